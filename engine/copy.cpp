@@ -1,0 +1,73 @@
+#include "engine/copy.h"
+
+#include "cuda/runtime.h"
+#include "engine/for_each.h"
+
+namespace pursuit {
+
+namespace {
+
+template <class To, class From>
+HD To convert(From v) {
+  if constexpr (std::is_same_v<To, bf16>)
+    return down<bf16>(float(up(v)));
+  else
+    return To(up(v));
+}
+
+template <class To, class From>
+struct Copy {
+  To* to;
+  const From* from;
+  HD void operator()(int64_t i, int64_t j) const { to[i] = convert<To>(from[j]); }
+};
+
+template <class Dev, class To, class From>
+void copy(Dev dev, const Tensor& dst, const Tensor& src) {
+  for_each(dev, layout_of(dst.shape(), dst, src), Copy<To, From>{dst.data<To>(), src.data<From>()});
+}
+
+template <class Dev, class To>
+void copy_from(Dev dev, const Tensor& dst, const Tensor& src) {
+  switch (src.dtype()) {
+    case DType::f64:
+      if constexpr (std::is_same_v<Dev, Cpu>) return copy<Dev, To, double>(dev, dst, src);
+      break;
+    case DType::f32: return copy<Dev, To, float>(dev, dst, src);
+    case DType::bf16: return copy<Dev, To, bf16>(dev, dst, src);
+    case DType::i64: return copy<Dev, To, int64_t>(dev, dst, src);
+    case DType::i32: return copy<Dev, To, int32_t>(dev, dst, src);
+    case DType::u8: return copy<Dev, To, uint8_t>(dev, dst, src);
+  }
+  fail("copy", "f64 exists on the CPU only");
+}
+
+template <class Dev>
+void copy_to(Dev dev, const Tensor& dst, const Tensor& src) {
+  switch (dst.dtype()) {
+    case DType::f64:
+      if constexpr (std::is_same_v<Dev, Cpu>) return copy_from<Dev, double>(dev, dst, src);
+      break;
+    case DType::f32: return copy_from<Dev, float>(dev, dst, src);
+    case DType::bf16: return copy_from<Dev, bf16>(dev, dst, src);
+    case DType::i64: return copy_from<Dev, int64_t>(dev, dst, src);
+    case DType::i32: return copy_from<Dev, int32_t>(dev, dst, src);
+    case DType::u8: return copy_from<Dev, uint8_t>(dev, dst, src);
+  }
+  fail("copy", "f64 exists on the CPU only");
+}
+
+}  // namespace
+
+void copy_strided(const Tensor& dst, const Tensor& src) {
+  if (dst.device().is_cuda()) {
+#ifdef __CUDACC__
+    return copy_to(Cuda{}, dst, src);
+#else
+    fail("copy", "this build has no CUDA");
+#endif
+  }
+  copy_to(Cpu{}, dst, src);
+}
+
+}  // namespace pursuit

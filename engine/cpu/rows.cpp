@@ -1,0 +1,68 @@
+#include "engine/cpu/rows.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "engine/error.h"
+
+namespace pursuit {
+
+namespace rows_sse2 {
+extern const RowKernels kernels;
+}
+namespace rows_avx2 {
+extern const RowKernels kernels;
+}
+namespace rows_avx512 {
+extern const RowKernels kernels;
+}
+
+namespace {
+
+struct Isa {
+  const RowKernels* kernels;
+  bool supported;
+};
+
+// Best first.
+struct IsaList {
+  Isa isas[3];
+  const Isa* begin() const { return isas; }
+  const Isa* end() const { return isas + 3; }
+};
+
+IsaList isa_list() {
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return {{{&rows_avx512::kernels, avx512}, {&rows_avx2::kernels, avx2}, {&rows_sse2::kernels, true}}};
+}
+
+}  // namespace
+
+bool isa_supported(const char* isa) {
+  for (const Isa& candidate : isa_list()) {
+    if (candidate.supported && std::string(isa) == candidate.kernels->isa) return true;
+  }
+  return false;
+}
+
+const RowKernels& choose_rows(const char* isa) {
+  const std::string wanted = isa ? isa : "";
+  std::string available;
+  for (const Isa& candidate : isa_list()) {
+    if (!candidate.supported) continue;
+    if (wanted.empty() || wanted == candidate.kernels->isa) return *candidate.kernels;
+    available += (available.empty() ? "" : ", ") + std::string(candidate.kernels->isa);
+  }
+  fail("cpu", "instruction set '" + wanted + "' cannot be used: got PURSUIT_ISA=" + wanted +
+                  ", need one of " + available + " on this CPU; unset PURSUIT_ISA to take the best");
+}
+
+const RowKernels& rows() {
+  static const RowKernels& chosen = choose_rows(std::getenv("PURSUIT_ISA"));
+  return chosen;
+}
+
+}  // namespace pursuit

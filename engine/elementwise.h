@@ -1,0 +1,142 @@
+#pragma once
+#include "engine/for_each.h"
+#include "engine/operator.h"
+#include "engine/ops.h"
+
+// Elementwise operators are one functor for every dtype and both backends; layout, broadcasting and tape live here.
+namespace pursuit {
+
+struct NoParams {};
+
+// y = f(x). Op gives `A fwd(A x)` and `A bwd(A x, A y)` = dy/dx, each with a further `const Params&` where it has
+// parameters (plain numbers: they travel to the GPU by value).
+template <class Op, class Params>
+struct UnaryForward {
+  template <class T>
+  struct Body {
+    const T* x;
+    T* y;
+    Params p;
+    HD void operator()(int64_t i, int64_t j) const {
+      if constexpr (std::is_same_v<Params, NoParams>)
+        y[j] = down<T>(Op::fwd(up(x[i])));
+      else
+        y[j] = down<T>(Op::fwd(up(x[i]), p));
+    }
+  };
+};
+
+template <class Op, class Params>
+struct UnaryBackward {
+  template <class T>
+  struct Body {
+    const T *x, *y, *gy;
+    T* gx;
+    Params p;
+    HD void operator()(int64_t i, int64_t j, int64_t k, int64_t l) const {
+      if constexpr (std::is_same_v<Params, NoParams>)
+        gx[l] = down<T>(up(gy[k]) * Op::bwd(up(x[i]), up(y[j])));
+      else
+        gx[l] = down<T>(up(gy[k]) * Op::bwd(up(x[i]), up(y[j]), p));
+    }
+  };
+};
+
+template <class Op, class Params = NoParams>
+struct Unary {
+  Params params = {};
+  Tensor x = {}, y = {};
+
+  Tensor forward(const Tensor& in) {
+    x = in;
+    y = empty_like(in);
+    dispatch(in, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      for_each(dev, layout_of(x.shape(), x, y),
+               typename UnaryForward<Op, Params>::template Body<T>{x.data<T>(), y.data<T>(), params});
+    });
+    return y;
+  }
+  Grads backward(const Tensor& gy, Needs) {
+    Tensor gx = empty_like(x);
+    dispatch(x, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      for_each(dev, layout_of(x.shape(), x, y, gy, gx),
+               typename UnaryBackward<Op, Params>::template Body<T>{x.data<T>(), y.data<T>(), gy.data<T>(),
+                                                                     gx.data<T>(), params});
+    });
+    return {gx};
+  }
+};
+
+// y = f(a, b) with broadcasting. Op gives `A fwd(A a, A b)` and the derivatives `A da(A a, A b)`, `A db(A a, A b)`.
+template <class Op>
+struct BinaryForward {
+  template <class T>
+  struct Body {
+    const T *a, *b;
+    T* y;
+    HD void operator()(int64_t i, int64_t j, int64_t k) const { y[k] = down<T>(Op::fwd(up(a[i]), up(b[j]))); }
+  };
+};
+
+template <class Op, bool ForA>
+struct BinaryBackward {
+  template <class T>
+  struct Body {
+    const T *a, *b, *gy;
+    T* g;
+    HD void operator()(int64_t i, int64_t j, int64_t k, int64_t l) const {
+      const auto d = ForA ? Op::da(up(a[i]), up(b[j])) : Op::db(up(a[i]), up(b[j]));
+      g[l] = down<T>(up(gy[k]) * d);
+    }
+  };
+};
+
+template <class Op>
+struct Binary {
+  Tensor a = {}, b = {};
+
+  Tensor forward(const Tensor& left, const Tensor& right) {
+    if (left.dtype() != right.dtype() || left.device() != right.device())
+      fail(Op::name, "got " + left.str() + " and " + right.str() + "; bring them together with to()");
+    a = left;
+    b = right;
+    const Shape shape = broadcast_shapes(a.shape(), b.shape(), Op::name);
+    Tensor y = empty(shape, a.dtype(), a.device());
+    dispatch(a, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      for_each(dev, layout_of(shape, a, b, y),
+               typename BinaryForward<Op>::template Body<T>{a.data<T>(), b.data<T>(), y.data<T>()});
+    });
+    return y;
+  }
+  Grads backward(const Tensor& gy, Needs needs) {
+    return {needs[0] ? sum_to(gradient<true>(gy), a.shape()) : Tensor(),
+            needs[1] ? sum_to(gradient<false>(gy), b.shape()) : Tensor()};
+  }
+
+ private:
+  template <bool ForA>
+  Tensor gradient(const Tensor& gy) const {
+    Tensor g = empty_like(gy);
+    dispatch(gy, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      for_each(dev, layout_of(gy.shape(), a, b, gy, g),
+               typename BinaryBackward<Op, ForA>::template Body<T>{a.data<T>(), b.data<T>(), gy.data<T>(),
+                                                                    g.data<T>()});
+    });
+    return g;
+  }
+};
+
+// The shapes every elementwise operator is tried on.
+template <class Op>
+std::vector<Sample<Op>> unary_samples(double lo, double hi) {
+  return {{{}, {{{7}, lo, hi}}}, {{}, {{{3, 5}, lo, hi}}}, {{}, {{{0}, lo, hi}}}, {{}, {{{2, 1, 129}, lo, hi}}}};
+}
+template <class Op>
+std::vector<Sample<Op>> binary_samples(double lo, double hi) {
+  return {{{}, {{{7}, lo, hi}, {{7}, lo, hi}}},
+          {{}, {{{4, 1, 5}, lo, hi}, {{3, 1}, lo, hi}}},
+          {{}, {{{2, 33}, lo, hi}, {{}, lo, hi}}},
+          {{}, {{{0, 3}, lo, hi}, {{3}, lo, hi}}}};
+}
+
+}  // namespace pursuit

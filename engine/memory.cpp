@@ -1,0 +1,342 @@
+#include "engine/memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "cuda/runtime.h"
+
+namespace pursuit {
+
+namespace {
+
+constexpr int64_t kRound = 512;
+constexpr int64_t kSmall = 1 << 20;         // requests up to this share small segments
+constexpr int64_t kSmallSegment = 2 << 20;  // size of such a segment
+constexpr int64_t kLargeRound = 2 << 20;    // large segments are multiples of this (a huge page)
+constexpr int64_t kGuard = 256;
+constexpr unsigned char kGuardByte = 0xA5;
+
+thread_local const char* current_tag = "other";
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+struct Block {
+  char* start;
+  int64_t size;
+  int64_t requested = 0;
+  bool small;
+  bool live = false;
+  bool guarded = false;
+  const char* tag = "";
+  Block* before = nullptr;  // neighbours inside the segment
+  Block* after = nullptr;
+  void* stream = nullptr;  // a freed block serves the stream it was allocated for only
+};
+
+struct ByFit {
+  bool operator()(const Block* a, const Block* b) const {
+    return std::tie(a->stream, a->size, a->start) < std::tie(b->stream, b->size, b->start);
+  }
+};
+
+// Best fit with splitting and merging inside segments, as PyTorch's caching allocator does it.
+class Pool {
+ public:
+  explicit Pool(Device device) : device_(device) {
+    const char* mode = std::getenv("PURSUIT_ALLOC");
+    raw_ = mode && std::string(mode) == "raw";
+    if (mode && !raw_ && std::string(mode) != "pool")
+      fail("memory", std::string("PURSUIT_ALLOC is '") + mode + "'; known are pool and raw");
+    const char* debug = std::getenv("PURSUIT_ALLOC_DEBUG");
+    debug_ = debug && *debug == '1';
+  }
+
+  Block* take(int64_t bytes) {
+    std::lock_guard lock(mutex_);
+    ++stats_.allocations;
+    const bool guarded = debug_ && !device_.is_cuda();
+    const int64_t size = std::max(kRound, round_up(bytes + (guarded ? 2 * kGuard : 0), kRound));
+    Block* b = find(size);
+    if (!b) b = grow(size);
+    if (!b) {
+      ++stats_.retries;
+      trim_locked();
+      b = grow(size);
+    }
+    if (!b) {
+      ++stats_.out_of_memory;
+      throw OutOfMemory(no_memory_text(bytes));
+    }
+    split(b, size);
+    b->live = true;
+    b->requested = bytes;
+    b->tag = current_tag;
+    b->guarded = guarded;
+    stats_.requested += bytes;
+    stats_.allocated += b->size;
+    stats_.allocated_peak = std::max(stats_.allocated_peak, stats_.allocated);
+    live_.insert(b);
+    if (guarded) {
+      std::memset(b->start, kGuardByte, size_t(kGuard));
+      std::memset(b->start + kGuard, 0xFF, size_t(bytes));
+      std::memset(b->start + kGuard + bytes, kGuardByte, size_t(b->size - kGuard - bytes));
+    }
+    return b;
+  }
+
+  void give(Block* b) noexcept {
+    std::lock_guard lock(mutex_);
+    if (b->guarded && !intact(b)) ++violations_;
+    b->live = false;
+    stats_.requested -= b->requested;
+    stats_.allocated -= b->size;
+    live_.erase(b);
+    b = merge(b);
+    if (raw_ && whole(b)) return release(b);
+    free_[b->small].insert(b);
+    if (!whole(b)) stats_.inactive_split += b->size;
+  }
+
+  void trim() {
+    std::lock_guard lock(mutex_);
+    trim_locked();
+  }
+  MemoryStats stats() {
+    std::lock_guard lock(mutex_);
+    return stats_;
+  }
+  void reset_peak() {
+    std::lock_guard lock(mutex_);
+    stats_.allocated_peak = stats_.allocated;
+    stats_.reserved_peak = stats_.reserved;
+  }
+  void set_limit(int64_t bytes) {
+    std::lock_guard lock(mutex_);
+    limit_ = bytes;
+  }
+  void set_debug(bool on) {
+    std::lock_guard lock(mutex_);
+    debug_ = on;
+  }
+  int64_t violations() {
+    std::lock_guard lock(mutex_);
+    return violations_;
+  }
+  void check_live() {
+    std::lock_guard lock(mutex_);
+    for (const Block* b : live_)
+      if (b->guarded && !intact(b))
+        fail("memory", std::string("a write outside a block of ") + std::to_string(b->requested) + " bytes tagged '" +
+                           b->tag + "'");
+  }
+  std::map<std::string, int64_t> by_tag() {
+    std::lock_guard lock(mutex_);
+    return tags();
+  }
+
+ private:
+  static bool whole(const Block* b) { return !b->before && !b->after; }
+
+  static bool intact(const Block* b) {
+    const auto* p = reinterpret_cast<const unsigned char*>(b->start);
+    const auto good = [](unsigned char c) { return c == kGuardByte; };
+    return std::all_of(p, p + kGuard, good) && std::all_of(p + kGuard + b->requested, p + b->size, good);
+  }
+
+  Block* find(int64_t size) {
+    if (raw_) return nullptr;
+    auto& list = free_[size <= kSmall];
+    Block key{nullptr, size, 0, size <= kSmall};
+    key.stream = stream();
+    const auto it = list.lower_bound(&key);
+    if (it == list.end() || (*it)->stream != key.stream) return nullptr;
+    Block* b = *it;
+    // A large remainder over twice the request is worth keeping whole for its own size.
+    list.erase(it);
+    if (!whole(b)) stats_.inactive_split -= b->size;
+    return b;
+  }
+
+  Block* grow(int64_t size) {
+    const bool small = size <= kSmall && !raw_;
+    const int64_t bytes = small ? kSmallSegment : raw_ ? size : round_up(size, kLargeRound);
+    if (limit_ && stats_.reserved + bytes > limit_) return nullptr;
+    void* p = system_allocate(bytes);
+    if (!p) return nullptr;
+    ++stats_.system_allocations;
+    stats_.reserved += bytes;
+    stats_.reserved_peak = std::max(stats_.reserved_peak, stats_.reserved);
+    Block* b = new Block{static_cast<char*>(p), bytes, 0, small};
+    b->stream = stream();
+    return b;
+  }
+
+  void split(Block* b, int64_t size) {
+    const int64_t rest = b->size - size;
+    if (raw_ || rest < (b->small ? kRound : kSmall)) return;
+    Block* tail = new Block{b->start + size, rest, 0, b->small};
+    tail->stream = b->stream;
+    tail->before = b;
+    tail->after = b->after;
+    if (tail->after) tail->after->before = tail;
+    b->after = tail;
+    b->size = size;
+    free_[tail->small].insert(tail);
+    stats_.inactive_split += rest;
+  }
+
+  Block* merge(Block* b) {
+    if (b->after && !b->after->live) b = join(b, b->after, b->after);
+    if (b->before && !b->before->live) b = join(b->before, b, b->before);
+    return b;
+  }
+  Block* join(Block* left, Block* right, Block* cached) {
+    free_[cached->small].erase(cached);
+    stats_.inactive_split -= cached->size;
+    left->size += right->size;
+    left->after = right->after;
+    if (left->after) left->after->before = left;
+    delete right;
+    return left;
+  }
+
+  void release(Block* b) noexcept {
+    ++stats_.system_frees;
+    stats_.reserved -= b->size;
+    system_release(b->start, b->size);
+    delete b;
+  }
+
+  void trim_locked() {
+    if (device_.is_cuda()) cuda::synchronize(device_.index);
+    for (auto& list : free_)
+      for (auto it = list.begin(); it != list.end();) {
+        Block* b = *it;
+        if (whole(b)) {
+          it = list.erase(it);
+          release(b);
+        } else {
+          ++it;
+        }
+      }
+  }
+
+  void* stream() const { return device_.is_cuda() ? cuda::current_stream() : nullptr; }
+
+  void* system_allocate(int64_t bytes) {
+    if (device_.is_cuda()) return cuda::allocate(device_.index, size_t(bytes));
+    const size_t alignment = bytes >= kLargeRound ? size_t(kLargeRound) : 64;
+    void* p = std::aligned_alloc(alignment, size_t(round_up(bytes, int64_t(alignment))));
+    // Huge pages spare the first touch of an activation 511 of 512 page faults.
+    if (p && bytes >= kLargeRound) madvise(p, size_t(bytes), MADV_HUGEPAGE);
+    return p;
+  }
+  void system_release(void* p, int64_t) noexcept {
+    if (device_.is_cuda()) return cuda::release(device_.index, p);
+    std::free(p);
+  }
+
+  std::map<std::string, int64_t> tags() const {
+    std::map<std::string, int64_t> sums;
+    for (const Block* b : live_) sums[b->tag] += b->size;
+    return sums;
+  }
+
+  std::string no_memory_text(int64_t bytes) const {
+    int64_t largest = 0;
+    for (const auto& list : free_)
+      for (const Block* b : list) largest = std::max(largest, b->size);
+    std::vector<std::pair<int64_t, std::string>> holders;
+    for (const auto& [tag, sum] : tags()) holders.push_back({sum, tag});
+    std::sort(holders.rbegin(), holders.rend());
+    const auto mib = [](int64_t b) { return std::to_string(b / (1 << 20)) + " MiB"; };
+    std::string text = "[memory] out of memory on " + device_.name() + ": requested " + mib(bytes) + " (" +
+                       std::to_string(bytes) + " bytes), allocated " + mib(stats_.allocated) + ", cached " +
+                       mib(stats_.reserved - stats_.allocated) + ", largest free block " + mib(largest);
+    if (limit_) text += ", limit " + mib(limit_);
+    if (device_.is_cuda()) {
+      size_t free = 0, total = 0;
+      cuda::memory_info(device_.index, free, total);
+      text += ", device free " + mib(int64_t(free)) + " of " + mib(int64_t(total));
+    }
+    text += "; held by";
+    for (size_t i = 0; i < std::min<size_t>(3, holders.size()); ++i)
+      text += (i ? ", " : " ") + holders[i].second + " " + mib(holders[i].first);
+    return text + ". Use a smaller batch";
+  }
+
+  Device device_;
+  std::mutex mutex_;
+  std::set<Block*, ByFit> free_[2];
+  std::set<Block*> live_;
+  MemoryStats stats_;
+  int64_t limit_ = 0, violations_ = 0;
+  bool raw_ = false, debug_ = false;
+};
+
+// Never destroyed: tensors in static storage may outlive any static pool.
+Pool& pool(Device device) {
+  static std::mutex mutex;
+  static auto& pools = *new std::map<std::pair<int, int>, std::unique_ptr<Pool>>;
+  if (!device.is_cuda()) {
+    static Pool& host = *new Pool(cpu);
+    return host;
+  }
+  std::lock_guard lock(mutex);
+  auto& p = pools[{int(device.kind), device.index}];
+  if (!p) p = std::make_unique<Pool>(device);
+  return *p;
+}
+
+}  // namespace
+
+Storage allocate(Device device, int64_t bytes) {
+  if (bytes < 0) fail("memory", "negative size");
+  Pool& p = pool(device);
+  Block* b = p.take(bytes);
+  return Storage(b->start + (b->guarded ? kGuard : 0), [&p, b](void*) { p.give(b); });
+}
+
+MemoryStats memory_stats(Device device) { return pool(device).stats(); }
+void reset_peak_memory(Device device) { pool(device).reset_peak(); }
+void empty_cache(Device device) { pool(device).trim(); }
+void set_memory_limit(Device device, int64_t bytes) { pool(device).set_limit(bytes); }
+void set_memory_debug(bool on) { pool(cpu).set_debug(on); }
+int64_t guard_violations() { return pool(cpu).violations(); }
+void check_guards() { pool(cpu).check_live(); }
+
+std::string memory_summary(Device device) {
+  const MemoryStats s = memory_stats(device);
+  std::string text = "memory on " + device.name() + "\n";
+  const auto line = [&](const char* name, int64_t bytes, int64_t peak) {
+    char row[128];
+    if (peak >= 0)
+      std::snprintf(row, sizeof row, "  %-18s %12.2f MiB   peak %12.2f MiB\n", name, double(bytes) / (1 << 20),
+                    double(peak) / (1 << 20));
+    else
+      std::snprintf(row, sizeof row, "  %-18s %12.2f MiB\n", name, double(bytes) / (1 << 20));
+    text += row;
+  };
+  line("allocated", s.allocated, s.allocated_peak);
+  line("reserved", s.reserved, s.reserved_peak);
+  line("requested", s.requested, -1);
+  line("inactive split", s.inactive_split, -1);
+  text += "  " + std::to_string(s.allocations) + " allocations, " + std::to_string(s.system_allocations) +
+          " from the system, " + std::to_string(s.system_frees) + " given back, " + std::to_string(s.retries) +
+          " retries, " + std::to_string(s.out_of_memory) + " out of memory\n";
+  for (const auto& [tag, bytes] : pool(device).by_tag()) line(tag.c_str(), bytes, -1);
+  return text;
+}
+
+MemoryTag::MemoryTag(const char* tag) : before_(current_tag) { current_tag = tag; }
+MemoryTag::~MemoryTag() { current_tag = before_; }
+
+}  // namespace pursuit

@@ -1,0 +1,60 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/device.h"
+#include "engine/error.h"
+
+namespace pursuit {
+
+struct OutOfMemory : Error {
+  using Error::Error;
+};
+
+// Bytes unless said otherwise; the names are those of PyTorch's caching allocator.
+struct MemoryStats {
+  int64_t requested = 0;  // asked for and alive, before rounding
+  int64_t allocated = 0;  // in live blocks
+  int64_t allocated_peak = 0;
+  int64_t reserved = 0;  // taken from the system: live and cached
+  int64_t reserved_peak = 0;
+  int64_t inactive_split = 0;  // cached remainders of split segments
+  int64_t allocations = 0;     // calls, counts
+  int64_t system_allocations = 0, system_frees = 0;
+  int64_t retries = 0, out_of_memory = 0;
+};
+
+// One block of a device's pool, 512-byte rounded, at least 64-byte aligned. Freed when the last owner goes.
+using Storage = std::shared_ptr<void>;
+
+// Allocates from the device's caching pool; `tag` (default: the running operator) shows in memory_summary().
+// Out of memory: frees the cache, tries once more, then throws OutOfMemory with the figures.
+Storage allocate(Device device, int64_t bytes);
+
+MemoryStats memory_stats(Device device = cpu);
+std::string memory_summary(Device device = cpu);  // the statistics and the live bytes by tag, as a table
+void reset_peak_memory(Device device = cpu);
+void empty_cache(Device device = cpu);                  // gives cached segments back to the system
+void set_memory_limit(Device device, int64_t bytes);    // reserved bytes at most; 0: no limit
+
+// The name that allocations of this thread carry while it lives, e.g. the operator's or "weights".
+class MemoryTag {
+ public:
+  explicit MemoryTag(const char* tag);
+  ~MemoryTag();
+  MemoryTag(const MemoryTag&) = delete;
+  MemoryTag& operator=(const MemoryTag&) = delete;
+
+ private:
+  const char* before_;
+};
+
+// Debugging: new blocks are filled with NaN bits and have 256 guard bytes on both sides, checked when freed.
+// Also on with PURSUIT_ALLOC_DEBUG=1. PURSUIT_ALLOC=raw passes every request on to the system.
+void set_memory_debug(bool on);
+int64_t guard_violations();  // blocks found overrun so far
+void check_guards();         // looks at every live block too; throws Error that names the tag of a damaged one
+
+}  // namespace pursuit

@@ -1,0 +1,158 @@
+#pragma once
+#include <concepts>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/tensor.h"
+
+// An operator is one type in one file:
+//
+//   struct Square {
+//     static constexpr const char* name = "square";
+//     Tensor x;                                                 // options, and what backward needs
+//     Tensor forward(const Tensor& in) { x = in; return in * in; }
+//     Grads backward(const Tensor& gy, Needs) { return {2.0 * x * gy}; }
+//     static std::vector<Sample<Square>> samples() { return {{{}, {{{3, 5}}}}}; }
+//   };
+//   PURSUIT_OPERATOR(Square)
+//   Tensor square(const Tensor& x) { return apply(Square{}, x); }
+//
+// The object is the context of one call: options are set by the caller, forward fills in what it saves (its inputs
+// arrive off the tape, so a saved tensor never holds the tape), and the tape keeps the object until backward ran.
+// backward returns one gradient an input, undefined where there is none. An optional member
+// `Tensor reference(inputs...) const` computes the same from plain operators; the driver holds forward against it.
+namespace pursuit {
+
+// Which inputs want a gradient.
+struct Needs {
+  uint32_t bits = 0;
+  bool operator[](int i) const { return bits >> i & 1; }
+};
+
+// One input of a sample, filled with uniform numbers of [lo, hi); integers are drawn from lo .. hi-1.
+struct Input {
+  Shape shape;
+  double lo = -1, hi = 1;
+  bool integer = false;
+  bool given = true;  // false: the operator's optional input is left out
+};
+inline Input labels(Shape shape, int64_t classes) { return {shape, 0, double(classes), true}; }
+inline Input left_out() { return {{}, 0, 0, false, false}; }
+
+// Options and inputs on which the driver tries the operator. `tolerance` widens the driver's bar where an operator
+// adds up many rounded terms; say why beside it.
+template <class Op>
+struct Sample {
+  Op op;
+  std::vector<Input> inputs;
+  double tolerance = 1;
+};
+
+// What the test driver, the benchmark and the list know of an operator; calls never look anything up here.
+struct OperatorInfo {
+  using Run = std::function<Tensor(const std::vector<Tensor>&)>;
+  struct Case {
+    std::vector<Input> inputs;
+    double tolerance;
+    Run run;
+    Run reference;  // empty if the operator has none
+  };
+  std::string name;
+  std::vector<Case> cases;
+};
+std::vector<OperatorInfo>& inventory();
+
+void record(Tensor& y, const char* name, const std::vector<const Tensor*>& inputs,
+            std::function<Grads(const Tensor&)> backward);
+
+template <class Op>
+concept Operator = requires(Op op, const Tensor& t, Needs needs) {
+  { Op::name } -> std::convertible_to<const char*>;
+  &Op::forward;
+  { op.backward(t, needs) } -> std::same_as<Grads>;
+  { Op::samples() } -> std::same_as<std::vector<Sample<Op>>>;
+};
+
+// Runs the operator and, if an input is on the tape, records it.
+template <Operator Op, std::same_as<Tensor>... In>
+Tensor apply(Op op, const In&... inputs) {
+  MemoryTag tag(Op::name);
+  auto held = std::make_shared<Op>(std::move(op));
+  Tensor y = held->forward(inputs.detach()...);
+  if (grad_enabled() && (inputs.needs_grad() || ...)) {
+    Needs needs;
+    int i = 0;
+    ((needs.bits |= uint32_t(inputs.needs_grad()) << i++), ...);
+    record(y, Op::name, {&inputs...}, [held, needs](const Tensor& gy) {
+      MemoryTag tag(Op::name);
+      return held->backward(gy, needs);
+    });
+  }
+  return y;
+}
+
+template <class Op, class Base, class... In>
+constexpr size_t arity(Tensor (Base::*)(In...)) {
+  return sizeof...(In);
+}
+
+template <Operator Op>
+struct RegisterOperator {
+  RegisterOperator() {
+    OperatorInfo info{Op::name, {}};
+    constexpr auto every = std::make_index_sequence<arity<Op>(&Op::forward)>{};
+    for (const Sample<Op>& s : Op::samples()) {
+      OperatorInfo::Case c{s.inputs, s.tolerance, {}, {}};
+      if (c.inputs.size() != every.size())
+        fail(Op::name, "a sample gives " + std::to_string(c.inputs.size()) + " inputs, the operator takes " +
+                           std::to_string(every.size()));
+      c.run = [op = s.op, every]<class V>(const V& in) {
+        return [&]<size_t... I>(std::index_sequence<I...>) { return apply(Op(op), in[I]...); }(every);
+      };
+      if constexpr (requires { &Op::reference; })
+        c.reference = [op = s.op, every]<class V>(const V& in) {
+          return [&]<size_t... I>(std::index_sequence<I...>) { return op.reference(in[I]...); }(every);
+        };
+      info.cases.push_back(std::move(c));
+    }
+    inventory().push_back(std::move(info));
+  }
+};
+
+#define PURSUIT_OPERATOR(Op) static const ::pursuit::RegisterOperator<Op> register_##Op;
+
+// Device and dtype become types exactly once, here: calls f(Cpu{} or Cuda{}, Type<T>{}).
+// Kernels for the GPU exist in files that nvcc compiles; f64 exists on the CPU only.
+template <class F>
+void dispatch(const Tensor& x, const char* where, const F& f) {
+  if (x.device().is_cuda()) {
+#ifdef __CUDACC__
+    switch (x.dtype()) {
+      case DType::f32: return f(Cuda{}, Type<float>{});
+      case DType::bf16: return f(Cuda{}, Type<bf16>{});
+      default: fail(where, std::string("no cuda kernel for ") + name_of(x.dtype()) + "; use f32 or bf16");
+    }
+#else
+    fail(where, "this build has no CUDA");
+#endif
+  }
+  switch (x.dtype()) {
+    case DType::f64: return f(Cpu{}, Type<double>{});
+    case DType::f32: return f(Cpu{}, Type<float>{});
+    case DType::bf16: return f(Cpu{}, Type<bf16>{});
+    default: fail(where, std::string("takes f32, bf16 or f64, got ") + x.str());
+  }
+}
+
+// Calls Op::kernel's overload for the device, or says that there is none.
+template <class Op, class Dev, class... A>
+void launch(Dev dev, A... a) {
+  if constexpr (requires { Op::kernel(dev, a...); })
+    Op::kernel(dev, a...);
+  else
+    fail(Op::name, std::string("no ") + Dev::name + " kernel");
+}
+
+}  // namespace pursuit

@@ -1,0 +1,119 @@
+#pragma once
+#include <vector>
+
+#include "engine/tensor.h"
+
+// Every differentiable function of the engine. Elementwise and binary ones broadcast by NumPy's rules; all take f32,
+// bf16 and (on the CPU) f64 tensors, strided as they come. Each is one file in engine/ops.
+namespace pursuit {
+
+// Arithmetic. Scalars take the tensor's dtype.
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);
+Tensor affine(const Tensor& x, double scale, double shift);  // scale x + shift
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+inline Tensor operator-(const Tensor& x) { return affine(x, -1, 0); }
+inline Tensor operator+(const Tensor& x, double c) { return affine(x, 1, c); }
+inline Tensor operator-(const Tensor& x, double c) { return affine(x, 1, -c); }
+inline Tensor operator*(const Tensor& x, double c) { return affine(x, c, 0); }
+inline Tensor operator*(double c, const Tensor& x) { return affine(x, c, 0); }
+inline Tensor operator/(const Tensor& x, double c) { return affine(x, 1 / c, 0); }
+
+// Elementwise.
+Tensor abs(const Tensor& x);  // gradient 0 at 0
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor square(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor relu(const Tensor& x);
+Tensor gelu(const Tensor& x);                              // x Phi(x), by erf
+Tensor clamp(const Tensor& x, double lo, double hi);       // no gradient where it clips
+Tensor soft_threshold(const Tensor& x, const Tensor& tau);  // sign(x) max(|x| - tau, 0); tau broadcasts
+
+// Reductions.
+Tensor sum(const Tensor& x, const std::vector<int>& dims = {}, bool keep = false);  // no dims: all of them
+Tensor mean(const Tensor& x, const std::vector<int>& dims = {}, bool keep = false);
+Tensor sum_to(const Tensor& x, const Shape& shape);  // undoes broadcasting from `shape`
+Tensor argmax(const Tensor& x);                      // over the last dimension, i64, first of equals; no gradient
+
+// Layout. Views where possible, see Tensor's methods.
+Tensor reshape(const Tensor& x, const Shape& shape);
+Tensor permute(const Tensor& x, const std::vector<int>& dims);
+Tensor slice(const Tensor& x, int dim, int64_t begin, int64_t end);
+Tensor expand(const Tensor& x, const Shape& shape);
+Tensor contiguous(const Tensor& x);
+Tensor cast(const Tensor& x, DType dtype);
+Tensor to_device(const Tensor& x, Device device);
+Tensor concat(const Tensor& a, const Tensor& b, int dim);
+Tensor stack(const std::vector<Tensor>& parts, int dim);  // a new dimension
+
+// Linear algebra.
+Tensor matmul(const Tensor& a, const Tensor& b);  // [..., M, K] x [..., K, N], leading dimensions broadcast
+// x [..., in], weight [out, in], bias [out] or undefined, residual like the result or undefined:
+// x weight^T + bias + residual.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& residual = {});
+// residual + gelu(x w1^T + b1) w2^T + b2, keeping only x and the pre-activation for backward. x [..., dim],
+// w1 [hidden, dim], w2 [out, hidden]; residual like the result, or undefined.
+Tensor mlp(const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2, const Tensor& b2,
+           const Tensor& residual = {});
+
+// Normalisation and probabilities, over the last dimension.
+Tensor softmax(const Tensor& x);
+Tensor log_softmax(const Tensor& x);
+Tensor clipped_softmax(const Tensor& x, double gamma, double zeta);  // clip((zeta - gamma) softmax(x) + gamma, 0, 1)
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps);
+
+// Losses, mean over the rows (not ignored). logits [rows, classes].
+// Labels i32 [rows]: (1 - e) nll + e mean_j(-log p_j) with e = label_smoothing.
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0, int64_t ignore_index = -1);
+Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets);  // targets [rows, classes]
+// Grave et al. 2017, see nn/adaptive_softmax.h for the layout of the weights.
+
+// Attention over packed projections: qkv [B, N, P, H, D] with P = 3 (q, k, v) or, symmetric (keys as queries), P = 2
+// (k, v); the result is [B, N, H * D], heads merged. No N x N tensor is kept.
+struct AttentionOptions {
+  double scale = 0;  // of the scores; 0: 1 / sqrt(D)
+  bool causal = false;
+  // Clipped softmax (Bondarenko et al. 2023): probabilities clip((zeta - gamma) p + gamma, 0, 1); 0 and 1: plain.
+  double gamma = 0, zeta = 1;
+};
+Tensor attention(const Tensor& qkv, const AttentionOptions& options = {});
+
+// RPC-Attention (Teo & Nguyen 2024): n iterations of principal attention pursuit on the keys. kv [B, N, 2, H, D],
+// result [B, N, H * D]. Defaults are the published code's; the switches are those of its differences to the paper.
+struct RpcOptions {
+  int iterations = 4;
+  double lambda = 4;
+  double scale = 0;  // of the scores; 0: 1 / sqrt(D)
+  bool causal = false;
+  enum class Threshold { product, quotient } threshold = Threshold::product;  // tau = lambda mu or lambda / mu
+  enum class MuWidth { model, head } mu_width = MuWidth::model;               // mu = N C / 4 |K|_1 or N D / 4 |K|_1
+  enum class DualSign { minus, plus } dual_sign = DualSign::minus;            // of U in Z = K - S -/+ U
+  bool detach_mu = false;
+  bool shrink_every_iteration = true;  // false: S = X in all but the last
+};
+// mu: undefined (computed from the keys of each batch and head) or a constant [B, H].
+Tensor rpc_attention(const Tensor& kv, const RpcOptions& options = {}, const Tensor& mu = {});
+
+// Low rank and sparse. a [..., M, N]; tau > 0 for all matrices.
+Tensor singular_value_threshold(const Tensor& a, double tau);  // U max(sigma - tau, 0) V^T
+
+// Regularisation. Element i is kept where word i of Philox stream (seed, stream) is below 1 - p, and scaled 1/(1-p).
+Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream);
+Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream);  // whole samples (dimension 0)
+
+// Pictures and tokens.
+// images [B, C, H, W], weight [dim, C, patch, patch], bias [dim]: [B, patches row by row, dim]
+Tensor patchify(const Tensor& images, const Tensor& weight, const Tensor& bias);
+Tensor embedding(const Tensor& ids, const Tensor& weight);  // ids i32 or i64 [...], weight [vocab, dim]: [..., dim]
+// [B, C, h, w] to [B, C, H, W], align_corners false, no antialiasing.
+Tensor upsample_bilinear(const Tensor& x, int64_t height, int64_t width);
+
+}  // namespace pursuit

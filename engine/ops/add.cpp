@@ -1,0 +1,21 @@
+#include "engine/elementwise.h"
+
+namespace pursuit {
+
+struct Add : Binary<Add> {
+  static constexpr const char* name = "add";
+  template <class A>
+  HD static A fwd(A a, A b) {
+    return a + b;
+  }
+  // The incoming gradient itself: nothing is computed where nothing was broadcast.
+  Grads backward(const Tensor& gy, Needs needs) {
+    return {needs[0] ? sum_to(gy, a.shape()) : Tensor(), needs[1] ? sum_to(gy, b.shape()) : Tensor()};
+  }
+  static std::vector<Sample<Add>> samples() { return binary_samples<Add>(-2, 2); }
+};
+PURSUIT_OPERATOR(Add)
+
+Tensor add(const Tensor& a, const Tensor& b) { return apply(Add{}, a, b); }
+
+}  // namespace pursuit

@@ -1,0 +1,115 @@
+#include "cuda/runtime.h"
+#include "engine/for_each.h"
+#include "engine/gemm.h"
+#include "engine/operator.h"
+#include "engine/ops.h"
+
+namespace pursuit {
+
+namespace {
+
+// A matrix that BLAS can read: rows or columns contiguous.
+struct Matrix {
+  Tensor t;
+  bool transposed;
+  int64_t ld;
+};
+
+Matrix as_matrix(const Tensor& x) {
+  const int r = x.ndim() - 2, c = x.ndim() - 1;
+  const auto leading = [&](int dim, int64_t least) {
+    return x.size(dim) == 1 ? std::max<int64_t>(least, 1) : x.stride(dim);
+  };
+  if ((x.stride(c) == 1 || x.size(c) == 1) && leading(r, x.size(c)) >= std::max<int64_t>(1, x.size(c)))
+    return {x, false, leading(r, x.size(c))};
+  if ((x.stride(r) == 1 || x.size(r) == 1) && leading(c, x.size(r)) >= std::max<int64_t>(1, x.size(r)))
+    return {x, true, leading(c, x.size(r))};
+  return {contiguous(x), false, x.size(c)};
+}
+
+Shape batch_of(const Tensor& x) {
+  Shape s = x.shape();
+  s.erase(s.size() - 1);
+  s.erase(s.size() - 1);
+  return s;
+}
+
+}  // namespace
+
+struct Matmul {
+  static constexpr const char* name = "matmul";
+  Tensor a = {}, b = {};
+
+  Tensor forward(const Tensor& left, const Tensor& right) {
+    a = left;
+    b = right;
+    Shape shape = broadcast_shapes(batch_of(a), batch_of(b), name);
+    const Shape batch = shape;
+    const int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
+    shape.push_back(m);
+    shape.push_back(n);
+    Tensor y = empty(shape, a.dtype(), a.device());
+    const Matrix ma = as_matrix(a), mb = as_matrix(b);
+    const auto stacked = [&](const Tensor& x) {
+      Shape strides = x.strides();
+      strides.erase(strides.size() - 1);
+      strides.erase(strides.size() - 1);
+      return x.view(batch_of(x), strides, x.offset());
+    };
+    const Tensor sa = stacked(ma.t), sb = stacked(mb.t), sy = stacked(y);
+    if (y.device().is_cuda()) {
+      multiply_cuda(ma, mb, y, layout_of(batch, sa, sb, sy), m, n, k);
+      return y;
+    }
+    dispatch(a, name, [&]<class Dev, class T>(Dev, Type<T>) {
+      if constexpr (std::is_same_v<Dev, Cpu>) {
+        const T *pa = ma.t.data<T>(), *pb = mb.t.data<T>();
+        T* py = y.data<T>();
+        for_each(Cpu{}, layout_of(batch, sa, sb, sy), [&](int64_t i, int64_t j, int64_t l) {
+          gemm(ma.transposed, mb.transposed, m, n, k, compute_t<T>(1), pa + i, ma.ld, pb + j, mb.ld, compute_t<T>(0),
+               py + l, n);
+        });
+      }
+    });
+    return y;
+  }
+
+  static void multiply_cuda(const Matrix& a, const Matrix& b, const Tensor& y, const Layout<3>& l, int64_t m, int64_t n,
+                            int64_t k) {
+    const int64_t size = size_of(y.dtype());
+    const auto type = y.dtype() == DType::bf16 ? cuda::Gemm::bf16 : cuda::Gemm::f32;
+    const int last = l.ndim - 1;
+    const int64_t inner = l.size[last], outer = inner ? l.numel / inner : 0;
+    for (int64_t o = 0; o < outer; ++o) {
+      int64_t offset[3] = {}, rest = o;
+      for (int d = last - 1; d >= 0; --d) {
+        for (int t = 0; t < 3; ++t) offset[t] += rest % l.size[d] * l.stride[t][d];
+        rest /= l.size[d];
+      }
+      const auto at = [&](const Tensor& x, int t) { return static_cast<char*>(x.raw()) + offset[t] * size; };
+      cuda::gemm(type, a.transposed, b.transposed, m, n, k, 1, at(a.t, 0), a.ld, l.stride[0][last], at(b.t, 1), b.ld,
+                 l.stride[1][last], 0, at(y, 2), n, l.stride[2][last], inner);
+    }
+  }
+
+  Grads backward(const Tensor& gy, Needs needs) {
+    return {needs[0] ? sum_to(matmul(gy, b.transpose(-1, -2)), a.shape()) : Tensor(),
+            needs[1] ? sum_to(matmul(a.transpose(-1, -2), gy), b.shape()) : Tensor()};
+  }
+  static std::vector<Sample<Matmul>> samples() {
+    return {{{}, {{{3, 5}}, {{5, 4}}}},
+            {{}, {{{2, 1, 7, 33}}, {{3, 33, 2}}}},
+            {{}, {{{65, 129}}, {{129, 17}}}},
+            {{}, {{{2, 3, 0}}, {{2, 0, 4}}}},
+            {{}, {{{1, 1}}, {{1, 6}}}}};
+  }
+};
+PURSUIT_OPERATOR(Matmul)
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (a.ndim() < 2 || b.ndim() < 2 || a.size(-1) != b.size(-2) || a.dtype() != b.dtype() || a.device() != b.device())
+    fail("matmul", "got " + a.str() + " and " + b.str() + ", need [..., M, K] and [..., K, N] of one dtype and device");
+  return apply(Matmul{}, a, b);
+}
+
+}  // namespace pursuit

@@ -1,0 +1,21 @@
+#include "engine/elementwise.h"
+
+namespace pursuit {
+
+struct Relu : Unary<Relu> {
+  static constexpr const char* name = "relu";
+  template <class A>
+  HD static A fwd(A x) {
+    return x < 0 ? A(0) : x;
+  }
+  template <class A>
+  HD static A bwd([[maybe_unused]] A x, [[maybe_unused]] A y) {
+    return x > 0 ? A(1) : A(0);
+  }
+  static std::vector<Sample<Relu>> samples() { return unary_samples<Relu>(-4, 4); }
+};
+PURSUIT_OPERATOR(Relu)
+
+Tensor relu(const Tensor& x) { return apply(Relu{}, x); }
+
+}  // namespace pursuit

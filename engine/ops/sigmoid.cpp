@@ -1,0 +1,21 @@
+#include "engine/elementwise.h"
+
+namespace pursuit {
+
+struct Sigmoid : Unary<Sigmoid> {
+  static constexpr const char* name = "sigmoid";
+  template <class A>
+  HD static A fwd(A x) {
+    return 1 / (1 + std::exp(-x));
+  }
+  template <class A>
+  HD static A bwd([[maybe_unused]] A x, [[maybe_unused]] A y) {
+    return y * (1 - y);
+  }
+  static std::vector<Sample<Sigmoid>> samples() { return unary_samples<Sigmoid>(-8, 8); }
+};
+PURSUIT_OPERATOR(Sigmoid)
+
+Tensor sigmoid(const Tensor& x) { return apply(Sigmoid{}, x); }
+
+}  // namespace pursuit

@@ -1,0 +1,21 @@
+#include "engine/elementwise.h"
+
+namespace pursuit {
+
+struct Sub : Binary<Sub> {
+  static constexpr const char* name = "sub";
+  template <class A>
+  HD static A fwd(A a, A b) {
+    return a - b;
+  }
+  // The incoming gradient itself: nothing is computed where nothing was broadcast.
+  Grads backward(const Tensor& gy, Needs needs) {
+    return {needs[0] ? sum_to(gy, a.shape()) : Tensor(), needs[1] ? sum_to(-gy, b.shape()) : Tensor()};
+  }
+  static std::vector<Sample<Sub>> samples() { return binary_samples<Sub>(-2, 2); }
+};
+PURSUIT_OPERATOR(Sub)
+
+Tensor sub(const Tensor& a, const Tensor& b) { return apply(Sub{}, a, b); }
+
+}  // namespace pursuit

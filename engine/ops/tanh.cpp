@@ -1,0 +1,21 @@
+#include "engine/elementwise.h"
+
+namespace pursuit {
+
+struct Tanh : Unary<Tanh> {
+  static constexpr const char* name = "tanh";
+  template <class A>
+  HD static A fwd(A x) {
+    return std::tanh(x);
+  }
+  template <class A>
+  HD static A bwd([[maybe_unused]] A x, [[maybe_unused]] A y) {
+    return 1 - y * y;
+  }
+  static std::vector<Sample<Tanh>> samples() { return unary_samples<Tanh>(-4, 4); }
+};
+PURSUIT_OPERATOR(Tanh)
+
+Tensor tanh(const Tensor& x) { return apply(Tanh{}, x); }
+
+}  // namespace pursuit

@@ -1,0 +1,136 @@
+#include <unordered_map>
+#include <unordered_set>
+
+#include "engine/operator.h"
+#include "engine/ops.h"
+#include "engine/tensor.h"
+
+namespace pursuit {
+
+namespace {
+
+thread_local bool recording = true;
+
+// Inputs before users, by an explicit stack: a deep network must not overflow the call stack.
+std::vector<Node*> topological_order(Node* root) {
+  std::vector<Node*> order;
+  std::unordered_set<Node*> seen{root};
+  std::vector<std::pair<Node*, size_t>> stack{{root, 0}};
+  while (!stack.empty()) {
+    auto& [node, next] = stack.back();
+    if (next < node->inputs.size()) {
+      Node* in = node->inputs[next++].get();
+      if (in && seen.insert(in).second) stack.push_back({in, 0});
+    } else {
+      order.push_back(node);
+      stack.pop_back();
+    }
+  }
+  return order;
+}
+
+void check_gradient_fits(const Node& node, const Tensor& g, const Tensor& home) {
+  if (g.shape() != home.shape() || g.dtype() != home.dtype())
+    fail(node.name, "a gradient of " + g.str() + " reached a leaf whose gradient is " + home.str());
+}
+
+void collect(Node& leaf, const Tensor& g) {
+  if (leaf.bound) {
+    check_gradient_fits(leaf, g, leaf.grad);
+    copy_values(leaf.grad, leaf.fresh ? g : leaf.grad + g);
+  } else if (leaf.fresh) {
+    leaf.grad = g;
+  } else {
+    check_gradient_fits(leaf, g, leaf.grad);
+    leaf.grad = leaf.grad + g;
+  }
+  leaf.fresh = false;
+}
+
+}  // namespace
+
+NoGrad::NoGrad() : before_(recording) { recording = false; }
+NoGrad::~NoGrad() { recording = before_; }
+bool grad_enabled() { return recording; }
+
+void record(Tensor& y, const char* name, const std::vector<const Tensor*>& inputs,
+            std::function<Grads(const Tensor&)> backward) {
+  auto node = std::make_shared<Node>();
+  node->name = name;
+  node->leaf = false;
+  for (const Tensor* t : inputs) node->inputs.push_back(t->node());
+  node->backward = std::move(backward);
+  y.set_node(std::move(node));
+}
+
+Tensor& Tensor::requires_grad() {
+  if (!is_floating(dtype_)) fail("requires_grad", "a " + str() + " has no gradient; convert it to a floating type");
+  if (node_ && !node_->leaf)
+    fail("requires_grad", std::string("this tensor was computed by ") + node_->name + "; use detach() first");
+  if (!node_) node_ = std::make_shared<Node>();
+  return *this;
+}
+
+Tensor Tensor::detach() const {
+  Tensor t = *this;
+  t.node_ = nullptr;
+  return t;
+}
+
+Tensor Tensor::grad() const { return node_ && !node_->fresh ? node_->grad : Tensor(); }
+
+void Tensor::zero_grad() {
+  if (!node_) return;
+  node_->fresh = true;
+  if (!node_->bound) node_->grad = {};
+}
+
+void Tensor::bind_grad(Tensor home) {
+  requires_grad();
+  if (home.shape() != shape_ || home.dtype() != dtype_) fail("bind_grad", "got " + home.str() + ", need " + str());
+  node_->grad = std::move(home);
+  node_->bound = true;
+  node_->fresh = true;
+}
+
+void Tensor::backward() const {
+  if (numel() != 1) fail("backward", "a " + str() + " is not a scalar; pass the gradient of the loss with respect to it");
+  backward(ones(shape_, dtype_, device_));
+}
+
+void Tensor::backward(const Tensor& seed) const {
+  if (!node_) fail("backward", "this tensor is not on the tape: nothing it was computed from requires a gradient");
+  if (seed.shape() != shape_ || seed.dtype() != dtype_) fail("backward", "the seed is " + seed.str() + ", need " + str());
+
+  NoGrad off;
+  MemoryTag tag("gradients");
+  std::vector<Node*> order = topological_order(node_.get());
+  std::unordered_map<Node*, Tensor> pending;
+  pending[node_.get()] = seed.detach();
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    Node& node = **it;
+    const auto found = pending.find(&node);
+    if (found == pending.end()) continue;
+    const Tensor g = std::move(found->second);
+    pending.erase(found);
+    if (node.leaf) {
+      collect(node, g);
+      continue;
+    }
+    if (!node.backward)
+      fail(node.name, "the tape was run already and its saved tensors are freed; run the forward pass again");
+    const Grads grads = node.backward(g);
+    node.backward = nullptr;
+    if (grads.size() != node.inputs.size())
+      fail(node.name, "backward gave " + std::to_string(grads.size()) + " gradients, need " +
+                          std::to_string(node.inputs.size()));
+    for (size_t i = 0; i < grads.size(); ++i) {
+      Node* in = node.inputs[i].get();
+      if (!in || !grads[i].defined()) continue;
+      Tensor& slot = pending[in];
+      slot = slot.defined() ? slot + grads[i] : grads[i];
+    }
+  }
+}
+
+}  // namespace pursuit

@@ -1,0 +1,155 @@
+#include "engine/tensor.h"
+
+#include <cstring>
+#include <numeric>
+
+#include "cuda/runtime.h"
+#include "engine/copy.h"
+#include "engine/ops.h"
+#include "engine/random.h"
+
+namespace pursuit {
+
+namespace {
+
+// Calls f(Type<T>{}) for any dtype.
+template <class F>
+void with_type(DType d, const F& f) {
+  switch (d) {
+    case DType::f64: return f(Type<double>{});
+    case DType::f32: return f(Type<float>{});
+    case DType::bf16: return f(Type<bf16>{});
+    case DType::i64: return f(Type<int64_t>{});
+    case DType::i32: return f(Type<int32_t>{});
+    case DType::u8: return f(Type<uint8_t>{});
+  }
+}
+
+template <class T>
+T from_double(double v) {
+  if constexpr (std::is_same_v<T, bf16>)
+    return down<bf16>(float(v));
+  else
+    return T(v);
+}
+
+// Fills on the host in f32 and converts, so that every dtype and device holds the same numbers, rounded.
+template <class F>
+Tensor fill_float(const Shape& shape, DType dtype, Device device, const F& value) {
+  Tensor t = empty(shape, DType::f32);
+  float* p = t.data<float>();
+  const int64_t n = t.numel();
+  for (int64_t i = 0; i < n; ++i) p[i] = value(i);
+  return t.to(dtype).to(device);
+}
+
+}  // namespace
+
+bool Tensor::is_contiguous() const {
+  int64_t step = 1;
+  for (int i = ndim() - 1; i >= 0; --i) {
+    if (shape_[i] == 0) return true;
+    if (shape_[i] != 1 && strides_[i] != step) return false;
+    step *= shape_[i];
+  }
+  return true;
+}
+
+int Tensor::wrap(int dim) const {
+  const int d = dim < 0 ? dim + ndim() : dim;
+  if (d < 0 || d >= ndim()) fail("tensor", "dimension " + std::to_string(dim) + " of a " + str());
+  return d;
+}
+
+std::string Tensor::str() const {
+  if (!defined()) return "undefined tensor";
+  return std::string(name_of(dtype_)) + shape_.str() + " on " + device_.name();
+}
+
+Tensor empty(const Shape& shape, DType dtype, Device device) {
+  if (device.is_cuda() && dtype == DType::f64) fail("empty", "f64 exists on the CPU only; use f32");
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes)) fail("empty", shape.str() + " is too large");
+  return Tensor(allocate(device, bytes), shape, contiguous_strides(shape), 0, dtype, device);
+}
+
+Tensor zeros(const Shape& shape, DType dtype, Device device) {
+  Tensor t = empty(shape, dtype, device);
+  if (device.is_cuda())
+    cuda::fill_zero(t.raw(), device.index, size_t(t.bytes()));
+  else
+    std::memset(t.raw(), 0, size_t(t.bytes()));
+  return t;
+}
+
+Tensor full(const Shape& shape, double value, DType dtype, Device device) {
+  Tensor t = empty(shape, dtype);
+  with_type(dtype, [&]<class T>(Type<T>) { std::fill_n(t.data<T>(), t.numel(), from_double<T>(value)); });
+  return t.to(device);
+}
+
+Tensor arange(int64_t n, DType dtype, Device device) {
+  Tensor t = empty({n}, dtype);
+  with_type(dtype, [&]<class T>(Type<T>) {
+    for (int64_t i = 0; i < n; ++i) t.data<T>()[i] = from_double<T>(double(i));
+  });
+  return t.to(device);
+}
+
+Tensor uniform(const Shape& shape, double lo, double hi, uint64_t seed, uint64_t stream, DType dtype, Device device) {
+  return fill_float(shape, dtype, device, [&](int64_t i) {
+    return float(lo + (hi - lo) * double(philox_uniform(seed, stream, uint64_t(i))));
+  });
+}
+
+Tensor normal(const Shape& shape, double mean, double std, uint64_t seed, uint64_t stream, DType dtype, Device device) {
+  return fill_float(shape, dtype, device, [&](int64_t i) {
+    return float(mean + std * double(philox_normal(seed, stream, uint64_t(i))));
+  });
+}
+
+Tensor Tensor::reshape(const Shape& shape) const { return pursuit::reshape(*this, shape); }
+Tensor Tensor::permute(const std::vector<int>& dims) const { return pursuit::permute(*this, dims); }
+Tensor Tensor::slice(int dim, int64_t begin, int64_t end) const { return pursuit::slice(*this, dim, begin, end); }
+Tensor Tensor::expand(const Shape& shape) const { return pursuit::expand(*this, shape); }
+Tensor Tensor::contiguous() const { return is_contiguous() ? *this : pursuit::contiguous(*this); }
+Tensor Tensor::to(DType dtype) const { return dtype == dtype_ ? *this : cast(*this, dtype); }
+Tensor Tensor::to(Device device) const { return device == device_ ? *this : to_device(*this, device); }
+
+Tensor Tensor::transpose(int d0, int d1) const {
+  std::vector<int> dims(static_cast<size_t>(ndim()));
+  std::iota(dims.begin(), dims.end(), 0);
+  std::swap(dims[size_t(wrap(d0))], dims[size_t(wrap(d1))]);
+  return permute(dims);
+}
+
+Tensor Tensor::select(int dim, int64_t index) const {
+  const int d = wrap(dim);
+  const int64_t at = index < 0 ? index + size(d) : index;
+  if (at < 0 || at >= size(d)) fail("select", "index " + std::to_string(index) + " of dimension " + std::to_string(d) + " of a " + str());
+  Shape shape = shape_;
+  shape.erase(d);
+  return slice(d, at, at + 1).reshape(shape);
+}
+
+double Tensor::item() const {
+  if (numel() != 1) fail("item", "a " + str() + " is not one value");
+  return to_vector()[0];
+}
+
+std::vector<double> Tensor::to_vector() const {
+  const Tensor t = detach().to(cpu).contiguous();
+  std::vector<double> values(static_cast<size_t>(numel()));
+  with_type(dtype_, [&]<class T>(Type<T>) {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = double(up(t.data<T>()[i]));
+  });
+  return values;
+}
+
+void copy_values(const Tensor& dst, const Tensor& src) {
+  if (dst.shape() != src.shape()) fail("copy", "got " + src.str() + ", need the shape of " + dst.str());
+  if (dst.device() != src.device()) return copy_values(dst, src.detach().to(dst.device()));
+  copy_strided(dst, src);
+}
+
+}  // namespace pursuit
