@@ -1,0 +1,49 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "apps/classify/config.h"
+
+// The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage.
+namespace pursuit::classify {
+
+struct TrainOptions {
+  Config config;
+  std::string out, resume;
+  bool quiet = false, overwrite = false;
+};
+int train(TrainOptions options);
+
+struct EvalOptions {
+  std::string checkpoint, data, format;  // data empty: the run's own
+  std::vector<std::string> test_files, corruptions, attacks;  // corruptions: "all" or names
+  std::vector<int> severities = {1, 2, 3, 4, 5};
+  std::vector<double> budgets = {1, 2, 3, 4, 5, 6};  // of fgsm and pgd, in 1/255
+  std::string attack_space = "normalised";           // as the paper, or "pixel": clipped to [0, 1]
+  int64_t limit = 0, attack_limit = 0, batch_size = 0;
+  int spsa_steps = 40, spsa_samples = 128;
+  std::string frost;  // folder of overlays
+  uint64_t seed = 0;
+  int threads = 0, workers = 1;
+  bool ema = false, quiet = false, skip_bad = false, json = false;
+  std::string device = "auto", dtype;
+};
+int eval(const EvalOptions& options);
+
+int compare(const std::vector<std::string>& runs, bool markdown, bool json);
+
+struct PredictOptions {
+  std::string checkpoint, out = ".";
+  std::vector<std::string> images;
+  int top = 5, block = -1, threads = 0;
+  bool ema = false, json = false;
+};
+int predict(const PredictOptions& options);
+
+int export_weights(const std::string& checkpoint, const std::string& file, bool ema);
+int import_weights(const std::string& file, const std::string& out, Config config);
+
+// Writes report.html from what the run's folder holds (metrics.jsonl, eval.json, config.json and the model).
+void write_report(const std::string& folder);
+
+}  // namespace pursuit::classify

@@ -1,0 +1,45 @@
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "apps/classify/config.h"
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "nn/vit.h"
+
+namespace pursuit::classify {
+
+std::unique_ptr<data::Dataset> open_data(const Config& config, data::Split split);
+
+// Fills in what depends on the data: channels, classes, image size, patch, mean and standard deviation.
+void complete(Config& config, const data::Dataset& train);
+
+// A picture as evaluation sees it: small pictures as they are, others with the shorter side resized to
+// image_size * 256 / 224 and the middle cut out; before normalisation.
+data::Image evaluation_view(const Config& config, const data::Image& image);
+
+data::Transform train_transform(const Config& config);
+// `change` is applied to the evaluation view before it is normalised (a corruption); empty: nothing.
+data::Transform evaluation_transform(
+    const Config& config, std::function<data::Image(const data::Image&, const data::Sample&)> change = {});
+
+data::LoaderOptions train_loader_options(const Config& config);
+data::LoaderOptions evaluation_loader_options(const Config& config);
+
+Tensor images_of(const data::Batch& batch, Device device = cpu, DType dtype = DType::f32);  // [B, C, H, W]
+Tensor labels_of(const data::Batch& batch, Device device = cpu);                            // i32 [B]
+
+struct Score {
+  int64_t count = 0, top1 = 0, top5 = 0;
+  double loss = 0;  // mean cross-entropy
+  std::vector<int64_t> confusion;  // [true, predicted]
+  double accuracy() const { return count ? double(top1) / double(count) : 0; }
+  double accuracy5() const { return count ? double(top5) / double(count) : 0; }
+};
+// Runs the model over the loader's epoch 0. `attack` (nullable) replaces the normalised pictures before they are
+// scored; `tick(images done)` is called after each batch. Stops early, with what it has, when a stop was requested.
+Score evaluate(const nn::VisionTransformer& model, const Config& config, data::Loader& loader,
+               const std::function<Tensor(const Tensor& images, const Tensor& labels)>& attack = {},
+               const std::function<void(int64_t)>& tick = {});
+
+}  // namespace pursuit::classify

@@ -1,0 +1,63 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pursuit::apps {
+
+struct LineSeries {
+  std::string name = {};
+  std::vector<std::pair<double, double>> points =
+      {};  // (x, y), by rising x; a y that is not finite leaves a gap
+  bool dashed = false;
+  double smoothing =
+      0;  // 0 to 1: weight of the past in an exponential average; the raw line stays visible, faint
+};
+
+struct LineChart {
+  std::string title, x_label, y_label;
+  std::vector<LineSeries> series;
+  bool log_x = false, log_y = false;  // points that are not positive are left out
+  std::string caption = {};
+};
+
+struct BarSeries {
+  std::string name;
+  std::vector<double> values;  // one per group; NaN: no bar
+};
+
+// Horizontal bars from zero with their values, grouped: for example one group per corruption, one series per
+// model.
+struct BarChart {
+  std::string title, value_label;
+  std::vector<std::string> groups;
+  std::vector<BarSeries> series;
+  int decimals = 1;
+  std::string caption = {};
+};
+
+struct ConfusionMatrix {
+  std::string title;
+  std::vector<std::string> classes;
+  std::vector<int64_t> counts;  // [true class, predicted class]
+  std::string caption = {};
+};
+
+// HTML of one chart, to be used inside a Report. They throw pursuit::Error if sizes do not fit.
+std::string to_html(const LineChart& chart);
+std::string to_html(const BarChart& chart);
+// A table with shaded cells and the recall of every class; a picture of the matrix above 30 classes.
+std::string to_html(const ConfusionMatrix& matrix);
+
+// The frame that all charts share: title, what is measured, legend (left out for a single series), body,
+// caption.
+struct LegendEntry {
+  std::string name;
+  bool dashed = false;
+};
+std::string chart_figure(const std::string& title, const std::string& measure,
+                         const std::vector<LegendEntry>& legend, const std::string& body,
+                         const std::string& caption, bool wide);
+
+}  // namespace pursuit::apps

@@ -1,0 +1,25 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace pursuit::apps {
+
+// Bytes of the UTF-8 character that `text` (not empty) starts with, 1 to 4; 0 if it does not start with a
+// valid one.
+size_t utf8_length(std::string_view text);
+
+// Columns that UTF-8 text takes on a terminal: 0 for combining marks, 2 for wide East Asian characters and
+// emoji, 1 for everything else. A byte that is not valid UTF-8 counts as one column.
+int display_width(std::string_view text);
+
+// The longest beginning of `text` that takes at most `columns` columns; never cuts a character in two.
+std::string cut_to_width(std::string_view text, int columns);
+
+// "0:42", "12:05", "3:07:09", "2d 03:07:09"; "?" if not finite or negative.
+std::string format_duration(double seconds);
+
+// A count for people: "0.42", "8.1", "812", "12.3k", "4.56M", "1.20G".
+std::string format_count(double value);
+
+}  // namespace pursuit::apps

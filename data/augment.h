@@ -1,0 +1,47 @@
+#pragma once
+#include "data/image.h"
+#include "data/resize.h"
+#include "engine/random.h"
+
+namespace pursuit::data {
+
+// A random part of the picture resized to size x size (Szegedy et al., 2015), timm's algorithm: ten tries to
+// draw an area and an aspect ratio that fit, then the largest centred part with an allowed ratio.
+struct RandomResizedCrop {
+  double scale_min = 0.08, scale_max = 1.0;         // of the picture's area
+  double ratio_min = 3.0 / 4, ratio_max = 4.0 / 3;  // width / height, log-uniform
+  Filter filter = Filter::bicubic;
+};
+struct CropBox {
+  int x, y, width, height;
+};
+CropBox draw_crop(int width, int height, Random& random, const RandomResizedCrop& options = {});
+Image random_resized_crop(const Image& image, int size, Random& random,
+                          const RandomResizedCrop& options = {});
+
+// A size x size part of the picture surrounded by `padding` black pixels; the usual choice for 28 x 28 and
+// 32 x 32 pictures. Throws if the padded picture is smaller than `size`.
+Image random_padded_crop(const Image& image, int size, int padding, Random& random);
+
+Image random_flip(const Image& image, Random& random, double probability = 0.5);
+
+// Brightness, contrast and saturation in a drawn order, each by a factor from U(1 - strength, 1 + strength).
+struct ColourJitter {
+  double brightness = 0.3, contrast = 0.3, saturation = 0.3;
+};
+Image colour_jitter(const Image& image, Random& random, const ColourJitter& options = {});
+
+// (value / 255 - mean) / std per channel into chw [channels, height, width].
+void to_normalised(const Image& image, const float* mean, const float* std, float* chw);
+
+// With a probability, one rectangle of a normalised picture chw [channels, height, width] is overwritten with
+// standard normal noise (Zhong et al., 2020; timm's mode "pixel").
+struct RandomErasing {
+  double probability = 0.25;
+  double area_min = 0.02, area_max = 1.0 / 3;     // of the picture's area
+  double ratio_min = 0.3, ratio_max = 1.0 / 0.3;  // height / width, log-uniform
+};
+void random_erasing(float* chw, int channels, int height, int width, Random& random,
+                    const RandomErasing& options = {});
+
+}  // namespace pursuit::data

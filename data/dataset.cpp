@@ -1,0 +1,155 @@
+#include "data/dataset.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "engine/error.h"
+
+namespace pursuit::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Every size/limit-th sample of another set, so that a set sorted by class stays balanced.
+class EvenSubset : public Dataset {
+ public:
+  EvenSubset(std::unique_ptr<Dataset> whole, int64_t size) : whole_(std::move(whole)), size_(size) {}
+  int64_t size() const override { return size_; }
+  Sample get(int64_t i) const override {
+    Sample sample = whole_->get(source(i));
+    if (sample.index >= 0) sample.index = i;
+    return sample;
+  }
+  int64_t label(int64_t i) const override { return whole_->label(source(i)); }
+  std::string name(int64_t i) const override { return whole_->name(source(i)); }
+  const std::vector<std::string>& classes() const override { return whole_->classes(); }
+  int64_t skipped() const override { return whole_->skipped(); }
+
+ private:
+  int64_t source(int64_t i) const { return i * whole_->size() / size_; }
+
+  std::unique_ptr<Dataset> whole_;
+  int64_t size_;
+};
+
+std::string first_few(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < 5; ++i) text += (i ? ", " : "") + names[i];
+  if (names.size() > 5) text += ", ...";
+  return text.empty() ? "none" : text;
+}
+
+bool any_contains(const std::vector<std::string>& names, const std::string& part) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return name.find(part) != std::string::npos; });
+}
+
+struct Layout {
+  std::string format, path;
+};
+
+// The layout of `path`, or of the subfolder the original archives unpack to.
+Layout detect(const fs::path& path) {
+  const Listing top = list_folder(path.string());
+  for (const char* inner : {"", "cifar-10-batches-bin", "raw"}) {
+    const fs::path folder = *inner ? path / inner : path;
+    if (*inner && !std::count(top.folders.begin(), top.folders.end(), inner)) continue;
+    const Listing contents = *inner ? list_folder(folder.string()) : top;
+    const auto& files = contents.files;
+    if (any_contains(files, "idx3-ubyte")) return {"idx", folder.string()};
+    if (any_contains(files, "data_batch_") || any_contains(files, "test_batch")) {
+      return {"cifar10", folder.string()};
+    }
+  }
+  for (const char* split : {"train", "val", "test"}) {
+    if (std::count(top.folders.begin(), top.folders.end(), split)) return {"folder", path.string()};
+  }
+  for (const std::string& folder : top.folders) {
+    const auto files = list_folder((path / folder).string()).files;
+    if (std::any_of(files.begin(), files.end(), is_image_file)) return {"folder", path.string()};
+  }
+  fail("dataset", path.string() + " has no known layout: found " + std::to_string(top.files.size()) +
+                      " files (" + first_few(top.files) + ") and " + std::to_string(top.folders.size()) +
+                      " folders (" + first_few(top.folders) +
+                      "). Understood are train-images-idx3-ubyte[.gz] and its three companions (idx), "
+                      "data_batch_*.bin and test_batch*.bin (cifar10), and train/<class>/*.jpg with "
+                      "val/<class>/*.jpg (folder). Point at the folder that holds these, or give no path "
+                      "for the built-in synthetic set");
+}
+
+std::unique_ptr<Dataset> open_whole(const std::string& path, Split split, const DatasetOptions& options) {
+  const std::string& format = options.format;
+  const bool by_file = !options.train_files.empty() || !options.test_files.empty();
+  Layout layout{format, path};
+  if (format == "auto" && path.empty()) layout.format = "synthetic";
+  if (layout.format != "synthetic") {
+    if (path.empty()) fail("dataset", "format " + format + " needs a path: got none");
+    std::error_code ignored;
+    if (!fs::is_directory(path, ignored)) {
+      fail("dataset",
+           path + (fs::exists(path, ignored) ? " is not a folder: give the folder that holds the data"
+                                             : " does not exist: check the path"));
+    }
+    if (format == "auto") layout = detect(path);
+  }
+  if (by_file && layout.format != "cifar10") {
+    fail("dataset",
+         "files can be chosen for each split only in a cifar10 folder: got format " + layout.format);
+  }
+  if (layout.format == "synthetic")
+    return open_synthetic(split, options.synthetic_size, options.synthetic_seed);
+  if (layout.format == "idx") return open_idx(layout.path, split);
+  if (layout.format == "cifar10") return open_cifar10(layout.path, split, options);
+  if (layout.format == "folder") return open_image_folder(layout.path, split, options);
+  fail("dataset", "unknown format: got " + format + ", need auto, idx, cifar10, folder or synthetic");
+}
+
+}  // namespace
+
+Listing list_folder(const std::string& path) {
+  Listing listing;
+  std::error_code error;
+  for (fs::directory_iterator it(path, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name[0] == '.') continue;
+    std::error_code ignored;
+    (it->is_directory(ignored) ? listing.folders : listing.files).push_back(name);
+  }
+  if (error) fail("dataset", path + " cannot be read: " + error.message());
+  std::sort(listing.files.begin(), listing.files.end());
+  std::sort(listing.folders.begin(), listing.folders.end());
+  return listing;
+}
+
+std::vector<std::string> read_lines(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) fail("dataset", path + " cannot be opened");
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!line.empty()) lines.push_back(line);
+  }
+  if (file.bad()) fail("dataset", path + " cannot be read to its end");
+  return lines;
+}
+
+bool is_image_file(const std::string& name) {
+  std::string ending = fs::path(name).extension().string();
+  for (char& c : ending) c = char(std::tolower(static_cast<unsigned char>(c)));
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+std::unique_ptr<Dataset> open_dataset(const std::string& path, Split split, const DatasetOptions& options) {
+  if (options.limit < 0) {
+    fail("dataset", "limit is negative: got " + std::to_string(options.limit) + ", need 0 (all) or more");
+  }
+  auto dataset = open_whole(path, split, options);
+  if (options.limit == 0 || options.limit >= dataset->size()) return dataset;
+  return std::make_unique<EvenSubset>(std::move(dataset), options.limit);
+}
+
+}  // namespace pursuit::data

@@ -1,0 +1,95 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/image.h"
+
+namespace pursuit::data {
+
+enum class Split { train, test };
+
+struct Sample {
+  Image image;
+  int64_t label = 0;
+  int64_t index = 0;  // the number asked for, or -1 if another picture stands in for a damaged one
+};
+
+// Labelled pictures numbered 0 .. size()-1. All functions may be called from several threads at once.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual int64_t size() const = 0;
+  virtual Sample get(int64_t i) const = 0;
+  virtual int64_t label(int64_t i) const = 0;
+  // For messages and prediction lists: a file path, or "train-images-idx3-ubyte.gz#123".
+  virtual std::string name(int64_t i) const = 0;
+  virtual const std::vector<std::string>& classes() const = 0;
+  // Damaged pictures met so far plus empty class folders; stays 0 without DatasetOptions::skip_bad.
+  virtual int64_t skipped() const { return 0; }
+};
+
+struct DatasetOptions {
+  std::string format = "auto";  // auto, idx, cifar10, folder, synthetic
+  int64_t limit = 0;            // keep this many samples, evenly spaced over the set; 0 keeps all
+
+  // cifar10: which files make up a split, as names inside the folder. Left empty, training takes every
+  // data_batch_*.bin and testing every test_batch*.bin, except those named for the other split.
+  std::vector<std::string> train_files, test_files;
+
+  // folder: instead of an error, the next good picture in order (the first follows the last) stands in for a
+  // damaged one, and an empty class folder is passed over (its class keeps its label).
+  bool skip_bad = false;
+  // folder: class names in label order, for instance a trained model's. Left empty, those of the train split.
+  std::vector<std::string> classes;
+  // folder: called once on each decoded picture, before it is cached; for instance to resize the shorter
+  // side.
+  std::function<Image(Image)> prepare;
+  // folder: keep pictures in memory until this many bytes are used. Pictures beyond that are decoded each
+  // time; nothing is evicted, because an epoch visits every picture once and would evict each before its next
+  // use.
+  int64_t cache_bytes = 0;
+
+  int synthetic_size = 32;  // synthetic: width and height in pixels
+  uint64_t synthetic_seed = 0;
+};
+
+// Opens the data at `path`; an empty path is the synthetic set. "auto" looks at what the folder holds.
+// Throws pursuit::Error that names the file if the folder fits no layout or a file in it is damaged.
+std::unique_ptr<Dataset> open_dataset(const std::string& path, Split split,
+                                      const DatasetOptions& options = {});
+
+// MNIST and its relatives: [prefix]train-images-idx3-ubyte, ...-labels-idx1-ubyte, and t10k- or test- for the
+// test split, gzipped or not. Ten classes "0" to "9", or the lines of classes.txt beside the files.
+// Grey pictures. Throws if headers, lengths, counts or labels do not agree.
+std::unique_ptr<Dataset> open_idx(const std::string& path, Split split);
+
+// CIFAR-10's binary version: files of 3073-byte records, label first, then 32 x 32 red, green, blue planes.
+// Class names from batches.meta.txt if it is there. Throws on a partial record or a label above 9.
+std::unique_ptr<Dataset> open_cifar10(const std::string& path, Split split, const DatasetOptions& options);
+
+// ImageNet's layout: path/train/<class>/*.jpg and path/val/<class>/*.jpg (or path/test). Endings jpg, jpeg,
+// png in any case, subfolders of a class included. Labels follow the sorted class names of the train split,
+// for both splits. The test split may also be a folder of class folders itself. Throws on a class the train
+// split (or options.classes) does not have and on an empty class folder; get() throws on a damaged picture.
+std::unique_ptr<Dataset> open_image_folder(const std::string& path, Split split,
+                                           const DatasetOptions& options);
+
+// Ten kinds of shapes (circle, square, triangle, ...) of random place, size, turn and colours on a noisy
+// background, drawn when asked for: 20000 for training, 2000 others for testing. Needs no file.
+std::unique_ptr<Dataset> open_synthetic(Split split, int size = 32, uint64_t seed = 0);
+
+// For those who write a dataset: the visible names in a folder, sorted, and the non-empty lines of a text
+// file. Both throw pursuit::Error that names the path if it cannot be read.
+struct Listing {
+  std::vector<std::string> files, folders;
+};
+Listing list_folder(const std::string& path);
+std::vector<std::string> read_lines(const std::string& path);
+
+// Whether the name ends in .jpg, .jpeg or .png, in any case.
+bool is_image_file(const std::string& name);
+
+}  // namespace pursuit::data

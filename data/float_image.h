@@ -1,0 +1,53 @@
+#pragma once
+#include <vector>
+
+#include "data/image.h"
+
+namespace pursuit::data {
+
+// A picture of floats, 0 black and 1 white, stored by planes: values is [channels, height, width].
+struct FloatImage {
+  int width = 0, height = 0, channels = 1;
+  std::vector<float> values;
+
+  FloatImage(int w, int h, int c)
+      : width(w), height(h), channels(c), values(size_t(w) * size_t(h) * size_t(c)) {}
+  size_t plane_size() const { return size_t(width) * size_t(height); }
+  float* row(int c, int y) { return &values[size_t(c) * plane_size() + size_t(y) * size_t(width)]; }
+  const float* row(int c, int y) const {
+    return &values[size_t(c) * plane_size() + size_t(y) * size_t(width)];
+  }
+};
+
+FloatImage to_float(const Image& image);
+Image to_image(const FloatImage& image);  // clipped to 0..1, rounded to 255 steps
+
+// What lies beyond an edge: its last pixel, or the picture mirrored about that pixel.
+enum class Border { clamp, mirror };
+int border_index(int i, int size, Border border);
+
+// Convolution with a normal curve cut at `truncate` standard deviations. Any sigma works: a curve wider than
+// the picture is folded back at the border. A sigma too small to reach a neighbour changes nothing.
+FloatImage gaussian_blur(const FloatImage& image, double sigma, double truncate, Border border);
+
+// out(x, y) = sum of weight * in(x + dx, y + dy)
+struct Tap {
+  int dx, dy;
+  float weight;
+};
+FloatImage convolve(const FloatImage& image, const std::vector<Tap>& taps, Border border);
+
+// A disk of the given radius in pixels, smoothed at its rim by a normal curve of `rim` pixels. Sums to 1.
+std::vector<Tap> disk_taps(double radius, double rim);
+
+// One-sided normal weights along a line: `radius` is half the length of the trail, the angle is in degrees.
+// Sums to 1.
+std::vector<Tap> motion_taps(double radius, double sigma, double degrees);
+
+// The middle of the picture magnified by a factor of at least 1, bilinear, same size.
+FloatImage zoom_center(const FloatImage& image, double factor);
+
+// The value at (x, y), pixel centres at integers, of every channel.
+void sample_bilinear(const FloatImage& image, float x, float y, Border border, float* out);
+
+}  // namespace pursuit::data

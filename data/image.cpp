@@ -1,0 +1,232 @@
+#include "data/image.h"
+
+#include <array>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <system_error>
+
+#include "engine/error.h"
+
+namespace {
+
+constexpr int64_t kMaxPixels = int64_t(64) << 20;
+
+// What stb_image may hold in one block: 64 megapixels of 16-bit RGBA and a filter byte per row. A small PNG
+// whose data would inflate beyond that is refused instead of filling the memory.
+constexpr size_t kMaxBlock = size_t(kMaxPixels) * 8 + (size_t(1) << 17);
+
+void* limited_malloc(size_t size) { return size <= kMaxBlock ? std::malloc(size) : nullptr; }
+void* limited_realloc(void* p, size_t size) { return size <= kMaxBlock ? std::realloc(p, size) : nullptr; }
+
+}  // namespace
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wall"
+#pragma GCC diagnostic ignored "-Wextra"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#define STBI_MALLOC(size) limited_malloc(size)
+#define STBI_REALLOC(p, size) limited_realloc(p, size)
+#define STBI_FREE(p) std::free(p)
+#define STBI_ONLY_JPEG
+#define STBI_ONLY_PNG
+#define STBI_NO_STDIO
+#define STBI_MAX_DIMENSIONS 65536
+#define STB_IMAGE_STATIC
+#define STB_IMAGE_IMPLEMENTATION
+#include <stb/stb_image.h>
+#define STBI_WRITE_NO_STDIO
+#define STB_IMAGE_WRITE_STATIC
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#include <stb/stb_image_write.h>
+#pragma GCC diagnostic pop
+
+namespace pursuit::data {
+namespace {
+
+constexpr uint8_t kPngSignature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+
+bool is_png(const uint8_t* bytes, size_t size) {
+  return size >= sizeof kPngSignature && std::memcmp(bytes, kPngSignature, sizeof kPngSignature) == 0;
+}
+
+bool is_jpeg(const uint8_t* bytes, size_t size) {
+  return size >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff;
+}
+
+uint32_t big_endian32(const uint8_t* p) {
+  return uint32_t(p[0]) << 24 | uint32_t(p[1]) << 16 | uint32_t(p[2]) << 8 | p[3];
+}
+
+// Walks the markers from the start of the picture to its end marker. stb_image pads missing data with grey,
+// so a file that stops before its end marker must be found here. Entropy-coded data holds no bare marker.
+bool jpeg_is_complete(const uint8_t* bytes, size_t size) {
+  constexpr int kEndOfImage = 0xd9, kStartOfImage = 0xd8, kRestart0 = 0xd0, kRestart7 = 0xd7,
+                kTemporary = 0x01;
+  for (size_t i = 2; i + 1 < size;) {
+    if (bytes[i] != 0xff || bytes[i + 1] == 0x00 || bytes[i + 1] == 0xff) {
+      ++i;
+      continue;
+    }
+    const int marker = bytes[i + 1];
+    i += 2;
+    if (marker == kEndOfImage) return true;
+    if (marker == kTemporary || (marker >= kRestart0 && marker <= kRestart7) || marker == kStartOfImage)
+      continue;
+    if (i + 2 > size) return false;
+    i += size_t(bytes[i]) << 8 | bytes[i + 1];
+  }
+  return false;
+}
+
+uint32_t crc32(const uint8_t* p, size_t n) {
+  static const std::array<uint32_t, 256> table = [] {
+    std::array<uint32_t, 256> t{};
+    for (uint32_t i = 0; i < 256; ++i) {
+      uint32_t c = i;
+      for (int bit = 0; bit < 8; ++bit) c = c & 1 ? 0xedb88320u ^ (c >> 1) : c >> 1;
+      t[i] = c;
+    }
+    return t;
+  }();
+  uint32_t c = 0xffffffffu;
+  for (size_t i = 0; i < n; ++i) c = table[(c ^ p[i]) & 255] ^ (c >> 8);
+  return c ^ 0xffffffffu;
+}
+
+// Empty if every chunk up to the end chunk is there and has the right checksum, which stb_image does not look
+// at.
+std::string png_damage(const uint8_t* bytes, size_t size) {
+  for (size_t i = sizeof kPngSignature;;) {
+    if (size - i < 12) return "truncated PNG: the end chunk is missing";
+    const size_t length = big_endian32(bytes + i);
+    if (length > size - i - 12) return "truncated PNG: a chunk is cut short";
+    const uint8_t* type = bytes + i + 4;
+    if (crc32(type, length + 4) != big_endian32(type + 4 + length))
+      return "damaged PNG: a chunk's checksum is wrong";
+    if (std::memcmp(type, "IEND", 4) == 0) return "";
+    i += length + 12;
+  }
+}
+
+void append(void* context, void* data, int size) {
+  auto& out = *static_cast<std::vector<uint8_t>*>(context);
+  const auto* bytes = static_cast<const uint8_t*>(data);
+  out.insert(out.end(), bytes, bytes + size);
+}
+
+void check_encodable(const Image& image, const char* where) {
+  const bool shape = image.width > 0 && image.height > 0 && (image.channels == 1 || image.channels == 3);
+  if (!shape || image.pixels.size() != size_t(image.width) * size_t(image.height) * size_t(image.channels))
+    fail(where, "not a picture: got " + std::to_string(image.width) + " x " + std::to_string(image.height) +
+                    " with " + std::to_string(image.channels) + " channels and " +
+                    std::to_string(image.pixels.size()) + " bytes, need at least 1 x 1 with 1 or 3 channels");
+}
+
+}  // namespace
+
+Image decode_image(const uint8_t* bytes, size_t size, const std::string& name) {
+  constexpr const char* where = "decode_image";
+  if (size == 0) fail(where, name + ": the file is empty");
+  if (size > INT_MAX) fail(where, name + ": the file is larger than 2 GiB");
+  const bool png = is_png(bytes, size);
+  if (!png && !is_jpeg(bytes, size)) fail(where, name + ": neither a JPEG nor a PNG file");
+
+  int width = 0, height = 0, channels = 0;
+  if (!stbi_info_from_memory(bytes, int(size), &width, &height, &channels))
+    fail(where, name + ": the header cannot be read (" + stbi_failure_reason() +
+                    "); the file is damaged or truncated");
+  if (width < 1 || height < 1 || int64_t(width) * height > kMaxPixels)
+    fail(where, name + ": got " + std::to_string(width) + " x " + std::to_string(height) +
+                    " pixels, need 1 to 64 megapixels; scale the picture down");
+  if (png) {
+    if (const std::string damage = png_damage(bytes, size); !damage.empty())
+      fail(where, name + ": " + damage);
+  } else if (!jpeg_is_complete(bytes, size)) {
+    fail(where, name + ": truncated JPEG: the end marker is missing; fetch the file again");
+  }
+
+  const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
+      stbi_load_from_memory(bytes, int(size), &width, &height, &channels, 3), std::free);
+  if (!pixels) fail(where, name + ": cannot be decoded (" + stbi_failure_reason() + ")");
+  Image image(width, height, 3);
+  std::memcpy(image.pixels.data(), pixels.get(), image.pixels.size());
+  return image;
+}
+
+Image read_image(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);  // an error for folders too
+  if (error) fail("read_image", path + ": " + error.message());
+  if (size > INT_MAX) fail("read_image", path + ": the file is larger than 2 GiB");
+  std::vector<uint8_t> bytes(size);
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(reinterpret_cast<char*>(bytes.data()), std::streamsize(size)))
+    fail("read_image", path + ": cannot be read");
+  return decode_image(bytes.data(), bytes.size(), path);
+}
+
+std::vector<uint8_t> encode_png(const Image& image) {
+  check_encodable(image, "encode_png");
+  std::vector<uint8_t> out;
+  if (!stbi_write_png_to_func(append, &out, image.width, image.height, image.channels, image.pixels.data(),
+                              image.width * image.channels))
+    fail("encode_png", "out of memory");
+  return out;
+}
+
+std::vector<uint8_t> encode_jpeg(const Image& image, int quality) {
+  check_encodable(image, "encode_jpeg");
+  if (quality < 1 || quality > 100)
+    fail("encode_jpeg", "quality: got " + std::to_string(quality) + ", need 1 to 100");
+  if (image.width > 65535 || image.height > 65535)
+    fail("encode_jpeg", "a side is longer than the 65535 pixels that JPEG can hold");
+  std::vector<uint8_t> out;
+  if (!stbi_write_jpg_to_func(append, &out, image.width, image.height, image.channels, image.pixels.data(),
+                              quality))
+    fail("encode_jpeg", "the encoder failed");
+  return out;
+}
+
+void write_png(const std::string& path, const Image& image) {
+  const std::vector<uint8_t> bytes = encode_png(image);
+  const std::string temporary = path + ".tmp";
+  std::ofstream file(temporary, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
+  file.close();
+  std::error_code error;
+  if (!file) {
+    std::filesystem::remove(temporary, error);
+    fail("write_png", path + ": cannot be written; check that the folder exists and has space");
+  }
+  std::filesystem::rename(temporary, path, error);
+  if (error) {
+    const std::string reason = error.message();
+    std::filesystem::remove(temporary, error);
+    fail("write_png", path + ": " + reason);
+  }
+}
+
+Image to_rgb(const Image& image) {
+  if (image.channels == 3) return image;
+  Image out(image.width, image.height, 3);
+  for (size_t i = 0; i < image.pixels.size(); ++i) std::fill_n(&out.pixels[3 * i], 3, image.pixels[i]);
+  return out;
+}
+
+Image to_grey(const Image& image) {
+  if (image.channels == 1) return image;
+  Image out(image.width, image.height, 1);
+  for (size_t i = 0; i < out.pixels.size(); ++i) {
+    const uint8_t* p = &image.pixels[3 * i];
+    out.pixels[i] = uint8_t((19595u * p[0] + 38470u * p[1] + 7471u * p[2] + 0x8000u) >> 16);
+  }
+  return out;
+}
+
+}  // namespace pursuit::data

@@ -1,0 +1,173 @@
+#include "data/loader.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "engine/error.h"
+
+namespace pursuit::data {
+namespace {
+
+constexpr int64_t kRowsPerClaim = 8;
+
+// The Philox streams of one seed: the order of an epoch, and every position in it.
+uint64_t order_stream(int64_t epoch) { return uint64_t(1) << 63 | uint64_t(epoch) << 40; }
+uint64_t position_stream(int64_t epoch, int64_t position) {
+  return uint64_t(1) << 62 | uint64_t(epoch) << 40 | uint64_t(position);
+}
+
+void require(bool ok, const std::string& what, int64_t got, const std::string& need) {
+  if (!ok) fail("loader", what + ": got " + std::to_string(got) + ", need " + need);
+}
+
+}  // namespace
+
+Loader::Loader(const Dataset& dataset, Transform transform, const LoaderOptions& options)
+    : dataset_(dataset), transform_(std::move(transform)), options_(options) {
+  const LoaderOptions& o = options_;
+  require(o.batch_size > 0, "batch size", o.batch_size, "1 or more");
+  require(o.channels > 0 && o.height > 0 && o.width > 0, "a picture dimension",
+          std::min({o.channels, o.height, o.width}), "1 or more");
+  require(o.repeats > 0, "repeats", o.repeats, "1 or more");
+  require(o.threads >= 0, "threads", o.threads, "0 or more");
+  require(o.prefetch > 0, "prefetch", o.prefetch, "1 or more");
+  require(o.world_size > 0, "world size", o.world_size, "1 or more");
+  require(o.rank >= 0 && o.rank < o.world_size, "rank", o.rank, "0 to " + std::to_string(o.world_size - 1));
+  samples_ = dataset_.size() / o.world_size;
+  if (!o.drop_last) samples_ += o.rank < dataset_.size() % o.world_size;
+  require(
+      !o.drop_last || samples_ >= o.batch_size, "batch size", o.batch_size,
+      "at most the " + std::to_string(samples_) + " samples of an epoch, since a partial batch is left out");
+  slots_.resize(size_t(o.threads > 0 ? o.prefetch : 0));
+}
+
+Loader::~Loader() { stop(); }
+
+int64_t Loader::batches_per_epoch() const {
+  return (samples_ + (options_.drop_last ? 0 : options_.batch_size - 1)) / options_.batch_size;
+}
+
+int64_t Loader::rows(int64_t batch) const {
+  return std::min(options_.batch_size, samples_ - batch * options_.batch_size);
+}
+
+void Loader::start(int64_t epoch, int64_t batch) {
+  require(epoch >= 0 && epoch < int64_t(1) << 22, "epoch", epoch, "0 to 4194303");
+  require(batch >= 0 && batch <= batches_per_epoch(), "batch", batch,
+          "0 to " + std::to_string(batches_per_epoch()));
+  stop();
+  epoch_ = epoch;
+  taken_ = claim_batch_ = batch;
+  claim_row_ = 0;
+  order_.resize(size_t(dataset_.size()));
+  std::iota(order_.begin(), order_.end(), int64_t(0));
+  if (options_.shuffle) {
+    Random random(options_.seed, order_stream(epoch));
+    for (int64_t i = dataset_.size() - 1; i > 0; --i)
+      std::swap(order_[size_t(i)], order_[size_t(random.below(i + 1))]);
+  }
+  stopping_ = false;
+  for (Slot& slot : slots_) slot.error = nullptr;
+  for (int64_t b = batch; b < std::min(batch + int64_t(slots_.size()), batches_per_epoch()); ++b) {
+    Slot& slot = slots_[size_t(b) % slots_.size()];
+    slot.remaining = rows(b);
+    shape(slot.batch, slot.remaining);
+  }
+  for (int t = 0; t < options_.threads; ++t) threads_.emplace_back([this] { work(); });
+}
+
+void Loader::shape(Batch& batch, int64_t rows) const {
+  batch.size = rows;
+  batch.channels = options_.channels;
+  batch.height = options_.height;
+  batch.width = options_.width;
+  batch.images.resize(size_t(rows * options_.channels * options_.height * options_.width));
+  batch.labels.resize(size_t(rows));
+  batch.indices.resize(size_t(rows));
+}
+
+void Loader::fill(Batch& batch, int64_t number, int64_t row) const {
+  const int64_t position = (number * options_.batch_size + row) * options_.world_size + options_.rank;
+  const Sample sample = dataset_.get(order_[size_t(position / options_.repeats)]);
+  Random random(options_.seed, position_stream(epoch_, position));
+  transform_(sample, random,
+             &batch.images[size_t(row * options_.channels * options_.height * options_.width)]);
+  batch.labels[size_t(row)] = int32_t(sample.label);
+  batch.indices[size_t(row)] = sample.index;
+}
+
+bool Loader::next(Batch& batch) {
+  if (taken_ >= batches_per_epoch()) return false;
+  const int64_t number = taken_;
+  if (slots_.empty()) {
+    ++taken_;
+    shape(batch, rows(number));
+    for (int64_t row = 0; row < batch.size; ++row) fill(batch, number, row);
+    return true;
+  }
+  std::unique_lock lock(mutex_);
+  Slot& slot = slots_[size_t(number) % slots_.size()];
+  slot_done_.wait(lock, [&] { return slot.remaining == 0; });
+  std::swap(batch, slot.batch);
+  ++taken_;
+  const std::exception_ptr error = std::exchange(slot.error, nullptr);
+  const int64_t following = number + int64_t(slots_.size());
+  if (following < batches_per_epoch()) {
+    slot.remaining = rows(following);
+    shape(slot.batch, slot.remaining);
+    slot_free_.notify_all();
+  }
+  lock.unlock();
+  if (error) std::rethrow_exception(error);
+  return true;
+}
+
+// One thread: claims a few rows of the first unfinished batch, fills them, until the epoch is done.
+void Loader::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    // A batch may be begun once next() has emptied the slot it goes to.
+    slot_free_.wait(lock, [&] {
+      return stopping_ || claim_batch_ >= batches_per_epoch() ||
+             claim_batch_ < taken_ + int64_t(slots_.size());
+    });
+    if (stopping_ || claim_batch_ >= batches_per_epoch()) return;
+    const int64_t number = claim_batch_, first = claim_row_;
+    const int64_t last = std::min(first + kRowsPerClaim, rows(number));
+    claim_row_ = last;
+    if (last == rows(number)) {
+      ++claim_batch_;
+      claim_row_ = 0;
+    }
+    Slot& slot = slots_[size_t(number) % slots_.size()];
+    lock.unlock();
+    std::exception_ptr error;
+    int64_t row = first;
+    try {
+      for (; row < last; ++row) fill(slot.batch, number, row);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (error && (!slot.error || row < slot.error_row)) {
+      slot.error = error;
+      slot.error_row = row;
+    }
+    slot.remaining -= last - first;
+    if (slot.remaining == 0) slot_done_.notify_one();
+  }
+}
+
+void Loader::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  slot_free_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+}  // namespace pursuit::data

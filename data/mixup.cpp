@@ -1,0 +1,117 @@
+#include "data/mixup.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "engine/error.h"
+
+namespace pursuit::data {
+namespace {
+
+// The logarithm of a Gamma(a, 1) variate: Marsaglia and Tsang, "A simple method for generating gamma
+// variables", ACM TOMS 2000. Shapes below 1 go through Gamma(a + 1) U^(1/a), which underflows for small a
+// unless in logarithms.
+double sample_log_gamma(Random& random, double a) {
+  if (a < 1) return sample_log_gamma(random, a + 1) + std::log(1 - random.uniform()) / a;
+  const double d = a - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    const double x = random.normal(), cube_root = 1 + c * x;
+    if (cube_root <= 0) continue;
+    const double v = cube_root * cube_root * cube_root;
+    if (std::log(1 - random.uniform()) < x * x / 2 + d - d * v + d * std::log(v)) return std::log(d * v);
+  }
+}
+
+void require(bool ok, const char* what, double got, const char* need) {
+  if (!ok) fail("mixup", std::string(what) + ": got " + std::to_string(got) + ", need " + need);
+}
+
+}  // namespace
+
+double sample_beta(Random& random, double a, double b) {
+  require(a > 0 && b > 0, "the parameter of a beta distribution", std::min(a, b), "more than 0");
+  const double x = sample_log_gamma(random, a), y = sample_log_gamma(random, b);
+  return 1 / (1 + std::exp(y - x));
+}
+
+Mix draw_mix(const MixupOptions& options, int64_t height, int64_t width, Random& random) {
+  require(options.mixup_alpha >= 0, "mixup alpha", options.mixup_alpha, "0 (off) or more");
+  require(options.cutmix_alpha >= 0, "cutmix alpha", options.cutmix_alpha, "0 (off) or more");
+  require(options.probability >= 0 && options.probability <= 1, "probability", options.probability, "0 to 1");
+  require(options.switch_probability >= 0 && options.switch_probability <= 1, "switch probability",
+          options.switch_probability, "0 to 1");
+  Mix mix;
+  const bool can_mixup = options.mixup_alpha > 0, can_cutmix = options.cutmix_alpha > 0;
+  if (!(can_mixup || can_cutmix) || !random.flip(options.probability)) return mix;
+  mix.cutmix = can_cutmix && (!can_mixup || random.flip(options.switch_probability));
+  const double alpha = mix.cutmix ? options.cutmix_alpha : options.mixup_alpha;
+  mix.lambda = sample_beta(random, alpha, alpha);
+  if (mix.cutmix) {
+    // The box keeps the picture's proportions; part of it may lie outside, so lambda is taken from what is
+    // inside.
+    const double side = std::sqrt(1 - mix.lambda);
+    const int64_t half_height = int64_t(double(height) * side) / 2,
+                  half_width = int64_t(double(width) * side) / 2;
+    const int64_t y = random.below(height), x = random.below(width);
+    mix.top = std::max<int64_t>(y - half_height, 0);
+    mix.bottom = std::min(y + half_height, height);
+    mix.left = std::max<int64_t>(x - half_width, 0);
+    mix.right = std::min(x + half_width, width);
+    const int64_t area = (mix.bottom - mix.top) * (mix.right - mix.left);
+    mix.lambda = 1 - double(area) / double(height * width);
+  }
+  return mix;
+}
+
+void apply_mix(const Mix& mix, Batch& batch) {
+  if (mix.lambda == 1) return;
+  const int64_t picture = batch.channels * batch.height * batch.width;
+  const float own = float(mix.lambda), other = float(1 - mix.lambda);
+  for (int64_t b = 0; b < batch.size / 2; ++b) {
+    float* first = &batch.images[size_t(b * picture)];
+    float* second = &batch.images[size_t((batch.size - 1 - b) * picture)];
+    if (!mix.cutmix) {
+      for (int64_t p = 0; p < picture; ++p) {
+        const float x = first[p], y = second[p];
+        first[p] = own * x + other * y;
+        second[p] = own * y + other * x;
+      }
+      continue;
+    }
+    for (int64_t plane = 0; plane < batch.channels; ++plane) {
+      for (int64_t y = mix.top; y < mix.bottom; ++y) {
+        const int64_t row = (plane * batch.height + y) * batch.width;
+        std::swap_ranges(first + row + mix.left, first + row + mix.right, second + row + mix.left);
+      }
+    }
+  }
+}
+
+std::vector<float> mix_targets(const std::vector<int32_t>& labels, int64_t classes, double label_smoothing,
+                               const Mix& mix) {
+  require(classes > 0, "classes", double(classes), "1 or more");
+  require(label_smoothing >= 0 && label_smoothing < 1, "label smoothing", label_smoothing,
+          "0 to less than 1");
+  for (const int32_t label : labels) {
+    if (label >= 0 && label < classes) continue;
+    fail("mixup", "a label is out of range: got " + std::to_string(label) + ", need 0 to " +
+                      std::to_string(classes - 1));
+  }
+  const double on = 1 - label_smoothing;
+  std::vector<float> targets(labels.size() * size_t(classes), float(label_smoothing / double(classes)));
+  for (size_t b = 0; b < labels.size(); ++b) {
+    float* row = &targets[b * size_t(classes)];
+    row[labels[b]] += float(mix.lambda * on);
+    row[labels[labels.size() - 1 - b]] += float((1 - mix.lambda) * on);
+  }
+  return targets;
+}
+
+std::vector<float> mixup(Batch& batch, int64_t classes, const MixupOptions& options, Random& random) {
+  const Mix mix = draw_mix(options, batch.height, batch.width, random);
+  apply_mix(mix, batch);
+  return mix_targets(batch.labels, classes, options.label_smoothing, mix);
+}
+
+}  // namespace pursuit::data

@@ -1,0 +1,29 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/affine.h"
+#include "engine/random.h"
+
+namespace pursuit::data {
+
+// RandAugment (Cubuk et al., 2020) with timm's increasing operation set; the defaults are DeiT's
+// `rand-m9-mstd0.5-inc1`.
+struct RandAugment {
+  int operations = 2;             // drawn with replacement, applied one after the other
+  double probability = 0.5;       // each drawn operation is applied with it
+  double magnitude = 9;           // 0 to 10
+  double magnitude_std = 0.5;     // normal noise on the magnitude, clipped to 0..10
+  Colour fill = {124, 116, 104};  // the mean of ImageNet, shown where an operation uncovers nothing
+  std::optional<Filter> filter;   // of the geometric operations; empty draws bilinear or bicubic each time
+};
+
+Image rand_augment(const Image& image, Random& random, const RandAugment& options = {});
+
+// The 15 operations by name, and one of them at a given magnitude; the sign of a magnitude is drawn.
+const std::vector<std::string>& rand_augment_names();
+Image apply_augmentation(const Image& image, const std::string& name, double magnitude, Filter filter,
+                         Colour fill, Random& random);
+
+}  // namespace pursuit::data
