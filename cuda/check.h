@@ -10,12 +10,14 @@ namespace pursuit::cuda {
 
 inline void check(cudaError_t e, const char* expression, const char* file, int line) {
   if (e == cudaSuccess) return;
-  fail("cuda", std::string(expression) + " at " + file + ":" + std::to_string(line) + ": " + cudaGetErrorString(e));
+  fail("cuda",
+       std::string(expression) + " at " + file + ":" + std::to_string(line) + ": " + cudaGetErrorString(e));
 }
 
 inline void check(cublasStatus_t s, const char* expression, const char* file, int line) {
   if (s == CUBLAS_STATUS_SUCCESS) return;
-  fail("cublas", std::string(expression) + " at " + file + ":" + std::to_string(line) + ": " + cublasGetStatusString(s));
+  fail("cublas", std::string(expression) + " at " + file + ":" + std::to_string(line) + ": " +
+                     cublasGetStatusString(s));
 }
 
 }  // namespace pursuit::cuda

@@ -4,7 +4,9 @@
 namespace pursuit::cuda {
 
 namespace {
-[[noreturn]] void absent() { fail("cuda", "this build has no CUDA; configure with -DPURSUIT_CUDA=ON where nvcc is installed"); }
+[[noreturn]] void absent() {
+  fail("cuda", "this build has no CUDA; configure with -DPURSUIT_CUDA=ON where nvcc is installed");
+}
 }  // namespace
 
 bool available() { return false; }
@@ -21,8 +23,8 @@ void fill_zero(void*, int, size_t) { absent(); }
 void synchronize(int) { absent(); }
 void* current_stream() { return nullptr; }
 void set_current_stream(void*) { absent(); }
-void gemm(Gemm, bool, bool, int64_t, int64_t, int64_t, float, const void*, int64_t, int64_t, const void*, int64_t,
-          int64_t, float, void*, int64_t, int64_t, int64_t) {
+void gemm(Gemm, bool, bool, int64_t, int64_t, int64_t, float, const void*, int64_t, int64_t, const void*,
+          int64_t, int64_t, float, void*, int64_t, int64_t, int64_t) {
   absent();
 }
 

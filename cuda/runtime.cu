@@ -1,5 +1,3 @@
-#include "cuda/runtime.h"
-
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
@@ -7,6 +5,7 @@
 #include <cstdio>
 
 #include "cuda/check.h"
+#include "cuda/runtime.h"
 
 namespace pursuit::cuda {
 
@@ -107,17 +106,17 @@ void synchronize(int device) {
 void* current_stream() { return stream; }
 void set_current_stream(void* s) { stream = static_cast<cudaStream_t>(s); }
 
-void gemm(Gemm type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const void* a, int64_t lda,
-          int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, float beta, void* c, int64_t ldc,
-          int64_t stride_c, int64_t batch) {
+void gemm(Gemm type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const void* a,
+          int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, float beta, void* c,
+          int64_t ldc, int64_t stride_c, int64_t batch) {
   int device = 0;
   CUDA_CHECK(cudaGetDevice(&device));
   const cudaDataType_t t = type == Gemm::f32 ? CUDA_R_32F : CUDA_R_16BF;
   // cuBLAS is column-major: the row-major product is that of the transposes in the other order.
   CUBLAS_CHECK(cublasGemmStridedBatchedEx(
-      handle(device), tb ? CUBLAS_OP_T : CUBLAS_OP_N, ta ? CUBLAS_OP_T : CUBLAS_OP_N, int(n), int(m), int(k), &alpha, b,
-      t, int(ldb), stride_b, a, t, int(lda), stride_a, &beta, c, t, int(ldc), stride_c, int(batch), CUBLAS_COMPUTE_32F,
-      CUBLAS_GEMM_DEFAULT));
+      handle(device), tb ? CUBLAS_OP_T : CUBLAS_OP_N, ta ? CUBLAS_OP_T : CUBLAS_OP_N, int(n), int(m), int(k),
+      &alpha, b, t, int(ldb), stride_b, a, t, int(lda), stride_a, &beta, c, t, int(ldc), stride_c, int(batch),
+      CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
 }
 
 }  // namespace pursuit::cuda

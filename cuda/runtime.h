@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-// The narrow door between the engine and the CUDA runtime: plain functions, no CUDA types. A build without CUDA
-// links cuda/none.cpp, where available() is false and why_not() says so; nothing else is called then.
+// The narrow door between the engine and the CUDA runtime: plain functions, no CUDA types. A build without
+// CUDA links cuda/none.cpp, where available() is false and why_not() says so; nothing else is called then.
 namespace pursuit::cuda {
 
 bool available();       // built with CUDA and a usable GPU is there
@@ -28,8 +28,8 @@ void set_current_stream(void* stream);
 
 // Row-major C = alpha op(A) op(B) + beta C for `batch` matrices, by cuBLAS; element types as in DType.
 enum class Gemm { f32, bf16 };
-void gemm(Gemm type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const void* a, int64_t lda,
-          int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, float beta, void* c, int64_t ldc,
-          int64_t stride_c, int64_t batch);
+void gemm(Gemm type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const void* a,
+          int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, float beta, void* c,
+          int64_t ldc, int64_t stride_c, int64_t batch);
 
 }  // namespace pursuit::cuda

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <numeric>
 #include <system_error>
 
 #include "engine/error.h"
@@ -63,11 +64,25 @@ uint32_t big_endian32(const uint8_t* p) {
   return uint32_t(p[0]) << 24 | uint32_t(p[1]) << 16 | uint32_t(p[2]) << 8 | p[3];
 }
 
-// Walks the markers from the start of the picture to its end marker. stb_image pads missing data with grey,
-// so a file that stops before its end marker must be found here. Entropy-coded data holds no bare marker.
-bool jpeg_is_complete(const uint8_t* bytes, size_t size) {
+// Whether the Huffman tables of a segment [p, end) have at most the 256 codes that a table can hold:
+// stb_image 2.27 writes past its table otherwise.
+bool huffman_tables_fit(const uint8_t* p, const uint8_t* end) {
+  constexpr int kLengths = 16;
+  while (end - p > kLengths) {
+    const int codes = std::accumulate(p + 1, p + 1 + kLengths, 0);
+    if (codes > 256 || codes > end - p - 1 - kLengths) return false;
+    p += 1 + kLengths + codes;
+  }
+  return p == end;
+}
+
+// Walks the markers from the start of the picture to its end marker; empty if all is well. stb_image pads
+// missing data with grey, so a file that stops before its end marker must be found here. Entropy-coded data
+// holds no bare marker.
+std::string jpeg_damage(const uint8_t* bytes, size_t size) {
   constexpr int kEndOfImage = 0xd9, kStartOfImage = 0xd8, kRestart0 = 0xd0, kRestart7 = 0xd7,
                 kTemporary = 0x01;
+  constexpr int kHuffmanTables = 0xc4;
   for (size_t i = 2; i + 1 < size;) {
     if (bytes[i] != 0xff || bytes[i + 1] == 0x00 || bytes[i + 1] == 0xff) {
       ++i;
@@ -75,13 +90,17 @@ bool jpeg_is_complete(const uint8_t* bytes, size_t size) {
     }
     const int marker = bytes[i + 1];
     i += 2;
-    if (marker == kEndOfImage) return true;
+    if (marker == kEndOfImage) return "";
     if (marker == kTemporary || (marker >= kRestart0 && marker <= kRestart7) || marker == kStartOfImage)
       continue;
-    if (i + 2 > size) return false;
-    i += size_t(bytes[i]) << 8 | bytes[i + 1];
+    const size_t length = i + 2 <= size ? size_t(bytes[i]) << 8 | bytes[i + 1] : size;
+    if (length > size - i) break;
+    if (length < 2) return "damaged JPEG: a segment has no length";
+    if (marker == kHuffmanTables && !huffman_tables_fit(bytes + i + 2, bytes + i + length))
+      return "damaged JPEG: a Huffman table has too many codes";
+    i += length;
   }
-  return false;
+  return "truncated JPEG: the end marker is missing; fetch the file again";
 }
 
 uint32_t crc32(const uint8_t* p, size_t n) {
@@ -137,19 +156,16 @@ Image decode_image(const uint8_t* bytes, size_t size, const std::string& name) {
   const bool png = is_png(bytes, size);
   if (!png && !is_jpeg(bytes, size)) fail(where, name + ": neither a JPEG nor a PNG file");
 
+  // Before stb_image sees the file, for it trusts some lengths.
+  if (const std::string damage = png ? png_damage(bytes, size) : jpeg_damage(bytes, size); !damage.empty())
+    fail(where, name + ": " + damage);
+
   int width = 0, height = 0, channels = 0;
   if (!stbi_info_from_memory(bytes, int(size), &width, &height, &channels))
-    fail(where, name + ": the header cannot be read (" + stbi_failure_reason() +
-                    "); the file is damaged or truncated");
+    fail(where, name + ": the header cannot be read (" + stbi_failure_reason() + "); the file is damaged");
   if (width < 1 || height < 1 || int64_t(width) * height > kMaxPixels)
     fail(where, name + ": got " + std::to_string(width) + " x " + std::to_string(height) +
                     " pixels, need 1 to 64 megapixels; scale the picture down");
-  if (png) {
-    if (const std::string damage = png_damage(bytes, size); !damage.empty())
-      fail(where, name + ": " + damage);
-  } else if (!jpeg_is_complete(bytes, size)) {
-    fail(where, name + ": truncated JPEG: the end marker is missing; fetch the file again");
-  }
 
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
       stbi_load_from_memory(bytes, int(size), &width, &height, &channels, 3), std::free);

@@ -149,6 +149,8 @@ void draw(std::vector<float>& canvas, int size, size_t figure, Point centre, flo
   }
 }
 
+// The ranges below are chosen so that a small transformer learns most of the set in two passes over it, not
+// all.
 class Synthetic : public Dataset {
  public:
   Synthetic(Split split, int size, uint64_t seed) : train_(split == Split::train), size_(size), seed_(seed) {
@@ -169,7 +171,10 @@ class Synthetic : public Dataset {
     const float unit = float(size_) / 32;
     std::vector<float> canvas = background(random);
     Colour ground{};
-    for (size_t p = 0; p < canvas.size(); ++p) ground[p % 3] += canvas[p] / float(size_ * size_);
+    for (size_t p = 0; p < canvas.size(); p += 3) {
+      for (size_t c = 0; c < 3; ++c) ground[c] += canvas[p + c];
+    }
+    for (float& c : ground) c /= float(size_ * size_);
 
     // Two small discs that mean nothing, then the figure, which may cover them.
     for (int k = 0; k < 2; ++k) {

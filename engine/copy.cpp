@@ -33,11 +33,16 @@ void copy_from(Dev dev, const Tensor& dst, const Tensor& src) {
     case DType::f64:
       if constexpr (std::is_same_v<Dev, Cpu>) return copy<Dev, To, double>(dev, dst, src);
       break;
-    case DType::f32: return copy<Dev, To, float>(dev, dst, src);
-    case DType::bf16: return copy<Dev, To, bf16>(dev, dst, src);
-    case DType::i64: return copy<Dev, To, int64_t>(dev, dst, src);
-    case DType::i32: return copy<Dev, To, int32_t>(dev, dst, src);
-    case DType::u8: return copy<Dev, To, uint8_t>(dev, dst, src);
+    case DType::f32:
+      return copy<Dev, To, float>(dev, dst, src);
+    case DType::bf16:
+      return copy<Dev, To, bf16>(dev, dst, src);
+    case DType::i64:
+      return copy<Dev, To, int64_t>(dev, dst, src);
+    case DType::i32:
+      return copy<Dev, To, int32_t>(dev, dst, src);
+    case DType::u8:
+      return copy<Dev, To, uint8_t>(dev, dst, src);
   }
   fail("copy", "f64 exists on the CPU only");
 }
@@ -48,11 +53,16 @@ void copy_to(Dev dev, const Tensor& dst, const Tensor& src) {
     case DType::f64:
       if constexpr (std::is_same_v<Dev, Cpu>) return copy_from<Dev, double>(dev, dst, src);
       break;
-    case DType::f32: return copy_from<Dev, float>(dev, dst, src);
-    case DType::bf16: return copy_from<Dev, bf16>(dev, dst, src);
-    case DType::i64: return copy_from<Dev, int64_t>(dev, dst, src);
-    case DType::i32: return copy_from<Dev, int32_t>(dev, dst, src);
-    case DType::u8: return copy_from<Dev, uint8_t>(dev, dst, src);
+    case DType::f32:
+      return copy_from<Dev, float>(dev, dst, src);
+    case DType::bf16:
+      return copy_from<Dev, bf16>(dev, dst, src);
+    case DType::i64:
+      return copy_from<Dev, int64_t>(dev, dst, src);
+    case DType::i32:
+      return copy_from<Dev, int32_t>(dev, dst, src);
+    case DType::u8:
+      return copy_from<Dev, uint8_t>(dev, dst, src);
   }
   fail("copy", "f64 exists on the CPU only");
 }

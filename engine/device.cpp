@@ -11,18 +11,21 @@ Device device_from_name(const std::string& name) {
   if (name == "cpu") return cpu;
   if (name == "auto") return cuda::available() ? cuda_device(0) : cpu;
   const bool indexed = name.size() == 6 && name.rfind("cuda:", 0) == 0 && name[5] >= '0' && name[5] <= '9';
-  if (name != "cuda" && !indexed) fail("device", "unknown device '" + name + "'; known are auto, cpu, cuda, cuda:0, cuda:1 ...");
-  if (!cuda::available()) fail("device", "'" + name + "' cannot be used: " + cuda::why_not() + "; use --device cpu");
+  if (name != "cuda" && !indexed)
+    fail("device", "unknown device '" + name + "'; known are auto, cpu, cuda, cuda:0, cuda:1 ...");
+  if (!cuda::available())
+    fail("device", "'" + name + "' cannot be used: " + cuda::why_not() + "; use --device cpu");
   const int index = indexed ? name[5] - '0' : 0;
   if (index >= cuda::device_count())
-    fail("device", "'" + name + "' is not there: this machine has " + std::to_string(cuda::device_count()) + " GPU(s)");
+    fail("device",
+         "'" + name + "' is not there: this machine has " + std::to_string(cuda::device_count()) + " GPU(s)");
   return cuda_device(index);
 }
 
 std::string describe(Device device) {
   if (device.is_cuda()) return device.name() + " (" + cuda::describe(device.index) + ")";
   const std::string why = cuda::available() ? "" : " (" + cuda::why_not() + ")";
-  return "cpu" + why + ", " + std::to_string(num_threads()) + " threads, " + rows().isa;
+  return "cpu" + why + ", " + std::to_string(num_threads()) + " threads, " + rows<float>().isa;
 }
 
 }  // namespace pursuit

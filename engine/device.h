@@ -20,7 +20,8 @@ inline Device cuda_device(int index = 0) { return {Device::Kind::cuda, static_ca
 // Throws if the device is not there, with the reason.
 Device device_from_name(const std::string& name);
 
-// One line for the head of a log: which device runs and why, e.g. "cpu (built without CUDA), 2 threads, avx512".
+// One line for the head of a log: which device runs and why, e.g. "cpu (built without CUDA), 2 threads,
+// avx512".
 std::string describe(Device device);
 
 // Tags that choose a kernel's overload; `dispatch` turns a Device into one of them.

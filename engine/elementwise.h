@@ -3,13 +3,14 @@
 #include "engine/operator.h"
 #include "engine/ops.h"
 
-// Elementwise operators are one functor for every dtype and both backends; layout, broadcasting and tape live here.
+// Elementwise operators are one functor for every dtype and both backends; layout, broadcasting and tape live
+// here.
 namespace pursuit {
 
 struct NoParams {};
 
-// y = f(x). Op gives `A fwd(A x)` and `A bwd(A x, A y)` = dy/dx, each with a further `const Params&` where it has
-// parameters (plain numbers: they travel to the GPU by value).
+// y = f(x). Op gives `A fwd(A x)` and `A bwd(A x, A y)` = dy/dx, each with a further `const Params&` where it
+// has parameters (plain numbers: they travel to the GPU by value).
 template <class Op, class Params>
 struct UnaryForward {
   template <class T>
@@ -61,13 +62,14 @@ struct Unary {
     dispatch(x, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       for_each(dev, layout_of(x.shape(), x, y, gy, gx),
                typename UnaryBackward<Op, Params>::template Body<T>{x.data<T>(), y.data<T>(), gy.data<T>(),
-                                                                     gx.data<T>(), params});
+                                                                    gx.data<T>(), params});
     });
     return {gx};
   }
 };
 
-// y = f(a, b) with broadcasting. Op gives `A fwd(A a, A b)` and the derivatives `A da(A a, A b)`, `A db(A a, A b)`.
+// y = f(a, b) with broadcasting. Op gives `A fwd(A a, A b)` and the derivatives `A da(A a, A b)`, `A db(A a,
+// A b)`.
 template <class Op>
 struct BinaryForward {
   template <class T>
@@ -120,7 +122,7 @@ struct Binary {
     dispatch(gy, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       for_each(dev, layout_of(gy.shape(), a, b, gy, g),
                typename BinaryBackward<Op, ForA>::template Body<T>{a.data<T>(), b.data<T>(), gy.data<T>(),
-                                                                    g.data<T>()});
+                                                                   g.data<T>()});
     });
     return g;
   }
@@ -129,7 +131,8 @@ struct Binary {
 // The shapes every elementwise operator is tried on.
 template <class Op>
 std::vector<Sample<Op>> unary_samples(double lo, double hi) {
-  return {{{}, {{{7}, lo, hi}}}, {{}, {{{3, 5}, lo, hi}}}, {{}, {{{0}, lo, hi}}}, {{}, {{{2, 1, 129}, lo, hi}}}};
+  return {
+      {{}, {{{7}, lo, hi}}}, {{}, {{{3, 5}, lo, hi}}}, {{}, {{{0}, lo, hi}}}, {{}, {{{2, 1, 129}, lo, hi}}}};
 }
 template <class Op>
 std::vector<Sample<Op>> binary_samples(double lo, double hi) {

@@ -16,8 +16,8 @@
 // The one place where elementwise loops over strided tensors live, for both backends.
 namespace pursuit {
 
-// The common index space of N operands: dimensions of size 1 dropped, neighbours that every operand walks in one
-// stride merged.
+// The common index space of N operands: dimensions of size 1 dropped, neighbours that every operand walks in
+// one stride merged.
 template <int N>
 struct Layout {
   int ndim = 0;
@@ -116,7 +116,8 @@ __device__ void call_at(const Layout<N>& l, int64_t i, const F& f, std::index_se
 
 template <int N, class F>
 __global__ void for_each_kernel(Layout<N> l, F f) {
-  for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < l.numel; i += int64_t(gridDim.x) * blockDim.x)
+  for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < l.numel;
+       i += int64_t(gridDim.x) * blockDim.x)
     call_at(l, i, f, std::make_index_sequence<N>{});
 }
 

@@ -42,11 +42,12 @@ const dnnl::engine& dnnl_cpu() {
   return e;
 }
 
-const Product& product(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, int64_t lda, int64_t ldb,
-                       float beta, int64_t ldc, dnnl::memory::data_type out) {
+const Product& product(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, int64_t lda,
+                       int64_t ldb, float beta, int64_t ldc, dnnl::memory::data_type out) {
   using Key = std::array<int64_t, 11>;
   static thread_local std::map<Key, Product> known;
-  const Key key{ta, tb, m, n, k, lda, ldb, ldc, std::bit_cast<int32_t>(alpha), std::bit_cast<int32_t>(beta), int(out)};
+  const Key key{
+      ta, tb, m, n, k, lda, ldb, ldc, std::bit_cast<int32_t>(alpha), std::bit_cast<int32_t>(beta), int(out)};
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
   using dt = dnnl::memory::data_type;
@@ -65,8 +66,8 @@ const Product& product(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float 
 }
 
 template <class Out>
-void bf16_by_onednn(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const bf16* a, int64_t lda,
-                    const bf16* b, int64_t ldb, float beta, Out* c, int64_t ldc) {
+void bf16_by_onednn(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const bf16* a,
+                    int64_t lda, const bf16* b, int64_t ldb, float beta, Out* c, int64_t ldc) {
   static thread_local dnnl::stream stream(dnnl_cpu());
   const auto out = std::is_same_v<Out, float> ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
   const Product& p = product(ta, tb, m, n, k, alpha, lda, ldb, beta, ldc, out);
@@ -81,42 +82,47 @@ uint16_t* words(bf16* p) { return reinterpret_cast<uint16_t*>(p); }
 
 std::vector<float> widen(const bf16* x, int64_t rows, int64_t cols, int64_t ld) {
   std::vector<float> y(static_cast<size_t>(rows * cols));
-  for (int64_t i = 0; i < rows; ++i) pursuit::rows().bf16_to_f32(words(x + i * ld), y.data() + i * cols, cols);
+  for (int64_t i = 0; i < rows; ++i)
+    pursuit::rows<float>().bf16_to_f32(words(x + i * ld), y.data() + i * cols, cols);
   return y;
 }
 
 }  // namespace
 
-void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double* a, int64_t lda, const double* b,
-          int64_t ldb, double beta, double* c, int64_t ldc) {
+void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double* a, int64_t lda,
+          const double* b, int64_t ldb, double beta, double* c, int64_t ldc) {
   if (m == 0 || n == 0) return;
   if (k == 0) return scale_only(m, n, beta, c, ldc);
-  cblas_dgemm(CblasRowMajor, op(ta), op(tb), int(m), int(n), int(k), alpha, a, int(lda), b, int(ldb), beta, c, int(ldc));
+  cblas_dgemm(CblasRowMajor, op(ta), op(tb), int(m), int(n), int(k), alpha, a, int(lda), b, int(ldb), beta, c,
+              int(ldc));
 }
 
-void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda, const float* b,
-          int64_t ldb, float beta, float* c, int64_t ldc) {
+void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
+          const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
   if (m == 0 || n == 0) return;
   if (k == 0) return scale_only(m, n, beta, c, ldc);
-  cblas_sgemm(CblasRowMajor, op(ta), op(tb), int(m), int(n), int(k), alpha, a, int(lda), b, int(ldb), beta, c, int(ldc));
+  cblas_sgemm(CblasRowMajor, op(ta), op(tb), int(m), int(n), int(k), alpha, a, int(lda), b, int(ldb), beta, c,
+              int(ldc));
 }
 
-void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const bf16* a, int64_t lda, const bf16* b,
-          int64_t ldb, float beta, float* c, int64_t ldc) {
+void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const bf16* a, int64_t lda,
+          const bf16* b, int64_t ldb, float beta, float* c, int64_t ldc) {
   if (m == 0 || n == 0) return;
   if (k == 0) return scale_only(m, n, beta, c, ldc);
   if (has_bf16_instructions()) return bf16_by_onednn(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   const int64_t ra = ta ? k : m, ca = ta ? m : k, rb = tb ? n : k, cb = tb ? k : n;
-  gemm(ta, tb, m, n, k, alpha, widen(a, ra, ca, lda).data(), ca, widen(b, rb, cb, ldb).data(), cb, beta, c, ldc);
+  gemm(ta, tb, m, n, k, alpha, widen(a, ra, ca, lda).data(), ca, widen(b, rb, cb, ldb).data(), cb, beta, c,
+       ldc);
 }
 
-void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const bf16* a, int64_t lda, const bf16* b,
-          int64_t ldb, float beta, bf16* c, int64_t ldc) {
+void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const bf16* a, int64_t lda,
+          const bf16* b, int64_t ldb, float beta, bf16* c, int64_t ldc) {
   if (m == 0 || n == 0) return;
-  if (k > 0 && has_bf16_instructions()) return bf16_by_onednn(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  if (k > 0 && has_bf16_instructions())
+    return bf16_by_onednn(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   std::vector<float> wide = beta == 0 ? std::vector<float>(size_t(m * n)) : widen(c, m, n, ldc);
   gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, wide.data(), n);
-  for (int64_t i = 0; i < m; ++i) rows().f32_to_bf16(wide.data() + i * n, words(c + i * ldc), n);
+  for (int64_t i = 0; i < m; ++i) rows<float>().f32_to_bf16(wide.data() + i * n, words(c + i * ldc), n);
 }
 
 }  // namespace pursuit

@@ -18,6 +18,7 @@ namespace pursuit {
 namespace {
 
 constexpr int64_t kRound = 512;
+constexpr int64_t kMost = int64_t(1) << 56;  // rounding larger requests up would overflow
 constexpr int64_t kSmall = 1 << 20;         // requests up to this share small segments
 constexpr int64_t kSmallSegment = 2 << 20;  // size of such a segment
 constexpr int64_t kLargeRound = 2 << 20;    // large segments are multiples of this (a huge page)
@@ -62,6 +63,10 @@ class Pool {
   Block* take(int64_t bytes) {
     std::lock_guard lock(mutex_);
     ++stats_.allocations;
+    if (bytes > kMost) {
+      ++stats_.out_of_memory;
+      throw OutOfMemory(no_memory_text(bytes));
+    }
     const bool guarded = debug_ && !device_.is_cuda();
     const int64_t size = std::max(kRound, round_up(bytes + (guarded ? 2 * kGuard : 0), kRound));
     Block* b = find(size);
@@ -134,8 +139,8 @@ class Pool {
     std::lock_guard lock(mutex_);
     for (const Block* b : live_)
       if (b->guarded && !intact(b))
-        fail("memory", std::string("a write outside a block of ") + std::to_string(b->requested) + " bytes tagged '" +
-                           b->tag + "'");
+        fail("memory", std::string("a write outside a block of ") + std::to_string(b->requested) +
+                           " bytes tagged '" + b->tag + "'");
   }
   std::map<std::string, int64_t> by_tag() {
     std::lock_guard lock(mutex_);
@@ -319,8 +324,8 @@ std::string memory_summary(Device device) {
   const auto line = [&](const char* name, int64_t bytes, int64_t peak) {
     char row[128];
     if (peak >= 0)
-      std::snprintf(row, sizeof row, "  %-18s %12.2f MiB   peak %12.2f MiB\n", name, double(bytes) / (1 << 20),
-                    double(peak) / (1 << 20));
+      std::snprintf(row, sizeof row, "  %-18s %12.2f MiB   peak %12.2f MiB\n", name,
+                    double(bytes) / (1 << 20), double(peak) / (1 << 20));
     else
       std::snprintf(row, sizeof row, "  %-18s %12.2f MiB\n", name, double(bytes) / (1 << 20));
     text += row;
@@ -330,8 +335,8 @@ std::string memory_summary(Device device) {
   line("requested", s.requested, -1);
   line("inactive split", s.inactive_split, -1);
   text += "  " + std::to_string(s.allocations) + " allocations, " + std::to_string(s.system_allocations) +
-          " from the system, " + std::to_string(s.system_frees) + " given back, " + std::to_string(s.retries) +
-          " retries, " + std::to_string(s.out_of_memory) + " out of memory\n";
+          " from the system, " + std::to_string(s.system_frees) + " given back, " +
+          std::to_string(s.retries) + " retries, " + std::to_string(s.out_of_memory) + " out of memory\n";
   for (const auto& [tag, bytes] : pool(device).by_tag()) line(tag.c_str(), bytes, -1);
   return text;
 }

@@ -36,8 +36,8 @@ Storage allocate(Device device, int64_t bytes);
 MemoryStats memory_stats(Device device = cpu);
 std::string memory_summary(Device device = cpu);  // the statistics and the live bytes by tag, as a table
 void reset_peak_memory(Device device = cpu);
-void empty_cache(Device device = cpu);                  // gives cached segments back to the system
-void set_memory_limit(Device device, int64_t bytes);    // reserved bytes at most; 0: no limit
+void empty_cache(Device device = cpu);                // gives cached segments back to the system
+void set_memory_limit(Device device, int64_t bytes);  // reserved bytes at most; 0: no limit
 
 // The name that allocations of this thread carry while it lives, e.g. the operator's or "weights".
 class MemoryTag {
@@ -55,6 +55,6 @@ class MemoryTag {
 // Also on with PURSUIT_ALLOC_DEBUG=1. PURSUIT_ALLOC=raw passes every request on to the system.
 void set_memory_debug(bool on);
 int64_t guard_violations();  // blocks found overrun so far
-void check_guards();         // looks at every live block too; throws Error that names the tag of a damaged one
+void check_guards();  // looks at every live block too; throws Error that names the tag of a damaged one
 
 }  // namespace pursuit

@@ -19,10 +19,11 @@
 //   PURSUIT_OPERATOR(Square)
 //   Tensor square(const Tensor& x) { return apply(Square{}, x); }
 //
-// The object is the context of one call: options are set by the caller, forward fills in what it saves (its inputs
-// arrive off the tape, so a saved tensor never holds the tape), and the tape keeps the object until backward ran.
-// backward returns one gradient an input, undefined where there is none. An optional member
-// `Tensor reference(inputs...) const` computes the same from plain operators; the driver holds forward against it.
+// The object is the context of one call: options are set by the caller, forward fills in what it saves (its
+// inputs arrive off the tape, so a saved tensor never holds the tape), and the tape keeps the object until
+// backward ran. backward returns one gradient an input, undefined where there is none. An optional member
+// `Tensor reference(inputs...) const` computes the same from plain operators; the driver holds forward
+// against it.
 namespace pursuit {
 
 // Which inputs want a gradient.
@@ -36,13 +37,18 @@ struct Input {
   Shape shape;
   double lo = -1, hi = 1;
   bool integer = false;
-  bool given = true;  // false: the operator's optional input is left out
+  bool given = true;      // false: the operator's optional input is left out
+  bool constant = false;  // takes no gradient, although floating
 };
 inline Input labels(Shape shape, int64_t classes) { return {shape, 0, double(classes), true}; }
+inline Input constant(Input in) {
+  in.constant = true;
+  return in;
+}
 inline Input left_out() { return {{}, 0, 0, false, false}; }
 
-// Options and inputs on which the driver tries the operator. `tolerance` widens the driver's bar where an operator
-// adds up many rounded terms; say why beside it.
+// Options and inputs on which the driver tries the operator. `tolerance` widens the driver's bar where an
+// operator adds up many rounded terms; say why beside it.
 template <class Op>
 struct Sample {
   Op op;
@@ -109,11 +115,13 @@ struct RegisterOperator {
         fail(Op::name, "a sample gives " + std::to_string(c.inputs.size()) + " inputs, the operator takes " +
                            std::to_string(every.size()));
       c.run = [op = s.op, every]<class V>(const V& in) {
-        return [&]<size_t... I>(std::index_sequence<I...>) { return apply(Op(op), in[I]...); }(every);
+        return [&]<size_t... I>(std::index_sequence<I...>) { return apply(Op(op), in[I]...); }
+        (every);
       };
       if constexpr (requires { &Op::reference; })
         c.reference = [op = s.op, every]<class V>(const V& in) {
-          return [&]<size_t... I>(std::index_sequence<I...>) { return op.reference(in[I]...); }(every);
+          return [&]<size_t... I>(std::index_sequence<I...>) { return op.reference(in[I]...); }
+          (every);
         };
       info.cases.push_back(std::move(c));
     }
@@ -130,29 +138,43 @@ void dispatch(const Tensor& x, const char* where, const F& f) {
   if (x.device().is_cuda()) {
 #ifdef __CUDACC__
     switch (x.dtype()) {
-      case DType::f32: return f(Cuda{}, Type<float>{});
-      case DType::bf16: return f(Cuda{}, Type<bf16>{});
-      default: fail(where, std::string("no cuda kernel for ") + name_of(x.dtype()) + "; use f32 or bf16");
+      case DType::f32:
+        return f(Cuda{}, Type<float>{});
+      case DType::bf16:
+        return f(Cuda{}, Type<bf16>{});
+      default:
+        fail(where, std::string("no cuda kernel for ") + name_of(x.dtype()) + "; use f32 or bf16");
     }
 #else
     fail(where, "this build has no CUDA");
 #endif
   }
   switch (x.dtype()) {
-    case DType::f64: return f(Cpu{}, Type<double>{});
-    case DType::f32: return f(Cpu{}, Type<float>{});
-    case DType::bf16: return f(Cpu{}, Type<bf16>{});
-    default: fail(where, std::string("takes f32, bf16 or f64, got ") + x.str());
+    case DType::f64:
+      return f(Cpu{}, Type<double>{});
+    case DType::f32:
+      return f(Cpu{}, Type<float>{});
+    case DType::bf16:
+      return f(Cpu{}, Type<bf16>{});
+    default:
+      fail(where, std::string("takes f32, bf16 or f64, got ") + x.str());
   }
 }
 
-// Calls Op::kernel's overload for the device, or says that there is none.
+// Call Op::kernel's or Op::gradient's overload for the device, or say that there is none.
 template <class Op, class Dev, class... A>
-void launch(Dev dev, A... a) {
+void launch(Dev dev, const A&... a) {
   if constexpr (requires { Op::kernel(dev, a...); })
     Op::kernel(dev, a...);
   else
     fail(Op::name, std::string("no ") + Dev::name + " kernel");
+}
+template <class Op, class Dev, class... A>
+void launch_gradient(Dev dev, const A&... a) {
+  if constexpr (requires { Op::gradient(dev, a...); })
+    Op::gradient(dev, a...);
+  else
+    fail(Op::name, std::string("no ") + Dev::name + " gradient kernel");
 }
 
 }  // namespace pursuit

@@ -3,8 +3,8 @@
 
 #include "engine/tensor.h"
 
-// Every differentiable function of the engine. Elementwise and binary ones broadcast by NumPy's rules; all take f32,
-// bf16 and (on the CPU) f64 tensors, strided as they come. Each is one file in engine/ops.
+// Every differentiable function of the engine. Elementwise and binary ones broadcast by NumPy's rules; all
+// take f32, bf16 and (on the CPU) f64 tensors, strided as they come. Each is one file in engine/ops.
 namespace pursuit {
 
 // Arithmetic. Scalars take the tensor's dtype.
@@ -33,15 +33,15 @@ Tensor square(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 Tensor relu(const Tensor& x);
-Tensor gelu(const Tensor& x);                              // x Phi(x), by erf
-Tensor clamp(const Tensor& x, double lo, double hi);       // no gradient where it clips
+Tensor gelu(const Tensor& x);                               // x Phi(x), by erf
+Tensor clamp(const Tensor& x, double lo, double hi);        // no gradient where it clips
 Tensor soft_threshold(const Tensor& x, const Tensor& tau);  // sign(x) max(|x| - tau, 0); tau broadcasts
 
 // Reductions.
 Tensor sum(const Tensor& x, const std::vector<int>& dims = {}, bool keep = false);  // no dims: all of them
 Tensor mean(const Tensor& x, const std::vector<int>& dims = {}, bool keep = false);
 Tensor sum_to(const Tensor& x, const Shape& shape);  // undoes broadcasting from `shape`
-Tensor argmax(const Tensor& x);                      // over the last dimension, i64, first of equals; no gradient
+Tensor argmax(const Tensor& x);  // over the last dimension, i64, first of equals; no gradient
 
 // Layout. Views where possible, see Tensor's methods.
 Tensor reshape(const Tensor& x, const Shape& shape);
@@ -67,52 +67,65 @@ Tensor mlp(const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2
 // Normalisation and probabilities, over the last dimension.
 Tensor softmax(const Tensor& x);
 Tensor log_softmax(const Tensor& x);
-Tensor clipped_softmax(const Tensor& x, double gamma, double zeta);  // clip((zeta - gamma) softmax(x) + gamma, 0, 1)
+Tensor clipped_softmax(const Tensor& x, double gamma,
+                       double zeta);  // clip((zeta - gamma) softmax(x) + gamma, 0, 1)
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps);
 
 // Losses, mean over the rows (not ignored). logits [rows, classes].
 // Labels i32 [rows]: (1 - e) nll + e mean_j(-log p_j) with e = label_smoothing.
-Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0, int64_t ignore_index = -1);
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0,
+                     int64_t ignore_index = -1);
 Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets);  // targets [rows, classes]
 // Grave et al. 2017, see nn/adaptive_softmax.h for the layout of the weights.
 
-// Attention over packed projections: qkv [B, N, P, H, D] with P = 3 (q, k, v) or, symmetric (keys as queries), P = 2
-// (k, v); the result is [B, N, H * D], heads merged. No N x N tensor is kept.
+// Attention over packed projections: qkv [B, N, P, H, D] with P = 3 (q, k, v) or, symmetric (keys as
+// queries), P = 2 (k, v); the result is [B, N, H * D], heads merged. No N x N tensor is kept.
 struct AttentionOptions {
   double scale = 0;  // of the scores; 0: 1 / sqrt(D)
   bool causal = false;
-  // Clipped softmax (Bondarenko et al. 2023): probabilities clip((zeta - gamma) p + gamma, 0, 1); 0 and 1: plain.
+  // Clipped softmax (Bondarenko et al. 2023): probabilities clip((zeta - gamma) p + gamma, 0, 1); 0 and 1:
+  // plain.
   double gamma = 0, zeta = 1;
 };
 Tensor attention(const Tensor& qkv, const AttentionOptions& options = {});
 
-// RPC-Attention (Teo & Nguyen 2024): n iterations of principal attention pursuit on the keys. kv [B, N, 2, H, D],
-// result [B, N, H * D]. Defaults are the published code's; the switches are those of its differences to the paper.
+// RPC-Attention (Teo & Nguyen 2024): n iterations of principal attention pursuit on the keys. kv [B, N, 2, H,
+// D], result [B, N, H * D]. Defaults are the published code's; the switches are those of its differences to
+// the paper.
 struct RpcOptions {
   int iterations = 4;
   double lambda = 4;
   double scale = 0;  // of the scores; 0: 1 / sqrt(D)
   bool causal = false;
-  enum class Threshold { product, quotient } threshold = Threshold::product;  // tau = lambda mu or lambda / mu
-  enum class MuWidth { model, head } mu_width = MuWidth::model;               // mu = N C / 4 |K|_1 or N D / 4 |K|_1
-  enum class DualSign { minus, plus } dual_sign = DualSign::minus;            // of U in Z = K - S -/+ U
+  enum class Threshold {
+    product,
+    quotient
+  } threshold = Threshold::product;                                 // tau = lambda mu or lambda / mu
+  enum class MuWidth { model, head } mu_width = MuWidth::model;     // mu = N C / 4 |K|_1 or N D / 4 |K|_1
+  enum class DualSign { minus, plus } dual_sign = DualSign::minus;  // of U in Z = K - S -/+ U
   bool detach_mu = false;
   bool shrink_every_iteration = true;  // false: S = X in all but the last
 };
 // mu: undefined (computed from the keys of each batch and head) or a constant [B, H].
 Tensor rpc_attention(const Tensor& kv, const RpcOptions& options = {}, const Tensor& mu = {});
+// Z of the last iteration [B, H, N, D], whose softmax(scale Z Z^T) gives the output. Off the tape.
+Tensor rpc_last_keys(const Tensor& kv, const RpcOptions& options = {});
 
-// Low rank and sparse. a [..., M, N]; tau > 0 for all matrices.
-Tensor singular_value_threshold(const Tensor& a, double tau);  // U max(sigma - tau, 0) V^T
+// Low rank and sparse. U max(sigma - tau, 0) V^T for every matrix of a [..., M, N]; tau >= 0 for all of them, or a
+// tensor that expands to the leading dimensions, with a gradient of its own.
+Tensor singular_value_threshold(const Tensor& a, double tau);
+Tensor singular_value_threshold(const Tensor& a, const Tensor& tau);
 
-// Regularisation. Element i is kept where word i of Philox stream (seed, stream) is below 1 - p, and scaled 1/(1-p).
+// Regularisation. Element i is kept where word i of Philox stream (seed, stream) is below 1 - p, and scaled
+// 1/(1-p).
 Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream);
 Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream);  // whole samples (dimension 0)
 
 // Pictures and tokens.
 // images [B, C, H, W], weight [dim, C, patch, patch], bias [dim]: [B, patches row by row, dim]
 Tensor patchify(const Tensor& images, const Tensor& weight, const Tensor& bias);
-Tensor embedding(const Tensor& ids, const Tensor& weight);  // ids i32 or i64 [...], weight [vocab, dim]: [..., dim]
+Tensor embedding(const Tensor& ids,
+                 const Tensor& weight);  // ids i32 or i64 [...], weight [vocab, dim]: [..., dim]
 // [B, C, h, w] to [B, C, H, W], align_corners false, no antialiasing.
 Tensor upsample_bilinear(const Tensor& x, int64_t height, int64_t width);
 

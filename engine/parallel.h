@@ -7,12 +7,13 @@ namespace pursuit {
 int num_threads();
 void set_num_threads(int n);
 
-// Calls body(begin, end) on disjoint ranges that cover [0, n), on up to num_threads() threads, each range but the
-// last at least `grain` long. Runs in the caller when called from inside a parallel region.
+// Calls body(begin, end) on disjoint ranges that cover [0, n), on up to num_threads() threads, each range but
+// the last at least `grain` long. Runs in the caller when called from inside a parallel region.
 template <class F>
 void parallel_for(int64_t n, int64_t grain, const F& body);
 
-void parallel_ranges(int64_t n, int64_t grain, void (*body)(const void*, int64_t, int64_t), const void* state);
+void parallel_ranges(int64_t n, int64_t grain, void (*body)(const void*, int64_t, int64_t),
+                     const void* state);
 
 template <class F>
 void parallel_for(int64_t n, int64_t grain, const F& body) {

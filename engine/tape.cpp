@@ -49,6 +49,19 @@ void collect(Node& leaf, const Tensor& g) {
 
 }  // namespace
 
+// Unlinks the nodes it alone holds one by one: left to themselves, those of a deep network would free each other by
+// recursion and overflow the call stack.
+Node::~Node() {
+  std::vector<std::shared_ptr<Node>> rest = std::move(inputs);
+  while (!rest.empty()) {
+    const std::shared_ptr<Node> node = std::move(rest.back());
+    rest.pop_back();
+    if (!node || node.use_count() > 1) continue;
+    for (auto& in : node->inputs) rest.push_back(std::move(in));
+    node->inputs.clear();
+  }
+}
+
 NoGrad::NoGrad() : before_(recording) { recording = false; }
 NoGrad::~NoGrad() { recording = before_; }
 bool grad_enabled() { return recording; }
@@ -64,7 +77,8 @@ void record(Tensor& y, const char* name, const std::vector<const Tensor*>& input
 }
 
 Tensor& Tensor::requires_grad() {
-  if (!is_floating(dtype_)) fail("requires_grad", "a " + str() + " has no gradient; convert it to a floating type");
+  if (!is_floating(dtype_))
+    fail("requires_grad", "a " + str() + " has no gradient; convert it to a floating type");
   if (node_ && !node_->leaf)
     fail("requires_grad", std::string("this tensor was computed by ") + node_->name + "; use detach() first");
   if (!node_) node_ = std::make_shared<Node>();
@@ -87,20 +101,24 @@ void Tensor::zero_grad() {
 
 void Tensor::bind_grad(Tensor home) {
   requires_grad();
-  if (home.shape() != shape_ || home.dtype() != dtype_) fail("bind_grad", "got " + home.str() + ", need " + str());
+  if (home.shape() != shape_ || home.dtype() != dtype_)
+    fail("bind_grad", "got " + home.str() + ", need " + str());
   node_->grad = std::move(home);
   node_->bound = true;
   node_->fresh = true;
 }
 
 void Tensor::backward() const {
-  if (numel() != 1) fail("backward", "a " + str() + " is not a scalar; pass the gradient of the loss with respect to it");
+  if (numel() != 1)
+    fail("backward", "a " + str() + " is not a scalar; pass the gradient of the loss with respect to it");
   backward(ones(shape_, dtype_, device_));
 }
 
 void Tensor::backward(const Tensor& seed) const {
-  if (!node_) fail("backward", "this tensor is not on the tape: nothing it was computed from requires a gradient");
-  if (seed.shape() != shape_ || seed.dtype() != dtype_) fail("backward", "the seed is " + seed.str() + ", need " + str());
+  if (!node_)
+    fail("backward", "this tensor is not on the tape: nothing it was computed from requires a gradient");
+  if (seed.shape() != shape_ || seed.dtype() != dtype_)
+    fail("backward", "the seed is " + seed.str() + ", need " + str());
 
   NoGrad off;
   MemoryTag tag("gradients");

@@ -16,12 +16,18 @@ namespace {
 template <class F>
 void with_type(DType d, const F& f) {
   switch (d) {
-    case DType::f64: return f(Type<double>{});
-    case DType::f32: return f(Type<float>{});
-    case DType::bf16: return f(Type<bf16>{});
-    case DType::i64: return f(Type<int64_t>{});
-    case DType::i32: return f(Type<int32_t>{});
-    case DType::u8: return f(Type<uint8_t>{});
+    case DType::f64:
+      return f(Type<double>{});
+    case DType::f32:
+      return f(Type<float>{});
+    case DType::bf16:
+      return f(Type<bf16>{});
+    case DType::i64:
+      return f(Type<int64_t>{});
+    case DType::i32:
+      return f(Type<int32_t>{});
+    case DType::u8:
+      return f(Type<uint8_t>{});
   }
 }
 
@@ -69,7 +75,8 @@ std::string Tensor::str() const {
 Tensor empty(const Shape& shape, DType dtype, Device device) {
   if (device.is_cuda() && dtype == DType::f64) fail("empty", "f64 exists on the CPU only; use f32");
   int64_t bytes = 0;
-  if (__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes)) fail("empty", shape.str() + " is too large");
+  if (__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes))
+    fail("empty", shape.str() + " is too large");
   return Tensor(allocate(device, bytes), shape, contiguous_strides(shape), 0, dtype, device);
 }
 
@@ -96,13 +103,15 @@ Tensor arange(int64_t n, DType dtype, Device device) {
   return t.to(device);
 }
 
-Tensor uniform(const Shape& shape, double lo, double hi, uint64_t seed, uint64_t stream, DType dtype, Device device) {
+Tensor uniform(const Shape& shape, double lo, double hi, uint64_t seed, uint64_t stream, DType dtype,
+               Device device) {
   return fill_float(shape, dtype, device, [&](int64_t i) {
     return float(lo + (hi - lo) * double(philox_uniform(seed, stream, uint64_t(i))));
   });
 }
 
-Tensor normal(const Shape& shape, double mean, double std, uint64_t seed, uint64_t stream, DType dtype, Device device) {
+Tensor normal(const Shape& shape, double mean, double std, uint64_t seed, uint64_t stream, DType dtype,
+              Device device) {
   return fill_float(shape, dtype, device, [&](int64_t i) {
     return float(mean + std * double(philox_normal(seed, stream, uint64_t(i))));
   });
@@ -110,7 +119,9 @@ Tensor normal(const Shape& shape, double mean, double std, uint64_t seed, uint64
 
 Tensor Tensor::reshape(const Shape& shape) const { return pursuit::reshape(*this, shape); }
 Tensor Tensor::permute(const std::vector<int>& dims) const { return pursuit::permute(*this, dims); }
-Tensor Tensor::slice(int dim, int64_t begin, int64_t end) const { return pursuit::slice(*this, dim, begin, end); }
+Tensor Tensor::slice(int dim, int64_t begin, int64_t end) const {
+  return pursuit::slice(*this, dim, begin, end);
+}
 Tensor Tensor::expand(const Shape& shape) const { return pursuit::expand(*this, shape); }
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : pursuit::contiguous(*this); }
 Tensor Tensor::to(DType dtype) const { return dtype == dtype_ ? *this : cast(*this, dtype); }
@@ -126,7 +137,9 @@ Tensor Tensor::transpose(int d0, int d1) const {
 Tensor Tensor::select(int dim, int64_t index) const {
   const int d = wrap(dim);
   const int64_t at = index < 0 ? index + size(d) : index;
-  if (at < 0 || at >= size(d)) fail("select", "index " + std::to_string(index) + " of dimension " + std::to_string(d) + " of a " + str());
+  if (at < 0 || at >= size(d))
+    fail("select",
+         "index " + std::to_string(index) + " of dimension " + std::to_string(d) + " of a " + str());
   Shape shape = shape_;
   shape.erase(d);
   return slice(d, at, at + 1).reshape(shape);

@@ -14,17 +14,22 @@ namespace pursuit {
 class Tensor;
 using Grads = std::vector<Tensor>;
 
-// What the tape remembers of one tensor: how its gradient reaches the inputs it was computed from, or, for a leaf
-// (a parameter), where its gradient collects.
+// What the tape remembers of one tensor: how its gradient reaches the inputs it was computed from, or, for a
+// leaf (a parameter), where its gradient collects.
 struct Node;
 
-// A handle on a strided array of one dtype on one device. Copies share storage and tape; nothing is copied until an
-// operator computes. Sizes, strides and offsets count elements.
+// A handle on a strided array of one dtype on one device. Copies share storage and tape; nothing is copied
+// until an operator computes. Sizes, strides and offsets count elements.
 class Tensor {
  public:
   Tensor() = default;
   Tensor(Storage storage, Shape shape, Shape strides, int64_t offset, DType dtype, Device device)
-      : storage_(std::move(storage)), shape_(shape), strides_(strides), offset_(offset), dtype_(dtype), device_(device) {}
+      : storage_(std::move(storage)),
+        shape_(shape),
+        strides_(strides),
+        offset_(offset),
+        dtype_(dtype),
+        device_(device) {}
 
   bool defined() const { return storage_ != nullptr; }
   const Shape& shape() const { return shape_; }
@@ -43,7 +48,8 @@ class Tensor {
   void* raw() const { return static_cast<char*>(storage_.get()) + offset_ * size_of(dtype_); }
   template <class T>
   T* data() const {
-    if (dtype_of<T>() != dtype_) fail("tensor", std::string("data<") + name_of(dtype_of<T>()) + "> of a " + str());
+    if (dtype_of<T>() != dtype_)
+      fail("tensor", std::string("data<") + name_of(dtype_of<T>()) + "> of a " + str());
     return static_cast<T*>(raw());
   }
   const Storage& storage() const { return storage_; }
@@ -60,12 +66,13 @@ class Tensor {
   const std::shared_ptr<Node>& node() const { return node_; }
   void set_node(std::shared_ptr<Node> node) { node_ = std::move(node); }
   bool needs_grad() const { return node_ != nullptr; }
-  Tensor& requires_grad();      // makes this a leaf; throws if it was computed by an operator or is not floating
-  Tensor detach() const;        // the same values, off the tape
-  Tensor grad() const;          // of a leaf; undefined before the first backward
-  void zero_grad();             // the next backward overwrites instead of adding
+  Tensor& requires_grad();  // makes this a leaf; throws if it was computed by an operator or is not floating
+  Tensor detach() const;    // the same values, off the tape
+  Tensor grad() const;      // of a leaf; undefined before the first backward
+  void zero_grad();         // the next backward overwrites instead of adding
   void bind_grad(Tensor home);  // the leaf's gradient collects in `home` (same shape, contiguous) from now on
-  // Runs the tape from this tensor and frees what it saved. `seed` is dLoss/dThis; without one this is a scalar loss.
+  // Runs the tape from this tensor and frees what it saved. `seed` is dLoss/dThis; without one this is a
+  // scalar loss.
   void backward(const Tensor& seed) const;
   void backward() const;
 
@@ -80,8 +87,8 @@ class Tensor {
   Tensor to(DType dtype) const;
   Tensor to(Device device) const;
 
-  double item() const;                     // the value of a tensor of one element
-  std::vector<double> to_vector() const;   // all values in row-major order
+  double item() const;                    // the value of a tensor of one element
+  std::vector<double> to_vector() const;  // all values in row-major order
 
  private:
   Storage storage_;
@@ -107,18 +114,20 @@ template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device = cpu);
 
 // Philox stream (seed, stream): element i is word i's uniform in [lo, hi), or normal number i.
-Tensor uniform(const Shape& shape, double lo, double hi, uint64_t seed, uint64_t stream, DType dtype = DType::f32,
-               Device device = cpu);
-Tensor normal(const Shape& shape, double mean, double std, uint64_t seed, uint64_t stream, DType dtype = DType::f32,
-              Device device = cpu);
+Tensor uniform(const Shape& shape, double lo, double hi, uint64_t seed, uint64_t stream,
+               DType dtype = DType::f32, Device device = cpu);
+Tensor normal(const Shape& shape, double mean, double std, uint64_t seed, uint64_t stream,
+              DType dtype = DType::f32, Device device = cpu);
 
 // Writes src's values into dst (same shape; converts dtype and device); dst may be strided. Off the tape.
 void copy_values(const Tensor& dst, const Tensor& src);
 
 struct Node {
+  Node() = default;
+  ~Node();
   const char* name = "leaf";
-  std::vector<std::shared_ptr<Node>> inputs;       // null where no gradient is wanted
-  std::function<Grads(const Tensor&)> backward;    // empty for a leaf, and once run
+  std::vector<std::shared_ptr<Node>> inputs;     // null where no gradient is wanted
+  std::function<Grads(const Tensor&)> backward;  // empty for a leaf, and once run
   bool leaf = true;
   Tensor grad;         // of a leaf
   bool fresh = true;   // the leaf's gradient holds nothing yet
@@ -141,8 +150,8 @@ bool grad_enabled();
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device) {
   if (int64_t(values.size()) != shape.numel())
-    fail("from_vector", "got " + std::to_string(values.size()) + " values, need " + std::to_string(shape.numel()) +
-                            " for " + shape.str());
+    fail("from_vector", "got " + std::to_string(values.size()) + " values, need " +
+                            std::to_string(shape.numel()) + " for " + shape.str());
   Tensor t = empty(shape, dtype_of<T>());
   if (!values.empty()) memcpy(t.raw(), values.data(), values.size() * sizeof(T));
   return t.to(device);

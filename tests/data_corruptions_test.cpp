@@ -113,9 +113,9 @@ TEST_CASE("any size, grey and colour; the same seed gives the same picture, anot
 
 TEST_CASE("recognisable at severity 1, worse at severity 5, at 28, 64 and 224 pixels") {
   // The parameters of the others do not grow evenly, or they depend on how edges lie to a grid.
-  const std::set<std::string> gets_worse_step_by_step = {"gaussian_noise", "shot_noise", "impulse_noise",
-                                                         "defocus_blur",   "brightness",
-                                                         "contrast",       "zoom_blur",  "jpeg_compression"};
+  const std::set<std::string> gets_worse_step_by_step = {"gaussian_noise", "shot_noise",      "impulse_noise",
+                                                         "defocus_blur",   "brightness",      "contrast",
+                                                         "zoom_blur",      "jpeg_compression"};
   for (int size : {28, 64, 224})
     for (const std::string& name : corruption_names()) {
       const Image image = scene(size, 3);

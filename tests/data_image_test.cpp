@@ -66,13 +66,24 @@ std::vector<uint8_t> file_bytes(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A PNG header that promises the given size, with a right checksum and an end chunk but no pixels.
-std::vector<uint8_t> empty_png(uint32_t width, uint32_t height) {
-  std::vector<uint8_t> bytes = encode_png(Image(1, 1, 3));
-  for (int i = 0; i < 4; ++i) {
-    bytes[size_t(16 + i)] = uint8_t(width >> (24 - 8 * i));
-    bytes[size_t(20 + i)] = uint8_t(height >> (24 - 8 * i));
+uint32_t crc32(const uint8_t* p, size_t n) {
+  uint32_t c = 0xffffffffu;
+  for (size_t i = 0; i < n; ++i) {
+    c ^= p[i];
+    for (int bit = 0; bit < 8; ++bit) c = (c >> 1) ^ (c & 1 ? 0xedb88320u : 0);
   }
+  return ~c;
+}
+
+// The PNG of one pixel with another size in its header, checksum included.
+std::vector<uint8_t> png_that_promises(uint32_t width, uint32_t height) {
+  std::vector<uint8_t> bytes = encode_png(Image(1, 1, 3));
+  const auto put = [&](size_t at, uint32_t value) {
+    for (size_t i = 0; i < 4; ++i) bytes[at + i] = uint8_t(value >> (24 - 8 * i));
+  };
+  put(16, width);
+  put(20, height);
+  put(29, crc32(&bytes[12], 17));
   return bytes;
 }
 
@@ -141,10 +152,22 @@ TEST_CASE("hostile bytes throw errors that name the file") {
   CHECK(names_file(decode_error({'n', 'o', ' ', 'p', 'i', 'c', 't', 'u', 'r', 'e'})));
   CHECK(names_file(decode_error({0xff, 0xd8, 0xff})));
   CHECK(names_file(decode_error({0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'})));
-  for (auto [w, h] :
-       {std::pair<uint32_t, uint32_t>{65000, 65000}, {0x7fffffff, 0x7fffffff}, {9000, 9000}, {0, 5}})
-    CHECK(names_file(decode_error(empty_png(w, h))));
-  CHECK(names_file(decode_error(empty_png(64, 64))));  // too little data, wrong checksum
+  REQUIRE(decode_error(png_that_promises(1, 1)).empty());
+  for (auto [w, h] : {std::pair<uint32_t, uint32_t>{65000, 65000},
+                      {0x7fffffff, 0x7fffffff},
+                      {9000, 9000},
+                      {0, 5},
+                      {64, 64}})
+    CHECK(names_file(decode_error(png_that_promises(w, h))));
+  CHECK(decode_error(png_that_promises(9000, 9000)).find("megapixels") != std::string::npos);
+
+  // A Huffman table with more codes than there are symbols.
+  auto greedy = encode_jpeg(waves(16, 16), 80);
+  const uint8_t huffman[] = {0xff, 0xc4};
+  const auto table = std::search(greedy.begin(), greedy.end(), huffman, huffman + 2);
+  REQUIRE(table != greedy.end());
+  std::fill(table + 12, table + 21, uint8_t(200));
+  CHECK(names_file(decode_error(greedy)));
 
   for (const auto& whole : {encode_jpeg(waves(64, 48), 80), encode_png(waves(64, 48))}) {
     REQUIRE(decode_error(whole).empty());

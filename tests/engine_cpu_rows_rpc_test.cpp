@@ -87,13 +87,13 @@ Values to_values(Floats& x) {
 }
 
 // Output, and gradient of sum(w * output) with respect to k, by the kernels.
-RpcResult rpc_by_kernels(const RowKernels& kernels, const RpcCase& c, const Values& kd, const Values& v,
+RpcResult rpc_by_kernels(const RowKernels<float>& kernels, const RpcCase& c, const Values& kd, const Values& v,
                          const Values& w) {
   const int64_t n = c.n, dim = c.dim;
   Floats k = to_floats(kd, n, dim, false), u(n, dim, true);
   const double l1 = kernels.abs_sum_rows(k.data(), n, dim, k.ld);
   const double tau = threshold_of(c, l1);
-  const RpcStep step{static_cast<float>(tau), c.shrink, c.dual_plus};
+  const RpcStep<float> step{static_cast<float>(tau), c.shrink, c.dual_plus};
   std::vector<Floats> z(c.iterations, Floats(n, dim, true));
   std::vector<Matrix<uint8_t>> mask(c.iterations, Matrix<uint8_t>(n, dim, true));
   Values l;
@@ -155,7 +155,7 @@ RpcResult rpc_by_kernels(const RowKernels& kernels, const RpcCase& c, const Valu
 TEST_CASE("cpu rows: RPC-Attention, worked example with known values") {
   const Values k = {1, -2, 0.5, 0.25, -1.5, 3}, v = {0.2, -0.4, 1, 0.5, -0.6, 0.8},
                w = {1, -1, 0.5, 2, -0.3, 0.7};
-  for (const RowKernels* kernels : all_kernels()) {
+  for (const RowKernels<float>* kernels : all_kernels()) {
     CAPTURE(std::string(kernels->isa));
     auto expect = [&](const Values& got, const Values& want) {
       for (size_t e = 0; e < want.size(); ++e) CHECK(close(got[e], want[e], 2e-5, 2e-6));
@@ -174,7 +174,7 @@ TEST_CASE("cpu rows: RPC-Attention, worked example with known values") {
 }
 
 TEST_CASE("cpu rows: RPC-Attention, every switch against the literal algorithm and central differences") {
-  for (const RowKernels* kernels : all_kernels()) {
+  for (const RowKernels<float>* kernels : all_kernels()) {
     for (int64_t dim : {1, 7, 21}) {
       for (int variant = 0; variant < 8; ++variant) {
         const bool quotient = variant & 1, shrink = !(variant & 2), dual_plus = variant & 4;
@@ -207,7 +207,7 @@ TEST_CASE("cpu rows: RPC-Attention, every switch against the literal algorithm a
 }
 
 TEST_CASE("cpu rows: RPC clipping at long odd rows") {
-  for_each_size([](const RowKernels& kernels, int64_t cols) {
+  for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
     Floats k = Floats(2, cols).fill(normal(41)), z(2, cols, true), u(2, cols, true);
     if (cols > 6) {
       k(0, 0) = 0.5f;

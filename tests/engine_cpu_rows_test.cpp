@@ -45,7 +45,7 @@ TEST_CASE("cpu rows: choosing the instruction set") {
 }
 
 TEST_CASE("cpu rows: exp is within 2 ulp and right at the ends") {
-  for (const RowKernels* kernels : all_kernels()) {
+  for (const RowKernels<float>* kernels : all_kernels()) {
     CAPTURE(std::string(kernels->isa));
     std::vector<float> x, y;
     for (double v = -87.0; v <= 88.0; v += 0.00037) x.push_back(static_cast<float>(v));
@@ -76,7 +76,7 @@ TEST_CASE("cpu rows: exp is within 2 ulp and right at the ends") {
 }
 
 TEST_CASE("cpu rows: softmax_rows and exp_rows") {
-  for_each_size([](const RowKernels& kernels, int64_t cols) {
+  for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
     for (int64_t causal : {int64_t{-1}, int64_t{0}, int64_t{3}}) {
       CAPTURE(causal);
       Floats s = Floats(6, cols).fill(normal(1, 4.0));
@@ -111,7 +111,7 @@ TEST_CASE("cpu rows: softmax_rows and exp_rows") {
 }
 
 TEST_CASE("cpu rows: softmax_grad_rows, clipped softmax") {
-  for_each_size([](const RowKernels& kernels, int64_t cols) {
+  for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
     Floats p = Floats(4, cols).fill(normal(2, 2.0)), d = Floats(4, cols).fill(normal(3));
     kernels.softmax_rows(p.data(), 4, cols, p.ld, nullptr, -1);
     Floats given = d;
@@ -142,7 +142,7 @@ TEST_CASE("cpu rows: softmax_grad_rows, clipped softmax") {
 }
 
 TEST_CASE("cpu rows: gelu is accurate, also far in the negative tail") {
-  for (const RowKernels* kernels : all_kernels()) {
+  for (const RowKernels<float>* kernels : all_kernels()) {
     CAPTURE(std::string(kernels->isa));
     std::vector<float> x;
     for (double v = -13.0; v <= 13.0; v += 0.00013) x.push_back(static_cast<float>(v));
@@ -175,7 +175,7 @@ TEST_CASE("cpu rows: gelu is accurate, also far in the negative tail") {
 }
 
 TEST_CASE("cpu rows: bias_gelu_rows, gelu_grad_rows, sigmoid") {
-  for_each_size([](const RowKernels& kernels, int64_t cols) {
+  for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
     Floats h = Floats(3, cols).fill(normal(4, 2.0)), bias = Floats(1, cols).fill(normal(5));
     Floats y(3, cols, true), given = h;
     kernels.bias_gelu_rows(h.data(), bias.data(), y.data(), 3, cols, h.ld, y.ld);
@@ -206,7 +206,7 @@ TEST_CASE("cpu rows: bias_gelu_rows, gelu_grad_rows, sigmoid") {
 }
 
 TEST_CASE("cpu rows: bias_rows, column_sums, abs_sum_rows") {
-  for_each_size([](const RowKernels& kernels, int64_t cols) {
+  for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
     for (int64_t rows : {0, 1, 7, 29}) {
       CAPTURE(rows);
       Floats y = Floats(rows, cols).fill(normal(9)), residual = Floats(rows, cols, true).fill(normal(10));
@@ -242,7 +242,7 @@ TEST_CASE("cpu rows: bias_rows, column_sums, abs_sum_rows") {
 }
 
 TEST_CASE("cpu rows: layer norm and its gradient") {
-  for_each_size([](const RowKernels& kernels, int64_t cols) {
+  for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
     const int64_t rows = 5;
     const double eps = static_cast<double>(1e-6f);
     Floats x = Floats(rows, cols, true).fill(normal(12));
@@ -322,7 +322,7 @@ TEST_CASE("cpu rows: layer norm and its gradient") {
 }
 
 TEST_CASE("cpu rows: cross-entropy with labels and with soft targets") {
-  for_each_size([](const RowKernels& kernels, int64_t cols) {
+  for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
     if (cols == 0) return;
     const int64_t rows = 5;
     const double scale = 0.25;
@@ -385,7 +385,7 @@ TEST_CASE("cpu rows: cross-entropy with labels and with soft targets") {
 }
 
 TEST_CASE("cpu rows: a masked class costs nothing where its target is 0") {
-  for (const RowKernels* kernels : all_kernels()) {
+  for (const RowKernels<float>* kernels : all_kernels()) {
     const std::vector<float> z = {1.0f, -kInf, 2.0f}, t = {0.5f, 0.0f, 0.5f};
     const int32_t label = 2;
     float hard = 0.0f, soft = 0.0f;
@@ -402,7 +402,7 @@ TEST_CASE("cpu rows: a masked class costs nothing where its target is 0") {
 }
 
 TEST_CASE("cpu rows: optimizers over several steps") {
-  for_each_size([](const RowKernels& kernels, int64_t n) {
+  for_each_size([](const RowKernels<float>& kernels, int64_t n) {
     Floats p = Floats(1, n).fill(normal(21)), m(1, n), v(1, n), e = p;
     m.fill([] { return 0.0; });
     v.fill([] { return 0.0; });
@@ -456,7 +456,7 @@ TEST_CASE("cpu rows: optimizers over several steps") {
 }
 
 TEST_CASE("cpu rows: plain arrays") {
-  for_each_size([](const RowKernels& kernels, int64_t n) {
+  for_each_size([](const RowKernels<float>& kernels, int64_t n) {
     Floats a = Floats(1, n).fill(normal(22)), b = Floats(1, n).fill(normal(23)), y(1, n);
     kernels.add(a.data(), b.data(), y.data(), n);
     check_matrix(
@@ -473,7 +473,7 @@ TEST_CASE("cpu rows: plain arrays") {
     check_matrix(
         y, [&](int64_t, int64_t j) { return -3.0f * b[j]; }, 0.0, 0.0);
   });
-  for (const RowKernels* kernels : all_kernels()) {
+  for (const RowKernels<float>* kernels : all_kernels()) {
     Floats x = Floats(1, 100003).fill(normal(24));
     double want = 0.0;
     for (int64_t j = 0; j < x.cols; ++j) want += static_cast<double>(x[j]) * x[j];
@@ -483,7 +483,7 @@ TEST_CASE("cpu rows: plain arrays") {
 }
 
 TEST_CASE("cpu rows: bfloat16") {
-  for_each_size([](const RowKernels& kernels, int64_t n) {
+  for_each_size([](const RowKernels<float>& kernels, int64_t n) {
     Matrix<uint16_t> half(1, n);
     Floats x = Floats(1, n).fill(normal(25, 1e3)), back(1, n);
     const std::vector<float> edge = {

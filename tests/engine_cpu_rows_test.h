@@ -21,8 +21,8 @@ inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr std::array<int64_t, 7> kSizes = {0, 1, 7, 16, 33, 197, 768};
 
 // Every instruction set this CPU has.
-inline std::vector<const RowKernels*> all_kernels() {
-  std::vector<const RowKernels*> found;
+inline std::vector<const RowKernels<float>*> all_kernels() {
+  std::vector<const RowKernels<float>*> found;
   for (const char* isa : {"sse2", "avx2", "avx512"}) {
     if (isa_supported(isa)) {
       found.push_back(&choose_rows(isa));
@@ -96,7 +96,7 @@ void check_matrix(Floats& got, Want want, double relative, double absolute) {
 
 template <typename Test>
 void for_each_size(Test test) {
-  for (const RowKernels* kernels : all_kernels()) {
+  for (const RowKernels<float>* kernels : all_kernels()) {
     for (int64_t cols : kSizes) {
       CAPTURE(std::string(kernels->isa));
       CAPTURE(cols);

@@ -7,20 +7,23 @@
 
 namespace pursuit {
 
+namespace rows_f64 {
+extern const RowKernels<double> kernels;
+}
 namespace rows_sse2 {
-extern const RowKernels kernels;
+extern const RowKernels<float> kernels;
 }
 namespace rows_avx2 {
-extern const RowKernels kernels;
+extern const RowKernels<float> kernels;
 }
 namespace rows_avx512 {
-extern const RowKernels kernels;
+extern const RowKernels<float> kernels;
 }
 
 namespace {
 
 struct Isa {
-  const RowKernels* kernels;
+  const RowKernels<float>* kernels;
   bool supported;
 };
 
@@ -48,7 +51,7 @@ bool isa_supported(const char* isa) {
   return false;
 }
 
-const RowKernels& choose_rows(const char* isa) {
+const RowKernels<float>& choose_rows(const char* isa) {
   const std::string wanted = isa ? isa : "";
   std::string available;
   for (const Isa& candidate : isa_list()) {
@@ -60,8 +63,14 @@ const RowKernels& choose_rows(const char* isa) {
                   ", need one of " + available + " on this CPU; unset PURSUIT_ISA to take the best");
 }
 
-const RowKernels& rows() {
-  static const RowKernels& chosen = choose_rows(std::getenv("PURSUIT_ISA"));
+template <>
+const RowKernels<double>& rows<double>() {
+  return rows_f64::kernels;
+}
+
+template <>
+const RowKernels<float>& rows<float>() {
+  static const RowKernels<float>& chosen = choose_rows(std::getenv("PURSUIT_ISA"));
   return chosen;
 }
 

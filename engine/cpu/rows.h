@@ -1,13 +1,14 @@
 #pragma once
 #include <cstdint>
 
-// Vectorised single-threaded kernels over rows of floats. The caller splits rows over threads.
+// Vectorised single-threaded kernels over rows of numbers of type R: float, the fast one, and double, which
+// gradient checks use. The caller splits rows over threads.
 //
 // Conventions. A matrix argument is (pointer, rows, cols, ld): row i starts at pointer + i * ld, ld >= cols,
 // in elements. Two arguments may be the same array with the same stride (then the kernel works in place);
 // partial overlap is not allowed. "Nullable" pointers may be null, all others not, unless the size is 0. NaN
-// and infinity propagate as the formulas say. Sums run in float over one row (or 4096 elements) and in double
-// beyond, in an order that depends on the instruction set, so results of two instruction sets agree to
+// and infinity propagate as the formulas say. A sum over one row (or 4096 elements) runs in float in 16 or
+// more partial sums, beyond that in double. Instruction sets with and without fused multiply-add agree to
 // rounding, not bit for bit.
 namespace pursuit {
 
@@ -25,67 +26,69 @@ struct SgdStep {
 // Switches of one iteration of Principal Attention Pursuit. shrink = false takes S = X (nothing is clipped,
 // and tau is not used). dual_plus = false is Z = K - S - U as in the authors' code, true the exact minimiser
 // Z = K - S + U.
+template <class R>
 struct RpcStep {
-  float tau;
+  R tau;
   bool shrink, dual_plus;
 };
 
+template <class R>
 struct RowKernels {
-  const char* isa;  // "sse2", "avx2" or "avx512"
+  const char* isa;  // "sse2", "avx2", "avx512" or "f64"
 
   // --- softmax
   // ------------------------------------------------------------------------------------------------- causal
   // < 0: every column is visible; otherwise row i sees columns j <= i + causal and the others give 0.
 
   // y = exp(x), at most 2 ulp off in [-87, 88]; below -87.34 exactly 0.
-  void (*exp)(const float* x, float* y, int64_t n);
+  void (*exp)(const R* x, R* y, int64_t n);
   // s_ij <- exp(s_ij - lse_i), lse_i = log sum_j exp(s_ij). A row without a visible finite entry becomes 0
   // with lse_i = -inf. lse [rows] is nullable.
-  void (*softmax_rows)(float* s, int64_t rows, int64_t cols, int64_t ld, float* lse, int64_t causal);
+  void (*softmax_rows)(R* s, int64_t rows, int64_t cols, int64_t ld, R* lse, int64_t causal);
   // The same from known lse: s_ij <- exp(s_ij - lse_i); rows with lse_i = -inf become 0.
-  void (*exp_rows)(float* s, int64_t rows, int64_t cols, int64_t ld, const float* lse, int64_t causal);
+  void (*exp_rows)(R* s, int64_t rows, int64_t cols, int64_t ld, const R* lse, int64_t causal);
   // d holds dP and receives dS_ij = scale p_ij (dP_ij - sum_k p_ik dP_ik).
-  void (*softmax_grad_rows)(const float* p, float* d, int64_t rows, int64_t cols, int64_t ld, float scale);
+  void (*softmax_grad_rows)(const R* p, R* d, int64_t rows, int64_t cols, int64_t ld, R scale);
   // p <- clip((zeta - gamma) p + gamma, 0, 1), the clipped softmax.
-  void (*clipped_softmax_rows)(float* p, int64_t rows, int64_t cols, int64_t ld, float gamma, float zeta);
+  void (*clipped_softmax_rows)(R* p, int64_t rows, int64_t cols, int64_t ld, R gamma, R zeta);
   // d <- (zeta - gamma) d where (zeta - gamma) p + gamma lies in [0, 1], else 0; p before clipping.
-  void (*clipped_softmax_grad_rows)(const float* p, float* d, int64_t rows, int64_t cols, int64_t ld,
-                                    float gamma, float zeta);
+  void (*clipped_softmax_grad_rows)(const R* p, R* d, int64_t rows, int64_t cols, int64_t ld,
+                                    R gamma, R zeta);
 
   // --- activations
   // ---------------------------------------------------------------------------------------------
 
   // y = x Phi(x), Phi the normal distribution function (exact, "erf" GELU).
-  void (*gelu)(const float* x, float* y, int64_t n);
+  void (*gelu)(const R* x, R* y, int64_t n);
   // h <- h + bias, y = gelu(h).
-  void (*bias_gelu_rows)(float* h, const float* bias, float* y, int64_t rows, int64_t cols, int64_t ldh,
+  void (*bias_gelu_rows)(R* h, const R* bias, R* y, int64_t rows, int64_t cols, int64_t ldh,
                          int64_t ldy);
   // d holds dY and receives dH = dY (Phi(h) + h phi(h)); y (nullable) receives gelu(h).
-  void (*gelu_grad_rows)(const float* h, float* d, float* y, int64_t rows, int64_t cols, int64_t ldh,
+  void (*gelu_grad_rows)(const R* h, R* d, R* y, int64_t rows, int64_t cols, int64_t ldh,
                          int64_t ldd, int64_t ldy);
   // y = 1 / (1 + exp(-x)).
-  void (*sigmoid)(const float* x, float* y, int64_t n);
+  void (*sigmoid)(const R* x, R* y, int64_t n);
   // d holds dY and receives dX = dY y (1 - y).
-  void (*sigmoid_grad)(const float* y, float* d, int64_t n);
+  void (*sigmoid_grad)(const R* y, R* d, int64_t n);
 
   // --- bias, sums, normalisation
   // -------------------------------------------------------------------------------
 
   // y <- y + bias + residual; residual is nullable.
-  void (*bias_rows)(float* y, const float* bias, const float* residual, int64_t rows, int64_t cols,
+  void (*bias_rows)(R* y, const R* bias, const R* residual, int64_t rows, int64_t cols,
                     int64_t ldy, int64_t ldr);
   // out_j = sum_i x_ij, added to out if accumulate.
-  void (*column_sums)(const float* x, int64_t rows, int64_t cols, int64_t ld, float* out, bool accumulate);
+  void (*column_sums)(const R* x, int64_t rows, int64_t cols, int64_t ld, R* out, bool accumulate);
   // sum_ij |x_ij|.
-  double (*abs_sum_rows)(const float* x, int64_t rows, int64_t cols, int64_t ld);
+  double (*abs_sum_rows)(const R* x, int64_t rows, int64_t cols, int64_t ld);
   // y = (x - mean) rstd weight + bias per row, rstd = 1 / sqrt(var + eps), biased variance about the mean.
   // Dense rows; mean [rows] and rstd [rows] are nullable.
-  void (*layer_norm_rows)(const float* x, const float* weight, const float* bias, float* y, float* mean,
-                          float* rstd, int64_t rows, int64_t cols, float eps);
+  void (*layer_norm_rows)(const R* x, const R* weight, const R* bias, R* y, R* mean,
+                          R* rstd, int64_t rows, int64_t cols, R eps);
   // With n = (x - mean) rstd and g = dy weight: dx = rstd (g - average(g) - n average(g n)), dweight += sum
   // dy n, dbias += sum dy. dx may be dy.
-  void (*layer_norm_grad_rows)(const float* x, const float* dy, const float* weight, const float* mean,
-                               const float* rstd, float* dx, float* dweight, float* dbias, int64_t rows,
+  void (*layer_norm_grad_rows)(const R* x, const R* dy, const R* weight, const R* mean,
+                               const R* rstd, R* dx, R* dweight, R* dbias, int64_t rows,
                                int64_t cols);
 
   // --- loss
@@ -96,30 +99,30 @@ struct RowKernels {
 
   // Rows labelled ignore_index get loss 0 and gradient 0. Returns -1, or the first row whose label is neither
   // ignore_index nor in [0, cols); that row and those after it are then not computed.
-  int64_t (*cross_entropy_rows)(const float* logits, const int32_t* labels, int64_t rows, int64_t cols,
-                                int64_t ld, int32_t ignore_index, float smoothing, float scale, float* loss,
-                                float* grad, int64_t ldg);
+  int64_t (*cross_entropy_rows)(const R* logits, const int32_t* labels, int64_t rows, int64_t cols,
+                                int64_t ld, int32_t ignore_index, R smoothing, R scale, R* loss,
+                                R* grad, int64_t ldg);
   // targets [rows, cols] with stride ldt. Entries with target 0 do not count, even where the logit is -inf.
-  void (*soft_cross_entropy_rows)(const float* logits, const float* targets, int64_t rows, int64_t cols,
-                                  int64_t ld, int64_t ldt, float smoothing, float scale, float* loss,
-                                  float* grad, int64_t ldg);
+  void (*soft_cross_entropy_rows)(const R* logits, const R* targets, int64_t rows, int64_t cols,
+                                  int64_t ld, int64_t ldt, R smoothing, R scale, R* loss,
+                                  R* grad, int64_t ldg);
 
   // --- optimizers and plain arrays
   // -----------------------------------------------------------------------------
 
   // g' = grad_scale g; p <- p (1 - lr weight_decay); m <- beta1 m + (1 - beta1) g'; v <- beta2 v + (1 -
   // beta2) g'^2; p <- p - lr (m / c1) / (sqrt(v / c2) + eps).
-  void (*adamw)(float* p, const float* g, float* m, float* v, int64_t n, const AdamStep& step);
+  void (*adamw)(R* p, const R* g, R* m, R* v, int64_t n, const AdamStep& step);
   // g' = grad_scale g + weight_decay p; b <- momentum b + g'; p <- p - lr (nesterov ? g' + momentum b : b).
   // momentum_buffer is nullable: plain p <- p - lr g'.
-  void (*sgd)(float* p, const float* g, float* momentum_buffer, int64_t n, const SgdStep& step);
+  void (*sgd)(R* p, const R* g, R* momentum_buffer, int64_t n, const SgdStep& step);
   // e <- decay e + (1 - decay) p.
-  void (*ema)(float* e, const float* p, int64_t n, double decay);
-  double (*sum_squares)(const float* x, int64_t n);
-  void (*axpy)(float a, const float* x, float* y, int64_t n);             // y <- a x + y
-  void (*add)(const float* a, const float* b, float* y, int64_t n);       // y = a + b
-  void (*multiply)(const float* a, const float* b, float* y, int64_t n);  // y = a b
-  void (*scale)(float a, float* x, int64_t n);                            // x <- a x
+  void (*ema)(R* e, const R* p, int64_t n, double decay);
+  double (*sum_squares)(const R* x, int64_t n);
+  void (*axpy)(R a, const R* x, R* y, int64_t n);             // y <- a x + y
+  void (*add)(const R* a, const R* b, R* y, int64_t n);       // y = a + b
+  void (*multiply)(const R* a, const R* b, R* y, int64_t n);  // y = a b
+  void (*scale)(R a, R* x, int64_t n);                            // x <- a x
 
   // --- RPC-Attention
   // ------------------------------------------------------------------------------------------- Scaled dual U
@@ -132,21 +135,21 @@ struct RowKernels {
   // -tau.
 
   // Iteration 1 (L = U = 0): z = clip(k). u (nullable) receives 0.
-  void (*rpc_first_rows)(const float* k, int64_t ldk, float* u, float* z, uint8_t* mask, int64_t rows,
-                         int64_t cols, RpcStep step);
+  void (*rpc_first_rows)(const R* k, int64_t ldk, R* u, R* z, uint8_t* mask, int64_t rows,
+                         int64_t cols, RpcStep<R> step);
   // Iterations 2...n: from l = L_{t-1}, u = U_{t-2} and z_before = Z_{t-1} makes u = U_{t-1} and z = Z_t.
-  void (*rpc_next_rows)(const float* k, int64_t ldk, const float* l, float* u, const float* z_before,
-                        float* z, uint8_t* mask, int64_t rows, int64_t cols, RpcStep step);
+  void (*rpc_next_rows)(const R* k, int64_t ldk, const R* l, R* u, const R* z_before,
+                        R* z, uint8_t* mask, int64_t rows, int64_t cols, RpcStep<R> step);
   // Gradient of iteration t, called for t = n...1 after the attention's own gradient. In: gz, the attention's
   // dLoss/dZ_t; gu = dLoss/dU_t (0 for t = n). With G = gz + gu:
   //   dX = G inside;  dk += dX;  dL = G - dX;  gu <- 2 (gu - G) + dX  (dual_plus: gu <- dX);
   //   go = dL - gu, what reaches the attention output L_{t-1} through X_t, Z_t and U_{t-1}.
   // go may be gz; for t = 1 pass go = null, then gu is left alone. Returns dLoss/dtau of this iteration,
   // sum of G sign(X) outside (0 without shrink).
-  double (*rpc_grad_rows)(const float* gz, const uint8_t* mask, float* gu, float* go, float* dk, int64_t lddk,
-                          int64_t rows, int64_t cols, RpcStep step);
+  double (*rpc_grad_rows)(const R* gz, const uint8_t* mask, R* gu, R* go, R* dk, int64_t lddk,
+                          int64_t rows, int64_t cols, RpcStep<R> step);
   // dk += c sign(k), sign(0) = 0: the path through tau, c = dtau * dtau/d||K||_1.
-  void (*rpc_tau_grad_rows)(const float* k, int64_t ldk, float c, float* dk, int64_t lddk, int64_t rows,
+  void (*rpc_tau_grad_rows)(const R* k, int64_t ldk, R c, R* dk, int64_t lddk, int64_t rows,
                             int64_t cols);
 
   // --- bfloat16
@@ -159,11 +162,16 @@ struct RowKernels {
 
 // The kernels of the best instruction set of this CPU, or of the one named in the environment variable
 // PURSUIT_ISA (sse2, avx2, avx512). Chosen at the first call. Throws as choose_rows.
-const RowKernels& rows();
+template <class R>
+const RowKernels<R>& rows();
+template <>
+const RowKernels<float>& rows<float>();
+template <>
+const RowKernels<double>& rows<double>();
 
 // The kernels for a named instruction set; null or "" means the best this CPU has. Throws Error if the name
 // is unknown or this CPU lacks the instructions.
-const RowKernels& choose_rows(const char* isa);
+const RowKernels<float>& choose_rows(const char* isa);
 
 // Whether choose_rows(isa) would succeed.
 bool isa_supported(const char* isa);

@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/bench/measure.h"
+#include "apps/bench/workload.h"
+#include "apps/common/table.h"
+#include "engine/cpu/rows.h"
+#include "engine/error.h"
+#include "engine/memory.h"
+#include "engine/parallel.h"
+
+namespace pursuit::bench {
+
+namespace {
+
+struct Options {
+  std::vector<std::string> names;
+  std::string dtype = "f32";
+  int threads = 0, steps = 0;
+  int64_t batch = 0;
+  double seconds = 1;
+  bool json = false;
+};
+
+std::vector<Workload> all_workloads() {
+  std::vector<Workload> all = model_workloads();
+  for (Workload& w : operator_workloads()) all.push_back(std::move(w));
+  return all;
+}
+
+void list() {
+  apps::Table table{{"name", "default batch", "what a step is"}, {}};
+  for (const Workload& w : all_workloads())
+    table.rows.push_back({w.name, fmt::format("{} {}", w.batch, w.unit), w.what});
+  fmt::print("{}\nGroups: models, operators, all\n", apps::to_text(table));
+}
+
+std::vector<Workload> chosen(const std::vector<std::string>& names) {
+  std::vector<Workload> out;
+  for (const std::string& name : names) {
+    const size_t before = out.size();
+    for (const Workload& w : all_workloads())
+      if (name == "all" || name == w.name || (name == "models" && w.group == Workload::Group::model) ||
+          (name == "operators" && w.group == Workload::Group::op))
+        out.push_back(w);
+    if (out.size() == before) fail("bench", "unknown workload '" + name + "'; `bench list` shows the names");
+  }
+  return out;
+}
+
+std::string mib(int64_t bytes) { return fmt::format("{:.1f}", double(bytes) / (1 << 20)); }
+
+nlohmann::ordered_json run(const Workload& w, const Options& options) {
+  const int64_t batch = options.batch ? options.batch : w.batch;
+  const DType dtype = w.takes_bf16 ? dtype_from_name(options.dtype) : DType::f32;
+  const int steps = options.steps ? options.steps : w.group == Workload::Group::model ? 10 : 20;
+
+  empty_cache();
+  reset_peak_memory();
+  reset_peak_rss();
+  const auto step = w.make(batch, dtype);
+  const Measurement m = measure(step, {steps, options.seconds});
+  return {{"workload", w.name},
+          {"engine", "pursuit"},
+          {"version", PURSUIT_VERSION},
+          {"isa", rows<float>().isa},
+          {"threads", num_threads()},
+          {"dtype", name_of(dtype)},
+          {"batch", batch},
+          {"unit", w.unit},
+          {"steps", m.steps},
+          {"median_ms", m.median_ms},
+          {"min_ms", m.min_ms},
+          {"max_ms", m.max_ms},
+          {"items_per_s", double(batch) / m.median_ms * 1e3},
+          {"waited", m.waited},
+          {"pool_peak_bytes", memory_stats().allocated_peak},
+          {"rss_peak_bytes", peak_rss()}};
+}
+
+int run_all(const Options& options) {
+  const std::vector<Workload> workloads = chosen(options.names);
+  if (options.threads) set_num_threads(options.threads);
+  apps::Table table{{"workload", "dtype", "batch", "steps", "median ms", "min", "max", "items/s", "pool MiB",
+                     "RSS MiB", "waited %"},
+                    {}};
+  for (const Workload& w : workloads) {
+    if (!options.json) fmt::print(stderr, "{} ...\n", w.name);
+    const nlohmann::ordered_json r = run(w, options);
+    if (options.json) {
+      fmt::print("{}\n", r.dump());
+      std::fflush(stdout);
+      continue;
+    }
+    table.rows.push_back(
+        {w.name, r["dtype"].get<std::string>(), fmt::format("{}", r["batch"].get<int64_t>()),
+         fmt::format("{}", r["steps"].get<int>()), fmt::format("{:.3f}", r["median_ms"].get<double>()),
+         fmt::format("{:.3f}", r["min_ms"].get<double>()), fmt::format("{:.3f}", r["max_ms"].get<double>()),
+         fmt::format("{:.1f}", r["items_per_s"].get<double>()), mib(r["pool_peak_bytes"]),
+         mib(r["rss_peak_bytes"]), fmt::format("{:.1f}", 100 * r["waited"].get<double>())});
+  }
+  if (!options.json)
+    fmt::print("{}\nPursuit {}, {} threads, {}\n", apps::to_text(table), PURSUIT_VERSION, num_threads(),
+               rows<float>().isa);
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace pursuit::bench
+
+int main(int argc, char** argv) {
+  using namespace pursuit::bench;
+  CLI::App app{
+      "Times training steps and operators on synthetic data. Every step of a model is forward, loss, "
+      "backward "
+      "and AdamW. tools/bench/compare sets the figures against PyTorch's."};
+  Options options;
+  app.add_option("names", options.names, "workloads or groups; 'list' shows them")->required();
+  app.add_option("--threads", options.threads, "CPU threads (0: all)")->check(CLI::NonNegativeNumber);
+  app.add_option("--steps", options.steps, "timed steps, at least (0: 10 for models, 20 for operators)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--seconds", options.seconds, "timed seconds, at least")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--batch", options.batch, "batch size (0: the workload's)")->check(CLI::NonNegativeNumber);
+  app.add_option("--dtype", options.dtype, "where the workload has it; master weights are f32")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_flag("--json", options.json, "one JSON object a line");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) ? 2 : 0;
+  }
+  try {
+    if (options.names == std::vector<std::string>{"list"}) {
+      list();
+      return 0;
+    }
+    return run_all(options);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "bench: {}\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,27 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+
+namespace pursuit::bench {
+
+struct Protocol {
+  int steps = 10;      // timed steps, at least
+  double seconds = 1;  // and for at least as long
+};
+
+struct Measurement {
+  int steps = 0;
+  double median_ms = 0, min_ms = 0, max_ms = 0;
+  // Share of the time in which this process's threads stood ready but waited for a processor. Figures with
+  // more than a few percent were taken on a busy machine.
+  double waited = 0;
+};
+
+// Runs the step for at least 3 times and 0.2 s untimed, then by the protocol.
+Measurement measure(const std::function<void()>& step, const Protocol& protocol);
+
+// Of this process, in bytes, since the last reset_peak_rss(), which may be refused: then since its start.
+int64_t peak_rss();
+void reset_peak_rss();
+
+}  // namespace pursuit::bench

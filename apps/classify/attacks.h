@@ -1,0 +1,102 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/tensor.h"
+
+// Attacks on a classifier through the engine's own gradients. All are untargeted. Only the gradient with
+// respect to the pictures is used; take the model's parameters off the tape first, or theirs is computed as
+// well.
+namespace pursuit::classify {
+
+using Logits = std::function<Tensor(const Tensor& images)>;  // [B, C, H, W] to [B, classes]
+
+// What an attack works on. Chance is a function of the seed and of a picture's number, first + its row, so
+// that the batch size changes nothing.
+struct Victim {
+  Logits logits;
+  Tensor labels;      // i32 [B], to get away from
+  bool clip = false;  // pictures stay in [0, 1]
+  uint64_t seed = 0;
+  int64_t first = 0;
+};
+
+// Each takes f32 pictures x [B, C, H, W] and gives changed ones.
+
+// Fast gradient sign method (Goodfellow et al. 2015): one step of eps, l_inf.
+Tensor fgsm(const Victim& victim, const Tensor& x, double eps);
+
+// Projected gradient descent (Madry et al. 2018), l_inf, from a uniform random start in the ball.
+struct PgdOptions {
+  int steps = 20;
+  double step = 0.15;  // of eps
+};
+Tensor pgd(const Victim& victim, const Tensor& x, double eps, const PgdOptions& options = {});
+
+// Simultaneous perturbation stochastic approximation (Uesato et al. 2018), l_inf, without gradients: Adam on
+// an estimate of the margin's slope from random sign vectors and their negatives, picture by picture.
+struct SpsaOptions {
+  double eps = 0.1;
+  int steps = 40;
+  double lr = 0.01, delta = 0.01;
+  int samples = 128;  // sign vectors a step; the model sees twice as many pictures
+};
+Tensor spsa(const Victim& victim, const Tensor& x, const SpsaOptions& options = {});
+
+// Carlini & Wagner 2017, l2: Adam on |x' - x|^2 + c max(margin + confidence, 0), and a search for the
+// smallest c that works. With `clip` over w, x' = (tanh w + 1) / 2, else over x' itself. A picture without
+// success comes back as it was. Learning rate, steps, searches and c are those of the published RPC scripts;
+// they ask for a confidence of 10 towards the model's own prediction, which is no attack: here a success is
+// any other class, by `confidence` logits.
+struct CwOptions {
+  double confidence = 0, lr = 0.1;
+  int steps = 10, searches = 5;
+  double c = 0.01;
+};
+Tensor cw(const Victim& victim, const Tensor& x, const CwOptions& options = {});
+
+// Sparse l1 descent (Tramer & Boneh 2019): a step moves the share of the entries whose slope is steepest, by
+// step / their number each; the sum is projected onto the l1 ball of radius eps (Duchi et al. 2008).
+struct SldOptions {
+  double eps = 10, step = 1;
+  int steps = 20;
+  double share = 0.01;
+};
+Tensor sld(const Victim& victim, const Tensor& x, const SldOptions& options = {});
+
+// Uniform in +-amplitude, independent in every entry.
+Tensor noise(const Victim& victim, const Tensor& x, double amplitude = 0.3);
+
+// How `attack` is carried out.
+struct AttackSettings {
+  std::string name;
+  double budget = 0;  // fgsm, pgd: eps in 1/255
+  // false, as in the published RPC evaluation: budgets apply to normalised pictures, nothing is clipped,
+  // labels are the model's own predictions on the clean pictures. true: budgets apply to pixels in [0, 1], to
+  // which the result is clipped, and labels are the true ones.
+  bool pixel = false;
+  std::vector<double> mean, std;  // of the normalisation, per channel
+  PgdOptions pgd;
+  SpsaOptions spsa;
+  CwOptions cw;
+  SldOptions sld;
+  double noise = 0.3;
+  uint64_t seed = 0;
+};
+
+const std::vector<std::string>& attack_names();
+bool has_budgets(const std::string& attack);  // fgsm and pgd
+
+// The budget of an attack that has none to choose: its eps or amplitude; 0 for cw, which has no bound.
+double fixed_budget(const AttackSettings& settings);
+
+// Normalised pictures in, normalised pictures out. Throws Error for an unknown name, with the list, and if a
+// gradient is not finite.
+Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels,
+              const AttackSettings& settings, int64_t first = 0);
+
+// The sum over pictures of the l2 length of after - before, in the settings' space.
+double perturbation_length(const Tensor& before, const Tensor& after, const AttackSettings& settings);
+
+}  // namespace pursuit::classify

@@ -1,0 +1,165 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "apps/classify/commands.h"
+#include "apps/classify/pipeline.h"
+#include "apps/classify/run.h"
+#include "apps/common/files.h"
+#include "engine/files/safetensors.h"
+
+namespace pursuit::classify {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Wrappers of PyTorch (DistributedDataParallel, torch.compile) put their name before every parameter.
+std::string without_wrappers(std::string name) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const std::string prefix : {"module.", "_orig_mod."})
+      if (name.starts_with(prefix)) name.erase(0, prefix.size()), again = true;
+  }
+  return name;
+}
+
+TensorFile read_weights(const std::string& file) {
+  TensorFile read = load_safetensors(file), clean;
+  clean.metadata = read.metadata;
+  for (const auto& [name, tensor] : read.tensors) {
+    const std::string plain = without_wrappers(name);
+    if (!clean.tensors.emplace(plain, is_floating(tensor.dtype()) ? tensor.to(DType::f32) : tensor).second)
+      fail("import", file + ": '" + plain + "' is there twice, with and without a wrapper's prefix");
+  }
+  return clean;
+}
+
+// The model's sizes as the shapes of its weights tell them, written into `config`; returns the number of
+// classes.
+int64_t infer_sizes(Config& c, const TensorFile& weights, const std::string& file) {
+  std::string missing;
+  const auto shape_of = [&](const char* name) -> Shape {
+    const auto it = weights.tensors.find(name);
+    if (it != weights.tensors.end()) return it->second.shape();
+    missing += (missing.empty() ? "" : ", ") + std::string(name);
+    return {};
+  };
+  const Shape patch = shape_of("patch_embed.proj.weight"), positions = shape_of("pos_embed"),
+              qkv = shape_of("blocks.0.attn.qkv.weight"), hidden = shape_of("blocks.0.mlp.fc1.weight"),
+              head = shape_of("head.weight");
+  if (!missing.empty())
+    fail("import",
+         file + ": not the weights of a vision transformer as timm names them; missing are " + missing);
+  const auto need = [&](bool ok, const char* name, const Shape& got, const std::string& what) {
+    if (!ok) fail("import", file + ": '" + name + "' is " + got.str() + ", need " + what);
+  };
+
+  need(patch.size() == 4 && patch[0] > 0 && (patch[1] == 1 || patch[1] == 3) && patch[2] > 0 &&
+           patch[2] == patch[3],
+       "patch_embed.proj.weight", patch, "[dim, 1 or 3 channels, patch, patch]");
+  c.dim = patch[0];
+  c.channels = patch[1];
+  c.patch = patch[2];
+  const std::string dim = std::to_string(c.dim);
+  need(positions.size() == 3 && positions[0] == 1 && positions[2] == c.dim, "pos_embed", positions,
+       "[1, tokens, " + dim + "]");
+  const int64_t grid = std::llround(std::sqrt(double(positions[1] - 1)));
+  need(grid > 0 && grid * grid + 1 == positions[1], "pos_embed", positions,
+       "one class token and a square of patches");
+  c.image_size = grid * c.patch;
+  need(hidden.size() == 2 && hidden[0] > 0 && hidden[1] == c.dim, "blocks.0.mlp.fc1.weight", hidden,
+       "[hidden, " + dim + "]");
+  c.mlp_ratio = double(hidden[0]) / double(c.dim);
+  // The model takes the whole part of dim * ratio, which rounding may put below the width.
+  if (int64_t(double(c.dim) * c.mlp_ratio) != hidden[0])
+    c.mlp_ratio = (double(hidden[0]) + 0.5) / double(c.dim);
+  need(head.size() == 2 && head[0] > 0 && head[1] == c.dim, "head.weight", head, "[classes, " + dim + "]");
+
+  const bool has_queries = c.attention != "symmetric" && c.attention != "rpc" && c.attention != "svt";
+  need(qkv.size() == 2 && qkv[0] == (has_queries ? 3 : 2) * c.dim && qkv[1] == c.dim,
+       "blocks.0.attn.qkv.weight", qkv,
+       fmt::format(
+           "[{}, {}] for --attention {}; {} rows per unit of width are {}", (has_queries ? 3 : 2) * c.dim,
+           dim, c.attention, has_queries ? 2 : 3,
+           has_queries ? "keys and values alone (symmetric, rpc, svt)" : "the kinds with queries (softmax)"));
+  if (c.heads <= 0) c.heads = std::max<int64_t>(1, c.dim / 64);
+
+  c.depth = 0;
+  for (const auto& [name, tensor] : weights.tensors)
+    if (name.starts_with("blocks."))
+      c.depth = std::max(c.depth, 1 + std::min(std::strtol(name.c_str() + 7, nullptr, 10), 1L << 32));
+  if (c.depth > int64_t(weights.tensors.size()))
+    fail("import", file + ": block " + std::to_string(c.depth - 1) + " is there, but not all before it");
+  return head[0];
+}
+
+// Class names and the statistics that pictures are normalised with, where the file does not tell: those of
+// the data if it is given, else numbers and ImageNet's statistics (grey: 0.5).
+void complete_unknown(Config& c, int64_t classes, const std::string& file) {
+  if (c.classes.empty() && !c.data.empty()) {
+    Config seen = c;
+    complete(seen, *open_data(seen, data::Split::train));
+    if (seen.channels != c.channels)
+      fail("import", fmt::format("{}: the model takes {} channels, the pictures of {} have {}", file,
+                                 c.channels, c.data, seen.channels));
+    c.classes = seen.classes;
+    c.mean = seen.mean;
+    c.std = seen.std;
+  } else if (c.classes.empty()) {
+    for (int64_t i = 0; i < classes; ++i) c.classes.push_back(std::to_string(i));
+    c.mean = c.channels == 3 ? std::vector<double>{0.485, 0.456, 0.406} : std::vector<double>{0.5};
+    c.std = c.channels == 3 ? std::vector<double>{0.229, 0.224, 0.225} : std::vector<double>{0.5};
+  }
+  if (int64_t(c.classes.size()) != classes)
+    fail("import",
+         fmt::format("{}: the weights have {} classes, the data has {}", file, classes, c.classes.size()));
+  if (int64_t(c.mean.size()) != c.channels || c.std.size() != c.mean.size())
+    fail("import", file + ": the config in its metadata has no mean and std for every channel");
+  if (c.crop == "auto") c.crop = c.image_size <= 64 ? "padded" : "resized";
+}
+
+}  // namespace
+
+int export_weights(const std::string& checkpoint, const std::string& file, bool ema) {
+  const LoadedModel loaded = load_model(checkpoint, ema);
+  std::map<std::string, Tensor> tensors;
+  for (const nn::NamedTensor& p : loaded.model->parameters()) tensors[p.name] = p.tensor->detach();
+  save_safetensors(file, tensors, {{"format", "pt"}, {"config", to_json(loaded.config).dump()}});
+  fmt::print("{}: {} tensors\n", file, tensors.size());
+  return 0;
+}
+
+int import_weights(const std::string& file, const std::string& out, Config config) {
+  if (fs::exists(checkpoint_path(out)))
+    fail("import", out + ": there is a run already; choose another folder");
+  const TensorFile weights = read_weights(file);
+  // An exported file knows its own config; only the data may lie elsewhere.
+  if (const auto own = weights.metadata.find("config"); own != weights.metadata.end()) {
+    const auto json = nlohmann::ordered_json::parse(own->second, nullptr, false);
+    if (json.is_discarded()) fail("import", file + ": the config in its metadata is damaged");
+    const std::string data = config.data;
+    config = config_from_json(json, file);
+    if (!data.empty()) config.data = data;
+  }
+  const int64_t classes = infer_sizes(config, weights, file);
+  complete_unknown(config, classes, file);
+  validate(config);
+
+  nn::VisionTransformer model(vit_config(config));
+  load_parameters(model, {weights.tensors.begin(), weights.tensors.end()}, file);
+  nn::FlatParameters flat(model.parameters(), nn::decays_by_timm);
+  nn::Optimizer optimizer(flat, optimizer_config(config));
+  fs::create_directories(out);
+  apps::write_file_atomically((fs::path(out) / "config.json").string(), to_json(config).dump(2) + "\n");
+  save_checkpoint(out, config, {}, model, optimizer, nullptr);
+  fmt::print(
+      "{}: {} attention, {} blocks of width {} with {} heads, {} x {} pictures, patch {}, {} classes\n", out,
+      config.attention, config.depth, config.dim, config.heads, config.image_size, config.image_size,
+      config.patch, classes);
+  return 0;
+}
+
+}  // namespace pursuit::classify

@@ -1,0 +1,167 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <filesystem>
+#include <optional>
+
+#include "apps/classify/commands.h"
+#include "apps/classify/run.h"
+#include "apps/common/files.h"
+#include "engine/error.h"
+
+namespace {
+
+using namespace pursuit;
+using namespace pursuit::classify;
+
+// The value of an option before the parser runs: a recipe and a resumed run set the defaults that it starts from.
+std::optional<std::string> peek(const std::vector<std::string>& args, const std::string& name) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == name && i + 1 < args.size()) return args[i + 1];
+    if (args[i].rfind(name + "=", 0) == 0) return args[i].substr(name.size() + 1);
+  }
+  return std::nullopt;
+}
+
+Config config_of_run(const std::string& folder) {
+  const std::string file = (std::filesystem::path(folder) / "config.json").string();
+  if (!std::filesystem::exists(file)) fail("train", folder + " holds no config.json: it is not the folder of a run");
+  try {
+    return config_from_json(nlohmann::ordered_json::parse(apps::read_file(file)), file);
+  } catch (const nlohmann::json::exception&) {
+    fail("train", file + " is damaged");
+  }
+}
+
+int run(int argc, char** argv) {
+  std::vector<std::string> args(argv + 1, argv + argc);
+  CLI::App app{"Trains and studies image classifiers whose attention can be made robust."};
+  app.name("classify");
+  app.set_version_flag("--version", PURSUIT_VERSION);
+  app.require_subcommand(1);
+  int code = 0;
+
+  TrainOptions train_options;
+  CLI::App* train_command = app.add_subcommand("train", "Train a vision transformer");
+  if (!args.empty() && args[0] == "train") {
+    if (const auto folder = peek(args, "--resume")) train_options.config = config_of_run(*folder);
+    if (const auto recipe = peek(args, "--recipe")) {
+      const std::vector<std::string> more = recipe_arguments(*recipe);
+      args.insert(args.begin() + 1, more.begin(), more.end());
+    }
+  }
+  std::string recipe;
+  train_command->add_option("--recipe", recipe, "Settings by name (see `classify recipes`) or a file; options override it");
+  train_command->add_option("--out", train_options.out, "Folder of the run (default runs/ATTENTION-SEED)");
+  train_command->add_option("--resume", train_options.resume, "Go on with the run in this folder, bit for bit");
+  train_command->add_flag("--overwrite", train_options.overwrite, "Replace the run that --out already holds");
+  train_command->add_flag("--quiet", train_options.quiet, "No progress on stderr");
+  add_config_options(*train_command, train_options.config);
+  train_command->callback([&] {
+    if (train_options.out.empty())
+      train_options.out = fmt::format("runs/{}-{}", train_options.config.attention, train_options.config.seed);
+    code = train(train_options);
+  });
+
+  EvalOptions e;
+  CLI::App* eval_command = app.add_subcommand("eval", "Accuracy, clean, under corruptions and under attack");
+  eval_command->add_option("--checkpoint", e.checkpoint, "Folder of a run, or a checkpoint file")->required();
+  eval_command->add_option("--data", e.data, "Another data set (default: the run's)");
+  eval_command->add_option("--format", e.format, "Layout of --data");
+  eval_command->add_option("--test-files", e.test_files, "cifar10: batch files to test on")->delimiter(',');
+  eval_command->add_option("--corruptions", e.corruptions, "all, or names: gaussian_noise,fog,...")->delimiter(',');
+  eval_command->add_option("--severities", e.severities, "Severities of the corruptions")->delimiter(',');
+  eval_command->add_option("--attack", e.attacks, "fgsm, pgd, spsa, cw, sld, noise")->delimiter(',');
+  eval_command->add_option("--budgets", e.budgets, "Budgets of fgsm and pgd in 1/255")->delimiter(',');
+  eval_command->add_option("--attack-space", e.attack_space,
+                           "normalised (as published: no clipping, labels from the model) or pixel (clipped to the "
+                           "valid range, true labels)")
+      ->capture_default_str();
+  eval_command->add_option("--limit", e.limit, "Evaluate this many pictures, evenly spaced (0: all)");
+  eval_command->add_option("--attack-limit", e.attack_limit, "Attack this many pictures (0: as --limit)");
+  eval_command->add_option("--batch-size", e.batch_size, "Pictures per batch (0: the run's)");
+  eval_command->add_option("--spsa-steps", e.spsa_steps, "spsa: steps")->capture_default_str();
+  eval_command->add_option("--spsa-samples", e.spsa_samples, "spsa: directions per step")->capture_default_str();
+  eval_command->add_option("--frost", e.frost, "Folder with frost overlays (default: drawn ones)");
+  eval_command->add_option("--seed", e.seed, "Seed of corruptions and attacks")->capture_default_str();
+  eval_command->add_option("--threads", e.threads, "CPU threads (0: all)");
+  eval_command->add_option("--workers", e.workers, "Threads that prepare batches")->capture_default_str();
+  eval_command->add_option("--device", e.device, "auto, cpu, cuda")->capture_default_str();
+  eval_command->add_option("--dtype", e.dtype, "f32 or bf16 (default: the run's)");
+  eval_command->add_flag("--ema", e.ema, "Use the averaged weights");
+  eval_command->add_flag("--skip-bad", e.skip_bad, "Replace damaged pictures and count them");
+  eval_command->add_flag("--quiet", e.quiet, "No progress on stderr");
+  eval_command->add_flag("--json", e.json, "Print JSON instead of tables");
+  eval_command->callback([&] { code = eval(e); });
+
+  std::vector<std::string> runs;
+  std::string comparison;
+  bool markdown = false, json = false;
+  CLI::App* compare_command = app.add_subcommand("compare", "Several runs side by side, mean and spread over seeds");
+  compare_command->add_option("runs", runs, "Folders of runs")->required();
+  compare_command->add_option("--report", comparison, "Write an HTML comparison to this file");
+  compare_command->add_flag("--markdown", markdown, "Print a Markdown table");
+  compare_command->add_flag("--json", json, "Print JSON");
+  compare_command->callback([&] {
+    code = compare(runs, markdown, json);
+    if (code == 0 && !comparison.empty()) write_comparison(comparison, runs);
+  });
+
+  PredictOptions p;
+  CLI::App* predict_command = app.add_subcommand("predict", "Classes of single pictures, with what the model looks at");
+  predict_command->add_option("--checkpoint", p.checkpoint, "Folder of a run, or a checkpoint file")->required();
+  predict_command->add_option("images", p.images, "JPEG or PNG files")->required();
+  predict_command->add_option("--out", p.out, "Folder for the attention pictures")->capture_default_str();
+  predict_command->add_option("--top", p.top, "Classes to print")->capture_default_str();
+  predict_command->add_option("--block", p.block, "Block whose attention is shown (-1: the last)")->capture_default_str();
+  predict_command->add_option("--threads", p.threads, "CPU threads (0: all)");
+  predict_command->add_flag("--ema", p.ema, "Use the averaged weights");
+  predict_command->add_flag("--json", p.json, "Print JSON");
+  predict_command->callback([&] { code = predict(p); });
+
+  std::string checkpoint, file;
+  bool ema = false;
+  CLI::App* export_command = app.add_subcommand("export", "Weights as safetensors that PyTorch and timm load");
+  export_command->add_option("--checkpoint", checkpoint, "Folder of a run, or a checkpoint file")->required();
+  export_command->add_option("file", file, "The safetensors file to write")->required();
+  export_command->add_flag("--ema", ema, "Use the averaged weights");
+  export_command->callback([&] { code = export_weights(checkpoint, file, ema); });
+
+  std::string out;
+  Config import_config;
+  CLI::App* import_command = app.add_subcommand("import", "A run from safetensors weights with timm's names");
+  import_command->add_option("file", file, "The safetensors file to read")->required();
+  import_command->add_option("--out", out, "Folder of the new run")->required();
+  add_config_options(*import_command, import_config);
+  import_command->callback([&] { code = import_weights(file, out, import_config); });
+
+  std::string report_folder;
+  CLI::App* report_command = app.add_subcommand("report", "Write a run's report.html anew");
+  report_command->add_option("run", report_folder, "Folder of a run")->required();
+  report_command->callback([&] { write_report(report_folder); });
+
+  CLI::App* recipes_command = app.add_subcommand("recipes", "List the recipes");
+  recipes_command->callback([] {
+    for (const std::string& name : recipe_names()) fmt::print("{}\n", name);
+  });
+
+  std::reverse(args.begin(), args.end());  // CLI11 takes a vector from its end
+  try {
+    app.parse(args);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+}

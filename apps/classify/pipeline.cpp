@@ -1,0 +1,203 @@
+#include "apps/classify/pipeline.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "apps/common/signals.h"
+#include "data/augment.h"
+#include "data/rand_augment.h"
+#include "data/resize.h"
+#include "engine/error.h"
+#include "engine/ops.h"
+
+namespace pursuit::classify {
+
+namespace {
+
+struct Normalisation {
+  std::vector<float> mean, std;
+};
+
+Normalisation normalisation(const Config& c) {
+  return {{c.mean.begin(), c.mean.end()}, {c.std.begin(), c.std.end()}};
+}
+
+data::Image with_channels(const Config& c, const data::Image& image) {
+  if (image.channels == c.channels) return image;
+  return c.channels == 1 ? data::to_grey(image) : data::to_rgb(image);
+}
+
+// The statistics of ImageNet for pictures of its size, as every published checkpoint uses them; of a sample of the
+// data itself for small ones.
+void measure(Config& config, const data::Dataset& train) {
+  if (config.image_size > 64 && config.channels == 3) {
+    config.mean = {0.485, 0.456, 0.406};
+    config.std = {0.229, 0.224, 0.225};
+    return;
+  }
+  const int64_t n = std::min<int64_t>(train.size(), 2000);
+  std::vector<double> sum(size_t(config.channels)), squares(size_t(config.channels));
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const data::Image image = with_channels(config, train.get(i * train.size() / n).image);
+    count += int64_t(image.width) * image.height;
+    for (size_t p = 0; p < image.pixels.size(); ++p) {
+      const double v = image.pixels[p] / 255.0;
+      sum[p % size_t(config.channels)] += v;
+      squares[p % size_t(config.channels)] += v * v;
+    }
+  }
+  config.mean.clear();
+  config.std.clear();
+  for (size_t c = 0; c < sum.size(); ++c) {
+    const double mean = sum[c] / double(count);
+    config.mean.push_back(mean);
+    config.std.push_back(std::sqrt(std::max(squares[c] / double(count) - mean * mean, 1e-6)));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<data::Dataset> open_data(const Config& c, data::Split split) {
+  data::DatasetOptions o;
+  o.format = c.data.empty() && c.format == "auto" ? "synthetic" : c.format;
+  o.limit = split == data::Split::train ? c.limit : c.test_limit;
+  o.train_files = c.train_files;
+  o.test_files = c.test_files;
+  o.skip_bad = c.skip_bad;
+  o.cache_bytes = c.cache_mib << 20;
+  o.classes = split == data::Split::test ? c.classes : std::vector<std::string>{};
+  if (c.image_size > 0) {
+    // Nothing the model sees needs more than 256/224 of its size; what is kept and resized later is smaller.
+    const int shorter = int(c.image_size * 256 / 224);
+    o.prepare = [shorter](data::Image image) {
+      const bool large = std::min(image.width, image.height) > 2 * shorter;
+      return large ? data::resize_shorter(image, 2 * shorter, data::Filter::bicubic) : image;
+    };
+  }
+  return data::open_dataset(c.data, split, o);
+}
+
+void complete(Config& config, const data::Dataset& train) {
+  if (train.size() == 0) fail("classify", "the training split is empty");
+  const data::Image first = train.get(0).image;
+  config.classes = train.classes();
+  config.channels = first.channels;
+  const bool small = std::max(first.width, first.height) <= 64;
+  if (config.image_size == 0) config.image_size = small ? std::max(first.width, first.height) : 224;
+  if (config.patch == 0) config.patch = config.image_size <= 64 ? 4 : 16;
+  if (config.image_size % config.patch)
+    fail("classify", "--image-size " + std::to_string(config.image_size) + " is no multiple of --patch " +
+                         std::to_string(config.patch));
+  if (config.crop == "auto") config.crop = small ? "padded" : "resized";
+  measure(config, train);
+}
+
+data::Image evaluation_view(const Config& c, const data::Image& image) {
+  const int size = int(c.image_size);
+  if (image.width == size && image.height == size) return with_channels(c, image);
+  if (size <= 64 && image.width == image.height)
+    return with_channels(c, data::resize(image, size, size, data::Filter::bicubic));
+  return with_channels(
+      c, data::center_crop(data::resize_shorter(image, size * 256 / 224, data::Filter::bicubic), size, size));
+}
+
+data::Transform train_transform(const Config& c) {
+  const auto n = normalisation(c);
+  return [c, n](const data::Sample& sample, Random& random, float* chw) {
+    const int size = int(c.image_size);
+    data::Image image = with_channels(c, sample.image);
+    if (c.crop == "resized") {
+      image = data::random_resized_crop(image, size, random);
+    } else {
+      if (image.width != size || image.height != size) image = evaluation_view(c, image);
+      if (c.crop == "padded")
+        image = data::random_padded_crop(image, size, c.crop_padding ? c.crop_padding : size / 8, random);
+    }
+    if (c.flip > 0) image = data::random_flip(image, random, c.flip);
+    if (c.rand_augment)
+      image = data::rand_augment(image, random);
+    else if (c.colour_jitter > 0)
+      image = data::colour_jitter(image, random, {c.colour_jitter, c.colour_jitter, c.colour_jitter});
+    data::to_normalised(image, n.mean.data(), n.std.data(), chw);
+    if (c.random_erasing > 0)
+      data::random_erasing(chw, int(c.channels), size, size, random, {.probability = c.random_erasing});
+  };
+}
+
+data::Transform evaluation_transform(const Config& c,
+                                     std::function<data::Image(const data::Image&, const data::Sample&)> change) {
+  const auto n = normalisation(c);
+  return [c, n, change](const data::Sample& sample, Random&, float* chw) {
+    data::Image image = evaluation_view(c, sample.image);
+    if (change) image = change(image, sample);
+    data::to_normalised(image, n.mean.data(), n.std.data(), chw);
+  };
+}
+
+data::LoaderOptions train_loader_options(const Config& c) {
+  data::LoaderOptions o;
+  o.batch_size = c.batch_size;
+  o.channels = c.channels;
+  o.height = o.width = c.image_size;
+  o.shuffle = true;
+  o.drop_last = true;
+  o.repeats = c.repeats;
+  o.threads = c.workers;
+  o.seed = c.seed;
+  return o;
+}
+
+data::LoaderOptions evaluation_loader_options(const Config& c) {
+  data::LoaderOptions o = train_loader_options(c);
+  o.batch_size = c.eval_batch_size;
+  o.shuffle = o.drop_last = false;
+  o.repeats = 1;
+  return o;
+}
+
+Tensor images_of(const data::Batch& b, Device device, DType dtype) {
+  return from_vector(b.images, {b.size, b.channels, b.height, b.width}).to(dtype).to(device);
+}
+
+Tensor labels_of(const data::Batch& b, Device device) { return from_vector(b.labels, {b.size}).to(device); }
+
+Score evaluate(const nn::VisionTransformer& model, const Config& config, data::Loader& loader,
+               const std::function<Tensor(const Tensor&, const Tensor&)>& attack,
+               const std::function<void(int64_t)>& tick) {
+  const DType dtype = dtype_from_name(config.dtype);
+  const Device device = device_from_name(config.device);
+  const int64_t classes = int64_t(config.classes.size());
+  Score score;
+  score.confusion.assign(size_t(classes * classes), 0);
+  double loss = 0;
+  loader.start(0);
+  for (data::Batch batch; !apps::stop_requested() && loader.next(batch);) {
+    Tensor images = images_of(batch, device, dtype);
+    const Tensor labels = labels_of(batch, device);
+    if (attack) images = attack(images, labels);
+    NoGrad off;
+    const Tensor logits = model.forward(images).to(DType::f32).to(cpu);
+    loss += cross_entropy(logits, labels.to(cpu)).item() * double(batch.size);
+    const float* row = logits.data<float>();
+    for (int64_t i = 0; i < batch.size; ++i, row += classes) {
+      const int64_t label = batch.labels[size_t(i)];
+      // Ties count against the label, so that a model that says the same for all classes scores 0.
+      int64_t above = 0;
+      for (int64_t j = 0; j < classes; ++j) {
+        if (std::isnan(row[j])) fail("evaluate", "the model gives NaN; the run has diverged");
+        above += j != label && row[j] >= row[label];
+      }
+      score.top1 += above == 0;
+      score.top5 += above < 5;
+      const int64_t guess = std::max_element(row, row + classes) - row;
+      ++score.confusion[size_t(label * classes + guess)];
+    }
+    score.count += batch.size;
+    if (tick) tick(score.count);
+  }
+  score.loss = score.count ? loss / double(score.count) : 0;
+  return score;
+}
+
+}  // namespace pursuit::classify

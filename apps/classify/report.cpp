@@ -1,0 +1,317 @@
+#include "apps/common/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "apps/classify/attention_map.h"
+#include "apps/classify/commands.h"
+#include "apps/classify/pipeline.h"
+#include "apps/classify/run_record.h"
+#include "apps/common/metrics.h"
+#include "apps/common/text.h"
+
+namespace pursuit::classify {
+
+namespace {
+
+namespace fs = std::filesystem;
+using apps::Report;
+
+std::string data_name(const Config& c) {
+  if (c.data.empty()) return "drawn shapes";
+  const fs::path path = fs::path(c.data).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+std::string title(const RunRecord& r) {
+  return r.config ? "Vision transformer with " + describe_attention(*r.config) : "Image classifier";
+}
+
+std::string subtitle(const RunRecord& r) {
+  if (!r.config) return r.name;
+  const Config& c = *r.config;
+  return fmt::format("{}: {}, {} x {} pictures, patch {}, {} blocks of width {}, seed {}", r.name,
+                     data_name(c), c.image_size, c.image_size, c.patch, c.depth, c.dim, c.seed);
+}
+
+void add_highlights(Report& report, const RunRecord& r) {
+  std::vector<apps::Highlight> h;
+  if (r.results && r.results->count > 0)
+    h.push_back({"Test accuracy", percent(r.results->top1), fmt::format("{} pictures", r.results->count)});
+  else if (const auto accuracy = r.last("test_accuracy"))
+    h.push_back({"Test accuracy", percent(*accuracy), "at the end of training"});
+  if (r.results) {
+    if (const auto corrupted = mean_corrupted_top1(r.results->corrupted))
+      h.push_back({"Under corruption", percent(*corrupted), "mean accuracy"});
+    if (const auto mce = mean_corruption_error(r.results->corrupted))
+      h.push_back({"mCE", fmt::format("{:.1f}", 100 * *mce), "lower is better, AlexNet is 100"});
+  }
+  if (const auto parameters = r.config ? parameter_count(*r.config) : std::nullopt)
+    h.push_back({"Parameters", apps::format_count(double(*parameters))});
+  if (const auto rate = r.last("images_per_second"))
+    h.push_back({"Throughput", apps::format_count(*rate) + "/s", "training pictures"});
+  // Each start of the program counts from zero.
+  const auto seconds = apps::metric_series(r.metrics, "seconds");
+  double total = 0;
+  for (size_t i = 0; i < seconds.size(); ++i)
+    if (i + 1 == seconds.size() || seconds[i + 1].second < seconds[i].second) total += seconds[i].second;
+  if (total > 0) h.push_back({"Training time", apps::format_duration(total)});
+  if (!h.empty()) report.highlights(h);
+}
+
+std::vector<std::pair<double, double>> in_percent(std::vector<std::pair<double, double>> points) {
+  for (auto& [x, y] : points) y *= 100;
+  return points;
+}
+
+void add_training(Report& report, const RunRecord& r) {
+  if (r.metrics.empty()) return;
+  report.section("Training");
+  const auto series = [&](const char* key) { return apps::metric_series(r.metrics, key); };
+  const auto loss = series("loss"), test_loss = series("test_loss"), lr = series("lr");
+  if (!loss.empty()) {
+    apps::LineChart chart{"Loss", "step", "cross-entropy", {}};
+    chart.series.push_back({.name = "training", .points = loss, .smoothing = loss.size() > 20 ? 0.9 : 0});
+    if (!test_loss.empty()) chart.series.push_back({.name = "test", .points = test_loss, .dashed = true});
+    if (r.config && r.config->label_smoothing > 0 && !test_loss.empty())
+      chart.caption =
+          fmt::format("Training loss with label smoothing {}; test loss without.", r.config->label_smoothing);
+    report.chart(chart);
+  }
+  if (const auto accuracy = in_percent(series("test_accuracy")); !accuracy.empty())
+    report.chart(apps::LineChart{"Test accuracy", "step", "%", {{.name = "top-1", .points = accuracy}}});
+  if (!lr.empty()) report.chart(apps::LineChart{"Learning rate", "step", "", {{.name = "lr", .points = lr}}});
+  if (const auto rate = series("images_per_second"); !rate.empty())
+    report.chart(apps::LineChart{"Throughput", "step", "pictures/s", {{.name = "training", .points = rate}}});
+}
+
+void add_test(Report& report, const RunRecord& r) {
+  if (!r.results || r.results->count == 0) return;
+  const Results& results = *r.results;
+  report.section("Test");
+  std::vector<std::pair<std::string, std::string>> values = {
+      {"Data", fmt::format("{}, {} pictures", results.data, results.count)},
+      {"Weights", fmt::format("{}step {}", results.ema ? "averaged, " : "", results.step)},
+      {"Top-1 accuracy", percent(results.top1)}};
+  if (results.classes.size() > 5) values.push_back({"Top-5 accuracy", percent(results.top5)});
+  values.push_back({"Cross-entropy", fmt::format("{:.4f}", results.loss)});
+  report.key_values(values);
+  if (!results.confusion.empty())
+    report.chart(apps::ConfusionMatrix{"Confusion matrix", results.classes, results.confusion,
+                                       "Rows are the true classes, columns the predictions."});
+}
+
+void add_corruptions(Report& report, const RunRecord& r) {
+  if (!r.results || r.results->corrupted.empty()) return;
+  report.section("Corruptions");
+  report.paragraph(
+      "Accuracy on the test pictures after the corruptions of Hendrycks & Dietterich (2019), at severities "
+      "from 1 "
+      "(mild) to 5.");
+  const std::vector<CorruptionSummary> summaries = summarise(r.results->corrupted);
+  apps::BarChart bars{"Accuracy per corruption", "%, mean over the severities", {}, {{"top-1", {}}}};
+  for (const CorruptionSummary& s : summaries) {
+    bars.groups.push_back(s.name);
+    bars.series[0].values.push_back(100 * s.top1);
+  }
+  report.chart(bars);
+
+  std::map<int, std::pair<double, int>> by_severity;  // sum and count
+  std::map<std::string, std::map<int, double>> cells;
+  for (const Results::Corrupted& c : r.results->corrupted) {
+    by_severity[c.severity].first += c.top1;
+    by_severity[c.severity].second += 1;
+    cells[c.name][c.severity] = c.top1;
+  }
+  apps::LineSeries mean{.name = "mean"};
+  if (r.results->count > 0) mean.points.emplace_back(0, 100 * r.results->top1);
+  for (const auto& [severity, sum] : by_severity)
+    mean.points.emplace_back(severity, 100 * sum.first / sum.second);
+  if (mean.points.size() > 1)
+    report.chart(apps::LineChart{.title = "Accuracy over severity",
+                                 .x_label = "severity",
+                                 .y_label = "%",
+                                 .series = {mean},
+                                 .caption = "Mean over the corruptions; severity 0 is the clean test set."});
+
+  apps::Table table{{"corruption"}, {}};
+  for (const auto& [severity, sum] : by_severity)
+    table.columns.push_back(fmt::format("severity {}", severity));
+  table.columns.push_back("mean");
+  const bool has_ce =
+      std::any_of(summaries.begin(), summaries.end(), [](const auto& s) { return s.ce.has_value(); });
+  if (has_ce) table.columns.push_back("CE");
+  for (const CorruptionSummary& s : summaries) {
+    std::vector<std::string> row = {s.name};
+    for (const auto& [severity, sum] : by_severity)
+      row.push_back(cells[s.name].contains(severity) ? percent(cells[s.name][severity]) : "-");
+    row.push_back(percent(s.top1));
+    if (has_ce) row.push_back(s.ce ? fmt::format("{:.1f}", 100 * *s.ce) : "-");
+    table.rows.push_back(row);
+  }
+  report.table(table, has_ce ? "Top-1 accuracy; CE is the error over the severities, AlexNet's being 100."
+                             : "Top-1 accuracy.");
+}
+
+void add_attacks(Report& report, const RunRecord& r) {
+  if (!r.results || r.results->attacked.empty()) return;
+  report.section("Attacks");
+  for (const char* space : {"normalised", "pixel"}) {
+    apps::LineChart chart{"Accuracy under attack", "budget (1/255)", "%", {}};
+    for (const auto& [attack, name] : {std::pair{"fgsm", "FGSM"}, {"pgd", "PGD"}})
+      if (const auto curve = attack_curve(*r.results, attack, space); !curve.empty())
+        chart.series.push_back({.name = name, .points = curve});
+    chart.caption = fmt::format("Largest change of any {}.",
+                                std::string(space) == "pixel" ? "pixel; pictures stay within black and white"
+                                                              : "value of the normalised picture");
+    if (!chart.series.empty()) report.chart(chart);
+  }
+  apps::Table table{{"attack", "space", "budget", "pictures", "top-1", "mean L2"}, {}};
+  for (const Results::Attacked& a : r.results->attacked) {
+    table.rows.push_back({a.attack, a.space, budget_text(a.attack, a.budget), std::to_string(a.count),
+                          percent(a.top1), fmt::format("{:.3f}", a.l2)});
+  }
+  report.table(table);
+}
+
+// Test pictures from all over the split with what the model says of them.
+void add_samples(Report& report, const RunRecord& r) {
+  constexpr int64_t most = 12;
+  report.section("What the model looks at");
+  try {
+    const LoadedModel loaded = load_model(r.folder, r.config && r.config->ema > 0);
+    const Config& c = loaded.config;
+    const auto test = open_data(c, data::Split::test);
+    const int64_t count = std::min(most, test->size());
+    apps::PictureGrid grid{
+        .title = "Pictures of the test split",
+        .pictures = {},
+        .columns = 0,
+        .caption =
+            "Right of each picture the class token's attention in the last block, mean over the heads. The "
+            "edge is green for right and red for wrong predictions; the percentage is the probability."};
+    for (int64_t i = 0; i < count; ++i) {
+      const data::Sample sample = test->get((2 * i + 1) * test->size() / (2 * count));
+      const Prediction p = look_at(loaded, sample.image);
+      const int guess = p.ranking[0];
+      const bool right = guess == sample.label;
+      const std::string& name = c.classes[size_t(guess)];
+      const std::string said = fmt::format("{} {:.0f}%", name, 100 * p.probabilities[size_t(guess)]);
+      grid.pictures.push_back(
+          {attention_pair(p, 112),
+           right ? said : fmt::format("{}, is {}", said, c.classes.at(size_t(sample.label))),
+           right ? apps::Mark::good : apps::Mark::bad});
+    }
+    report.pictures(grid);
+  } catch (const std::exception& e) {
+    report.paragraph(
+        fmt::format("Left out, because the model or its test data could not be opened: {}", e.what()));
+  }
+}
+
+std::string text_of(const nlohmann::ordered_json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump();
+  std::string list;
+  for (const auto& v : value) list += (list.empty() ? "" : ",") + text_of(v);
+  return list;
+}
+
+std::string quoted(const std::string& word) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || strchr("-_./,=+:", c);
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+// The options that differ from the program's own.
+std::string train_command(const RunRecord& r) {
+  const auto own = to_json(Config{}), used = to_json(*r.config);
+  std::string command = "classify train --out " + quoted(r.folder);
+  for (const auto& [name, value] : used.items())
+    if (name != "channels" && name != "classes" && name != "mean" && name != "std" && value != own[name])
+      command += " --" + name + " " + quoted(text_of(value));
+  return command;
+}
+
+template <class T>
+std::string listed(const std::set<T>& values) {
+  std::string list;
+  for (const T& v : values) list += fmt::format("{}{}", list.empty() ? "" : ",", v);
+  return list;
+}
+
+// One command for the corruptions and one per space of the attacks.
+std::string eval_commands(const RunRecord& r, const Results& results) {
+  const std::string eval = "classify eval --checkpoint " + quoted(r.folder) + (results.ema ? " --ema" : "") +
+                           (results.seed ? fmt::format(" --seed {}", results.seed) : "");
+  std::string commands;
+  if (!results.corrupted.empty()) {
+    std::set<std::string> names;
+    std::set<int> severities;
+    for (const Results::Corrupted& c : results.corrupted) names.insert(c.name), severities.insert(c.severity);
+    commands += eval + " --corruptions " + (names.size() >= 15 ? "all" : listed(names)) + " --severities " +
+                listed(severities);
+    const int64_t count = results.corrupted[0].count;
+    commands += count < results.count ? fmt::format(" --limit {}\n", count) : "\n";
+  }
+  for (const char* space : {"normalised", "pixel"}) {
+    std::set<std::string> attacks;
+    std::set<double> budgets;
+    int64_t count = 0;
+    for (const Results::Attacked& a : results.attacked) {
+      if (a.space != space) continue;
+      attacks.insert(a.attack);
+      count = a.count;
+      if (a.attack == "fgsm" || a.attack == "pgd") budgets.insert(a.budget);
+    }
+    if (attacks.empty()) continue;
+    commands += eval + " --attack " + listed(attacks) + " --attack-space " + space;
+    if (!budgets.empty()) commands += " --budgets " + listed(budgets);
+    commands += count < results.count ? fmt::format(" --attack-limit {}\n", count) : "\n";
+  }
+  return commands;
+}
+
+void add_configuration(Report& report, const RunRecord& r) {
+  if (!r.config) return;
+  report.section("Configuration");
+  std::vector<std::pair<std::string, std::string>> entries;
+  for (const auto& [name, value] : to_json(*r.config).items())
+    if (const std::string text = text_of(value); !text.empty()) entries.emplace_back(name, text);
+  report.key_values(entries);
+
+  report.section("Reproduce");
+  report.code(train_command(r) + "\n" + (r.results ? eval_commands(r, *r.results) : "") + "classify report " +
+              quoted(r.folder) + "\n");
+}
+
+}  // namespace
+
+void write_report(const std::string& folder) {
+  const RunRecord record = read_record(folder);
+  Report report(title(record), subtitle(record));
+  add_highlights(report, record);
+  add_training(report, record);
+  add_test(report, record);
+  add_corruptions(report, record);
+  add_attacks(report, record);
+  add_samples(report, record);
+  add_configuration(report, record);
+  if (!record.problems.empty()) {
+    report.section("Not in this report");
+    for (const std::string& problem : record.problems) report.paragraph(problem);
+  }
+  report.write((fs::path(folder) / "report.html").string());
+}
+
+}  // namespace pursuit::classify

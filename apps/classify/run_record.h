@@ -1,0 +1,38 @@
+#pragma once
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/classify/config.h"
+#include "apps/classify/results.h"
+#include "apps/common/charts.h"
+
+namespace pursuit::classify {
+
+// What a run's folder holds, as far as it can be read, for the reports.
+struct RunRecord {
+  std::string folder, name;
+  std::optional<Config> config;
+  std::optional<Results> results;
+  std::vector<nlohmann::ordered_json> metrics;
+  std::vector<std::string> problems;  // what could not be read, and why
+
+  // The last value of a key of metrics.jsonl.
+  std::optional<double> last(const std::string& key) const;
+};
+RunRecord read_record(const std::string& folder);
+
+// "RPC-Attention (4 iterations, block 0)"
+std::string describe_attention(const Config& config);
+std::optional<int64_t> parameter_count(const Config& config);  // empty if the config makes no model
+
+std::string percent(double fraction);                               // "81.25%"
+std::string budget_text(const std::string& attack, double budget);  // "4/255", "0.1", "-"
+
+// Accuracy (%) over the budgets of one attack, in one space; empty unless there are at least two budgets.
+std::vector<std::pair<double, double>> attack_curve(const Results& results, const std::string& attack,
+                                                    const std::string& space);
+
+}  // namespace pursuit::classify

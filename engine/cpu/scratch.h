@@ -1,0 +1,25 @@
+#pragma once
+#include "engine/memory.h"
+
+namespace pursuit {
+
+// This thread's scratch buffer number `slot`, at least n elements long, contents undefined. It lives until
+// the next call for the same slot and type; kernels that call each other use different slots.
+template <class R>
+R* scratch(int slot, int64_t n) {
+  struct Buffer {
+    Storage storage;
+    int64_t size = 0;
+  };
+  static thread_local Buffer buffers[8];
+  Buffer& b = buffers[slot];
+  if (b.size < n) {
+    MemoryTag tag("workspace");
+    b.storage.reset();
+    b.storage = allocate(cpu, n * int64_t(sizeof(R)));
+    b.size = n;
+  }
+  return static_cast<R*>(b.storage.get());
+}
+
+}  // namespace pursuit

@@ -1,0 +1,34 @@
+#pragma once
+#include <vector>
+
+#include "engine/cpu/rows.h"
+#include "engine/dtype.h"
+
+// Rows of any floating type seen in the type they are computed in: f32 and f64 in place, bf16 widened to
+// floats in a buffer.
+namespace pursuit {
+
+template <class T>
+const compute_t<T>* widen_row(const T* x, int64_t n, [[maybe_unused]] std::vector<compute_t<T>>& buffer) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    if (int64_t(buffer.size()) < n) buffer.resize(size_t(n));
+    rows<float>().bf16_to_f32(reinterpret_cast<const uint16_t*>(x), buffer.data(), n);
+    return buffer.data();
+  } else {
+    return x;
+  }
+}
+
+// Calls f on the row, which it changes in place.
+template <class T, class F>
+void change_row(T* x, int64_t n, std::vector<compute_t<T>>& buffer, const F& f) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    widen_row<T>(x, n, buffer);
+    f(buffer.data());
+    rows<float>().f32_to_bf16(buffer.data(), reinterpret_cast<uint16_t*>(x), n);
+  } else {
+    f(x);
+  }
+}
+
+}  // namespace pursuit

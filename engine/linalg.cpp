@@ -1,0 +1,72 @@
+#include "engine/linalg.h"
+
+#include <lapacke.h>
+
+#include "engine/operator.h"
+#include "engine/parallel.h"
+
+namespace pursuit {
+
+namespace {
+
+lapack_int syevd(float* a, int64_t n, int64_t ld, float* values) {
+  return LAPACKE_ssyevd(LAPACK_COL_MAJOR, 'V', 'L', lapack_int(n), a, lapack_int(ld), values);
+}
+lapack_int syevd(double* a, int64_t n, int64_t ld, double* values) {
+  return LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'L', lapack_int(n), a, lapack_int(ld), values);
+}
+
+// A row-major matrix read by columns is its transpose, whose factors are those of `a`, exchanged: no copy is
+// made.
+lapack_int gesdd(int64_t m, int64_t n, float* a, float* s, float* u, float* vt) {
+  const lapack_int k = lapack_int(std::min(m, n));
+  return LAPACKE_sgesdd(LAPACK_COL_MAJOR, 'S', lapack_int(n), lapack_int(m), a, lapack_int(n), s, vt,
+                        lapack_int(n), u, k);
+}
+lapack_int gesdd(int64_t m, int64_t n, double* a, double* s, double* u, double* vt) {
+  const lapack_int k = lapack_int(std::min(m, n));
+  return LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'S', lapack_int(n), lapack_int(m), a, lapack_int(n), s, vt,
+                        lapack_int(n), u, k);
+}
+
+template <class T>
+void eigen(T* a, int64_t n, int64_t ld, T* values) {
+  if (n == 0) return;
+  if (const lapack_int info = syevd(a, n, ld, values))
+    fail("symmetric_eigen", "LAPACK's syevd failed with " + std::to_string(info) + " on a matrix of " +
+                                std::to_string(n) + "; does it hold NaN or infinity?");
+}
+
+}  // namespace
+
+void symmetric_eigen(float* a, int64_t n, int64_t ld, float* values) { eigen(a, n, ld, values); }
+void symmetric_eigen(double* a, int64_t n, int64_t ld, double* values) { eigen(a, n, ld, values); }
+
+Svd svd(const Tensor& a) {
+  if (a.ndim() < 2 || a.device().is_cuda() || (a.dtype() != DType::f32 && a.dtype() != DType::f64))
+    fail("svd", "got " + a.str() + ", need f32 or f64 [..., M, N] on the CPU");
+  const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n), batch = k ? a.numel() / (m * n) : 0;
+  Shape su = a.shape(), ss = a.shape(), svt = a.shape();
+  su.back() = k;
+  svt[svt.size() - 2] = k;
+  ss.erase(ss.size() - 1);
+  ss.back() = k;
+  Svd out{empty(su, a.dtype()), empty(ss, a.dtype()), empty(svt, a.dtype())};
+  Tensor work = empty(a.shape(), a.dtype());
+  copy_values(work, a.detach());
+  dispatch(work, "svd", [&]<class Dev, class T>(Dev, Type<T>) {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+      T *pa = work.data<T>(), *pu = out.u.data<T>(), *ps = out.s.data<T>(), *pvt = out.vt.data<T>();
+      parallel_for(batch, 1, [&](int64_t b, int64_t e) {
+        for (int64_t i = b; i < e; ++i)
+          if (const lapack_int info =
+                  gesdd(m, n, pa + i * m * n, ps + i * k, pu + i * m * k, pvt + i * k * n))
+            fail("svd", "LAPACK's gesdd failed with " + std::to_string(info) + " on matrix " +
+                            std::to_string(i) + "; does it hold NaN or infinity?");
+      });
+    }
+  });
+  return out;
+}
+
+}  // namespace pursuit

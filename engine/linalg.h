@@ -1,0 +1,21 @@
+#pragma once
+#include <cstdint>
+
+#include "engine/tensor.h"
+
+namespace pursuit {
+
+// Eigenvalues [n], ascending, of a symmetric row-major matrix with row stride ld, by LAPACK's divide and
+// conquer; row j of `a` becomes the eigenvector of value j. Throws if the iteration fails (a NaN in the
+// matrix).
+void symmetric_eigen(float* a, int64_t n, int64_t ld, float* values);
+void symmetric_eigen(double* a, int64_t n, int64_t ld, double* values);
+
+// a = u diag(s) vt for every matrix of a [..., M, N], f32 or f64 on the CPU, off the tape: u [..., M, K],
+// s [..., K] descending, vt [..., K, N] with K = min(M, N). LAPACK's divide and conquer.
+struct Svd {
+  Tensor u, s, vt;
+};
+Svd svd(const Tensor& a);
+
+}  // namespace pursuit

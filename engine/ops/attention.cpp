@@ -1,0 +1,125 @@
+#include <cmath>
+
+#include "engine/cpu/packed.h"
+#include "engine/operator.h"
+#include "engine/ops.h"
+
+namespace pursuit {
+
+struct Attention {
+  static constexpr const char* name = "attention";
+  AttentionOptions options = {};
+  Tensor qkv = {};  // [B, N, P, H, D]
+  Tensor lse = {};  // [B, H, N], in the compute type
+
+  AttendShape head_shape(const PackedShape& s) const {
+    const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(double(s.d));
+    return {s.n, s.d, scale, options.causal, options.gamma, options.zeta};
+  }
+
+  // The rows of part `which` (0 queries, 1 keys, 2 values; keys serve as queries where P = 2) of one head.
+  template <class T>
+  static T* part(T* x, const PackedShape& s, int64_t b, int64_t h, int which) {
+    const int64_t at = which - (3 - s.parts) * (which > 0);
+    return x + ((b * s.n * s.parts + at) * s.heads + h) * s.d;
+  }
+
+  template <class T>
+  static void kernel(Cpu, const Attention& op, const PackedShape& s, T* out) {
+    using R = compute_t<T>;
+    const AttendShape a = op.head_shape(s);
+    const int64_t ld = s.parts * s.width(), size = s.n * s.d;
+    for_each_head(s, [&](int64_t b, int64_t h) {
+      const T* x = op.qkv.data<T>();
+      const Rows<const R> q = read_rows(part(x, s, b, h, 0), ld, s.n, s.d, scratch<R>(3, size));
+      const Rows<const R> k =
+          s.parts == 2 ? q : read_rows(part(x, s, b, h, 1), ld, s.n, s.d, scratch<R>(4, size));
+      const Rows<const R> v = read_rows(part(x, s, b, h, 2), ld, s.n, s.d, scratch<R>(5, size));
+      T* o = out + b * s.n * s.width() + h * s.d;
+      const Rows<R> to = target_rows(o, s.width(), s.d, scratch<R>(6, size));
+      attend_forward(a, q, k, v, to, op.lse.data<R>() + (b * s.heads + h) * s.n);
+      store_rows(o, s.width(), s.n, s.d, to);
+    });
+  }
+
+  template <class T>
+  static void gradient(Cpu, const Attention& op, const PackedShape& s, const T* go, T* gx) {
+    using R = compute_t<T>;
+    const AttendShape a = op.head_shape(s);
+    const int64_t ld = s.parts * s.width(), size = s.n * s.d;
+    for_each_head(s, [&](int64_t b, int64_t h) {
+      const T* x = op.qkv.data<T>();
+      R* wide = scratch<R>(3, 7 * size);
+      const auto slot = [&](int i) { return wide + i * size; };
+      const Rows<const R> q = read_rows(part(x, s, b, h, 0), ld, s.n, s.d, slot(0));
+      const Rows<const R> k = s.parts == 2 ? q : read_rows(part(x, s, b, h, 1), ld, s.n, s.d, slot(1));
+      const Rows<const R> v = read_rows(part(x, s, b, h, 2), ld, s.n, s.d, slot(2));
+      const Rows<const R> g = read_rows(go + b * s.n * s.width() + h * s.d, s.width(), s.n, s.d, slot(3));
+      T *tq = part(gx, s, b, h, 0), *tk = part(gx, s, b, h, 1), *tv = part(gx, s, b, h, 2);
+      const Rows<R> gq = target_rows(tq, ld, s.d, slot(4)), gv = target_rows(tv, ld, s.d, slot(6));
+      const Rows<R> gk = s.parts == 2 ? gq : target_rows(tk, ld, s.d, slot(5));
+      attend_backward(a, q, k, v, op.lse.data<R>() + (b * s.heads + h) * s.n, g, gq, gk, gv, R(0));
+      store_rows(tq, ld, s.n, s.d, gq);
+      if (s.parts == 3) store_rows(tk, ld, s.n, s.d, gk);
+      store_rows(tv, ld, s.n, s.d, gv);
+    });
+  }
+
+  Tensor forward(const Tensor& x) {
+    qkv = x.contiguous();
+    const PackedShape s(qkv);
+    lse = empty({s.batch, s.heads, s.n}, x.dtype() == DType::f64 ? DType::f64 : DType::f32, x.device());
+    Tensor out = empty({s.batch, s.n, s.width()}, x.dtype(), x.device());
+    dispatch(x, name,
+             [&]<class Dev, class T>(Dev dev, Type<T>) { launch<Attention>(dev, *this, s, out.data<T>()); });
+    return out;
+  }
+  Grads backward(const Tensor& gy, Needs) {
+    const PackedShape s(qkv);
+    const Tensor go = gy.contiguous();
+    Tensor gx = empty_like(qkv);
+    dispatch(qkv, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch_gradient<Attention>(dev, *this, s, static_cast<const T*>(go.data<T>()), gx.data<T>());
+    });
+    return {gx};
+  }
+
+  Tensor reference(const Tensor& x) const {
+    const PackedShape s(x);
+    const auto head = [&](int64_t at) { return x.select(2, at).permute({0, 2, 1, 3}); };
+    const Tensor q = head(0), k = head(s.parts - 2), v = head(s.parts - 1);
+    Tensor scores = matmul(q, k.transpose(-1, -2)) * head_shape(s).scale;
+    if (options.causal) {
+      std::vector<double> mask(size_t(s.n * s.n), 0.0);
+      for (int64_t i = 0; i < s.n; ++i)
+        for (int64_t j = i + 1; j < s.n; ++j) mask[size_t(i * s.n + j)] = -INFINITY;
+      scores = scores + from_vector(mask, {s.n, s.n}).to(x.dtype());
+    }
+    Tensor p = softmax(scores);
+    if (options.gamma != 0 || options.zeta != 1)
+      p = clamp(affine(p, options.zeta - options.gamma, options.gamma), 0, 1);
+    return matmul(p, v).permute({0, 2, 1, 3}).reshape({s.batch, s.n, s.width()});
+  }
+
+  static std::vector<Sample<Attention>> samples() {
+    return {{{}, {{{2, 7, 3, 2, 4}, -2, 2}}},
+            {{}, {{{1, 33, 2, 3, 8}, -2, 2}}},
+            {{AttentionOptions{.causal = true}}, {{{2, 19, 3, 1, 5}, -2, 2}}},
+            {{AttentionOptions{.scale = 0.7, .causal = true}}, {{{1, 9, 2, 2, 4}, -2, 2}}},
+            {{AttentionOptions{.gamma = -0.03, .zeta = 1.03}}, {{{1, 18, 3, 2, 4}, -3, 3}}},
+            {{}, {{{1, 1, 3, 1, 1}}}},
+            {{}, {{{0, 5, 3, 2, 4}}}}};
+  }
+};
+PURSUIT_OPERATOR(Attention)
+
+Tensor attention(const Tensor& qkv, const AttentionOptions& options) {
+  if (qkv.ndim() != 5 || qkv.size(2) < 2 || qkv.size(2) > 3)
+    fail("attention",
+         "got " + qkv.str() + ", need [batch, tokens, 3 (q, k, v) or 2 (k, v), heads, head_dim]");
+  if (options.gamma > 0 || options.zeta < 1)
+    fail("attention", "the clipped softmax needs gamma <= 0 and zeta >= 1");
+  return apply(Attention{options}, qkv);
+}
+
+}  // namespace pursuit

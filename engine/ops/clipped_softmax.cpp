@@ -1,0 +1,82 @@
+#include "engine/cpu/wide_rows.h"
+#include "engine/operator.h"
+#include "engine/ops.h"
+#include "engine/parallel.h"
+
+namespace pursuit {
+
+struct ClippedSoftmax {
+  static constexpr const char* name = "clipped_softmax";
+  double gamma = 0, zeta = 1;
+  Tensor p = {};  // before clipping
+
+  template <class T>
+  static void kernel(Cpu, const T* p, T* y, int64_t n, int64_t cols, double gamma, double zeta) {
+    using R = compute_t<T>;
+    parallel_for(n, std::max<int64_t>(1, 16384 / (cols + 1)), [&](int64_t b, int64_t e) {
+      std::vector<R> wide;
+      for (int64_t i = b; i < e; ++i) {
+        std::copy_n(p + i * cols, cols, y + i * cols);
+        change_row(y + i * cols, cols, wide,
+                   [&](R* row) { rows<R>().clipped_softmax_rows(row, 1, cols, cols, R(gamma), R(zeta)); });
+      }
+    });
+  }
+  // In: d, the gradient of y. Out: d, the gradient of x.
+  template <class T>
+  static void gradient(Cpu, const T* p, T* d, int64_t n, int64_t cols, double gamma, double zeta) {
+    using R = compute_t<T>;
+    parallel_for(n, std::max<int64_t>(1, 8192 / (cols + 1)), [&](int64_t b, int64_t e) {
+      std::vector<R> wide, wide_p;
+      for (int64_t i = b; i < e; ++i) {
+        const R* row_p = widen_row(p + i * cols, cols, wide_p);
+        change_row(d + i * cols, cols, wide, [&](R* row) {
+          rows<R>().clipped_softmax_grad_rows(row_p, row, 1, cols, cols, R(gamma), R(zeta));
+          rows<R>().softmax_grad_rows(row_p, row, 1, cols, cols, 1);
+        });
+      }
+    });
+  }
+
+  Tensor forward(const Tensor& x) {
+    p = softmax(x);
+    Tensor y = empty_like(p);
+    if (y.numel() == 0) return y;
+    dispatch(y, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch<ClippedSoftmax>(dev, p.data<T>(), y.data<T>(), y.numel() / y.shape().back(), y.shape().back(),
+                             gamma, zeta);
+    });
+    return y;
+  }
+  Grads backward(const Tensor& gy, Needs) {
+    Tensor g = empty_like(p);
+    copy_values(g, gy);
+    if (g.numel() == 0) return {g};
+    dispatch(g, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch_gradient<ClippedSoftmax>(dev, p.data<T>(), g.data<T>(), g.numel() / g.shape().back(),
+                                      g.shape().back(), gamma, zeta);
+    });
+    return {g};
+  }
+  Tensor reference(const Tensor& x) const {
+    const Tensor e = exp(x);
+    return clamp(affine(e / sum(e, {-1}, true), zeta - gamma, gamma), 0, 1);
+  }
+  static std::vector<Sample<ClippedSoftmax>> samples() {
+    return {{{-0.03, 1.03}, {{{3, 5}, -4, 4}}},
+            {{-0.01, 1}, {{{2, 3, 65}, -4, 4}}},
+            {{0, 1}, {{{4, 7}}}},
+            {{-0.03, 1.03}, {{{0, 7}}}}};
+  }
+};
+PURSUIT_OPERATOR(ClippedSoftmax)
+
+Tensor clipped_softmax(const Tensor& x, double gamma, double zeta) {
+  if (x.ndim() == 0) fail("clipped_softmax", "got " + x.str() + ", need at least one dimension");
+  if (!(gamma <= 0 && zeta >= 1))
+    fail("clipped_softmax", "got gamma " + std::to_string(gamma) + " and zeta " + std::to_string(zeta) +
+                                ", need gamma <= 0 and zeta >= 1");
+  return apply(ClippedSoftmax{gamma, zeta}, x);
+}
+
+}  // namespace pursuit

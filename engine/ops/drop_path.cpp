@@ -1,0 +1,81 @@
+#include "engine/for_each.h"
+#include "engine/operator.h"
+#include "engine/ops.h"
+#include "engine/random.h"
+
+namespace pursuit {
+
+// Nothing is saved: backward draws the same mask again.
+struct DropPath {
+  static constexpr const char* name = "drop_path";
+  double p = 0;
+  uint64_t seed = 0, stream = 0;
+
+  template <class T>
+  struct Body {
+    const T* x;
+    T* y;
+    int64_t inner;
+    uint64_t seed, stream;
+    float keep, scale;
+    HD void operator()(int64_t i, int64_t j) const {
+      y[j] = philox_uniform(seed, stream, uint64_t(i / inner)) < keep ? down<T>(up(x[i]) * scale) : T{};
+    }
+  };
+
+  template <class T>
+  static void kernel(Cpu, const T* x, T* y, int64_t samples, int64_t inner, uint64_t seed, uint64_t stream,
+                     float keep, float scale) {
+    parallel_for(samples, std::max<int64_t>(1, 16384 / inner), [&](int64_t b, int64_t e) {
+      for (int64_t s = b; s < e; ++s) {
+        const bool kept = philox_uniform(seed, stream, uint64_t(s)) < keep;
+        for (int64_t i = s * inner; i < (s + 1) * inner; ++i) y[i] = kept ? down<T>(up(x[i]) * scale) : T{};
+      }
+    });
+  }
+#ifdef __CUDACC__
+  template <class T>
+  static void kernel(Cuda dev, const T* x, T* y, int64_t samples, int64_t inner, uint64_t seed,
+                     uint64_t stream, float keep, float scale) {
+    Layout<2> flat;
+    flat.ndim = 1;
+    flat.numel = flat.size[0] = samples * inner;
+    flat.stride[0][0] = flat.stride[1][0] = 1;
+    for_each(dev, flat, Body<T>{x, y, inner, seed, stream, keep, scale});
+  }
+#endif
+
+  Tensor forward(const Tensor& in) {
+    const Tensor x = in.contiguous();
+    Tensor y = empty(x.shape(), x.dtype(), x.device());
+    if (x.numel() == 0) return y;
+    const float scale = p < 1 ? float(1 / (1 - p)) : 0.0f;
+    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch<DropPath>(dev, x.data<T>(), y.data<T>(), x.size(0), x.numel() / x.size(0), seed, stream,
+                       float(1 - p), scale);
+    });
+    return y;
+  }
+  Grads backward(const Tensor& gy, Needs) { return {forward(gy)}; }
+  Tensor reference(const Tensor& x) const {
+    Shape shape = x.shape();
+    for (int d = 1; d < shape.size(); ++d) shape[d] = 1;
+    std::vector<double> mask(size_t(x.size(0)));
+    for (size_t i = 0; i < mask.size(); ++i)
+      mask[i] = philox_uniform(seed, stream, i) < float(1 - p) ? double(float(1 / (1 - p))) : 0;
+    return x * from_vector(mask, shape).to(x.dtype()).to(x.device());
+  }
+  static std::vector<Sample<DropPath>> samples() {
+    // In bf16 the reference rounds its mask, 1 / (1 - p), too; these p keep it exact.
+    return {{{0.5, 1, 2}, {{{9, 5}}}}, {{0.75, 7, 0}, {{{17, 3, 5}}}}, {{0.5, 1, 2}, {{{0, 4}}}}};
+  }
+};
+PURSUIT_OPERATOR(DropPath)
+
+Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream) {
+  if (!(p >= 0 && p <= 1)) fail("drop_path", "got p " + std::to_string(p) + ", need 0 to 1");
+  if (x.ndim() == 0) fail("drop_path", "got " + x.str() + ", need samples along dimension 0");
+  return p == 0 ? x : apply(DropPath{p, seed, stream}, x);
+}
+
+}  // namespace pursuit

@@ -1,0 +1,77 @@
+#include "engine/for_each.h"
+#include "engine/operator.h"
+#include "engine/ops.h"
+#include "engine/random.h"
+
+namespace pursuit {
+
+// Nothing is saved: backward draws the same mask again.
+struct Dropout {
+  static constexpr const char* name = "dropout";
+  double p = 0;
+  uint64_t seed = 0, stream = 0;
+
+  template <class T>
+  struct Body {
+    const T* x;
+    T* y;
+    uint64_t seed, stream;
+    float keep, scale;
+    HD void operator()(int64_t i, int64_t j) const {
+      y[j] = philox_uniform(seed, stream, uint64_t(i)) < keep ? down<T>(up(x[i]) * scale) : T{};
+    }
+  };
+
+  // Four words come from one Philox block.
+  template <class T>
+  static void kernel(Cpu, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream, float keep,
+                     float scale) {
+    parallel_for((n + 3) / 4, 1024, [&](int64_t b, int64_t e) {
+      for (int64_t block = b; block < e; ++block) {
+        const PhiloxBlock words = philox(seed, stream, uint64_t(block));
+        for (int64_t i = 4 * block; i < std::min(n, 4 * block + 4); ++i)
+          y[i] = to_uniform(words.v[i % 4]) < keep ? down<T>(up(x[i]) * scale) : T{};
+      }
+    });
+  }
+#ifdef __CUDACC__
+  template <class T>
+  static void kernel(Cuda dev, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream, float keep,
+                     float scale) {
+    Layout<2> flat;
+    flat.ndim = 1;
+    flat.numel = flat.size[0] = n;
+    flat.stride[0][0] = flat.stride[1][0] = 1;
+    for_each(dev, flat, Body<T>{x, y, seed, stream, keep, scale});
+  }
+#endif
+
+  Tensor forward(const Tensor& in) {
+    const Tensor x = in.contiguous();
+    Tensor y = empty(x.shape(), x.dtype(), x.device());
+    const float scale = p < 1 ? float(1 / (1 - p)) : 0.0f;
+    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch<Dropout>(dev, x.data<T>(), y.data<T>(), x.numel(), seed, stream, float(1 - p), scale);
+    });
+    return y;
+  }
+  Grads backward(const Tensor& gy, Needs) { return {forward(gy)}; }
+  Tensor reference(const Tensor& x) const {
+    std::vector<double> mask(size_t(x.numel()));
+    for (size_t i = 0; i < mask.size(); ++i)
+      mask[i] = philox_uniform(seed, stream, i) < float(1 - p) ? double(float(1 / (1 - p))) : 0;
+    return x * from_vector(mask, x.shape()).to(x.dtype()).to(x.device());
+  }
+  static std::vector<Sample<Dropout>> samples() {
+    // In bf16 the reference rounds its mask, 1 / (1 - p), too; these p keep it exact.
+    return {{{0.5, 1, 2}, {{{3, 5}}}}, {{0.75, 7, 0}, {{{2, 3, 67}}}}, {{0.5, 1, 2}, {{{0, 4}}}}};
+  }
+};
+PURSUIT_OPERATOR(Dropout)
+
+Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream) {
+  if (!(p >= 0 && p <= 1)) fail("dropout", "got p " + std::to_string(p) + ", need 0 to 1");
+  return p == 0 ? x : apply(Dropout{p, seed, stream}, x);
+}
+
+}  // namespace pursuit

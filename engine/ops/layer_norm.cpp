@@ -1,0 +1,113 @@
+#include "engine/cpu/packed.h"
+#include "engine/operator.h"
+#include "engine/ops.h"
+
+namespace pursuit {
+
+// Statistics, weight and bias stay in f32 (f64 under f64) whatever the dtype of x: bf16 has too few digits
+// for them.
+struct LayerNorm {
+  static constexpr const char* name = "layer_norm";
+  double eps = 1e-6;
+  Tensor x = {}, weight = {};
+  Tensor mean = {}, rstd = {};   // [rows]
+  DType parameter = DType::f32;  // of weight and bias as given
+
+  static DType wide(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+  static constexpr int64_t block = 16;  // rows widened at a time under bf16
+
+  template <class T>
+  static void kernel(Cpu, const LayerNorm& op, const compute_t<T>* bias, T* y) {
+    using R = compute_t<T>;
+    const int64_t cols = op.x.size(-1), n = op.mean.numel(), step = std::is_same_v<T, bf16> ? block : n;
+    const T* x = op.x.data<T>();
+    const R* w = op.weight.data<R>();
+    parallel_for(n, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; r += step) {
+        const int64_t m = std::min(step, end - r);
+        R* copy = scratch<R>(0, std::is_same_v<T, bf16> ? 2 * block * cols : 0);
+        const Rows<const R> from = read_rows(x + r * cols, cols, m, cols, copy);
+        const Rows<R> to = target_rows(y + r * cols, cols, cols, copy + block * cols);
+        rows<R>().layer_norm_rows(from.p, w, bias, to.p, op.mean.data<R>() + r, op.rstd.data<R>() + r, m,
+                                  cols, R(op.eps));
+        store_rows(y + r * cols, cols, m, cols, to);
+      }
+    });
+  }
+
+  template <class T>
+  static void gradient(Cpu, const LayerNorm& op, const T* gy, T* gx, compute_t<T>* gw, compute_t<T>* gb) {
+    using R = compute_t<T>;
+    const int64_t cols = op.x.size(-1), n = op.mean.numel(), step = std::is_same_v<T, bf16> ? block : n;
+    const T* x = op.x.data<T>();
+    // Fixed parts of the rows, summed in order: the result does not depend on the number of threads.
+    const int64_t parts = std::clamp<int64_t>(n / 64, 1, 16);
+    const Tensor partial = zeros({parts, 2, cols}, op.weight.dtype());
+    parallel_for(parts, 1, [&](int64_t first, int64_t last) {
+      for (int64_t p = first; p < last; ++p) {
+        R* sums = partial.data<R>() + p * 2 * cols;
+        const int64_t end = n * (p + 1) / parts;
+        for (int64_t r = n * p / parts; r < end; r += step) {
+          const int64_t m = std::min(step, end - r);
+          R* copy = scratch<R>(0, std::is_same_v<T, bf16> ? 3 * block * cols : 0);
+          const Rows<const R> from = read_rows(x + r * cols, cols, m, cols, copy);
+          const Rows<const R> up = read_rows(gy + r * cols, cols, m, cols, copy + block * cols);
+          const Rows<R> to = target_rows(gx + r * cols, cols, cols, copy + 2 * block * cols);
+          rows<R>().layer_norm_grad_rows(from.p, up.p, op.weight.data<R>(), op.mean.data<R>() + r,
+                                         op.rstd.data<R>() + r, to.p, sums, sums + cols, m, cols);
+          store_rows(gx + r * cols, cols, m, cols, to);
+        }
+      }
+    });
+    const R* sums = partial.data<R>();
+    rows<R>().column_sums(sums, parts, cols, 2 * cols, gw, false);
+    rows<R>().column_sums(sums + cols, parts, cols, 2 * cols, gb, false);
+  }
+
+  Tensor forward(const Tensor& in, const Tensor& w, const Tensor& b) {
+    x = in.contiguous();
+    parameter = w.dtype();
+    weight = w.to(wide(x)).contiguous();
+    const Tensor bias = b.to(wide(x)).contiguous();
+    const int64_t n = x.size(-1) ? x.numel() / x.size(-1) : 0;
+    mean = empty({n}, wide(x), x.device());
+    rstd = empty({n}, wide(x), x.device());
+    Tensor y = empty_like(x);
+    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch<LayerNorm>(dev, *this, static_cast<const compute_t<T>*>(bias.data<compute_t<T>>()), y.data<T>());
+    });
+    return y;
+  }
+  Grads backward(const Tensor& gy, Needs) {
+    const Tensor g = gy.contiguous();
+    Tensor gx = empty_like(x), gw = empty_like(weight), gb = empty_like(weight);
+    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      using R = compute_t<T>;
+      launch_gradient<LayerNorm>(dev, *this, static_cast<const T*>(g.data<T>()), gx.data<T>(), gw.data<R>(),
+                                 gb.data<R>());
+    });
+    return {gx, gw.to(parameter), gb.to(parameter)};
+  }
+  Tensor reference(const Tensor& in, const Tensor& w, const Tensor& b) const {
+    const Tensor centred = in - pursuit::mean(in, {-1}, true);
+    return centred / sqrt(pursuit::mean(square(centred), {-1}, true) + eps) * w.to(in.dtype()) +
+           b.to(in.dtype());
+  }
+  static std::vector<Sample<LayerNorm>> samples() {
+    return {{{}, {{{3, 5}, -2, 2}, {{5}}, {{5}}}, 8},
+            {{1e-3}, {{{2, 129, 33}, -2, 2}, {{33}}, {{33}}}, 8},
+            {{}, {{{1, 768}, -2, 2}, {{768}}, {{768}}}, 8},
+            {{}, {{{0, 5}}, {{5}}, {{5}}}}};
+  }
+};
+PURSUIT_OPERATOR(LayerNorm)
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  if (x.ndim() < 1 || weight.shape() != Shape{x.size(-1)} || bias.shape() != weight.shape() ||
+      weight.dtype() != bias.dtype())
+    fail("layer_norm", "got x " + x.str() + ", weight " + weight.str() + ", bias " + bias.str() +
+                           ", need [..., dim], [dim], [dim]");
+  return apply(LayerNorm{eps}, x, weight, bias);
+}
+
+}  // namespace pursuit

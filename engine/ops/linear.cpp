@@ -1,0 +1,99 @@
+#include "engine/cpu/dense.h"
+#include "engine/ops.h"
+
+namespace pursuit {
+
+struct Linear {
+  static constexpr const char* name = "linear";
+  Tensor x = {}, weight = {};
+  bool has_bias = false, has_residual = false;
+
+  template <class T>
+  static void kernel(Cpu, const T* x, const T* w, const T* bias, const T* residual, T* y, int64_t n,
+                     int64_t in, int64_t out) {
+    using R = compute_t<T>;
+    for_each_chunk(n, [&](int64_t r, int64_t m) {
+      R* wide = scratch<R>(1, std::is_same_v<T, bf16> ? 2 * m * out + out : 0);
+      const Rows<R> to = target_rows(y + r * out, out, out, wide);
+      gemm(false, true, m, out, in, R(1), x + r * in, in, w, in, R(0), to.p, out);
+      if (bias || residual) {
+        const Rows<const R> b = bias ? read_rows(bias, out, 1, out, wide + 2 * m * out) : Rows<const R>{};
+        const Rows<const R> plus =
+            residual ? read_rows(residual + r * out, out, m, out, wide + m * out) : Rows<const R>{};
+        rows<R>().bias_rows(to.p, b.p, plus.p, m, out, out, out);
+      }
+      store_rows(y + r * out, out, m, out, to);
+    });
+  }
+
+  Tensor forward(const Tensor& in, const Tensor& w, const Tensor& bias, const Tensor& residual) {
+    x = in.contiguous();
+    weight = w.contiguous();
+    has_bias = bias.defined();
+    has_residual = residual.defined();
+    Shape shape = x.shape();
+    shape.back() = w.size(0);
+    const Tensor plus = has_residual ? residual.contiguous() : Tensor(),
+                 b = has_bias ? bias.contiguous() : Tensor();
+    Tensor y = empty(shape, x.dtype(), x.device());
+    const int64_t n_in = w.size(1), n_out = w.size(0), n = x.numel() / std::max<int64_t>(1, n_in);
+    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      const T* pb = has_bias ? b.data<T>() : nullptr;
+      const T* pr = has_residual ? plus.data<T>() : nullptr;
+      launch<Linear>(dev, static_cast<const T*>(x.data<T>()), static_cast<const T*>(weight.data<T>()), pb, pr,
+                     y.data<T>(), n, n_in, n_out);
+    });
+    return y;
+  }
+
+  template <class T>
+  static void gradient(Cpu, const T* gy, const T* x, const T* w, T* gx, T* gw, T* gb, int64_t n, int64_t in,
+                       int64_t out) {
+    if (gx) dense_input_gradient(gy, w, gx, n, in, out);
+    if (gw) dense_weight_gradient(gy, x, gw, n, in, out);
+    if (gb) dense_bias_gradient(gy, gb, n, out);
+  }
+
+  Grads backward(const Tensor& gy, Needs needs) {
+    const Tensor g = gy.contiguous();
+    const int64_t in = weight.size(1), out = weight.size(0), n = x.numel() / std::max<int64_t>(1, in);
+    Tensor gx = needs[0] ? empty_like(x) : Tensor(), gw = needs[1] ? empty_like(weight) : Tensor();
+    Tensor gb = needs[2] && has_bias ? empty({out}, x.dtype(), x.device()) : Tensor();
+    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      const auto pointer = [](const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; };
+      launch_gradient<Linear>(dev, static_cast<const T*>(g.data<T>()), static_cast<const T*>(x.data<T>()),
+                              static_cast<const T*>(weight.data<T>()), pointer(gx), pointer(gw), pointer(gb),
+                              n, in, out);
+    });
+    return {gx, gw, gb, needs[3] && has_residual ? gy : Tensor()};
+  }
+
+  Tensor reference(const Tensor& in, const Tensor& w, const Tensor& bias, const Tensor& residual) const {
+    Tensor y = matmul(in, w.transpose(0, 1));
+    if (bias.defined()) y = y + bias;
+    return residual.defined() ? y + residual : y;
+  }
+  static std::vector<Sample<Linear>> samples() {
+    return {{{}, {{{3, 5}}, {{4, 5}}, {{4}}, left_out()}},
+            {{}, {{{2, 9, 33}}, {{17, 33}}, {{17}}, {{2, 9, 17}}}},
+            {{}, {{{129, 65}}, {{7, 65}}, left_out(), left_out()}},
+            {{}, {{{0, 5}}, {{4, 5}}, {{4}}, left_out()}}};
+  }
+};
+PURSUIT_OPERATOR(Linear)
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
+  if (x.ndim() < 1 || weight.ndim() != 2 || x.size(-1) != weight.size(1) || x.dtype() != weight.dtype())
+    fail("linear",
+         "got x " + x.str() + " and weight " + weight.str() + ", need [..., in] and [out, in] of one dtype");
+  if (bias.defined() && (bias.shape() != Shape{weight.size(0)} || bias.dtype() != x.dtype()))
+    fail("linear",
+         "bias is " + bias.str() + ", need [" + std::to_string(weight.size(0)) + "] " + name_of(x.dtype()));
+  Shape shape = x.shape();
+  shape.back() = weight.size(0);
+  if (residual.defined() && (residual.shape() != shape || residual.dtype() != x.dtype()))
+    fail("linear", "residual is " + residual.str() + ", need the result's shape " + shape.str());
+  return apply(Linear{}, x, weight, bias, residual);
+}
+
+}  // namespace pursuit

@@ -1,0 +1,81 @@
+#include "engine/cpu/wide_rows.h"
+#include "engine/operator.h"
+#include "engine/ops.h"
+#include "engine/parallel.h"
+
+namespace pursuit {
+
+// A row that is -inf throughout has logarithms -inf and no gradient, as softmax makes it zero.
+struct LogSoftmax {
+  static constexpr const char* name = "log_softmax";
+  Tensor y = {};
+
+  template <class T>
+  static void kernel(Cpu, T* y, int64_t n, int64_t cols) {
+    using R = compute_t<T>;
+    parallel_for(n, std::max<int64_t>(1, 4096 / (cols + 1)), [&](int64_t b, int64_t e) {
+      std::vector<R> wide, scratch(static_cast<size_t>(cols));
+      for (int64_t i = b; i < e; ++i)
+        change_row(y + i * cols, cols, wide, [&](R* row) {
+          R lse = 0;
+          std::copy_n(row, cols, scratch.data());
+          rows<R>().softmax_rows(scratch.data(), 1, cols, cols, &lse, -1);
+          for (int64_t j = 0; j < cols && lse != -std::numeric_limits<R>::infinity(); ++j) row[j] -= lse;
+        });
+    });
+  }
+  template <class T>
+  static void gradient(Cpu, const T* y, T* d, int64_t n, int64_t cols) {
+    using R = compute_t<T>;
+    parallel_for(n, std::max<int64_t>(1, 4096 / (cols + 1)), [&](int64_t b, int64_t e) {
+      std::vector<R> wide, p(static_cast<size_t>(cols));
+      for (int64_t i = b; i < e; ++i) {
+        for (int64_t j = 0; j < cols; ++j) p[size_t(j)] = up(y[i * cols + j]);
+        R lse = 0;
+        rows<R>().softmax_rows(p.data(), 1, cols, cols, &lse, -1);
+        change_row(d + i * cols, cols, wide, [&](R* row) {
+          double total = 0;
+          for (int64_t j = 0; j < cols; ++j) total += double(row[j]);
+          const R keep = lse == -std::numeric_limits<R>::infinity() ? R(0) : R(1);
+          for (int64_t j = 0; j < cols; ++j) row[j] = keep * row[j] - p[size_t(j)] * R(total);
+        });
+      }
+    });
+  }
+
+  Tensor forward(const Tensor& x) {
+    y = empty(x.shape(), x.dtype(), x.device());
+    copy_values(y, x);
+    if (y.numel() == 0) return y;
+    dispatch(y, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch<LogSoftmax>(dev, y.data<T>(), y.numel() / y.shape().back(), y.shape().back());
+    });
+    return y;
+  }
+  Grads backward(const Tensor& gy, Needs) {
+    Tensor g = empty(y.shape(), y.dtype(), y.device());
+    copy_values(g, gy);
+    if (g.numel() == 0) return {g};
+    dispatch(g, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch_gradient<LogSoftmax>(dev, y.data<T>(), g.data<T>(), g.numel() / g.shape().back(),
+                                  g.shape().back());
+    });
+    return {g};
+  }
+  Tensor reference(const Tensor& x) const { return x - log(sum(exp(x), {-1}, true)); }
+  static std::vector<Sample<LogSoftmax>> samples() {
+    return {{{}, {{{3, 5}, -4, 4}}},
+            {{}, {{{2, 3, 129}, -8, 8}}},
+            {{}, {{{4, 1}}}},
+            {{}, {{{0, 7}}}},
+            {{}, {{{17}}}}};
+  }
+};
+PURSUIT_OPERATOR(LogSoftmax)
+
+Tensor log_softmax(const Tensor& x) {
+  if (x.ndim() == 0) fail("log_softmax", "got " + x.str() + ", need at least one dimension");
+  return apply(LogSoftmax{}, x);
+}
+
+}  // namespace pursuit

@@ -1,0 +1,151 @@
+#include <vector>
+
+#include "engine/gemm.h"
+#include "engine/operator.h"
+#include "engine/ops.h"
+#include "engine/parallel.h"
+
+namespace pursuit {
+
+// The patches of images [B, C, H, W], numbered image by image and row by row, as vectors of C * patch *
+// patch.
+struct PatchGrid {
+  int64_t images, channels, height, width, patch;
+  int64_t down() const { return height / patch; }
+  int64_t across() const { return width / patch; }
+  int64_t patches() const { return images * down() * across(); }
+  int64_t length() const { return channels * patch * patch; }
+
+  // Calls f(offset in the image, offset in the vector) for every run of `patch` pixels of patch i.
+  template <class F>
+  void for_each_run(int64_t i, const F& f) const {
+    const int64_t x = i % across(), y = i / across() % down(), image = i / (across() * down());
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t r = 0; r < patch; ++r)
+        f(((image * channels + c) * height + y * patch + r) * width + x * patch, (c * patch + r) * patch);
+  }
+  template <class T>
+  void gather(const T* image, int64_t begin, int64_t end, T* rows) const {
+    for (int64_t i = begin; i < end; ++i)
+      for_each_run(i, [&](int64_t at, int64_t k) {
+        std::copy_n(image + at, patch, rows + (i - begin) * length() + k);
+      });
+  }
+  template <class T>
+  void scatter(const T* rows, int64_t begin, int64_t end, T* image) const {
+    for (int64_t i = begin; i < end; ++i)
+      for_each_run(i, [&](int64_t at, int64_t k) {
+        std::copy_n(rows + (i - begin) * length() + k, patch, image + at);
+      });
+  }
+};
+
+struct Patchify {
+  static constexpr const char* name = "patchify";
+  static constexpr int64_t tile =
+      256;  // patches gathered at a time: a few hundred KB, and enough for a product
+  Tensor x = {}, weight = {};
+
+  PatchGrid grid() const { return {x.size(0), x.size(1), x.size(2), x.size(3), weight.size(2)}; }
+
+  template <class T>
+  static void kernel(Cpu, const PatchGrid& grid, const T* x, const T* weight, const T* bias, T* y,
+                     int64_t dim) {
+    const int64_t length = grid.length();
+    parallel_for(grid.patches(), 64, [&](int64_t b, int64_t e) {
+      std::vector<T> rows(static_cast<size_t>(std::min(tile, e - b) * length));
+      for (int64_t i = b; i < e; i += tile) {
+        const int64_t n = std::min(tile, e - i);
+        grid.gather(x, i, i + n, rows.data());
+        for (int64_t r = i; r < i + n; ++r) std::copy_n(bias, dim, y + r * dim);
+        gemm(false, true, n, dim, length, compute_t<T>(1), rows.data(), length, weight, length,
+             compute_t<T>(1), y + i * dim, dim);
+      }
+    });
+  }
+  // gx and gw are nullable. gw += gy^T patches: the products run one after another with the threads inside,
+  // so that the sum has one order. gx: every pixel belongs to one patch, so the products are scattered, not
+  // added.
+  template <class T>
+  static void gradient(Cpu, const PatchGrid& grid, const T* x, const T* weight, const T* gy, int64_t dim,
+                       T* gx, compute_t<T>* gw) {
+    using R = compute_t<T>;
+    const int64_t length = grid.length(), patches = grid.patches();
+    const int64_t many = std::min(8 * tile, patches);
+    std::vector<T> rows(gw ? static_cast<size_t>(many * length) : 0);
+    for (int64_t i = 0; gw && i < patches; i += many) {
+      const int64_t n = std::min(many, patches - i);
+      parallel_for(n, 32,
+                   [&](int64_t b, int64_t e) { grid.gather(x, i + b, i + e, rows.data() + b * length); });
+      gemm(true, false, dim, length, n, R(1), gy + i * dim, dim, rows.data(), length, R(1), gw, length);
+    }
+    if (!gx) return;
+    parallel_for(patches, 64, [&](int64_t b, int64_t e) {
+      std::vector<T> part(static_cast<size_t>(std::min(tile, e - b) * length));
+      for (int64_t i = b; i < e; i += tile) {
+        const int64_t n = std::min(tile, e - i);
+        gemm(false, false, n, length, dim, R(1), gy + i * dim, dim, weight, length, R(0), part.data(),
+             length);
+        grid.scatter(part.data(), i, i + n, gx);
+      }
+    });
+  }
+
+  Tensor forward(const Tensor& images, const Tensor& w, const Tensor& bias) {
+    x = images.contiguous();
+    weight = w.contiguous();
+    const Tensor b = bias.contiguous();
+    const PatchGrid g = grid();
+    const int64_t dim = weight.size(0);
+    Tensor y = empty({g.images, g.down() * g.across(), dim}, x.dtype(), x.device());
+    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch<Patchify>(dev, g, x.data<T>(), weight.data<T>(), b.data<T>(), y.data<T>(), dim);
+    });
+    return y;
+  }
+  Grads backward(const Tensor& gy, Needs needs) {
+    const Tensor dy = gy.contiguous();
+    const PatchGrid g = grid();
+    const int64_t dim = weight.size(0);
+    Tensor gx, gw, gb;
+    if (needs[0]) gx = empty(x.shape(), x.dtype(), x.device());
+    if (needs[1]) gw = zeros(weight.shape(), x.dtype() == DType::f64 ? DType::f64 : DType::f32, x.device());
+    if (needs[2]) gb = sum(dy, {0, 1});
+    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch_gradient<Patchify>(dev, g, x.data<T>(), weight.data<T>(), dy.data<T>(), dim,
+                                needs[0] ? gx.data<T>() : nullptr,
+                                needs[1] ? gw.data<compute_t<T>>() : nullptr);
+    });
+    return {gx, needs[1] ? gw.to(x.dtype()) : Tensor(), gb};
+  }
+  Tensor reference(const Tensor& images, const Tensor& w, const Tensor& bias) const {
+    const int64_t p = w.size(2), c = images.size(1), down = images.size(2) / p, across = images.size(3) / p;
+    const Tensor patches = images.reshape({images.size(0), c, down, p, across, p})
+                               .permute({0, 2, 4, 1, 3, 5})
+                               .reshape({images.size(0), down * across, c * p * p});
+    return matmul(patches, w.reshape({w.size(0), c * p * p}).transpose(0, 1)) + bias;
+  }
+  static std::vector<Sample<Patchify>> samples() {
+    return {{{}, {{{2, 3, 4, 6}}, {{5, 3, 2, 2}}, {{5}}}},
+            {{}, {{{1, 1, 8, 4}}, {{33, 1, 4, 4}}, {{33}}}},
+            {{}, {{{3, 2, 3, 3}}, {{4, 2, 1, 1}}, {{4}}}},
+            {{}, {{{0, 3, 4, 4}}, {{5, 3, 2, 2}}, {{5}}}}};
+  }
+};
+PURSUIT_OPERATOR(Patchify)
+
+Tensor patchify(const Tensor& images, const Tensor& weight, const Tensor& bias) {
+  const auto all = images.str() + ", weight " + weight.str() + ", bias " + bias.str();
+  if (images.ndim() != 4 || weight.ndim() != 4 || bias.ndim() != 1 || images.size(1) != weight.size(1) ||
+      weight.size(2) != weight.size(3) || bias.size(0) != weight.size(0) ||
+      images.dtype() != weight.dtype() || images.dtype() != bias.dtype() ||
+      images.device() != weight.device() || images.device() != bias.device())
+    fail("patchify", "got images " + all +
+                         ", need [B, C, H, W], [dim, C, patch, patch] and [dim] of one dtype and device");
+  if (weight.size(2) < 1 || images.size(2) % weight.size(2) || images.size(3) % weight.size(2))
+    fail("patchify",
+         "got images " + all + ", need a height and width that patches tile; resize or crop them");
+  return apply(Patchify{}, images, weight, bias);
+}
+
+}  // namespace pursuit

@@ -1,0 +1,131 @@
+#include <vector>
+
+#include "engine/operator.h"
+#include "engine/ops.h"
+#include "engine/parallel.h"
+
+namespace pursuit {
+
+namespace {
+
+// Output position i reads (1 - weight) x[low] + weight x[high] along one axis.
+struct Tap {
+  int64_t low, high;
+  double weight;
+};
+
+std::vector<Tap> taps(int64_t from, int64_t to) {
+  std::vector<Tap> t(static_cast<size_t>(to));
+  for (int64_t i = 0; i < to; ++i) {
+    const double at = std::max(0.0, (double(i) + 0.5) * double(from) / double(to) - 0.5);
+    const int64_t low = std::min(int64_t(at), from - 1);
+    t[size_t(i)] = {low, std::min(low + 1, from - 1), at - double(low)};
+  }
+  return t;
+}
+
+}  // namespace
+
+struct UpsampleBilinear {
+  static constexpr const char* name = "upsample_bilinear";
+  int64_t height = 0, width = 0;
+  Shape before = {};
+
+  // planes [h, w] to planes [height, width]: rows first, then columns.
+  template <class T>
+  static void kernel(Cpu, const T* x, T* y, int64_t planes, int64_t h, int64_t w, int64_t height,
+                     int64_t width) {
+    using A = compute_t<T>;
+    const std::vector<Tap> down_rows = taps(h, height), across = taps(w, width);
+    parallel_for(planes * height, std::max<int64_t>(1, 8192 / width), [&](int64_t b, int64_t e) {
+      std::vector<A> line(static_cast<size_t>(w));
+      for (int64_t row = b; row < e; ++row) {
+        const Tap& r = down_rows[size_t(row % height)];
+        const T *low = x + (row / height * h + r.low) * w, *high = x + (row / height * h + r.high) * w;
+        for (int64_t j = 0; j < w; ++j)
+          line[size_t(j)] = A(1 - r.weight) * up(low[j]) + A(r.weight) * up(high[j]);
+        for (int64_t j = 0; j < width; ++j) {
+          const Tap& c = across[size_t(j)];
+          y[row * width + j] =
+              down<T>(A(1 - c.weight) * line[size_t(c.low)] + A(c.weight) * line[size_t(c.high)]);
+        }
+      }
+    });
+  }
+  // The transpose, in the order of the output rows within a plane whatever the threads.
+  template <class T>
+  static void gradient(Cpu, const T* gy, T* gx, int64_t planes, int64_t h, int64_t w, int64_t height,
+                       int64_t width) {
+    using A = compute_t<T>;
+    const std::vector<Tap> down_rows = taps(h, height), across = taps(w, width);
+    parallel_for(planes, 1, [&](int64_t b, int64_t e) {
+      std::vector<A> line(static_cast<size_t>(w)), plane(static_cast<size_t>(h * w));
+      for (int64_t p = b; p < e; ++p) {
+        std::fill(plane.begin(), plane.end(), A(0));
+        for (int64_t i = 0; i < height; ++i) {
+          const T* g = gy + (p * height + i) * width;
+          std::fill(line.begin(), line.end(), A(0));
+          for (int64_t j = 0; j < width; ++j) {
+            const Tap& c = across[size_t(j)];
+            line[size_t(c.low)] += A(1 - c.weight) * up(g[j]);
+            line[size_t(c.high)] += A(c.weight) * up(g[j]);
+          }
+          const Tap& r = down_rows[size_t(i)];
+          A *low = plane.data() + r.low * w, *high = plane.data() + r.high * w;
+          for (int64_t j = 0; j < w; ++j) low[j] += A(1 - r.weight) * line[size_t(j)];
+          for (int64_t j = 0; j < w; ++j) high[j] += A(r.weight) * line[size_t(j)];
+        }
+        for (int64_t j = 0; j < h * w; ++j) gx[p * h * w + j] = down<T>(plane[size_t(j)]);
+      }
+    });
+  }
+
+  Tensor forward(const Tensor& in) {
+    const Tensor x = in.contiguous();
+    before = x.shape();
+    Tensor y = empty({before[0], before[1], height, width}, x.dtype(), x.device());
+    if (y.numel() == 0) return y;
+    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch<UpsampleBilinear>(dev, x.data<T>(), y.data<T>(), before[0] * before[1], before[2], before[3],
+                               height, width);
+    });
+    return y;
+  }
+  Grads backward(const Tensor& gy, Needs) {
+    const Tensor g = gy.contiguous();
+    Tensor gx = empty(before, g.dtype(), g.device());
+    if (g.numel() == 0) return {gx};
+    dispatch(g, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch_gradient<UpsampleBilinear>(dev, g.data<T>(), gx.data<T>(), before[0] * before[1], before[2],
+                                        before[3], height, width);
+    });
+    return {gx};
+  }
+  // As two matrix products.
+  Tensor reference(const Tensor& x) const {
+    const auto matrix = [&](int64_t from, int64_t to) {
+      std::vector<double> m(size_t(from * to));
+      const std::vector<Tap> t = taps(from, to);
+      for (int64_t i = 0; i < to; ++i) {
+        m[size_t(i * from + t[size_t(i)].low)] += 1 - t[size_t(i)].weight;
+        m[size_t(i * from + t[size_t(i)].high)] += t[size_t(i)].weight;
+      }
+      return from_vector(m, {to, from}).to(x.dtype()).to(x.device());
+    };
+    return matmul(matmul(matrix(x.size(2), height), x), matrix(x.size(3), width).transpose(0, 1));
+  }
+  static std::vector<Sample<UpsampleBilinear>> samples() {
+    return {{{6, 8}, {{{2, 3, 3, 4}}}}, {{20, 23}, {{{1, 2, 7, 5}}}}, {{5, 3}, {{{1, 1, 5, 3}}}},
+            {{4, 5}, {{{2, 1, 9, 8}}}}, {{3, 3}, {{{1, 2, 1, 1}}}},   {{4, 4}, {{{0, 3, 2, 2}}}}};
+  }
+};
+PURSUIT_OPERATOR(UpsampleBilinear)
+
+Tensor upsample_bilinear(const Tensor& x, int64_t height, int64_t width) {
+  if (x.ndim() != 4 || x.size(2) < 1 || x.size(3) < 1 || height < 1 || width < 1)
+    fail("upsample_bilinear", "got " + x.str() + " to " + std::to_string(height) + " x " +
+                                  std::to_string(width) + ", need [B, C, h, w] and sizes of at least 1");
+  return apply(UpsampleBilinear{height, width}, x);
+}
+
+}  // namespace pursuit

@@ -1,0 +1,58 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/ops.h"
+#include "nn/layers.h"
+#include "nn/module.h"
+
+namespace pursuit::nn {
+
+// The attention family. A kind is chosen here and nowhere else: models know only this module.
+enum class AttentionKind {
+  softmax,       // q, k, v
+  symmetric,     // keys as queries, no query weights
+  rpc,           // principal attention pursuit (symmetric)
+  svt,           // RPC with exact singular value thresholding (symmetric)
+  scaled_s,      // softmax attention of (I - S) v, S learned
+  scaled_alpha,  // softmax attention of (I - alpha softmax(k k^T)) v, alpha learned
+  clipped,       // clipped softmax
+  gated,         // a learned gate on every head and token
+  linear,        // feature map elu + 1
+};
+AttentionKind attention_kind(const std::string& name);  // throws with the list of names
+const char* name_of(AttentionKind kind);
+const std::vector<std::string>& attention_kinds();
+
+struct AttentionConfig {
+  AttentionKind kind = AttentionKind::softmax;
+  bool causal = false;
+  RpcOptions rpc;                     // kinds rpc and svt
+  double gamma = -0.03, zeta = 1.03;  // kind clipped
+  int64_t tokens = 0;                 // kind scaled_s: the sequence length S is made for
+};
+
+// Multi-head self-attention with timm's names: `qkv` [parts * dim, dim] with rows in the order q, k, v (k, v
+// where keys serve as queries), `proj` [dim, dim].
+class Attention : public Module {
+ public:
+  Attention(int64_t dim, int64_t heads, const AttentionConfig& config);
+  // x [B, N, dim], residual likewise or undefined: residual + proj(attention(qkv(x))).
+  Tensor forward(const Tensor& x, const Tensor& residual = {}) const;
+
+  // The class token's attention probabilities [B, H, N] for a picture of what the layer looks at; for
+  // iterated kinds those of the last iteration. Off the tape.
+  Tensor class_token_attention(const Tensor& x) const;
+
+  const AttentionConfig& config() const { return config_; }
+  Linear qkv, proj;
+  Tensor s, alpha, gate_weight, gate_bias;  // of the kinds that have them
+
+ private:
+  Tensor mix(const Tensor& packed, const Tensor& x) const;
+  int64_t dim_, heads_;
+  AttentionConfig config_;
+};
+
+}  // namespace pursuit::nn

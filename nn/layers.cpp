@@ -1,0 +1,42 @@
+#include "nn/layers.h"
+
+#include "engine/ops.h"
+
+namespace pursuit::nn {
+
+Linear::Linear(int64_t in, int64_t out) {
+  add_parameter("weight", weight, {out, in});
+  add_parameter("bias", bias, {out});
+}
+
+Tensor Linear::forward(const Tensor& x, const Tensor& residual) const {
+  return linear(x, weight.to(x.dtype()), bias.to(x.dtype()), residual);
+}
+
+LayerNorm::LayerNorm(int64_t dim, double eps) : eps_(eps) {
+  add_parameter("weight", weight, {dim});
+  add_parameter("bias", bias, {dim});
+}
+
+Tensor LayerNorm::forward(const Tensor& x) const { return layer_norm(x, weight, bias, eps_); }
+
+Mlp::Mlp(int64_t dim, int64_t hidden) : fc1(dim, hidden), fc2(hidden, dim) {
+  add_module("fc1", fc1);
+  add_module("fc2", fc2);
+}
+
+Tensor Mlp::forward(const Tensor& x, const Tensor& residual) const {
+  const DType t = x.dtype();
+  return mlp(x, fc1.weight.to(t), fc1.bias.to(t), fc2.weight.to(t), fc2.bias.to(t), residual);
+}
+
+PatchProjection::PatchProjection(int64_t channels, int64_t patch, int64_t dim) {
+  add_parameter("weight", weight, {dim, channels, patch, patch});
+  add_parameter("bias", bias, {dim});
+}
+
+Tensor PatchProjection::forward(const Tensor& images) const {
+  return patchify(images, weight.to(images.dtype()), bias.to(images.dtype()));
+}
+
+}  // namespace pursuit::nn

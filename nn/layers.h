@@ -1,0 +1,40 @@
+#pragma once
+#include "nn/module.h"
+
+namespace pursuit::nn {
+
+// y = x weight^T + bias; weight [out, in], bias [out]. Parameters are f32 and follow x's dtype in forward.
+class Linear : public Module {
+ public:
+  Linear(int64_t in, int64_t out);
+  Tensor forward(const Tensor& x, const Tensor& residual = {}) const;
+  Tensor weight, bias;
+};
+
+class LayerNorm : public Module {
+ public:
+  explicit LayerNorm(int64_t dim, double eps = 1e-6);
+  Tensor forward(const Tensor& x) const;
+  Tensor weight, bias;
+
+ private:
+  double eps_;
+};
+
+// residual + fc2(gelu(fc1(x))), fused.
+class Mlp : public Module {
+ public:
+  Mlp(int64_t dim, int64_t hidden);
+  Tensor forward(const Tensor& x, const Tensor& residual = {}) const;
+  Linear fc1, fc2;
+};
+
+// A convolution whose stride is its kernel: images [B, C, H, W] to tokens [B, H/p * W/p, dim].
+class PatchProjection : public Module {
+ public:
+  PatchProjection(int64_t channels, int64_t patch, int64_t dim);
+  Tensor forward(const Tensor& images) const;
+  Tensor weight, bias;  // [dim, channels, patch, patch], [dim]
+};
+
+}  // namespace pursuit::nn

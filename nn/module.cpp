@@ -1,0 +1,30 @@
+#include "nn/module.h"
+
+namespace pursuit::nn {
+
+std::vector<NamedTensor> Module::parameters() const {
+  std::vector<NamedTensor> all;
+  collect("", all);
+  return all;
+}
+
+void Module::collect(const std::string& prefix, std::vector<NamedTensor>& out) const {
+  for (const NamedTensor& p : own_) out.push_back({prefix + p.name, p.tensor});
+  for (const auto& [name, child] : children_) child->collect(prefix + name + ".", out);
+}
+
+void Module::set_training(bool on) {
+  training_ = on;
+  for (const auto& [name, child] : children_) child->set_training(on);
+}
+
+void Module::add_parameter(const std::string& name, Tensor& tensor, const Shape& shape) {
+  MemoryTag tag("weights");
+  tensor = zeros(shape);
+  tensor.requires_grad();
+  own_.push_back({name, &tensor});
+}
+
+void Module::add_module(const std::string& name, Module& child) { children_.push_back({name, &child}); }
+
+}  // namespace pursuit::nn

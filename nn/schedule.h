@@ -1,0 +1,16 @@
+#pragma once
+#include <cstdint>
+
+namespace pursuit::nn {
+
+// Learning rate by optimizer step (or epoch, as the caller counts). Linear warm-up from warmup_lr inside the
+// total; then cosine from lr to min_lr, or polynomial (1 - t/total)^power from lr to min_lr.
+struct Schedule {
+  enum class Kind { cosine, polynomial, constant } kind = Kind::cosine;
+  double lr = 1e-3, min_lr = 1e-5, warmup_lr = 1e-6, power = 0.9;
+  double warmup = 0, total = 1;  // in the caller's unit
+
+  double at(double t) const;
+};
+
+}  // namespace pursuit::nn

@@ -1,0 +1,45 @@
+#include "nn/svt_attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/ops.h"
+
+namespace pursuit::nn {
+
+namespace {
+
+void check(const Tensor& kv, const SvtAttentionOptions& o) {
+  if (kv.ndim() != 5 || kv.size(2) != 2) fail("svt_attention", "got " + kv.str() + ", need [B, N, 2, H, D]");
+  if (o.iterations < 1 || !(o.lambda >= 0))
+    fail("svt_attention", "got " + std::to_string(o.iterations) + " iterations and lambda " +
+                              std::to_string(o.lambda) + ", need at least 1 and 0 (the default) or more");
+}
+
+}  // namespace
+
+Tensor svt_keys(const Tensor& kv, const SvtAttentionOptions& options) {
+  check(kv, options);
+  const int64_t n = kv.size(1), d = kv.size(4);
+  const Tensor keys = kv.select(2, 0).permute({0, 2, 1, 3}).contiguous();  // [B, H, N, D]
+  // 1 / mu, the mean magnitude times 4: no division, so that a head of zeros stays finite.
+  const Tensor tau = mean(abs(options.detach_mu ? keys.detach() : keys), {2, 3}, true) * 4.0;  // [B, H, 1, 1]
+  const double lambda = options.lambda > 0 ? options.lambda : 1 / std::sqrt(double(std::max(n, d)));
+  const Tensor per_head = tau.reshape({kv.size(0), kv.size(3)});
+  Tensor low = singular_value_threshold(keys, per_head), dual;
+  for (int i = 1; i < options.iterations; ++i) {
+    // S = soft_threshold(X), and X - S is the next dual.
+    const Tensor rest = keys - low, x = dual.defined() ? rest + dual : rest;
+    const Tensor sparse = soft_threshold(x, tau * lambda);
+    dual = x - sparse;
+    low = singular_value_threshold(keys - sparse + dual, per_head);
+  }
+  return low;
+}
+
+Tensor svt_attention(const Tensor& kv, const SvtAttentionOptions& options) {
+  const Tensor keys = svt_keys(kv, options).permute({0, 2, 1, 3});  // [B, N, H, D]
+  return attention(stack({keys, kv.select(2, 1)}, 2), {.scale = options.scale});
+}
+
+}  // namespace pursuit::nn

@@ -1,0 +1,132 @@
+#include "nn/vit.h"
+
+#include "engine/ops.h"
+#include "nn/init.h"
+
+namespace pursuit::nn {
+
+namespace {
+
+bool iterated(AttentionKind kind) { return kind == AttentionKind::rpc || kind == AttentionKind::svt; }
+
+AttentionConfig attention_at(const VitConfig& config, int index) {
+  AttentionConfig a = config.attention;
+  a.tokens = config.tokens();
+  if (iterated(a.kind) && config.iterated_layer >= 0 && config.iterated_layer != index)
+    a.kind = AttentionKind::symmetric;
+  return a;
+}
+
+const VitConfig& checked(const VitConfig& c) {
+  if (c.patch < 1 || c.image % c.patch)
+    fail("vit", "an image of " + std::to_string(c.image) + " pixels does not divide into patches of " +
+                    std::to_string(c.patch));
+  if (c.depth < 1 || c.dim < 1 || c.classes < 1 || c.channels < 1)
+    fail("vit", "depth, dim, classes and channels must be at least 1");
+  if (iterated(c.attention.kind) && c.iterated_layer >= c.depth)
+    fail("vit", "layer " + std::to_string(c.iterated_layer) + " of a model with " + std::to_string(c.depth) +
+                    " blocks");
+  return c;
+}
+
+constexpr uint64_t streams_per_step = 1024;
+
+}  // namespace
+
+VitBlock::VitBlock(const VitConfig& config, int index)
+    : norm1(config.dim, config.ln_eps),
+      attn(config.dim, config.heads, attention_at(config, index)),
+      norm2(config.dim, config.ln_eps),
+      mlp(config.dim, int64_t(double(config.dim) * config.mlp_ratio)),
+      drop_path_(config.depth > 1 ? config.drop_path * index / double(config.depth - 1) : 0) {
+  add_module("norm1", norm1);
+  add_module("attn", attn);
+  add_module("norm2", norm2);
+  add_module("mlp", mlp);
+}
+
+Tensor VitBlock::forward(const Tensor& x, uint64_t seed, uint64_t stream) const {
+  if (!training() || drop_path_ == 0) {
+    const Tensor y = attn.forward(norm1.forward(x), x);
+    return mlp.forward(norm2.forward(y), y);
+  }
+  const Tensor y = x + pursuit::drop_path(attn.forward(norm1.forward(x)), drop_path_, seed, stream);
+  return y + pursuit::drop_path(mlp.forward(norm2.forward(y)), drop_path_, seed, stream + 1);
+}
+
+VisionTransformer::VisionTransformer(const VitConfig& config)
+    : config_(checked(config)),
+      patch_(config.channels, config.patch, config.dim),
+      norm_(config.dim, config.ln_eps),
+      head_(config.dim, config.classes) {
+  add_parameter("cls_token", cls_token, {1, 1, config.dim});
+  add_parameter("pos_embed", pos_embed, {1, config.tokens(), config.dim});
+  add_module("patch_embed.proj", patch_);
+  for (int i = 0; i < int(config.depth); ++i) {
+    blocks_.push_back(std::make_unique<VitBlock>(config, i));
+    add_module("blocks." + std::to_string(i), *blocks_.back());
+  }
+  add_module("norm", norm_);
+  add_module("head", head_);
+}
+
+Tensor VisionTransformer::embed(const Tensor& images) const {
+  const VitConfig& c = config_;
+  if (images.ndim() != 4 || images.size(1) != c.channels || images.size(2) != c.image ||
+      images.size(3) != c.image)
+    fail("vit", "got images " + images.str() + ", need " +
+                    Shape{images.ndim() ? images.size(0) : 0, c.channels, c.image, c.image}.str());
+  const DType t = images.dtype();
+  const Tensor tokens = patch_.forward(images);
+  const Tensor first = cls_token.to(t).expand({images.size(0), 1, c.dim});
+  const Tensor x = concat(first, tokens, 1) + pos_embed.to(t);
+  return training() && c.dropout > 0 ? dropout(x, c.dropout, seed_, step_ * streams_per_step) : x;
+}
+
+Tensor VisionTransformer::features(const Tensor& images) const {
+  Tensor x = embed(images);
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    x = blocks_[i]->forward(x, seed_, step_ * streams_per_step + 2 * i + 2);
+  return norm_.forward(x);
+}
+
+Tensor VisionTransformer::forward(const Tensor& images) const {
+  Tensor x = embed(images);
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    x = blocks_[i]->forward(x, seed_, step_ * streams_per_step + 2 * i + 2);
+  // The norm works token by token, so only the class token needs it.
+  return head_.forward(norm_.forward(x.select(1, 0)));
+}
+
+Tensor VisionTransformer::class_attention(const Tensor& images, int block) const {
+  NoGrad off;
+  const int at = block < 0 ? block + int(config_.depth) : block;
+  if (at < 0 || at >= int(config_.depth))
+    fail("vit",
+         "block " + std::to_string(block) + " of a model with " + std::to_string(config_.depth) + " blocks");
+  Tensor x = embed(images);
+  for (int i = 0; i < at; ++i) x = blocks_[size_t(i)]->forward(x, 0, 0);
+  const VitBlock& b = *blocks_[size_t(at)];
+  return b.attn.class_token_attention(b.norm1.forward(x));
+}
+
+void initialise(VisionTransformer& model, Init init, uint64_t seed) {
+  uint64_t stream = 0;
+  for (const NamedTensor& p : model.parameters()) {
+    Tensor& t = *p.tensor;
+    const auto ends = [&](const std::string& s) { return p.name.size() >= s.size() && p.name.ends_with(s); };
+    ++stream;
+    if (p.name == "cls_token" || p.name == "pos_embed")
+      fill_truncated_normal(t, 0.02, seed, stream);
+    else if (p.name.find("norm") != std::string::npos)
+      fill_constant(t, ends("weight") ? 1 : 0);
+    else if (ends(".S") || ends(".alpha") || p.name.find(".gate.") != std::string::npos)
+      fill_constant(t, 0);
+    else if (init == Init::timm)
+      ends("weight") ? fill_truncated_normal(t, 0.02, seed, stream) : fill_constant(t, 0);
+    else
+      fill_fan_in_uniform(t, fan_in(model, p.name), seed, stream);
+  }
+}
+
+}  // namespace pursuit::nn

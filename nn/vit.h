@@ -1,0 +1,78 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "nn/attention.h"
+#include "nn/layers.h"
+
+namespace pursuit::nn {
+
+struct VitConfig {
+  int64_t image = 224, patch = 16, channels = 3;
+  int64_t dim = 192, depth = 12, heads = 3, classes = 1000;
+  double mlp_ratio = 4, ln_eps = 1e-6;
+  AttentionConfig attention;
+  // Block that runs an iterated kind (rpc, svt), the others being symmetric; -1: every block.
+  int iterated_layer = 0;
+  double dropout = 0;    // after the position embedding
+  double drop_path = 0;  // rate of the last block, growing linearly from 0 in the first
+
+  int64_t tokens() const { return (image / patch) * (image / patch) + 1; }
+};
+
+class VitBlock : public Module {
+ public:
+  VitBlock(const VitConfig& config, int index);
+  // `stream`: the Philox stream of this block's drop path in this step.
+  Tensor forward(const Tensor& x, uint64_t seed, uint64_t stream) const;
+
+  LayerNorm norm1;
+  Attention attn;
+  LayerNorm norm2;
+  Mlp mlp;
+
+ private:
+  double drop_path_;
+};
+
+// The vision transformer of Dosovitskiy et al. with DeiT's details: class token first, learned positions,
+// pre-norm blocks, logits from the class token after the final norm. Names and shapes as timm's
+// vision_transformer.
+class VisionTransformer : public Module {
+ public:
+  explicit VisionTransformer(const VitConfig& config);
+
+  // images [B, channels, image, image] to logits [B, classes].
+  Tensor forward(const Tensor& images) const;
+  // The tokens after the final norm, [B, N, dim].
+  Tensor features(const Tensor& images) const;
+  // What the class token looks at in a block (negative: from the end): probabilities [B, heads, N]. Off the
+  // tape.
+  Tensor class_attention(const Tensor& images, int block = -1) const;
+
+  // Seed and number of the training step; dropout and drop path are functions of them alone.
+  void set_step(uint64_t seed, uint64_t step) { seed_ = seed, step_ = step; }
+
+  const VitConfig& config() const { return config_; }
+  Tensor cls_token, pos_embed;
+
+ private:
+  Tensor embed(const Tensor& images) const;
+
+  VitConfig config_;
+  PatchProjection patch_;
+  std::vector<std::unique_ptr<VitBlock>> blocks_;
+  LayerNorm norm_;
+  Linear head_;
+  uint64_t seed_ = 0, step_ = 0;
+};
+
+// How the weights start.
+enum class Init {
+  timm,     // truncated normal of std 0.02 for matrices, the patch projection and the embeddings; zero biases
+  pytorch,  // U(+-1/sqrt(fan_in)) for matrices and biases, as the published RPC code ends up with (spec 2.6,
+            // row 16)
+};
+void initialise(VisionTransformer& model, Init init, uint64_t seed);
+
+}  // namespace pursuit::nn

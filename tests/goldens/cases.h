@@ -1,0 +1,28 @@
+#pragma once
+#include "tests/goldens/golden.h"
+
+// One function a case of the golden files, named as the attribute `case`.
+namespace pursuit::goldens {
+
+void attention_case(Golden& g);
+void clipped_softmax_case(Golden& g);
+void clipped_attention_case(Golden& g);
+void gated_attention_case(Golden& g);
+void scaled_attention_case(Golden& g);
+void rpc_attention_case(Golden& g);
+
+void layernorm_case(Golden& g);
+void gelu_case(Golden& g);
+void cross_entropy_case(Golden& g);
+void embedding_case(Golden& g);
+void patchify_case(Golden& g);
+void adaptive_softmax_case(Golden& g);
+void bilinear_case(Golden& g);
+void miou_case(Golden& g);
+
+void svt_case(Golden& g);
+void pcp_case(Golden& g);
+
+void vit_case(Golden& g);
+
+}  // namespace pursuit::goldens

@@ -1,0 +1,98 @@
+#include <cmath>
+
+#include "engine/linalg.h"
+#include "engine/ops.h"
+#include "engine/pcp.h"
+#include "tests/goldens/cases.h"
+
+namespace pursuit::goldens {
+
+namespace {
+
+constexpr double float_tolerance = 1e-5;
+
+double frobenius(const std::vector<double>& v) {
+  double s = 0;
+  for (double x : v) s += x * x;
+  return std::sqrt(s);
+}
+
+// What holds for every solution: L + S is M up to the tolerance, and it is the truth that M was made of.
+void check_solution(Golden& g, const PcpResult& r, double tolerance) {
+  const std::vector<double> m = g.stored("in.M").to_vector(), l = r.low_rank.to_vector(), s = r.sparse.to_vector();
+  if (l.size() != m.size() || s.size() != m.size()) fail("goldens", "the parts are not shaped as in.M");
+  std::vector<double> rest;
+  for (size_t i = 0; i < m.size(); ++i) rest.push_back(m[i] - l[i] - s[i]);
+  // Every matrix stops at its tolerance, so the batch is within it too; twice for the rounding of the test itself.
+  g.judge("M - L - S", frobenius(rest), 2 * tolerance * frobenius(m));
+}
+
+void compare_iterations(Golden& g, const std::string& attribute, const std::vector<int>& got) {
+  const std::vector<double> want = g.numbers(attribute);
+  if (want.size() != got.size()) fail("goldens", "'" + attribute + "' needs one number a matrix");
+  // Rounding may carry a residual over the tolerance an iteration early or late.
+  for (size_t b = 0; b < want.size(); ++b)
+    g.judge(attribute, std::fabs(want[b] - got[b]), 1,
+            std::to_string(got[b]) + " iterations, need " + std::to_string(int(want[b])) + " +- 1");
+}
+
+}  // namespace
+
+void svt_case(Golden& g) {
+  const Tensor a = g.input("a");
+  g.output("d", singular_value_threshold(a, g.number("tau")));
+  const Tensor exact = a.detach().to(cpu);
+  g.output("sigma", svd(g.dtype() == DType::bf16 ? exact.to(DType::f32) : exact).s);
+}
+
+// In f64 to the file's own tolerance; in f32, whose rounding ends at about 1e-6, to 1e-5. A bf16 run is an f32 one:
+// the decomposition takes no bf16.
+void pcp_case(Golden& g) {
+  const bool exact = g.dtype() == DType::f64;
+  const Tensor m = g.stored("in.M").to(exact ? DType::f64 : DType::f32);
+  PcpOptions options;
+  options.lambda = g.number("lambda");
+  options.tolerance = exact ? g.number("tol") : float_tolerance;
+  const PcpResult r = principal_component_pursuit(m, options);
+  check_solution(g, r, options.tolerance);
+  compare_iterations(g, exact ? "iterations" : "iterations_tol_1e-5", r.iterations);
+
+  // Stopped at 1e-5 the parts differ from the file's, stopped at 1e-7, by about the tolerance: compare them where
+  // both ran equally long, and the end only in f64.
+  if (exact) {
+    g.compare("out.L", r.low_rank);
+    g.compare("out.S", r.sparse);
+  } else {
+    PcpOptions further = options;
+    further.tolerance = 1e-30;
+    further.max_iterations = int(g.numbers("iterations")[0]);
+    for (double n : g.numbers("iterations")) further.max_iterations = std::max(further.max_iterations, int(n));
+    const PcpResult end = principal_component_pursuit(m, further);
+    g.compare("out.L", end.low_rank);
+    g.compare("out.S", end.sparse);
+  }
+
+  const Tensor& golden = g.stored("out.residuals");
+  std::vector<double> residuals;
+  for (const auto& of_matrix : r.residuals)
+    for (int64_t i = 0; i < golden.size(-1); ++i)
+      residuals.push_back(size_t(i) < of_matrix.size() ? of_matrix[size_t(i)] : NAN);
+  if (int64_t(residuals.size()) != golden.numel()) fail("goldens", "out.residuals needs one row a matrix");
+  g.compare("out.residuals", from_vector(residuals, golden.shape()));
+
+  for (const std::string& name : g.names("iter")) {
+    const size_t dot = name.find('.');
+    const std::string part = dot == std::string::npos ? "" : name.substr(dot + 1);
+    if (part != "L") continue;
+    PcpOptions some = options;
+    some.tolerance = 1e-30;
+    some.max_iterations = std::stoi(name.substr(0, dot));
+    const PcpResult early = principal_component_pursuit(m, some);
+    const std::string prefix = "iter" + name.substr(0, dot);
+    g.compare(prefix + ".L", early.low_rank);
+    g.compare(prefix + ".S", early.sparse);
+    g.compare(prefix + ".Y", early.dual);
+  }
+}
+
+}  // namespace pursuit::goldens

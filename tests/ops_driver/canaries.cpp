@@ -1,0 +1,210 @@
+#include <cmath>
+#include <limits>
+
+#include "engine/ops.h"
+#include "tests/ops_driver/driver.h"
+
+// Operators that are wrong on purpose, each in one way. The driver must catch every one, or it is the driver that is
+// broken.
+namespace pursuit::driver {
+
+bool is_canary(const OperatorInfo& op) { return op.name.rfind("canary_", 0) == 0; }
+
+namespace {
+
+// y = x^2, right; most canaries below change one thing of it.
+struct Square {
+  Tensor x = {};
+  Tensor forward(const Tensor& in) {
+    x = in;
+    return in * in;
+  }
+  Grads backward(const Tensor& gy, Needs) { return {2.0 * x * gy}; }
+};
+
+template <class Op>
+std::vector<Sample<Op>> three_samples() {
+  return {{{}, {{{7}}}}, {{}, {{{3, 5}}}}, {{}, {{{0}}}}};
+}
+
+struct CanaryTripleGradient : Square {
+  static constexpr const char* name = "canary_triple_gradient";
+  Grads backward(const Tensor& gy, Needs) { return {6.0 * x * gy}; }
+  static std::vector<Sample<CanaryTripleGradient>> samples() { return three_samples<CanaryTripleGradient>(); }
+};
+PURSUIT_OPERATOR(CanaryTripleGradient)
+
+// Half of its gradients are 0 in truth and here: a relative error of 0 / 0 there must not hide the others.
+struct CanaryTripleRelu {
+  static constexpr const char* name = "canary_triple_relu";
+  Tensor y = {};
+  Tensor forward(const Tensor& in) { return y = relu(in); }
+  Grads backward(const Tensor& gy, Needs) { return {3.0 * (y / (y + 1e-300)) * gy}; }
+  static std::vector<Sample<CanaryTripleRelu>> samples() { return three_samples<CanaryTripleRelu>(); }
+};
+PURSUIT_OPERATOR(CanaryTripleRelu)
+
+// Right everywhere but where the input is exactly 0.
+struct CanaryGradientAtZero {
+  static constexpr const char* name = "canary_gradient_at_zero";
+  Tensor x = {};
+  Tensor forward(const Tensor& in) {
+    x = in;
+    return 2.0 * in;
+  }
+  Grads backward(const Tensor& gy, Needs) {
+    const Tensor nonzero = abs(x) / (abs(x) + 1e-30);
+    return {affine(nonzero, -4, 6) * gy};
+  }
+  static std::vector<Sample<CanaryGradientAtZero>> samples() { return {{{}, {{{5}}}}, {{}, {{{4}, 0, 0}}}}; }
+};
+PURSUIT_OPERATOR(CanaryGradientAtZero)
+
+struct CanaryNegatedGradient : Square {
+  static constexpr const char* name = "canary_negated_gradient";
+  Grads backward(const Tensor& gy, Needs) { return {-2.0 * x * gy}; }
+  static std::vector<Sample<CanaryNegatedGradient>> samples() { return three_samples<CanaryNegatedGradient>(); }
+};
+PURSUIT_OPERATOR(CanaryNegatedGradient)
+
+// Reads the input as if it were contiguous.
+struct CanaryIgnoresStrides : Square {
+  static constexpr const char* name = "canary_ignores_strides";
+  Tensor forward(const Tensor& in) {
+    x = in;
+    Tensor y = empty_like(in);
+    dispatch(in, name, [&]<class Dev, class T>(Dev, Type<T>) {
+      // A view with stride 0 has fewer elements in memory than it shows: stay inside.
+      int64_t last = 0;
+      for (int d = 0; d < in.ndim(); ++d) last += (in.size(d) - 1) * in.stride(d);
+      for (int64_t i = 0; i < y.numel(); ++i) {
+        const auto v = up(in.data<T>()[std::min(i, last)]);
+        y.data<T>()[i] = down<T>(v * v);
+      }
+    });
+    return y;
+  }
+  static std::vector<Sample<CanaryIgnoresStrides>> samples() { return three_samples<CanaryIgnoresStrides>(); }
+};
+PURSUIT_OPERATOR(CanaryIgnoresStrides)
+
+// Takes the incoming gradient for contiguous.
+struct CanaryIgnoresGradientStrides : Square {
+  static constexpr const char* name = "canary_ignores_gradient_strides";
+  Grads backward(const Tensor& gy, Needs) {
+    return {2.0 * x * gy.view(gy.shape(), contiguous_strides(gy.shape()), 0)};
+  }
+  static std::vector<Sample<CanaryIgnoresGradientStrides>> samples() { return {{{}, {{{3, 5}}}}}; }
+};
+PURSUIT_OPERATOR(CanaryIgnoresGradientStrides)
+
+// Writes one element past the end of its result.
+struct CanaryWritesPastTheEnd : Square {
+  static constexpr const char* name = "canary_writes_past_the_end";
+  Tensor forward(const Tensor& in) {
+    x = in;
+    const Tensor y = in * in;
+    dispatch(y, name, [&]<class Dev, class T>(Dev, Type<T>) { y.data<T>()[y.numel()] = T(); });
+    return y;
+  }
+  static std::vector<Sample<CanaryWritesPastTheEnd>> samples() { return three_samples<CanaryWritesPastTheEnd>(); }
+};
+PURSUIT_OPERATOR(CanaryWritesPastTheEnd)
+
+// And one before the beginning of its gradient.
+struct CanaryWritesBeforeTheBeginning : Square {
+  static constexpr const char* name = "canary_writes_before_the_beginning";
+  Grads backward(const Tensor& gy, Needs) {
+    const Tensor gx = 2.0 * x * gy;
+    dispatch(gx, name, [&]<class Dev, class T>(Dev, Type<T>) { gx.data<T>()[-1] = T(); });
+    return {gx};
+  }
+  static std::vector<Sample<CanaryWritesBeforeTheBeginning>> samples() {
+    return three_samples<CanaryWritesBeforeTheBeginning>();
+  }
+};
+PURSUIT_OPERATOR(CanaryWritesBeforeTheBeginning)
+
+// One element of the result is NaN in every dtype.
+struct CanaryNan : Square {
+  static constexpr const char* name = "canary_nan";
+  Tensor forward(const Tensor& in) {
+    x = in;
+    const Tensor y = in * in;
+    if (y.numel() > 4) copy_values(y.reshape({-1}).slice(0, 4, 5), full({1}, NAN, y.dtype()));
+    return y;
+  }
+  static std::vector<Sample<CanaryNan>> samples() { return three_samples<CanaryNan>(); }
+};
+PURSUIT_OPERATOR(CanaryNan)
+
+// Only in f32, where f64 is right.
+struct CanaryNanInF32 : Square {
+  static constexpr const char* name = "canary_nan_in_f32";
+  Tensor forward(const Tensor& in) {
+    x = in;
+    const Tensor y = in * in;
+    if (y.dtype() == DType::f32 && y.numel() > 4) y.data<float>()[4] = std::numeric_limits<float>::quiet_NaN();
+    return y;
+  }
+  static std::vector<Sample<CanaryNanInF32>> samples() { return three_samples<CanaryNanInF32>(); }
+};
+PURSUIT_OPERATOR(CanaryNanInF32)
+
+struct CanaryForgetsTheGradient : Square {
+  static constexpr const char* name = "canary_forgets_the_gradient";
+  Grads backward(const Tensor&, Needs) { return {empty_like(x)}; }
+  static std::vector<Sample<CanaryForgetsTheGradient>> samples() { return three_samples<CanaryForgetsTheGradient>(); }
+};
+PURSUIT_OPERATOR(CanaryForgetsTheGradient)
+
+// All but the last element: a loop over whole vectors only.
+struct CanaryForgetsTheTail : Square {
+  static constexpr const char* name = "canary_forgets_the_tail";
+  Grads backward(const Tensor& gy, Needs) {
+    const Tensor gx = zeros(x.shape(), x.dtype(), x.device());
+    const int64_t whole = x.numel() / 4 * 4;
+    copy_values(gx.reshape({-1}).slice(0, 0, whole), (2.0 * x * gy).reshape({-1}).slice(0, 0, whole));
+    return {gx};
+  }
+  static std::vector<Sample<CanaryForgetsTheTail>> samples() { return three_samples<CanaryForgetsTheTail>(); }
+};
+PURSUIT_OPERATOR(CanaryForgetsTheTail)
+
+struct CanaryWritesToItsInput : Square {
+  static constexpr const char* name = "canary_writes_to_its_input";
+  Grads backward(const Tensor& gy, Needs) {
+    const Tensor gx = 2.0 * x * gy;
+    copy_values(x, gx);
+    return {gx};
+  }
+  static std::vector<Sample<CanaryWritesToItsInput>> samples() { return three_samples<CanaryWritesToItsInput>(); }
+};
+PURSUIT_OPERATOR(CanaryWritesToItsInput)
+
+// f32 through bf16: right to three digits.
+struct CanaryLosesDigits : Square {
+  static constexpr const char* name = "canary_loses_digits";
+  Tensor forward(const Tensor& in) {
+    x = in;
+    return in.dtype() == DType::f32 ? (in * in).to(DType::bf16).to(DType::f32) : in * in;
+  }
+  static std::vector<Sample<CanaryLosesDigits>> samples() { return three_samples<CanaryLosesDigits>(); }
+};
+PURSUIT_OPERATOR(CanaryLosesDigits)
+
+// Its own f64 run is wrong as well: only the reference tells.
+struct CanaryReference : Square {
+  static constexpr const char* name = "canary_reference";
+  Tensor forward(const Tensor& in) {
+    x = in;
+    return in * in + 1e-3;
+  }
+  Tensor reference(const Tensor& in) const { return square(in); }
+  static std::vector<Sample<CanaryReference>> samples() { return three_samples<CanaryReference>(); }
+};
+PURSUIT_OPERATOR(CanaryReference)
+
+}  // namespace
+
+}  // namespace pursuit::driver

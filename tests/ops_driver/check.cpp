@@ -1,0 +1,193 @@
+#include <cmath>
+#include <functional>
+#include <sstream>
+
+#include "tests/ops_driver/arrangement.h"
+#include "tests/ops_driver/driver.h"
+
+namespace pursuit::driver {
+
+namespace {
+
+struct Outcome {
+  Tensor y;
+  std::vector<Tensor> grads;  // undefined where the input has none
+};
+
+using Run = OperatorInfo::Run;
+
+bool wants_gradient(const Input& in) { return in.given && !in.integer && !in.constant; }
+
+Outcome run(const Run& f, const std::vector<Input>& inputs, const std::vector<Tensor>& values,
+            const std::function<Tensor(const Tensor&)>& cotangent) {
+  std::vector<Tensor> leaves = values;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (wants_gradient(inputs[i])) leaves[i].requires_grad();
+  Outcome o;
+  o.y = f(leaves);
+  if (o.y.needs_grad()) o.y.backward(cotangent(o.y));
+  for (const Tensor& t : leaves) o.grads.push_back(t.grad());
+  o.y = o.y.detach();
+  return o;
+}
+
+// The bar for one element whose f64 value is r, in a tensor whose largest is m, is
+//   tolerance * unit * (a |r| + b m).
+// unit is one ulp at 1. f32 arithmetic on its own gets within 4 ulp of r; where terms as large as the largest
+// result cancel, their rounding remains, hence the part of m. Under bf16 arithmetic is f32 and the result is
+// rounded once, which is half an ulp of r; what backward saved was rounded once more, up to an ulp of m.
+struct Bar {
+  double unit, a, b;
+  explicit Bar(DType d) {
+    switch (d) {
+      case DType::bf16: unit = 0x1p-7, a = 1, b = 1; break;
+      case DType::f32: unit = 0x1p-23, a = 4, b = 2; break;
+      default: unit = 0x1p-52, a = 4, b = 2; break;
+    }
+  }
+};
+
+struct Comparer {
+  Report& report;
+  std::string where;
+
+  void fail(const std::string& what) { report.failures.push_back(where + ": " + what); }
+
+  void compare(const std::string& name, const Tensor& got, const Tensor& want, DType dtype, Device device,
+               double tolerance) {
+    if (!got.defined() || !want.defined()) {
+      if (got.defined() != want.defined()) fail(name + (got.defined() ? " is there, but not in f64" : " is missing"));
+      return;
+    }
+    if (got.shape() != want.shape() || got.dtype() != dtype || got.device() != device)
+      return fail(name + " is " + got.str() + ", need " + std::string(pursuit::name_of(dtype)) + want.shape().str() +
+                  " on " + device.name());
+    const std::vector<double> g = got.to_vector(), w = want.to_vector();
+    double m = 0;
+    for (double v : w) m = std::max(m, std::fabs(v));
+    const Bar bar(dtype);
+    report.compared += int64_t(g.size());
+    for (size_t i = 0; i < g.size(); ++i) {
+      const double error = std::fabs(g[i] - w[i]);
+      const double limit = is_floating(dtype) ? tolerance * bar.unit * (bar.a * std::fabs(w[i]) + bar.b * m) : 0;
+      if (error <= limit && std::isfinite(w[i])) {
+        if (limit > 0) report.worst = std::max(report.worst, error / limit);
+        continue;
+      }
+      std::ostringstream text;
+      text.precision(9);
+      text << name << " element " << i << " is " << g[i] << ", need " << w[i] << " within " << limit;
+      return fail(text.str());
+    }
+  }
+};
+
+std::string describe(const OperatorInfo::Case& c) {
+  std::string text;
+  for (const Input& in : c.inputs) text += (text.empty() ? "" : " ") + (in.given ? in.shape.str() : std::string("-"));
+  return text;
+}
+
+// One sample in one dtype: draws the inputs, then tries every arrangement.
+class CaseCheck {
+ public:
+  CaseCheck(const OperatorInfo::Case& c, int index, DType dtype, Device device, Report& report)
+      : case_(c), dtype_(dtype), device_(device), report_(report), index_(index) {}
+
+  void run_all() {
+    for (Arrangement a : arrangements) {
+      Comparer to{report_, "sample " + std::to_string(index_) + " (" + describe(case_) + ") " +
+                               pursuit::name_of(dtype_) + " " + name_of(a)};
+      const int64_t violations = guard_violations();
+      try {
+        one(a, to);
+        check_guards();
+      } catch (const std::exception& e) {
+        to.fail(e.what());
+      }
+      if (guard_violations() != violations) to.fail("a write outside of a tensor's memory");
+    }
+  }
+
+ private:
+  void one(Arrangement a, Comparer& to) {
+    std::vector<Tensor> exact, seen;
+    std::vector<Arranged> memory;
+    memory.reserve(case_.inputs.size() + 2);
+    for (size_t i = 0; i < case_.inputs.size(); ++i) {
+      const Input& in = case_.inputs[i];
+      if (!in.given) {
+        exact.emplace_back();
+        seen.emplace_back();
+        continue;
+      }
+      const Tensor values = draw(in, a, dtype_, i);
+      exact.push_back(in.integer ? values : values.to(DType::f64));
+      memory.emplace_back(values, a, device_);
+      seen.push_back(memory.back().view());
+    }
+
+    Tensor cotangent;
+    const Outcome want = run(case_.run, case_.inputs, exact, [&](const Tensor& y) {
+      cotangent = draw({y.shape(), -1, 1}, a, dtype_, 100);
+      return cotangent.to(y.dtype());
+    });
+    const Outcome got = run(case_.run, case_.inputs, seen, [&](const Tensor& y) {
+      memory.emplace_back(cotangent.to(y.dtype()), a, y.device());
+      return memory.back().view();
+    });
+    const DType wide = want.y.dtype();
+    to.compare("the result", got.y, want.y, wide == DType::f64 ? dtype_ : wide, got.y.device(), case_.tolerance);
+    for (size_t i = 0; i < seen.size(); ++i)
+      if (wants_gradient(case_.inputs[i]) && got.y.numel() + seen[i].numel() > 0)
+        to.compare("gradient " + std::to_string(i), got.grads[i], want.grads[i], dtype_, device_, case_.tolerance);
+    for (const Arranged& m : memory)
+      if (m.touched()) to.fail("an input was written to");
+
+    if (a != Arrangement::contiguous) return;
+    const Outcome again = run(case_.run, case_.inputs, seen, [&](const Tensor& y) {
+      return cotangent.to(y.dtype()).to(y.device());
+    });
+    if (again.y.to_vector() != got.y.to_vector()) to.fail("a second run gives another result");
+    if (case_.reference && dtype_ == DType::f32) against_reference(exact, want, cotangent, to);
+  }
+
+  // f64 against f64: sums in another order.
+  void against_reference(const std::vector<Tensor>& exact, const Outcome& got, const Tensor& cotangent, Comparer& to) {
+    const Outcome want =
+        run(case_.reference, case_.inputs, exact, [&](const Tensor& y) { return cotangent.to(y.dtype()); });
+    const double tolerance = 1e4 * case_.tolerance;
+    to.compare("against the reference, the result", got.y, want.y, got.y.dtype(), cpu, tolerance);
+    for (size_t i = 0; i < exact.size(); ++i)
+      if (wants_gradient(case_.inputs[i]))
+        to.compare("against the reference, gradient " + std::to_string(i), got.grads[i], want.grads[i], DType::f64, cpu,
+                   tolerance);
+  }
+
+  const OperatorInfo::Case& case_;
+  DType dtype_;
+  Device device_;
+  Report& report_;
+  int index_;
+};
+
+}  // namespace
+
+Report check(const OperatorInfo& op, Device device, const std::vector<DType>& dtypes) {
+  Report report{op.name, 0, 0, 0, {}};
+  for (size_t i = 0; i < op.cases.size(); ++i) {
+    bool empty = false;
+    for (const Input& in : op.cases[i].inputs) empty = empty || (in.given && in.shape.numel() == 0);
+    for (DType d : dtypes) {
+      const int64_t before = report.compared;
+      CaseCheck(op.cases[i], int(i), d, device, report).run_all();
+      if (!empty && report.compared == before)
+        report.failures.push_back("sample " + std::to_string(i) + ": nothing was compared");
+    }
+    ++report.samples;
+  }
+  if (report.compared == 0) report.failures.push_back("no sample has an element");
+  return report;
+}
+
+}  // namespace pursuit::driver

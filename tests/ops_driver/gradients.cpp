@@ -1,0 +1,103 @@
+#include <cmath>
+
+#include "engine/gradcheck.h"
+#include "engine/ops.h"
+#include "tests/ops_driver/arrangement.h"
+#include "tests/ops_driver/driver.h"
+
+namespace pursuit::driver {
+
+namespace {
+
+using Case = OperatorInfo::Case;
+
+constexpr int64_t elements_an_input = 400;
+
+// The operator as a function of the inputs that want a gradient, the others held fixed.
+std::function<Tensor(const std::vector<Tensor>&)> function_of(const Case& c, const OperatorInfo::Run& run,
+                                                              std::vector<Tensor>& variables) {
+  std::vector<Tensor> all;
+  std::vector<size_t> which;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const Input& in = c.inputs[i];
+    all.push_back(in.given ? draw(in, Arrangement::contiguous, DType::f64, i) : Tensor());
+    if (!in.given || in.integer || in.constant) continue;
+    which.push_back(i);
+    variables.push_back(all.back());
+  }
+  return [run, all, which](const std::vector<Tensor>& given) {
+    std::vector<Tensor> inputs = all;
+    for (size_t k = 0; k < which.size(); ++k) inputs[which[k]] = given[k];
+    return run(inputs).to(DType::f64);
+  };
+}
+
+std::vector<double> tape_gradient(const Case& c, const OperatorInfo::Run& run) {
+  std::vector<Tensor> variables;
+  const auto f = function_of(c, run, variables);
+  for (Tensor& v : variables) v.requires_grad();
+  const Tensor y = f(variables);
+  if (y.needs_grad()) y.backward(uniform(y.shape(), -1, 1, 0, 1, DType::f64));
+  std::vector<double> all;
+  for (const Tensor& v : variables)
+    for (double g : v.grad().defined() ? v.grad().to_vector() : std::vector<double>(size_t(v.numel()), 0.0))
+      all.push_back(g);
+  return all;
+}
+
+// An operator may hold a part of itself fixed on purpose, which central differences cannot know; its reference, made
+// of operators that were checked one by one, does.
+bool agrees_with_reference(const Case& c) {
+  if (!c.reference) return false;
+  const std::vector<double> got = tape_gradient(c, c.run), want = tape_gradient(c, c.reference);
+  double largest = 0;
+  for (double w : want) largest = std::max(largest, std::fabs(w));
+  for (size_t i = 0; i < want.size(); ++i)
+    if (!(std::fabs(got[i] - want[i]) <= 1e-10 * largest)) return false;
+  return !want.empty();
+}
+
+bool has_elements(const Case& c) {
+  for (const Input& in : c.inputs)
+    if (in.given && in.shape.numel() == 0) return false;
+  return true;
+}
+
+}  // namespace
+
+Report check_gradients(const OperatorInfo& op) {
+  Report report{op.name, 0, 0, 0, {}};
+  bool differentiable = false;
+  for (size_t i = 0; i < op.cases.size(); ++i) {
+    const Case& c = op.cases[i];
+    if (!has_elements(c)) continue;
+    ++report.samples;
+    try {
+      std::vector<Tensor> variables;
+      const auto f = function_of(c, c.run, variables);
+      if (variables.empty()) continue;
+      differentiable = true;
+      GradientOptions options;
+      options.max_elements = elements_an_input;
+      // A result rounded to f32 needs a step that stands out of the rounding.
+      std::vector<Tensor> inputs;
+      for (const Input& in : c.inputs)
+        inputs.push_back(in.given ? draw(in, Arrangement::contiguous, DType::f64, inputs.size()) : Tensor());
+      const DType result = c.run(inputs).dtype();
+      if (!is_floating(result)) continue;
+      if (result != DType::f64) options.eps = 1e-2;
+      const GradientReport r = check_gradient(f, variables, options);
+      report.compared += r.compared;
+      report.worst = std::max(report.worst, r.worst);
+      if (!r.ok && !agrees_with_reference(c))
+        report.failures.push_back("sample " + std::to_string(i) + ": " + r.message);
+    } catch (const std::exception& e) {
+      report.failures.push_back("sample " + std::to_string(i) + ": " + e.what());
+    }
+  }
+  if (differentiable && report.compared == 0 && report.ok()) report.failures.push_back("nothing was compared");
+  if (report.samples == 0) report.failures.push_back("no sample has an element");
+  return report;
+}
+
+}  // namespace pursuit::driver

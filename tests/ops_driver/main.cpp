@@ -1,0 +1,151 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/ops_driver/driver.h"
+
+// ops list | check | grad | canaries | bench: every operator of the inventory over its own samples.
+using namespace pursuit;
+using driver::Report;
+
+namespace {
+
+struct Options {
+  std::string mode;
+  std::vector<std::string> names;
+  std::string device = "cpu", dtype;
+  bool json = false;
+};
+
+constexpr size_t shown_failures = 3;
+
+void print(const Report& r, const char* mode, bool json) {
+  if (json) {
+    nlohmann::json line = {{"mode", mode},     {"op", r.name},           {"ok", r.ok()}, {"samples", r.samples},
+                           {"compared", r.compared}, {"worst", r.worst}, {"failures", r.failures}};
+    std::printf("%s\n", line.dump().c_str());
+    return;
+  }
+  std::printf("%-5s %-26s %3lld samples %8lld compared  worst %5.2f  %s\n", mode, r.name.c_str(),
+              static_cast<long long>(r.samples), static_cast<long long>(r.compared), r.worst,
+              r.ok() ? "ok" : "FAILED");
+  for (size_t i = 0; i < std::min(shown_failures, r.failures.size()); ++i)
+    std::printf("        %s\n", r.failures[i].c_str());
+  if (r.failures.size() > shown_failures)
+    std::printf("        and %zu more\n", r.failures.size() - shown_failures);
+}
+
+struct Counts {
+  int passed = 0, failed = 0;
+  void add(bool ok) { ++(ok ? passed : failed); }
+};
+
+// The operators asked for (all if none), canaries apart; sorted, each name once.
+std::vector<const OperatorInfo*> chosen(const Options& o, Counts& counts) {
+  std::vector<const OperatorInfo*> ops;
+  std::set<std::string> wanted(o.names.begin(), o.names.end()), seen;
+  for (const OperatorInfo& op : inventory()) {
+    if (driver::is_canary(op)) continue;
+    if (!seen.insert(op.name).second) {
+      std::printf("two operators are called '%s'\n", op.name.c_str());
+      counts.add(false);
+    }
+    if (o.names.empty() || wanted.erase(op.name)) ops.push_back(&op);
+  }
+  for (const std::string& name : wanted) fail("ops", "no operator is called '" + name + "'; see: ops list");
+  std::sort(ops.begin(), ops.end(), [](auto* a, auto* b) { return a->name < b->name; });
+  // The build counted the operators in the sources; fewer here means that a registration was lost.
+  if (o.names.empty() && ops.size() < PURSUIT_OPERATOR_COUNT) {
+    std::printf("the inventory holds %zu operators, the sources %d\n", ops.size(), PURSUIT_OPERATOR_COUNT);
+    counts.add(false);
+  }
+  return ops;
+}
+
+void run_canaries(Device device, const std::vector<DType>& dtypes, bool json, Counts& counts) {
+  int found = 0;
+  for (const OperatorInfo& op : inventory()) {
+    if (!driver::is_canary(op)) continue;
+    ++found;
+    const Report value = driver::check(op, device, dtypes), gradient = driver::check_gradients(op);
+    const bool caught = !value.ok() || !gradient.ok();
+    counts.add(caught);
+    const std::string how = !value.ok() ? value.failures[0] : !gradient.ok() ? gradient.failures[0] : "";
+    if (json)
+      std::printf("%s\n", nlohmann::json{{"mode", "canary"}, {"op", op.name}, {"ok", caught}, {"by", how}}.dump().c_str());
+    else
+      std::printf("canary %-34s %s  %s\n", op.name.c_str(), caught ? "caught" : "NOT CAUGHT: FAILED", how.c_str());
+  }
+  if (!found) {
+    std::printf("no canary was linked in\n");
+    counts.add(false);
+  }
+}
+
+void print_timing(const driver::Timing& t, bool json) {
+  const double rate = t.forward > 0 ? double(t.bytes) / t.forward / 1e9 : 0;
+  if (json) {
+    nlohmann::json line = {{"mode", "bench"}, {"op", t.name},         {"bytes", t.bytes}, {"forward_s", t.forward},
+                           {"both_s", t.both}, {"forward_gb_s", rate}};
+    std::printf("%s\n", line.dump().c_str());
+  } else {
+    std::printf("%-26s %10lld bytes  forward %9.2f us %7.2f GB/s  with backward %9.2f us\n", t.name.c_str(),
+                static_cast<long long>(t.bytes), t.forward * 1e6, rate, t.both * 1e6);
+  }
+}
+
+int run(const Options& o) {
+  const Device device = device_from_name(o.device);
+  std::vector<DType> dtypes = {DType::f32, DType::bf16};
+  if (!o.dtype.empty()) dtypes = {dtype_from_name(o.dtype)};
+  if (!is_floating(dtypes[0])) fail("ops", "--dtype is " + o.dtype + ", need f32, bf16 or f64");
+
+  Counts counts;
+  const std::vector<const OperatorInfo*> ops = chosen(o, counts);
+  if (o.mode == "list") {
+    for (const OperatorInfo* op : ops) std::printf("%-26s %zu samples\n", op->name.c_str(), op->cases.size());
+    return counts.failed ? 1 : 0;
+  }
+  if (o.mode == "bench") {
+    for (const OperatorInfo* op : ops) print_timing(driver::bench(*op, device, dtypes[0]), o.json);
+    return counts.failed ? 1 : 0;
+  }
+
+  set_memory_debug(true);
+  if (o.mode != "canaries")
+    for (const OperatorInfo* op : ops) {
+      const Report r = o.mode == "grad" ? driver::check_gradients(*op) : driver::check(*op, device, dtypes);
+      counts.add(r.ok());
+      print(r, o.mode.c_str(), o.json);
+      std::fflush(stdout);
+    }
+  // Guards and plain loops of the canaries live in host memory.
+  if (o.mode == "canaries" || (o.mode == "check" && o.names.empty()))
+    run_canaries(cpu, {DType::f32, DType::bf16}, o.json, counts);
+  std::printf("%d passed, %d failed\n", counts.passed, counts.failed);
+  return counts.failed || !counts.passed ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options o;
+  CLI::App app{"Tries every operator on its own samples"};
+  app.add_option("mode", o.mode, "list; check: values and gradients in every dtype and memory layout against f64; "
+                                 "grad: central differences; canaries: wrong operators must be caught; bench")
+      ->required()
+      ->check(CLI::IsMember({"list", "check", "grad", "canaries", "bench"}));
+  app.add_option("name", o.names, "operators; default: all");
+  app.add_option("--device", o.device, "cpu, cuda, cuda:1 ... or auto")->capture_default_str();
+  app.add_option("--dtype", o.dtype, "f32, bf16 or f64; default: f32 and bf16 (bench: f32)");
+  app.add_flag("--json", o.json, "one JSON object a line");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(o);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 2;
+  }
+}

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""The workloads of `bench` in PyTorch: same names, shapes, batch sizes, protocol and JSON lines.
+
+Plain PyTorch at its best settings for a CPU: F.scaled_dot_product_attention, fused AdamW, gradients set to
+None, bf16 by autocast. RPC-Attention is written as its published code computes it, operator by operator
+(--variant eager); --variant sdpa puts scaled_dot_product_attention into its loop, --variant compile runs
+everything through torch.compile. Peak RSS includes the interpreter and PyTorch's libraries; "rss_start_bytes"
+is what they take before the workload is built.
+"""
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("names", nargs="+", metavar="NAME", help="workloads, or 'list'")
+parser.add_argument("--threads", type=int, default=0, help="CPU threads (0: all)")
+parser.add_argument("--steps", type=int, default=0, help="timed steps, at least (0: 10 for models, 20 for operators)")
+parser.add_argument("--seconds", type=float, default=1, help="timed seconds, at least")
+parser.add_argument("--batch", type=int, default=0, help="batch size (0: the workload's)")
+parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
+parser.add_argument("--variant", choices=["eager", "sdpa", "compile"], default="eager")
+args = parser.parse_args()
+
+threads = args.threads or len(os.sched_getaffinity(0))
+for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = str(threads)
+
+import torch  # noqa: E402  (after the thread counts, which are read when it loads)
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+HEADS, TOKENS, HEAD_DIM = 3, 197, 64
+DIM = HEADS * HEAD_DIM
+SVT_THRESHOLD = 13.5
+
+
+def published_attention(q, k, v):
+    return ((q @ k.transpose(-2, -1)) * q.shape[-1] ** -0.5).softmax(-1) @ v
+
+
+def rpc_attention(k, v, iterations, lam=4.0):
+    """Principal attention pursuit on keys and values [B, H, N, D], as in the published code."""
+    attend = F.scaled_dot_product_attention if args.variant == "sdpa" else published_attention
+    width = k.shape[1] * k.shape[3]
+    mu = k.shape[2] * width / 4 / k.abs().sum((-2, -1), keepdim=True)
+    low, dual = torch.zeros_like(k), torch.zeros_like(k)
+    for i in range(iterations):
+        x = k - low + dual / mu
+        sparse = torch.sign(x) * F.relu(x.abs() - lam * mu)
+        z = k - sparse - dual / mu
+        low = attend(z, z, v)
+        if i + 1 < iterations:
+            dual = dual + mu * (k - low - sparse)
+    return low
+
+
+class Attention(nn.Module):
+    def __init__(self, dim, heads, iterations, kind):
+        super().__init__()
+        self.heads, self.iterations, self.kind = heads, iterations, kind
+        self.parts = 3 if kind == "softmax" else 2
+        self.qkv = nn.Linear(dim, self.parts * dim)
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        b, n, c = x.shape
+        parts = self.qkv(x).reshape(b, n, self.parts, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        k, v = parts[-2], parts[-1]
+        if self.kind == "rpc":
+            y = rpc_attention(k, v, self.iterations)
+        else:
+            y = F.scaled_dot_product_attention(parts[0], k, v)
+        return self.proj(y.transpose(1, 2).reshape(b, n, c))
+
+
+class Block(nn.Module):
+    def __init__(self, dim, heads, iterations, kind):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(dim, eps=1e-6), nn.LayerNorm(dim, eps=1e-6)
+        self.attn = Attention(dim, heads, iterations, kind)
+        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class VisionTransformer(nn.Module):
+    """`layer`: the block that runs RPC-Attention, the others being symmetric; -1: all of them."""
+
+    def __init__(self, kind, image=224, patch=16, depth=12, classes=1000, iterations=4, layer=0):
+        super().__init__()
+        self.patch = nn.Conv2d(3, DIM, patch, patch)
+        self.cls_token = nn.Parameter(0.02 * torch.randn(1, 1, DIM))
+        self.pos_embed = nn.Parameter(0.02 * torch.randn(1, (image // patch) ** 2 + 1, DIM))
+        kinds = ["symmetric" if kind == "rpc" and layer not in (-1, i) else kind for i in range(depth)]
+        self.blocks = nn.Sequential(*[Block(DIM, HEADS, iterations, k) for k in kinds])
+        self.norm = nn.LayerNorm(DIM, eps=1e-6)
+        self.head = nn.Linear(DIM, classes)
+        for name, p in self.named_parameters():
+            if p.ndim > 1 and "embed" not in name and "token" not in name:
+                nn.init.trunc_normal_(p, std=0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(p)
+
+    def forward(self, images):
+        x = self.patch(images).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], 1) + self.pos_embed
+        return self.head(self.norm(self.blocks(x))[:, 0])
+
+
+def autocast():
+    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.dtype == "bf16")
+
+
+def compiled(f):
+    return torch.compile(f) if args.variant == "compile" else f
+
+
+def training(batch, image=224, classes=1000, **config):
+    model = VisionTransformer(image=image, classes=classes, **config)
+    groups = [{"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": 0.05},
+              {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0}]
+    optimizer = torch.optim.AdamW(groups, lr=5e-4, fused=True)
+    forward = compiled(model)
+    images, labels = torch.randn(batch, 3, image, image), torch.randint(classes, (batch,))
+
+    def step():
+        with autocast():
+            logits = forward(images)
+        loss = F.cross_entropy(logits.float(), labels, label_smoothing=0.1)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+    return step
+
+
+def forward_backward(f, *inputs):
+    dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float32
+    leaves = [x.to(dtype).requires_grad_() for x in inputs]
+    f = compiled(f)
+    seed_grad = torch.randn_like(f(*leaves))
+
+    def step():
+        for x in leaves:
+            x.grad = None
+        f(*leaves).backward(seed_grad)
+    return step
+
+
+def attention(batch, parts):
+    def f(packed):
+        p = packed.permute(2, 0, 3, 1, 4)
+        return F.scaled_dot_product_attention(p[0], p[-2], p[-1]).transpose(1, 2).reshape(batch, TOKENS, DIM)
+    return forward_backward(f, torch.randn(batch, TOKENS, parts, HEADS, HEAD_DIM))
+
+
+def rpc(batch):
+    def f(packed):
+        p = packed.permute(2, 0, 3, 1, 4)
+        return rpc_attention(p[0], p[1], 4).transpose(1, 2).reshape(batch, TOKENS, DIM)
+    keys_and_values = torch.randn(batch, TOKENS, 2, HEADS, HEAD_DIM)
+    keys_and_values[:, :, 0] *= 2
+    return forward_backward(f, keys_and_values)
+
+
+def threshold(a):
+    u, s, vh = torch.linalg.svd(a, full_matrices=False)
+    return (u * F.relu(s - SVT_THRESHOLD)[:, None]) @ vh
+
+
+def svt(batch):
+    a, f = torch.randn(batch, TOKENS, HEAD_DIM), compiled(threshold)
+
+    def step():
+        with torch.no_grad():
+            f(a)
+    return step
+
+
+def mlp(batch):
+    def f(x, w1, b1, w2, b2):
+        return x + F.linear(F.gelu(F.linear(x, w1, b1)), w2, b2)
+    return forward_backward(f, torch.randn(batch, TOKENS, DIM), 0.02 * torch.randn(4 * DIM, DIM),
+                            0.02 * torch.randn(4 * DIM), 0.02 * torch.randn(DIM, 4 * DIM), 0.02 * torch.randn(DIM))
+
+
+def layer_norm(batch):
+    return forward_backward(lambda x, w, b: F.layer_norm(x, (DIM,), w, b, 1e-6),
+                            torch.randn(batch, TOKENS, DIM), torch.randn(DIM), torch.randn(DIM))
+
+
+def adamw(parameters):
+    weight = nn.Parameter(torch.randn(parameters))
+    weight.grad = 1e-3 * torch.randn(parameters)
+    return torch.optim.AdamW([weight], lr=5e-4, weight_decay=0.05, fused=True).step
+
+
+SMALL = {"image": 32, "patch": 4, "depth": 6, "classes": 10}
+# name: (default batch, unit, least steps, takes bf16, builder of the step)
+WORKLOADS = {
+    "deit-tiny-softmax": (8, "images", 10, True, lambda b: training(b, kind="softmax")),
+    "deit-tiny-symmetric": (8, "images", 10, True, lambda b: training(b, kind="symmetric")),
+    "deit-tiny-rpc": (8, "images", 10, True, lambda b: training(b, kind="rpc")),
+    "deit-tiny-rpc-all": (8, "images", 10, True, lambda b: training(b, kind="rpc", iterations=2, layer=-1)),
+    "vit32-softmax": (64, "images", 10, True, lambda b: training(b, kind="softmax", **SMALL)),
+    "vit32-rpc": (64, "images", 10, True, lambda b: training(b, kind="rpc", **SMALL)),
+    "attention-softmax": (8, "images", 20, True, lambda b: attention(b, 3)),
+    "attention-symmetric": (8, "images", 20, True, lambda b: attention(b, 2)),
+    "rpc-operator": (8, "images", 20, True, rpc),
+    "svt": (256, "matrices", 20, False, svt),
+    "svt-grad": (256, "matrices", 20, False,
+                 lambda b: forward_backward(threshold, torch.randn(b, TOKENS, HEAD_DIM))),
+    "layer-norm": (32, "images", 20, True, layer_norm),
+    "mlp": (8, "images", 20, True, mlp),
+    "adamw": (5717416, "parameters", 20, False, adamw),
+}
+
+
+def queued():
+    """Seconds that this process's threads spent in a run queue."""
+    total = 0
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/schedstat") as f:
+                total += int(f.read().split()[1])
+        except OSError:  # the thread is gone, or the kernel does not say
+            pass
+    return total * 1e-9
+
+
+def status(field):
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith(field + ":"))
+
+
+def measure(step, least):
+    start, runs = time.perf_counter(), 0
+    while runs < 3 or time.perf_counter() < start + 0.2:
+        step()
+        runs += 1
+    ms, begin, queued_before = [], time.perf_counter(), queued()
+    t = begin
+    while len(ms) < least or t < begin + args.seconds:
+        step()
+        end = time.perf_counter()
+        ms.append((end - t) * 1e3)
+        t = end
+    return ms, (queued() - queued_before) / (t - begin)
+
+
+def run(name):
+    batch, unit, least, takes_bf16, make = WORKLOADS[name]
+    batch = args.batch or batch
+    if not takes_bf16:
+        args.dtype = "f32"
+    torch.manual_seed(1)
+    rss_start = status("VmRSS")
+    ms, waited = measure(make(batch), args.steps or least)
+    median = statistics.median(ms)
+    print(json.dumps({
+        "workload": name, "engine": "torch", "variant": args.variant, "version": torch.__version__,
+        "isa": torch.backends.cpu.get_cpu_capability().lower(), "threads": torch.get_num_threads(),
+        "dtype": args.dtype, "batch": batch, "unit": unit, "steps": len(ms), "median_ms": median,
+        "min_ms": min(ms), "max_ms": max(ms), "items_per_s": batch / median * 1e3, "waited": waited,
+        "rss_start_bytes": rss_start, "rss_peak_bytes": status("VmHWM")}), flush=True)
+
+
+if args.names == ["list"]:
+    print("\n".join(WORKLOADS))
+    sys.exit(0)
+for name in args.names:
+    if name not in WORKLOADS:
+        sys.exit(f"torch_twin: unknown workload '{name}'; 'list' shows the names")
+torch.set_num_threads(threads)
+dtype = args.dtype
+for name in args.names:
+    args.dtype = dtype
+    run(name)
