@@ -70,7 +70,8 @@ Tensor Attention::mix(const Tensor& packed, const Tensor& x) const {
       return rpc_attention(packed, options);
     }
     case AttentionKind::svt:
-      return svt_attention(packed, {.iterations = config_.rpc.iterations, .causal = config_.causal});
+      if (config_.causal) fail("attention", "svt mixes all tokens into every key and cannot be causal");
+      return svt_attention(packed, {.iterations = config_.rpc.iterations});
     case AttentionKind::scaled_s:
       return scaled_attention(packed, ScaledVariant::s, s.to(t), plain);
     case AttentionKind::scaled_alpha:
@@ -103,6 +104,7 @@ Tensor Attention::class_token_attention(const Tensor& x) const {
   const auto part = [&](int64_t i) { return packed.select(2, i).permute({0, 2, 1, 3}); };
   Tensor q = part(0), k = part(packed.size(2) - 2);
   if (config_.kind == AttentionKind::rpc) q = k = rpc_last_keys(packed, config_.rpc).to(packed.dtype());
+  if (config_.kind == AttentionKind::svt) q = k = svt_keys(packed, {.iterations = config_.rpc.iterations});
   const Tensor scores = matmul(q.slice(2, 0, 1), k.transpose(-1, -2)) / std::sqrt(double(dim_ / heads_));
   return softmax(scores).reshape({x.size(0), heads_, x.size(1)});
 }

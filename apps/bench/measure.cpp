@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/parallel.h"
+
 namespace pursuit::bench {
 
 namespace {
@@ -42,7 +44,7 @@ Measurement measure(const std::function<void()>& step, const Protocol& protocol)
     t = end;
   }
   Measurement m;
-  m.waited = (queued() - queued_before) / (now() - begin);
+  m.waited = (queued() - queued_before) / (now() - begin) / num_threads();
   std::sort(ms.begin(), ms.end());
   const size_t n = ms.size();
   m.steps = int(n);

@@ -12,8 +12,8 @@ struct Protocol {
 struct Measurement {
   int steps = 0;
   double median_ms = 0, min_ms = 0, max_ms = 0;
-  // Share of the time in which this process's threads stood ready but waited for a processor. Figures with
-  // more than a few percent were taken on a busy machine.
+  // Share of the threads' time in which they stood ready but waited for a processor. Figures with more than a
+  // few percent were taken on a busy machine.
   double waited = 0;
 };
 

@@ -45,7 +45,7 @@ int import_weights(const std::string& file, const std::string& out, Config confi
 
 // Writes report.html from what the run's folder holds (metrics.jsonl, eval.json, config.json and the model).
 void write_report(const std::string& folder);
-// A report on several runs side by side.
+// A report on several runs side by side; throws Error that names a folder that is no run.
 void write_comparison(const std::string& file, const std::vector<std::string>& folders);
 
 }  // namespace pursuit::classify

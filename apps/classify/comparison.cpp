@@ -7,10 +7,10 @@
 #include <tuple>
 
 #include "apps/classify/commands.h"
+#include "apps/classify/compare.h"
 #include "apps/classify/run_record.h"
 #include "apps/common/metrics.h"
 #include "apps/common/report.h"
-#include "apps/common/text.h"
 
 namespace pursuit::classify {
 
@@ -31,30 +31,20 @@ std::vector<RunRecord> read_records(const std::vector<std::string>& folders) {
   return records;
 }
 
-void add_overview(Report& report, const std::vector<RunRecord>& records) {
-  using apps::Best;
+void add_overview(Report& report, const Comparison& comparison, const std::vector<RunRecord>& records) {
   report.section("Overview");
-  apps::Table table{{"run", "attention", "parameters", "test", "under corruption", "mCE"},
-                    {},
-                    {Best::none, Best::none, Best::none, Best::highest, Best::highest, Best::lowest}};
+  report.table(to_table(comparison),
+               "Accuracies in %; runs that differ in their seed alone share a row: mean and sample standard "
+               "deviation.");
+  for (const std::string& note : comparison.notes) report.paragraph("Note: " + note + ".");
   apps::BarChart bars{"Accuracy", "%", {"clean", "under corruption"}, {}};
   for (const RunRecord& r : records) {
-    std::optional<double> clean, corrupted, mce;
-    if (r.results) {
-      if (r.results->count > 0) clean = r.results->top1;
-      corrupted = mean_corrupted_top1(r.results->corrupted);
-      mce = mean_corruption_error(r.results->corrupted);
-    }
-    const auto parameters = r.config ? parameter_count(*r.config) : std::nullopt;
-    table.rows.push_back({r.name, r.config ? describe_attention(*r.config) : "-",
-                          parameters ? apps::format_count(double(*parameters)) : "-",
-                          clean ? percent(*clean) : "-", corrupted ? percent(*corrupted) : "-",
-                          mce ? fmt::format("{:.1f}", 100 * *mce) : "-"});
-    bars.series.push_back({r.name, {clean ? 100 * *clean : NAN, corrupted ? 100 * *corrupted : NAN}});
+    if (!r.results) continue;
+    const auto corrupted = mean_corrupted_top1(r.results->corrupted);
+    bars.series.push_back(
+        {r.name, {r.results->count > 0 ? 100 * r.results->top1 : NAN, corrupted ? 100 * *corrupted : NAN}});
   }
-  report.table(table,
-               "Top-1 accuracy; mCE is the error under corruption, AlexNet's being 100 (lower is better).");
-  report.chart(bars);
+  if (!bars.series.empty()) report.chart(bars);
 }
 
 void add_training(Report& report, const std::vector<RunRecord>& records) {
@@ -87,12 +77,11 @@ void add_corruptions(Report& report, const std::vector<RunRecord>& records) {
   if (names.empty()) return;
   report.section("Corruptions");
   apps::BarChart bars{"Accuracy per corruption", "%, mean over the severities", names, {}};
-  apps::Table table{{"corruption"}, {}, {apps::Best::none}};
+  apps::Table table{{"corruption"}, {}};
   for (const std::string& name : names) table.rows.push_back({name});
   for (size_t i = 0; i < records.size(); ++i) {
     bars.series.push_back({records[i].name, {}});
     table.columns.push_back(records[i].name);
-    table.best.push_back(apps::Best::none);
     for (size_t n = 0; n < names.size(); ++n) {
       const auto it = means[i].find(names[n]);
       bars.series.back().values.push_back(it != means[i].end() ? it->second : NAN);
@@ -124,7 +113,7 @@ void add_attacks(Report& report, const std::vector<RunRecord>& records) {
       report.chart(chart);
     }
 
-  apps::Table table{{"attack", "space", "budget"}, {}, {}};
+  apps::Table table{{"attack", "space", "budget"}, {}};
   std::map<std::tuple<std::string, std::string, double>, std::vector<std::string>> rows;
   for (size_t i = 0; i < records.size(); ++i) {
     table.columns.push_back(records[i].name);
@@ -145,22 +134,21 @@ void add_attacks(Report& report, const std::vector<RunRecord>& records) {
   report.table(table, "Top-1 accuracy under attack.");
 }
 
-// The options in which the runs differ.
-void add_differences(Report& report, const std::vector<RunRecord>& records) {
+void add_differences(Report& report, const Comparison& comparison, const std::vector<RunRecord>& records) {
+  if (comparison.differences.empty()) return;
+  apps::Table table{{"option"}, {}};
   std::vector<nlohmann::ordered_json> configs;
-  for (const RunRecord& r : records) configs.push_back(to_json(r.config.value_or(Config{})));
-  apps::Table table{{"option"}, {}, {}};
-  for (const RunRecord& r : records) table.columns.push_back(r.name);
-  for (const auto& [name, value] : configs[0].items()) {
-    if (std::all_of(configs.begin(), configs.end(), [&](const auto& c) { return c[name] == value; }))
-      continue;
-    table.rows.push_back({name});
-    for (size_t i = 0; i < configs.size(); ++i)
-      table.rows.back().push_back(!records[i].config             ? "-"
-                                  : configs[i][name].is_string() ? configs[i][name].get<std::string>()
-                                                                 : configs[i][name].dump());
+  for (const RunRecord& r : records) {
+    table.columns.push_back(r.name);
+    configs.push_back(to_json(*r.config));
   }
-  if (table.rows.empty()) return;
+  for (const std::string& option : comparison.differences) {
+    table.rows.push_back({option});
+    for (const auto& config : configs) {
+      const auto& value = config.at(option);
+      table.rows.back().push_back(value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  }
   report.section("Configuration");
   report.table(table, "The options in which the runs differ; the others are the same.");
 }
@@ -168,16 +156,16 @@ void add_differences(Report& report, const std::vector<RunRecord>& records) {
 }  // namespace
 
 void write_comparison(const std::string& file, const std::vector<std::string>& folders) {
-  if (folders.empty()) fail("report", "there are no runs to compare; give their folders");
+  const Comparison comparison = compare_runs(folders);
   const std::vector<RunRecord> records = read_records(folders);
   std::string subtitle;
   for (const RunRecord& r : records) subtitle += (subtitle.empty() ? "" : ", ") + r.name;
   Report report(fmt::format("Comparison of {} image classifiers", records.size()), subtitle);
-  add_overview(report, records);
+  add_overview(report, comparison, records);
   add_training(report, records);
   add_corruptions(report, records);
   add_attacks(report, records);
-  add_differences(report, records);
+  add_differences(report, comparison, records);
   report.section("Runs");
   std::string commands;
   for (const RunRecord& r : records) commands += "classify report " + r.folder + "\n";

@@ -54,14 +54,10 @@ void add_highlights(Report& report, const RunRecord& r) {
   }
   if (const auto parameters = r.config ? parameter_count(*r.config) : std::nullopt)
     h.push_back({"Parameters", apps::format_count(double(*parameters))});
-  if (const auto rate = r.last("images_per_second"))
+  if (const auto rate = r.images_per_second())
     h.push_back({"Throughput", apps::format_count(*rate) + "/s", "training pictures"});
-  // Each start of the program counts from zero.
-  const auto seconds = apps::metric_series(r.metrics, "seconds");
-  double total = 0;
-  for (size_t i = 0; i < seconds.size(); ++i)
-    if (i + 1 == seconds.size() || seconds[i + 1].second < seconds[i].second) total += seconds[i].second;
-  if (total > 0) h.push_back({"Training time", apps::format_duration(total)});
+  if (const auto seconds = r.training_seconds())
+    h.push_back({"Training time", apps::format_duration(*seconds), "with evaluations"});
   if (!h.empty()) report.highlights(h);
 }
 

@@ -24,27 +24,6 @@ double number(const ordered_json& json, const char* key) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
 
-ordered_json to_json(const Results& r) {
-  ordered_json json = {{"data", r.data},   {"ema", r.ema},   {"step", r.step}, {"seed", r.seed},
-                       {"count", r.count}, {"top1", r.top1}, {"top5", r.top5}, {"loss", r.loss}};
-  json["classes"] = r.classes;
-  json["confusion"] = r.confusion;
-  json["corrupted"] = ordered_json::array();
-  for (const auto& c : r.corrupted)
-    json["corrupted"].push_back(
-        {{"name", c.name}, {"severity", c.severity}, {"count", c.count}, {"top1", c.top1}, {"top5", c.top5}});
-  json["attacked"] = ordered_json::array();
-  for (const auto& a : r.attacked)
-    json["attacked"].push_back({{"attack", a.attack},
-                                {"space", a.space},
-                                {"budget", a.budget},
-                                {"count", a.count},
-                                {"top1", a.top1},
-                                {"top5", a.top5},
-                                {"l2", a.l2}});
-  return json;
-}
-
 Results from_json(const ordered_json& json) {
   Results r;
   json.at("data").get_to(r.data);
@@ -96,6 +75,37 @@ void merge(std::vector<T>& old, const std::vector<T>& fresh, Key key) {
 }
 
 }  // namespace
+
+std::string describe_data(const Config& config) {
+  if (config.data.empty()) return "synthetic test";
+  std::filesystem::path path = std::filesystem::path(config.data).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  std::string text = path.filename().string() + " test";
+  for (const std::string& file : config.test_files)
+    text += (file == config.test_files[0] ? ": " : ", ") + file;
+  return text;
+}
+
+ordered_json to_json(const Results& r) {
+  ordered_json json = {{"data", r.data},   {"ema", r.ema},   {"step", r.step}, {"seed", r.seed},
+                       {"count", r.count}, {"top1", r.top1}, {"top5", r.top5}, {"loss", r.loss}};
+  json["classes"] = r.classes;
+  json["confusion"] = r.confusion;
+  json["corrupted"] = ordered_json::array();
+  for (const auto& c : r.corrupted)
+    json["corrupted"].push_back(
+        {{"name", c.name}, {"severity", c.severity}, {"count", c.count}, {"top1", c.top1}, {"top5", c.top5}});
+  json["attacked"] = ordered_json::array();
+  for (const auto& a : r.attacked)
+    json["attacked"].push_back({{"attack", a.attack},
+                                {"space", a.space},
+                                {"budget", a.budget},
+                                {"count", a.count},
+                                {"top1", a.top1},
+                                {"top5", a.top5},
+                                {"l2", a.l2}});
+  return json;
+}
 
 std::optional<Results> read_results(const std::string& folder) {
   std::vector<Results> all = read_all(folder);

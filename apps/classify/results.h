@@ -1,8 +1,11 @@
 #pragma once
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "apps/classify/config.h"
 
 namespace pursuit::classify {
 
@@ -34,6 +37,11 @@ struct Results {
   };
   std::vector<Attacked> attacked;
 };
+
+// What Results::data says of the test split of a config's data.
+std::string describe_data(const Config& config);
+
+nlohmann::ordered_json to_json(const Results& results);
 
 // The evaluation written last in a run's folder; empty if there is no eval.json. Throws Error that names the
 // file if it is damaged.

@@ -30,6 +30,26 @@ std::optional<double> RunRecord::last(const std::string& key) const {
   return series.back().second;
 }
 
+// The clock of a resumed run starts again at 0.
+std::optional<double> RunRecord::training_seconds() const {
+  double done = 0, last = 0;
+  for (const auto& [step, seconds] : apps::metric_series(metrics, "seconds")) {
+    if (!std::isfinite(seconds)) continue;
+    if (seconds < last) done += last;
+    last = seconds;
+  }
+  return done + last > 0 ? std::optional(done + last) : std::nullopt;
+}
+
+std::optional<double> RunRecord::images_per_second() const {
+  std::vector<double> rates;
+  for (const auto& [step, rate] : apps::metric_series(metrics, "images_per_second"))
+    if (std::isfinite(rate)) rates.push_back(rate);
+  if (rates.empty()) return std::nullopt;
+  std::nth_element(rates.begin(), rates.begin() + std::ptrdiff_t(rates.size() / 2), rates.end());
+  return rates[rates.size() / 2];
+}
+
 RunRecord read_record(const std::string& folder) {
   RunRecord r;
   r.folder = folder;

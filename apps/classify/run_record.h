@@ -21,6 +21,9 @@ struct RunRecord {
 
   // The last value of a key of metrics.jsonl.
   std::optional<double> last(const std::string& key) const;
+  std::optional<double> training_seconds()
+      const;  // over all starts of a resumed run, up to the last evaluations
+  std::optional<double> images_per_second() const;  // the median
 };
 RunRecord read_record(const std::string& folder);
 

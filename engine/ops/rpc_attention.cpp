@@ -178,7 +178,7 @@ struct RpcAttention {
             {{O{.iterations = 2, .lambda = 2}}, {kv(1, 33, 3, 8), left_out()}, 16},
             {{O{.iterations = 4, .lambda = 3}}, {kv(2, 19, 2, 5), left_out()}, 64},
             {{O{.iterations = 3, .lambda = 2, .causal = true}}, {kv(1, 12, 2, 4), left_out()}, 32},
-            {{O{.iterations = 2, .lambda = 1}}, {kv(1, 9, 2, 4), {{1, 2}, 0.3, 0.9}}, 16},
+            {{O{.iterations = 2, .lambda = 1}}, {kv(1, 9, 2, 4), constant({{1, 2}, 0.3, 0.9})}, 16},
             {{O{.iterations = 3,
                 .lambda = 0.25,
                 .threshold = O::Threshold::quotient,

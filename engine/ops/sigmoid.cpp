@@ -12,7 +12,8 @@ struct Sigmoid : Unary<Sigmoid> {
   HD static A bwd([[maybe_unused]] A x, [[maybe_unused]] A y) {
     return y * (1 - y);
   }
-  static std::vector<Sample<Sigmoid>> samples() { return unary_samples<Sigmoid>(-8, 8); }
+  // The gradient has 1 - y, which cancels where y saturates, and y was rounded.
+  static std::vector<Sample<Sigmoid>> samples() { return unary_samples<Sigmoid>(-8, 8, 4); }
 };
 PURSUIT_OPERATOR(Sigmoid)
 

@@ -119,6 +119,7 @@ Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keep) {
 
 Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keep) {
   const Tensor s = sum(x, dims, keep);
+  if (s.numel() == 0) return s;
   if (x.numel() == 0) fail("mean", "of nothing: " + x.str());
   return s * (double(s.numel()) / double(x.numel()));
 }

@@ -249,7 +249,7 @@ def measure(step, least):
         end = time.perf_counter()
         ms.append((end - t) * 1e3)
         t = end
-    return ms, (queued() - queued_before) / (t - begin)
+    return ms, (queued() - queued_before) / (t - begin) / threads
 
 
 def run(name):

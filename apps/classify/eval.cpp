@@ -1,0 +1,344 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "apps/classify/attacks.h"
+#include "apps/classify/commands.h"
+#include "apps/classify/pipeline.h"
+#include "apps/classify/results.h"
+#include "apps/classify/run.h"
+#include "apps/classify/run_record.h"
+#include "apps/common/progress.h"
+#include "apps/common/signals.h"
+#include "apps/common/table.h"
+#include "data/corruptions.h"
+#include "engine/ops.h"
+#include "engine/parallel.h"
+
+// `classify eval`. Its results go to stdout and, for a run's folder, to eval.json (see results.h):
+//   {"evaluations": [{"data", "ema", "step", "seed", "count", "top1", "top5", "loss", "classes": [...],
+//                     "confusion": [true x predicted, row by row],
+//                     "corrupted": [{"name", "severity", "count", "top1", "top5"}],
+//                     "attacked": [{"attack", "space", "budget", "count", "top1", "top5", "l2"}]}]}
+// one entry for every data set and kind of weights, the one written last at the end. Accuracies are in [0,
+// 1].
+namespace pursuit::classify {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string percent_cell(double accuracy) { return fmt::format("{:.2f}", 100 * accuracy); }
+
+// Those of `asked` in the order of `known`, once each; all of them for "all".
+std::vector<std::string> chosen(const std::string& option, const std::vector<std::string>& asked,
+                                const std::vector<std::string>& known) {
+  if (asked == std::vector<std::string>{"all"}) return known;
+  for (const std::string& name : asked)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      fail("eval",
+           fmt::format("{}: there is no '{}'; known are {}, or all", option, name, fmt::join(known, ", ")));
+  std::vector<std::string> names;
+  std::copy_if(known.begin(), known.end(), std::back_inserter(names),
+               [&](const std::string& k) { return std::count(asked.begin(), asked.end(), k) > 0; });
+  return names;
+}
+
+class Evaluation {
+ public:
+  explicit Evaluation(const EvalOptions& options) : options_(options) {}
+
+  int run() {
+    check_options();
+    open();
+    print_head();
+    apps::catch_stop_signals();
+    const bool done = clean() && corruptions() && attacks();
+    print();
+    if (!done) fmt::print(stderr, "stopped; what is complete is shown{}\n", is_run() ? " and saved" : "");
+    if (is_run() && results_.count > 0) write_report(options_.checkpoint);
+    if (data_->skipped() > 0)
+      fmt::print(stderr, "{} damaged test pictures were replaced\n", data_->skipped());
+    return done ? 0 : 1;
+  }
+
+ private:
+  void check_options() {
+    corruptions_ = chosen("--corruptions", options_.corruptions, data::corruption_names());
+    attacks_ = chosen("--attack", options_.attacks, attack_names());
+    severities_ = {options_.severities.begin(), options_.severities.end()};
+    for (const int s : severities_)
+      if (s < 1 || s > 5) fail("eval", fmt::format("--severities: got {}, need 1 to 5", s));
+    budgets_ = {options_.budgets.begin(), options_.budgets.end()};
+    for (const double b : budgets_)
+      if (!(b > 0 && b <= 255))
+        fail("eval", fmt::format("--budgets: got {}, need numbers above 0, in 1/255", b));
+    if (options_.attack_space != "normalised" && options_.attack_space != "pixel")
+      fail("eval", "--attack-space is '" + options_.attack_space + "', need normalised or pixel");
+    if (options_.spsa_steps < 1 || options_.spsa_samples < 1)
+      fail("eval", "--spsa-steps and --spsa-samples must be at least 1");
+    if (options_.limit < 0 || options_.attack_limit < 0 || options_.batch_size < 0)
+      fail("eval", "--limit, --attack-limit and --batch-size must not be negative");
+  }
+
+  void open() {
+    set_num_threads(options_.threads > 0 ? options_.threads : int(std::thread::hardware_concurrency()));
+    loaded_ = load_model(options_.checkpoint, options_.ema);
+    config_ = loaded_.config;
+    config_.device = options_.device;
+    config_.workers = options_.workers;
+    config_.test_limit = options_.limit;
+    config_.skip_bad = config_.skip_bad || options_.skip_bad;
+    if (!options_.dtype.empty()) config_.dtype = options_.dtype;
+    if (options_.batch_size > 0) config_.eval_batch_size = options_.batch_size;
+    if (!options_.data.empty()) {
+      config_.data = options_.data;
+      config_.format = "auto";
+      config_.test_files.clear();
+    }
+    if (!options_.format.empty()) config_.format = options_.format;
+    if (!options_.test_files.empty()) config_.test_files = options_.test_files;
+
+    validate(config_);
+    data_ = open_data(config_, data::Split::test);
+    if (data_->size() == 0) fail("eval", "the test split is empty");
+    check_classes();
+    // Nothing here trains: off the tape, the parameters' gradients are not computed in attacks.
+    const Device device = device_from_name(config_.device);
+    for (const nn::NamedTensor& p : loaded_.model->parameters()) *p.tensor = p.tensor->detach().to(device);
+    loaded_.model->set_training(false);
+
+    results_.data = describe_data(config_);
+    results_.ema = options_.ema;
+    results_.step = loaded_.progress.step;
+    results_.seed = options_.seed;
+    results_.classes = config_.classes;
+    if (!options_.frost.empty()) frost_ = data::read_frost(options_.frost);
+  }
+
+  void check_classes() const {
+    const std::vector<std::string>&has = data_->classes(), &knows = config_.classes;
+    if (has.size() != knows.size())
+      fail("eval",
+           fmt::format("the data has {} classes, the model was trained on {}; it cannot be scored on them",
+                       has.size(), knows.size()));
+    if (has != knows)
+      fmt::print(stderr,
+                 "note: the data's classes have other names than the model's; they are taken by number\n");
+  }
+
+  bool is_run() const { return fs::is_directory(options_.checkpoint); }
+
+  void print_head() const {
+    if (options_.quiet) return;
+    fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(device_from_name(config_.device)),
+               config_.dtype);
+    fmt::print(stderr, "model  {}: {} attention, step {}{}\n", loaded_.name, config_.attention,
+               loaded_.progress.step, options_.ema ? ", averaged weights" : "");
+    fmt::print(stderr, "data   {}: {} pictures, {} classes\n",
+               config_.data.empty() ? "built-in shapes" : config_.data, data_->size(),
+               config_.classes.size());
+  }
+
+  void save() const {
+    if (is_run()) merge_results(options_.checkpoint, results_);
+  }
+
+  bool clean() {
+    apps::Progress bar("clean", 0, data_->size(), {.quiet = options_.quiet});
+    data::Loader loader(*data_, evaluation_transform(config_), evaluation_loader_options(config_));
+    const Score score = evaluate(*loaded_.model, config_, loader, {}, ticker(bar, 0, ""));
+    if (apps::stop_requested()) return false;
+    results_.count = score.count;
+    results_.top1 = score.accuracy();
+    results_.top5 = score.accuracy5();
+    results_.loss = score.loss;
+    results_.confusion = score.confusion;
+    save();
+    return true;
+  }
+
+  // Reports the pictures of one evaluation to a bar over several of them.
+  static std::function<void(int64_t)> ticker(apps::Progress& bar, int64_t before, const std::string& note) {
+    return [&bar, before, note, last = int64_t(0)](int64_t done) mutable {
+      bar.update(before + done, done - last, note);
+      last = done;
+    };
+  }
+
+  bool corruptions() {
+    const int64_t views = int64_t(corruptions_.size() * severities_.size());
+    apps::Progress bar("corruptions", 0, views * data_->size(), {.quiet = options_.quiet || views == 0});
+    int64_t done = 0;
+    for (const std::string& name : corruptions_) {
+      for (const int severity : severities_) {
+        data::Loader loader(*data_, evaluation_transform(config_, corruption(name, severity)),
+                            evaluation_loader_options(config_));
+        const Score score = evaluate(*loaded_.model, config_, loader, {},
+                                     ticker(bar, done, fmt::format("{} {}", name, severity)));
+        if (apps::stop_requested()) return false;
+        done += data_->size();
+        results_.corrupted.push_back({name, severity, score.count, score.accuracy(), score.accuracy5()});
+        save();
+      }
+    }
+    return true;
+  }
+
+  // A picture's corruption depends on the seed, its number, the corruption and the severity alone.
+  std::function<data::Image(const data::Image&, const data::Sample&)> corruption(const std::string& name,
+                                                                                 int severity) const {
+    const auto& all = data::corruption_names();
+    const uint64_t stream =
+        uint64_t(std::find(all.begin(), all.end(), name) - all.begin()) * 8 + uint64_t(severity);
+    const std::vector<data::Image>* frost = options_.frost.empty() ? &data::drawn_frost() : &frost_;
+    return [name, severity, stream, frost, seed = options_.seed](const data::Image& image,
+                                                                 const data::Sample& sample) {
+      const PhiloxBlock block = philox(seed, stream, uint64_t(sample.index));
+      return data::corrupt(image, name, severity, uint64_t(block.v[0]) << 32 | block.v[1], *frost);
+    };
+  }
+
+  AttackSettings settings(const std::string& name) const {
+    AttackSettings s;
+    s.name = name;
+    s.pixel = options_.attack_space == "pixel";
+    s.mean = config_.mean;
+    s.std = config_.std;
+    s.spsa.steps = options_.spsa_steps;
+    s.spsa.samples = options_.spsa_samples;
+    s.seed = options_.seed;
+    return s;
+  }
+
+  bool attacks() {
+    if (attacks_.empty()) return true;
+    // Budgets of 1/255 get lost in bf16.
+    Config config = config_;
+    config.dtype = "f32";
+    std::unique_ptr<data::Dataset> fewer;
+    if (options_.attack_limit > 0 && options_.attack_limit < data_->size()) {
+      config.test_limit = options_.attack_limit;
+      fewer = open_data(config, data::Split::test);
+    }
+    const data::Dataset& data = fewer ? *fewer : *data_;
+    int64_t runs = 1;
+    for (const std::string& name : attacks_) runs += has_budgets(name) ? int64_t(budgets_.size()) : 1;
+    apps::Progress bar("attacks", 0, runs * data.size(), {.quiet = options_.quiet});
+    int64_t done = 0;
+
+    data::Loader loader(data, evaluation_transform(config), evaluation_loader_options(config));
+    const Score score = evaluate(*loaded_.model, config, loader, {}, ticker(bar, 0, "clean"));
+    if (apps::stop_requested()) return false;
+    unattacked_ = {"none", options_.attack_space, 0, score.count, score.accuracy(), score.accuracy5(), 0};
+    for (const std::string& name : attacks_) {
+      AttackSettings s = settings(name);
+      const std::set<double> budgets = has_budgets(name) ? budgets_ : std::set<double>{fixed_budget(s)};
+      for (const double budget : budgets) {
+        s.budget = budget;
+        done += data.size();
+        if (!attack_all(s, config, data, bar, done)) return false;
+        save();
+      }
+    }
+    return true;
+  }
+
+  bool attack_all(const AttackSettings& s, Config config, const data::Dataset& data, apps::Progress& bar,
+                  int64_t done) {
+    if (s.name == "spsa")
+      config.eval_batch_size = 1;  // it works picture by picture, and can be stopped between them
+    data::Loader loader(data, evaluation_transform(config), evaluation_loader_options(config));
+    const Logits logits = [&](const Tensor& images) { return loaded_.model->forward(images); };
+    int64_t first = 0;
+    double length = 0;
+    const auto change = [&](const Tensor& images, const Tensor& labels) {
+      const Tensor attacked = attack(logits, images, labels, s, first);
+      first += images.size(0);
+      length += perturbation_length(images, attacked, s);
+      return attacked;
+    };
+    const std::string note = has_budgets(s.name) ? fmt::format("{} {}/255", s.name, s.budget) : s.name;
+    const Score score = evaluate(*loaded_.model, config, loader, change, ticker(bar, done, note));
+    if (apps::stop_requested()) return false;
+    results_.attacked.push_back({s.name, options_.attack_space, s.budget, score.count, score.accuracy(),
+                                 score.accuracy5(), length / double(score.count)});
+    return true;
+  }
+
+  void print() const {
+    if (options_.json) {
+      nlohmann::ordered_json json = to_json(results_);
+      const auto mean = mean_corrupted_top1(results_.corrupted),
+                 mce = mean_corruption_error(results_.corrupted);
+      if (mean) json["corrupted_top1"] = *mean;
+      if (mce) json["mce"] = *mce;
+      fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      return;
+    }
+    if (results_.count > 0)
+      fmt::print("{}: top-1 {} %, top-5 {} %, loss {:.4f} on {} pictures\n", results_.data,
+                 percent_cell(results_.top1), percent_cell(results_.top5), results_.loss, results_.count);
+    if (!results_.corrupted.empty()) print_corruptions();
+    if (!results_.attacked.empty()) print_attacks();
+  }
+
+  void print_corruptions() const {
+    apps::Table table{{"corruption"}, {}};
+    for (const int s : severities_) table.columns.push_back(fmt::format("severity {}", s));
+    for (const char* column : {"mean top-1", "mean top-5", "CE"}) table.columns.push_back(column);
+    for (const CorruptionSummary& summary : summarise(results_.corrupted)) {
+      table.rows.push_back({summary.name});
+      std::vector<std::string>& row = table.rows.back();
+      for (const auto& c : results_.corrupted)
+        if (c.name == summary.name) row.push_back(percent_cell(c.top1));
+      row.resize(1 + severities_.size(), "-");
+      row.insert(row.end(), {percent_cell(summary.top1), percent_cell(summary.top5),
+                             summary.ce ? percent_cell(*summary.ce) : "-"});
+    }
+    fmt::print("\n{}", apps::to_text(table));
+    const auto mean = mean_corrupted_top1(results_.corrupted),
+               mce = mean_corruption_error(results_.corrupted);
+    fmt::print("mean top-1 {} %", percent_cell(*mean));
+    if (mce)
+      fmt::print(", mCE {} (errors relative to AlexNet on ImageNet-C)\n", percent_cell(*mce));
+    else
+      fmt::print("; mCE needs all 15 corruptions at all five severities\n");
+  }
+
+  void print_attacks() const {
+    const bool pixel = options_.attack_space == "pixel";
+    apps::Table table{{"attack", "budget", "top-1", "top-5", "mean l2", "pictures"}, {}};
+    const auto add = [&](const Results::Attacked& a) {
+      table.rows.push_back({a.attack, budget_text(a.attack, a.budget), percent_cell(a.top1),
+                            percent_cell(a.top5), fmt::format("{:.3f}", a.l2), std::to_string(a.count)});
+    };
+    add(unattacked_);
+    for (const Results::Attacked& a : results_.attacked) add(a);
+    fmt::print("\nattacks on {}\n{}",
+               pixel ? "pixels, clipped to [0, 1], away from the true labels"
+                     : "normalised pictures, not clipped, away from the model's own predictions",
+               apps::to_text(table));
+  }
+
+  const EvalOptions& options_;
+  std::vector<std::string> corruptions_, attacks_;
+  std::set<int> severities_;
+  std::set<double> budgets_;
+  LoadedModel loaded_;
+  Config config_;
+  std::unique_ptr<data::Dataset> data_;
+  std::vector<data::Image> frost_;
+  Results results_;
+  Results::Attacked unattacked_;
+};
+
+}  // namespace
+
+int eval(const EvalOptions& options) { return Evaluation(options).run(); }
+
+}  // namespace pursuit::classify
