@@ -88,8 +88,9 @@ struct Check {
         for (size_t e = 0; e < g.size(); ++e) {
           const double once = gradients[i][e];
           if (!(std::fabs(g[e] - 2 * once) <= 1e-9 * std::fabs(once) + 1e-12))
-            return failed("input " + std::to_string(i) + ", element " + std::to_string(e) + ": one backward gives " +
-                          std::to_string(once) + ", two give " + std::to_string(g[e]) + " instead of twice that");
+            return failed("input " + std::to_string(i) + ", element " + std::to_string(e) +
+                          ": one backward gives " + std::to_string(once) + ", two give " +
+                          std::to_string(g[e]) + " instead of twice that");
         }
       }
     }
@@ -124,7 +125,8 @@ struct Check {
 
 }  // namespace
 
-GradientReport check_gradient(const Function& f, const std::vector<Tensor>& inputs, const GradientOptions& options) {
+GradientReport check_gradient(const Function& f, const std::vector<Tensor>& inputs,
+                              const GradientOptions& options) {
   Check check{f, options, private_copies(inputs), {}, {}};
   std::vector<std::vector<double>> gradients;
   check.report.ok = check.tape_gradients(gradients) && check.differences(gradients);

@@ -17,23 +17,26 @@ void add_picked(const Tensor& logits, const std::vector<int32_t>& rows, const st
                 const Tensor& out) {
   const std::vector<double> log_p = log_softmax(logits).to_vector();
   const size_t columns = size_t(logits.size(1));
-  for (size_t i = 0; i < rows.size(); ++i) out.data<double>()[rows[i]] += log_p[i * columns + size_t(labels[i])];
+  for (size_t i = 0; i < rows.size(); ++i)
+    out.data<double>()[rows[i]] += log_p[i * columns + size_t(labels[i])];
 }
 
 }  // namespace
 
-AdaptiveSoftmax::AdaptiveSoftmax(int64_t dim, int64_t classes, const std::vector<int64_t>& cutoffs, double div_value,
-                                 bool head_bias)
+AdaptiveSoftmax::AdaptiveSoftmax(int64_t dim, int64_t classes, const std::vector<int64_t>& cutoffs,
+                                 double div_value, bool head_bias)
     : dim_(dim), classes_(classes), tails_(cutoffs.size()) {
   int64_t before = 0;
   for (int64_t c : cutoffs) {
     if (c <= before || c >= classes)
-      fail("adaptive_softmax", "cutoff " + std::to_string(c) + " is not between " + std::to_string(before) + " and " +
-                                   std::to_string(classes) + "; cutoffs ascend and leave out the last class count");
+      fail("adaptive_softmax", "cutoff " + std::to_string(c) + " is not between " + std::to_string(before) +
+                                   " and " + std::to_string(classes) +
+                                   "; cutoffs ascend and leave out the last class count");
     before = c;
   }
   if (cutoffs.empty()) fail("adaptive_softmax", "no cutoffs; use a linear layer and cross_entropy");
-  if (!(div_value >= 1)) fail("adaptive_softmax", "div_value is " + std::to_string(div_value) + ", need at least 1");
+  if (!(div_value >= 1))
+    fail("adaptive_softmax", "div_value is " + std::to_string(div_value) + ", need at least 1");
 
   add_parameter("head.weight", head_weight_, {cutoffs[0] + int64_t(cutoffs.size()), dim});
   if (head_bias) add_parameter("head.bias", head_bias_, {cutoffs[0] + int64_t(cutoffs.size())});

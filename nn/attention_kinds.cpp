@@ -57,8 +57,8 @@ Tensor scaled_attention(const Tensor& qkv, ScaledVariant variant, const Tensor& 
   const int64_t heads = qkv.size(3), tokens = qkv.size(1);
   const Shape wanted = variant == ScaledVariant::s ? Shape{heads, tokens, tokens} : Shape{1};
   if (s_or_alpha.shape() != wanted)
-    fail("scaled_attention", std::string(variant == ScaledVariant::s ? "S" : "alpha") + " is " + s_or_alpha.str() +
-                                 ", need " + wanted.str() + " for a " + qkv.str());
+    fail("scaled_attention", std::string(variant == ScaledVariant::s ? "S" : "alpha") + " is " +
+                                 s_or_alpha.str() + ", need " + wanted.str() + " for a " + qkv.str());
 
   const Tensor k = part(qkv, -2), v = part(qkv, -1), q = symmetric ? k : part(qkv, 0);
   const auto mix_by = [&](const std::vector<Tensor>& parts) {
@@ -66,10 +66,16 @@ Tensor scaled_attention(const Tensor& qkv, ScaledVariant variant, const Tensor& 
   };
   Tensor taken;
   switch (variant) {
-    case ScaledVariant::s: taken = matmul(s_or_alpha, v); break;
-    case ScaledVariant::alpha_asym: taken = s_or_alpha * mix_by({q, k, v}); break;
+    case ScaledVariant::s:
+      taken = matmul(s_or_alpha, v);
+      break;
+    case ScaledVariant::alpha_asym:
+      taken = s_or_alpha * mix_by({q, k, v});
+      break;
     case ScaledVariant::alpha:
-    case ScaledVariant::alpha_sym: taken = s_or_alpha * mix_by({k, v}); break;
+    case ScaledVariant::alpha_sym:
+      taken = s_or_alpha * mix_by({k, v});
+      break;
   }
   const Tensor rest = v - taken;
   return attention(symmetric ? pack({k, rest}) : pack({q, k, rest}), options);
@@ -78,8 +84,8 @@ Tensor scaled_attention(const Tensor& qkv, ScaledVariant variant, const Tensor& 
 Tensor linear_attention(const Tensor& qkv) {
   check_packed("linear_attention", qkv, 3);
   const Tensor q = feature_map(part(qkv, 0)), k = feature_map(part(qkv, 1)), v = part(qkv, 2);
-  const Tensor mixture = matmul(k.transpose(-1, -2), v);               // [B, H, D, D]
-  const Tensor total = sum(k, {2}, true).transpose(-1, -2);            // [B, H, D, 1]
+  const Tensor mixture = matmul(k.transpose(-1, -2), v);     // [B, H, D, D]
+  const Tensor total = sum(k, {2}, true).transpose(-1, -2);  // [B, H, D, 1]
   return merge_heads(matmul(q, mixture) / matmul(q, total));
 }
 

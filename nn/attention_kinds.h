@@ -1,20 +1,20 @@
 #pragma once
 #include "engine/ops.h"
 
-// Attention kinds that are compositions of operators. All take packed projections [B, N, 3 (q, k, v), H, D] and give
-// [B, N, H * D], heads merged, as pursuit::attention does.
+// Attention kinds that are compositions of operators. All take packed projections [B, N, 3 (q, k, v), H, D]
+// and give [B, N, H * D], heads merged, as pursuit::attention does.
 namespace pursuit::nn {
 
-// The gate of every head and token, sigmoid(<h, weight> + bias): h [B, H, N, D] is each head's slice of the layer's
-// input, weight [H, D], bias [H]; result [B, H, N]. Bondarenko et al. 2023, equation 5.
+// The gate of every head and token, sigmoid(<h, weight> + bias): h [B, H, N, D] is each head's slice of the
+// layer's input, weight [H, D], bias [H]; result [B, H, N]. Bondarenko et al. 2023, equation 5.
 Tensor attention_gate(const Tensor& h, const Tensor& weight, const Tensor& bias);
 
 // gate * attention.
 Tensor gated_attention(const Tensor& qkv, const Tensor& h, const Tensor& gate_weight, const Tensor& gate_bias,
                        const AttentionOptions& options = {});
 
-// Scaled attention (Teo & Nguyen 2024, section 4): the values lose a part of their mixture before they are mixed. With
-// A = softmax(q k^T scale) and K = softmax(k k^T scale):
+// Scaled attention (Teo & Nguyen 2024, section 4): the values lose a part of their mixture before they are
+// mixed. With A = softmax(q k^T scale) and K = softmax(k k^T scale):
 enum class ScaledVariant {
   s,           // A (v - S v), S [H, N, N]
   alpha,       // A (v - alpha K v), alpha [1]

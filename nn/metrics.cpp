@@ -29,15 +29,18 @@ ConfusionMatrix::ConfusionMatrix(int64_t classes, int64_t ignore_index)
 }
 
 void ConfusionMatrix::add(const Tensor& predictions, const Tensor& labels) {
-  if (predictions.shape() != labels.shape() || is_floating(predictions.dtype()) || is_floating(labels.dtype()))
-    fail("confusion matrix", "got " + predictions.str() + " and " + labels.str() + ", need integers of one shape");
+  if (predictions.shape() != labels.shape() || is_floating(predictions.dtype()) ||
+      is_floating(labels.dtype()))
+    fail("confusion matrix",
+         "got " + predictions.str() + " and " + labels.str() + ", need integers of one shape");
   const std::vector<double> p = predictions.to_vector(), l = labels.to_vector();
   for (size_t i = 0; i < l.size(); ++i) {
     const int64_t label = int64_t(l[i]), prediction = int64_t(p[i]);
     if (label == ignore_index_) continue;
     if (label < 0 || label >= classes_ || prediction < 0 || prediction >= classes_)
-      fail("confusion matrix", "label " + std::to_string(label) + " with prediction " + std::to_string(prediction) +
-                                   ", need classes below " + std::to_string(classes_));
+      fail("confusion matrix", "label " + std::to_string(label) + " with prediction " +
+                                   std::to_string(prediction) + ", need classes below " +
+                                   std::to_string(classes_));
     ++counts_[size_t(label * classes_ + prediction)];
   }
 }
@@ -83,10 +86,12 @@ int64_t top_k_correct(const Tensor& logits, const Tensor& labels, int64_t k) {
   for (size_t r = 0; r < wanted.size(); ++r) {
     const int64_t label = int64_t(wanted[r]);
     if (label < 0 || label >= classes)
-      fail("top_k", "label " + std::to_string(label) + " is not one of " + std::to_string(classes) + " classes");
+      fail("top_k",
+           "label " + std::to_string(label) + " is not one of " + std::to_string(classes) + " classes");
     const double* row = values.data() + int64_t(r) * classes;
     int64_t before = 0;
-    for (int64_t c = 0; c < classes; ++c) before += row[c] > row[label] || (row[c] == row[label] && c < label);
+    for (int64_t c = 0; c < classes; ++c)
+      before += row[c] > row[label] || (row[c] == row[label] && c < label);
     correct += before < k && !std::isnan(row[label]);
   }
   return correct;

@@ -16,7 +16,9 @@ class ConfusionMatrix {
   void add(const Tensor& predictions, const Tensor& labels);
 
   int64_t classes() const { return classes_; }
-  int64_t at(int64_t label, int64_t prediction) const { return counts_[size_t(label * classes_ + prediction)]; }
+  int64_t at(int64_t label, int64_t prediction) const {
+    return counts_[size_t(label * classes_ + prediction)];
+  }
   int64_t total() const;
 
   // Of each class, -1 where its denominator is 0.
@@ -32,8 +34,8 @@ class ConfusionMatrix {
   std::vector<int64_t> counts_;  // [label, prediction]
 };
 
-// Rows of logits [rows, classes] whose label [rows] is among the k largest; of equal logits the lower class comes
-// first. A row whose label has a NaN logit is not counted.
+// Rows of logits [rows, classes] whose label [rows] is among the k largest; of equal logits the lower class
+// comes first. A row whose label has a NaN logit is not counted.
 int64_t top_k_correct(const Tensor& logits, const Tensor& labels, int64_t k);
 
 }  // namespace pursuit::nn

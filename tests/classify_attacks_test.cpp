@@ -226,8 +226,8 @@ TEST_CASE("attacks: the same seed gives the same pictures, whatever the batch si
     CHECK(largest_change(all.slice(0, 2, 4), last) < 1e-5);
     CHECK(largest_change(all, x) > 1e-3);
     s.seed = 4;
-    const bool random = name == "pgd" || name == "spsa" || name == "noise";
-    if (random && name != "pgd") CHECK(largest_change(all, attack(model.logits(), x, labels, s)) > 1e-4);
+    if (name == "spsa" || name == "noise")  // pgd ends in the same corner from anywhere
+      CHECK(largest_change(all, attack(model.logits(), x, labels, s)) > 1e-4);
   }
 }
 
@@ -269,8 +269,14 @@ TEST_CASE("attacks: the published space attacks the model's own prediction, the 
 }
 
 TEST_CASE("attacks: pgd hurts a vision transformer far more than noise of its size") {
-  nn::VitConfig config{
-      .image = 8, .patch = 4, .channels = 2, .dim = 16, .depth = 2, .heads = 2, .classes = 5};
+  nn::VitConfig config;
+  config.image = 8;
+  config.patch = 4;
+  config.channels = 2;
+  config.dim = 16;
+  config.depth = 2;
+  config.heads = 2;
+  config.classes = 5;
   config.attention.kind = nn::AttentionKind::rpc;
   nn::VisionTransformer model(config);
   nn::initialise(model, nn::Init::pytorch, 1);

@@ -1,9 +1,14 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -77,6 +82,21 @@ std::vector<float> logits_of(const std::string& checkpoint) {
   return look_at(load_model(checkpoint), picture(12)).logits;
 }
 
+// What `run` writes to stdout.
+std::string stdout_of(const RunFolder& f, const std::function<void()>& run) {
+  std::fflush(stdout);
+  const int before = dup(1);
+  const int file = open(f.file("stdout").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+  REQUIRE(file >= 0);
+  dup2(file, 1);
+  run();
+  std::fflush(stdout);
+  dup2(before, 1);
+  close(before);
+  close(file);
+  return apps::read_file(f.file("stdout"));
+}
+
 std::string error_of(const std::function<void()>& run) {
   try {
     run();
@@ -94,8 +114,16 @@ size_t occurrences(const std::string& text, const std::string& what) {
 
 TensorFile exported(const RunFolder& f, const Config& config) {
   make_run(f.file("run"), config);
-  REQUIRE(export_weights(f.file("run"), f.file("model.safetensors"), false) == 0);
+  int code = -1;
+  stdout_of(f, [&] { code = export_weights(f.file("run"), f.file("model.safetensors"), false); });
+  REQUIRE(code == 0);
   return load_safetensors(f.file("model.safetensors"));
+}
+
+void import_into(const RunFolder& f, const std::string& weights, const Config& options) {
+  int code = -1;
+  stdout_of(f, [&] { code = import_weights(f.file(weights), f.file("again"), options); });
+  REQUIRE(code == 0);
 }
 
 // What remains where PyTorch wrote the file: no config.
@@ -121,7 +149,7 @@ TEST_CASE("export: an exported model is used and imported without loss") {
     const std::vector<float> expected = logits_of(f.file("run"));
     CHECK(std::abs(expected[0] - expected[1]) > 1e-3f);
     CHECK(logits_of(f.file("model.safetensors")) == expected);
-    REQUIRE(import_weights(f.file("model.safetensors"), f.file("again"), Config{}) == 0);
+    import_into(f, "model.safetensors", Config{});
     CHECK(logits_of(f.file("again")) == expected);
     const LoadedModel again = load_model(f.file("again"));
     CHECK(to_json(again.config) == to_json(tiny_config(kind)));
@@ -137,7 +165,7 @@ TEST_CASE("import: sizes come from the shapes, wrappers' prefixes go") {
     TensorFile file = exported(f, config), wrapped;
     for (const auto& [name, t] : file.tensors) wrapped.tensors[prefix + name] = t;
     save_safetensors(f.file("timm.safetensors"), wrapped.tensors);
-    REQUIRE(import_weights(f.file("timm.safetensors"), f.file("again"), options_for(config)) == 0);
+    import_into(f, "timm.safetensors", options_for(config));
     LoadedModel again = load_model(f.file("again"));
     const Config& c = again.config;
     CHECK(c.image_size == 12);
@@ -166,7 +194,7 @@ TEST_CASE("import: heads default to a width of 64, any MLP width survives the ra
   save_safetensors(f.file("timm.safetensors"), file.tensors);
   Config options;
   options.heads = 0;
-  REQUIRE(import_weights(f.file("timm.safetensors"), f.file("again"), options) == 0);
+  import_into(f, "timm.safetensors", options);
   CHECK(load_model(f.file("again")).config.heads == 3);
 }
 
@@ -275,13 +303,30 @@ TEST_CASE("predict: a damaged picture is named, the others are still done") {
   options.checkpoint = f.file("run");
   options.out = f.file("out");
   options.images = {f.file("bad.png"), f.file("a.png"), f.file("missing.jpg"), f.file("other")};
-  CHECK(predict(options) == 1);
+  int code = -1;
+  const std::string text = stdout_of(f, [&] { code = predict(options); });
+  CHECK(code == 1);
+  CHECK(text.find("probability") != std::string::npos);
+  CHECK(text.find("bad.png") == std::string::npos);
   CHECK(data::read_image(f.file("out/a-attention.png")).height == 228);
   CHECK(std::filesystem::exists(f.file("out/a-2-attention.png")));
   CHECK_FALSE(std::filesystem::exists(f.file("out/bad-attention.png")));
-  options.images = {f.file("a.png")};
+  options.images = {f.file("bad.png"), f.file("a.png")};
   options.json = true;
-  CHECK(predict(options) == 0);
+  options.top = 99;
+  const auto json = nlohmann::json::parse(stdout_of(f, [&] { code = predict(options); }));
+  CHECK(code == 1);
+  CHECK(json.at(0).at("error").get<std::string>().find("bad.png") != std::string::npos);
+  const Prediction p = look_at(load_model(f.file("run")), picture(12));
+  REQUIRE(json.at(1).at("predictions").size() == 5);
+  for (size_t i = 0; i < 5; ++i) {
+    const auto& entry = json[1]["predictions"][i];
+    const auto c = entry.at("index").get<size_t>();
+    CHECK(int(c) == p.ranking[i]);
+    CHECK(entry.at("class") == tiny_config().classes[c]);
+    CHECK(entry.at("logit").get<float>() == p.logits[c]);
+    CHECK(entry.at("probability").get<float>() == p.probabilities[c]);
+  }
   options.block = 2;
   CHECK(error_of([&] { predict(options); }).find("--block") != std::string::npos);
 }

@@ -30,7 +30,9 @@ class Folder {
   }
   ~Folder() { fs::remove_all(path_); }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
-  size_t files() const { return size_t(std::distance(fs::directory_iterator(path_), fs::directory_iterator())); }
+  size_t files() const {
+    return size_t(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+  }
 
  private:
   std::string path_;
@@ -207,13 +209,18 @@ TEST_CASE("safetensors: hostile files are rejected with a reason and their name"
   // Sizes that do not fit.
   check_rejected(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,12]}})", 12, "needs 8 bytes");
   check_rejected(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8, "needs 12 bytes");
-  check_rejected(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0, "overflow");
-  check_rejected(R"({"a":{"dtype":"F32","shape":[0,4294967296,4294967296],"data_offsets":[0,0]}})", 0, "overflow");
-  check_rejected(R"({"a":{"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]}})", 0, "overflow");
-  check_rejected(R"({"a":{"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,8]}})", 8, "overflow");
+  check_rejected(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0,
+                 "overflow");
+  check_rejected(R"({"a":{"dtype":"F32","shape":[0,4294967296,4294967296],"data_offsets":[0,0]}})", 0,
+                 "overflow");
+  check_rejected(R"({"a":{"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]}})", 0,
+                 "overflow");
+  check_rejected(R"({"a":{"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,8]}})", 8,
+                 "overflow");
   check_rejected(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8, "begin and end");
   check_rejected(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,16]}})", 8, "begin and end");
-  check_rejected(R"({"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,2],"data_offsets":[0,8]}})", 8, "dimensions");
+  check_rejected(R"({"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,2],"data_offsets":[0,8]}})", 8,
+                 "dimensions");
 
   // Numbers that are none of the format's.
   check_rejected(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8, "whole numbers");
@@ -221,7 +228,8 @@ TEST_CASE("safetensors: hostile files are rejected with a reason and their name"
   check_rejected(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8.0]}})", 8, "whole numbers");
   check_rejected(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}})", 8, "whole numbers");
   check_rejected(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":["0",8]}})", 8, "whole numbers");
-  check_rejected(R"({"a":{"dtype":"F32","shape":[99999999999999999999],"data_offsets":[0,8]}})", 8, "whole numbers");
+  check_rejected(R"({"a":{"dtype":"F32","shape":[99999999999999999999],"data_offsets":[0,8]}})", 8,
+                 "whole numbers");
 
   // Holes and overlaps.
   const auto two = [](const char* first, const char* second) {
@@ -235,8 +243,9 @@ TEST_CASE("safetensors: hostile files are rejected with a reason and their name"
   check_rejected(two("[0,4]", "[0,4]"), 4, "overlaps");
 
   // Names and fields.
-  check_rejected(R"({"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})",
-                 1, "twice");
+  check_rejected(
+      R"({"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})",
+      1, "twice");
   check_rejected(R"({"a":{"dtype":"U8","dtype":"U8","shape":[],"data_offsets":[0,1]}})", 1, "twice");
   check_rejected(R"({"a":{"dtype":"U8","shape":[],"data_offsets":[0,1],"more":1}})", 1, "unknown field");
   check_rejected(R"({"a":{"shape":[],"data_offsets":[0,1]}})", 1, "dtype");
@@ -287,8 +296,8 @@ TEST_CASE("npy: round trip") {
   const Folder folder;
   const std::string path = folder.file("a.npy");
   const Tensor x = normal({3, 5}, 0, 1, 1, 1);
-  for (const Tensor& t : {x, x.transpose(0, 1), x.to(DType::f64), arange(4), arange(4, DType::i32), arange(4, DType::u8),
-                          full({}, 3), zeros({0, 2}), x.reshape({15})}) {
+  for (const Tensor& t : {x, x.transpose(0, 1), x.to(DType::f64), arange(4), arange(4, DType::i32),
+                          arange(4, DType::u8), full({}, 3), zeros({0, 2}), x.reshape({15})}) {
     save_npy(path, t);
     const Tensor got = load_npy(path);
     CHECK(got.shape() == t.shape());
@@ -309,17 +318,24 @@ TEST_CASE("npy: files as NumPy writes them") {
     write(path, bytes);
     return load_npy(path);
   };
-  const Tensor c = load(npy("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n", bytes_of<int32_t>({1, 2, 3, 4, 5, 6})));
+  const Tensor c = load(npy("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n",
+                            bytes_of<int32_t>({1, 2, 3, 4, 5, 6})));
   CHECK(c.to_vector() == Values{1, 2, 3, 4, 5, 6});
-  const Tensor f = load(npy("{'descr': '<i4', 'fortran_order': True, 'shape': (2, 3), }\n", bytes_of<int32_t>({1, 4, 2, 5, 3, 6})));
+  const Tensor f = load(npy("{'descr': '<i4', 'fortran_order': True, 'shape': (2, 3), }\n",
+                            bytes_of<int32_t>({1, 4, 2, 5, 3, 6})));
   CHECK(f.shape() == Shape{2, 3});
   CHECK(f.is_contiguous());
   CHECK(f.to_vector() == Values{1, 2, 3, 4, 5, 6});
-  CHECK(load(npy("{\"shape\":(3,),\"descr\":\"<f2\",\"fortran_order\":False}", bytes_of<uint16_t>({0x3c00, 0, 0xc100}), 2))
+  CHECK(load(npy("{\"shape\":(3,),\"descr\":\"<f2\",\"fortran_order\":False}",
+                 bytes_of<uint16_t>({0x3c00, 0, 0xc100}), 2))
             .to_vector() == Values{1, 0, -2.5});
-  CHECK(load(npy("{'descr': '|i1', 'fortran_order': False, 'shape': (1,), }", "\xfe")).to_vector() == Values{-2});
-  CHECK(load(npy("{'descr': '<i2', 'fortran_order': False, 'shape': (), }", bytes_of<int16_t>({-7}))).item() == -7);
-  CHECK(load(npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", std::string("\0\1", 2), 3)).to_vector() == Values{0, 1});
+  CHECK(load(npy("{'descr': '|i1', 'fortran_order': False, 'shape': (1,), }", "\xfe")).to_vector() ==
+        Values{-2});
+  CHECK(
+      load(npy("{'descr': '<i2', 'fortran_order': False, 'shape': (), }", bytes_of<int16_t>({-7}))).item() ==
+      -7);
+  CHECK(load(npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", std::string("\0\1", 2), 3))
+            .to_vector() == Values{0, 1});
 }
 
 TEST_CASE("npy: hostile files are rejected with a reason and their name") {

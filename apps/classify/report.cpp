@@ -1,6 +1,7 @@
 #include "apps/common/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -15,6 +16,7 @@
 #include "apps/classify/run_record.h"
 #include "apps/common/metrics.h"
 #include "apps/common/text.h"
+#include "engine/random.h"
 
 namespace pursuit::classify {
 
@@ -48,7 +50,8 @@ void add_highlights(Report& report, const RunRecord& r) {
     h.push_back({"Test accuracy", percent(*accuracy), "at the end of training"});
   if (r.results) {
     if (const auto corrupted = mean_corrupted_top1(r.results->corrupted))
-      h.push_back({"Under corruption", percent(*corrupted), "mean accuracy"});
+      h.push_back({"Under corruption", percent(*corrupted),
+                   fmt::format("mean, {} pictures each", r.results->corrupted[0].count)});
     if (const auto mce = mean_corruption_error(r.results->corrupted))
       h.push_back({"mCE", fmt::format("{:.1f}", 100 * *mce), "lower is better, AlexNet is 100"});
   }
@@ -126,7 +129,8 @@ void add_corruptions(Report& report, const RunRecord& r) {
     cells[c.name][c.severity] = c.top1;
   }
   apps::LineSeries mean{.name = "mean"};
-  if (r.results->count > 0) mean.points.emplace_back(0, 100 * r.results->top1);
+  const bool same_pictures = r.results->count == r.results->corrupted[0].count;
+  if (same_pictures) mean.points.emplace_back(0, 100 * r.results->top1);
   for (const auto& [severity, sum] : by_severity)
     mean.points.emplace_back(severity, 100 * sum.first / sum.second);
   if (mean.points.size() > 1)
@@ -134,7 +138,9 @@ void add_corruptions(Report& report, const RunRecord& r) {
                                  .x_label = "severity",
                                  .y_label = "%",
                                  .series = {mean},
-                                 .caption = "Mean over the corruptions; severity 0 is the clean test set."});
+                                 .caption = same_pictures
+                                                ? "Mean over the corruptions; severity 0: not corrupted."
+                                                : "Mean over the corruptions."});
 
   apps::Table table{{"corruption"}, {}};
   for (const auto& [severity, sum] : by_severity)
@@ -176,7 +182,7 @@ void add_attacks(Report& report, const RunRecord& r) {
   report.table(table);
 }
 
-// Test pictures from all over the split with what the model says of them.
+// Test pictures from all over the split, one by chance from each twelfth, with what the model says of them.
 void add_samples(Report& report, const RunRecord& r) {
   constexpr int64_t most = 12;
   report.section("What the model looks at");
@@ -188,12 +194,14 @@ void add_samples(Report& report, const RunRecord& r) {
     apps::PictureGrid grid{
         .title = "Pictures of the test split",
         .pictures = {},
-        .columns = 0,
+        .columns = 3,
         .caption =
             "Right of each picture the class token's attention in the last block, mean over the heads. The "
             "edge is green for right and red for wrong predictions; the percentage is the probability."};
+    Random random(0);
     for (int64_t i = 0; i < count; ++i) {
-      const data::Sample sample = test->get((2 * i + 1) * test->size() / (2 * count));
+      const int64_t begin = i * test->size() / count, end = (i + 1) * test->size() / count;
+      const data::Sample sample = test->get(begin + random.below(end - begin));
       const Prediction p = look_at(loaded, sample.image);
       const int guess = p.ranking[0];
       const bool right = guess == sample.label;
@@ -229,13 +237,17 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
+// The rest of a config follows from the data.
+bool is_option(const std::string& name) {
+  return name != "channels" && name != "classes" && name != "mean" && name != "std";
+}
+
 // The options that differ from the program's own.
 std::string train_command(const RunRecord& r) {
   const auto own = to_json(Config{}), used = to_json(*r.config);
   std::string command = "classify train --out " + quoted(r.folder);
   for (const auto& [name, value] : used.items())
-    if (name != "channels" && name != "classes" && name != "mean" && name != "std" && value != own[name])
-      command += " --" + name + " " + quoted(text_of(value));
+    if (is_option(name) && value != own[name]) command += " --" + name + " " + quoted(text_of(value));
   return command;
 }
 
@@ -282,8 +294,13 @@ void add_configuration(Report& report, const RunRecord& r) {
   if (!r.config) return;
   report.section("Configuration");
   std::vector<std::pair<std::string, std::string>> entries;
-  for (const auto& [name, value] : to_json(*r.config).items())
-    if (const std::string text = text_of(value); !text.empty()) entries.emplace_back(name, text);
+  const auto all = to_json(*r.config);
+  for (const auto& [name, value] : all.items())
+    if (const std::string text = text_of(value); is_option(name) && !text.empty())
+      entries.emplace_back(name, text);
+  entries.emplace_back("classes", std::to_string(r.config->classes.size()));
+  entries.emplace_back("mean of the pixels", fmt::format("{:.4f}", fmt::join(r.config->mean, ", ")));
+  entries.emplace_back("their standard deviation", fmt::format("{:.4f}", fmt::join(r.config->std, ", ")));
   report.key_values(entries);
 
   report.section("Reproduce");

@@ -6,7 +6,7 @@
 #include "engine/gemm.h"
 
 // Attention of one head on the CPU, in R = float or double. The score matrix exists for one block of rows at
-// a time, sized to stay in the L2 cache; backward computes it again from the rows' log-sum-exp.
+// a time, sized to stay in the L2 cache; backward computes it again from the rows' statistics.
 namespace pursuit {
 
 struct AttendShape {
@@ -28,16 +28,16 @@ struct Rows {  // [n, d] with row stride ld
   R* at(int64_t i) const { return p + i * ld; }
 };
 
-// out = map(softmax(scale q k^T)) v; lse [n] receives the rows' log-sum-exp. Uses scratch slot 0.
+// out = map(softmax(scale q k^T)) v; stats [n, 2] receives what softmax_again_rows needs. Uses scratch slot 0.
 template <class R>
 void attend_forward(const AttendShape& a, Rows<const R> q, Rows<const R> k, Rows<const R> v, Rows<R> out,
-                    R* lse) {
+                    R* stats) {
   const int64_t block = a.block();
   R* s = scratch<R>(0, block * a.n);
   for (int64_t i = 0; i < a.n; i += block) {
     const int64_t m = std::min(block, a.n - i);
     gemm(false, true, m, a.n, a.d, R(a.scale), q.at(i), q.ld, k.p, k.ld, R(0), s, a.n);
-    rows<R>().softmax_rows(s, m, a.n, a.n, lse + i, a.causal ? i : -1);
+    rows<R>().softmax_rows(s, m, a.n, a.n, stats + 2 * i, a.causal ? i : -1);
     if (a.clips()) rows<R>().clipped_softmax_rows(s, m, a.n, a.n, R(a.gamma), R(a.zeta));
     gemm(false, false, m, a.d, a.n, R(1), s, a.n, v.p, v.ld, R(0), out.at(i), out.ld);
   }
@@ -46,7 +46,7 @@ void attend_forward(const AttendShape& a, Rows<const R> q, Rows<const R> k, Rows
 // The gradients for upstream go. gq and gk are overwritten and may be the same rows, which then receive the
 // sum; gv <- gv_beta gv + dv. Uses scratch slots 0 to 2.
 template <class R>
-void attend_backward(const AttendShape& a, Rows<const R> q, Rows<const R> k, Rows<const R> v, const R* lse,
+void attend_backward(const AttendShape& a, Rows<const R> q, Rows<const R> k, Rows<const R> v, const R* stats,
                      Rows<const R> go, Rows<R> gq, Rows<R> gk, Rows<R> gv, R gv_beta) {
   const int64_t block = a.block();
   R* p = scratch<R>(0, block * a.n);
@@ -55,7 +55,7 @@ void attend_backward(const AttendShape& a, Rows<const R> q, Rows<const R> k, Row
     const int64_t m = std::min(block, a.n - i);
     const R* clipped = p;
     gemm(false, true, m, a.n, a.d, R(a.scale), q.at(i), q.ld, k.p, k.ld, R(0), p, a.n);
-    rows<R>().exp_rows(p, m, a.n, a.n, lse + i, a.causal ? i : -1);
+    rows<R>().softmax_again_rows(p, m, a.n, a.n, stats + 2 * i, a.causal ? i : -1);
     gemm(false, true, m, a.n, a.d, R(1), go.at(i), go.ld, v.p, v.ld, R(0), g, a.n);
     if (a.clips()) {
       R* c = scratch<R>(2, block * a.n);

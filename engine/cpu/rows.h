@@ -42,11 +42,12 @@ struct RowKernels {
 
   // y = exp(x), at most 2 ulp off in [-87, 88]; below -87.34 exactly 0.
   void (*exp)(const R* x, R* y, int64_t n);
-  // s_ij <- exp(s_ij - lse_i), lse_i = log sum_j exp(s_ij). A row without a visible finite entry becomes 0
-  // with lse_i = -inf. lse [rows] is nullable.
-  void (*softmax_rows)(R* s, int64_t rows, int64_t cols, int64_t ld, R* lse, int64_t causal);
-  // The same from known lse: s_ij <- exp(s_ij - lse_i); rows with lse_i = -inf become 0.
-  void (*exp_rows)(R* s, int64_t rows, int64_t cols, int64_t ld, const R* lse, int64_t causal);
+  // s_ij <- exp(s_ij - m_i) / t_i with m_i the row's maximum and t_i = sum_j exp(s_ij - m_i). A row without a visible
+  // finite entry becomes 0. stats (nullable) [rows, 2] receives m_i and 1 / t_i (0 and 0 for such a row).
+  void (*softmax_rows)(R* s, int64_t rows, int64_t cols, int64_t ld, R* stats, int64_t causal);
+  // The same once more from its stats, bit for bit. Two numbers a row, not their log-sum-exp: where scores are large
+  // the rounding of that one number would be a relative error of the whole row.
+  void (*softmax_again_rows)(R* s, int64_t rows, int64_t cols, int64_t ld, const R* stats, int64_t causal);
   // d holds dP and receives dS_ij = scale p_ij (dP_ij - sum_k p_ik dP_ik).
   void (*softmax_grad_rows)(const R* p, R* d, int64_t rows, int64_t cols, int64_t ld, R scale);
   // p <- clip((zeta - gamma) p + gamma, 0, 1), the clipped softmax.

@@ -12,7 +12,8 @@
 
 namespace pursuit {
 
-AtomicFile::AtomicFile(const std::string& path) : path_(path), temporary_(path + ".tmp." + std::to_string(getpid())) {
+AtomicFile::AtomicFile(const std::string& path)
+    : path_(path), temporary_(path + ".tmp." + std::to_string(getpid())) {
   file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file_ < 0) stop("cannot create");
 }

@@ -66,7 +66,8 @@ class HeaderParser {
     return true;
   }
   void expect(char c) {
-    if (!accept(c)) file_.reject(std::string("the header lacks a '") + c + "' at character " + std::to_string(at_));
+    if (!accept(c))
+      file_.reject(std::string("the header lacks a '") + c + "' at character " + std::to_string(at_));
   }
   std::string word() {
     skip();
@@ -122,12 +123,17 @@ void convert(const std::vector<char>& raw, const F& store) {
 
 const char* descr_of(DType d) {
   switch (d) {
-    case DType::f64: return "<f8";
+    case DType::f64:
+      return "<f8";
     case DType::f32:
-    case DType::bf16: return "<f4";
-    case DType::i64: return "<i8";
-    case DType::i32: return "<i4";
-    case DType::u8: return "|u1";
+    case DType::bf16:
+      return "<f4";
+    case DType::i64:
+      return "<i8";
+    case DType::i32:
+      return "<i4";
+    case DType::u8:
+      return "|u1";
   }
   return "";
 }
@@ -162,7 +168,8 @@ Tensor load_npy(const std::string& path) {
   if (file.size() < 10) file.reject("is too short for an npy file");
   file.read(0, head, 10);
   if (memcmp(head, "\x93NUMPY", 6) != 0) file.reject("is not an npy file");
-  if (head[6] < 1 || head[6] > 3) file.reject("is of npy version " + std::to_string(head[6]) + ", known are 1 to 3");
+  if (head[6] < 1 || head[6] > 3)
+    file.reject("is of npy version " + std::to_string(head[6]) + ", known are 1 to 3");
   size_t data_at = 10, header_bytes = head[8] | size_t(head[9]) << 8;
   if (head[6] > 1) {
     data_at = 12;
@@ -215,8 +222,8 @@ void save_npy(const std::string& path, const Tensor& t) {
   std::string shape;
   for (int64_t s : dense.shape()) shape += std::to_string(s) + ", ";
   if (dense.ndim() > 1) shape.erase(shape.size() - 2);
-  std::string text = std::string("{'descr': '") + descr_of(dense.dtype()) + "', 'fortran_order': False, 'shape': (" +
-                     shape + "), }";
+  std::string text = std::string("{'descr': '") + descr_of(dense.dtype()) +
+                     "', 'fortran_order': False, 'shape': (" + shape + "), }";
   text.append(63 - (10 + text.size()) % 64, ' ');
   text += '\n';
   const unsigned char length[2] = {static_cast<unsigned char>(text.size() & 255),

@@ -54,7 +54,8 @@ Json parse_header(const InputFile& file, const std::string& text) {
   }
 }
 
-std::vector<uint64_t> numbers(const InputFile& file, const std::string& name, const Json& tensor, const char* key) {
+std::vector<uint64_t> numbers(const InputFile& file, const std::string& name, const Json& tensor,
+                              const char* key) {
   const auto found = tensor.find(key);
   if (found == tensor.end() || !found->is_array())
     file.reject("tensor '" + name + "' has no list '" + key + "'");
@@ -86,7 +87,8 @@ Entry read_entry(const InputFile& file, const std::string& name, const Json& ten
   Entry entry{name, &*type, {}, 0, 0};
   const std::vector<uint64_t> shape = numbers(file, name, tensor, "shape");
   if (shape.size() > size_t(Shape::max_dims))
-    file.reject("tensor '" + name + "' has " + std::to_string(shape.size()) + " dimensions, at most 8 are possible");
+    file.reject("tensor '" + name + "' has " + std::to_string(shape.size()) +
+                " dimensions, at most 8 are possible");
   uint64_t bytes = type->size;
   bool fits = true;
   for (uint64_t s : shape) {
@@ -105,13 +107,15 @@ Entry read_entry(const InputFile& file, const std::string& name, const Json& ten
   entry.end = offsets[1];
   if (entry.end - entry.begin != bytes)
     file.reject("tensor '" + name + "' " + entry.shape.str() + " of " + type->name + " needs " +
-                std::to_string(bytes) + " bytes, its data_offsets span " + std::to_string(entry.end - entry.begin));
+                std::to_string(bytes) + " bytes, its data_offsets span " +
+                std::to_string(entry.end - entry.begin));
   return entry;
 }
 
 void check_cover(const InputFile& file, std::vector<Entry>& entries, uint64_t data_bytes) {
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+  });
   uint64_t at = 0;
   for (const Entry& e : entries) {
     if (e.begin < at) file.reject("tensor '" + e.name + "' overlaps the one before it");
@@ -168,7 +172,8 @@ const char* stored_name(DType d) {
 TensorFile load_safetensors(const std::string& path) {
   const InputFile file(path);
   uint64_t header_bytes = 0;
-  if (file.size() < 8) file.reject("is too short for a safetensors file: " + std::to_string(file.size()) + " bytes");
+  if (file.size() < 8)
+    file.reject("is too short for a safetensors file: " + std::to_string(file.size()) + " bytes");
   file.read(0, &header_bytes, 8);
   if (header_bytes > max_header)
     file.reject("claims a header of " + std::to_string(header_bytes) + " bytes, at most 100 MB are allowed");

@@ -10,7 +10,7 @@ struct Attention {
   static constexpr const char* name = "attention";
   AttentionOptions options = {};
   Tensor qkv = {};  // [B, N, P, H, D]
-  Tensor lse = {};  // [B, H, N], in the compute type
+  Tensor stats = {};  // [B, H, N, 2], of the softmax, in the compute type
 
   AttendShape head_shape(const PackedShape& s) const {
     const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(double(s.d));
@@ -37,7 +37,7 @@ struct Attention {
       const Rows<const R> v = read_rows(part(x, s, b, h, 2), ld, s.n, s.d, scratch<R>(5, size));
       T* o = out + b * s.n * s.width() + h * s.d;
       const Rows<R> to = target_rows(o, s.width(), s.d, scratch<R>(6, size));
-      attend_forward(a, q, k, v, to, op.lse.data<R>() + (b * s.heads + h) * s.n);
+      attend_forward(a, q, k, v, to, op.stats.data<R>() + (b * s.heads + h) * s.n * 2);
       store_rows(o, s.width(), s.n, s.d, to);
     });
   }
@@ -58,7 +58,7 @@ struct Attention {
       T *tq = part(gx, s, b, h, 0), *tk = part(gx, s, b, h, 1), *tv = part(gx, s, b, h, 2);
       const Rows<R> gq = target_rows(tq, ld, s.d, slot(4)), gv = target_rows(tv, ld, s.d, slot(6));
       const Rows<R> gk = s.parts == 2 ? gq : target_rows(tk, ld, s.d, slot(5));
-      attend_backward(a, q, k, v, op.lse.data<R>() + (b * s.heads + h) * s.n, g, gq, gk, gv, R(0));
+      attend_backward(a, q, k, v, op.stats.data<R>() + (b * s.heads + h) * s.n * 2, g, gq, gk, gv, R(0));
       store_rows(tq, ld, s.n, s.d, gq);
       if (s.parts == 3) store_rows(tk, ld, s.n, s.d, gk);
       store_rows(tv, ld, s.n, s.d, gv);
@@ -68,7 +68,7 @@ struct Attention {
   Tensor forward(const Tensor& x) {
     qkv = x.contiguous();
     const PackedShape s(qkv);
-    lse = empty({s.batch, s.heads, s.n}, x.dtype() == DType::f64 ? DType::f64 : DType::f32, x.device());
+    stats = empty({s.batch, s.heads, s.n, 2}, x.dtype() == DType::f64 ? DType::f64 : DType::f32, x.device());
     Tensor out = empty({s.batch, s.n, s.width()}, x.dtype(), x.device());
     dispatch(x, name,
              [&]<class Dev, class T>(Dev dev, Type<T>) { launch<Attention>(dev, *this, s, out.data<T>()); });

@@ -17,10 +17,11 @@ struct LogSoftmax {
       std::vector<R> wide, scratch(static_cast<size_t>(cols));
       for (int64_t i = b; i < e; ++i)
         change_row(y + i * cols, cols, wide, [&](R* row) {
-          R lse = 0;
+          R stats[2];  // maximum, 1 / sum of exponentials
           std::copy_n(row, cols, scratch.data());
-          rows<R>().softmax_rows(scratch.data(), 1, cols, cols, &lse, -1);
-          for (int64_t j = 0; j < cols && lse != -std::numeric_limits<R>::infinity(); ++j) row[j] -= lse;
+          rows<R>().softmax_rows(scratch.data(), 1, cols, cols, stats, -1);
+          const R shift = stats[1] == 0 ? R(0) : std::log(stats[1]);
+          for (int64_t j = 0; j < cols; ++j) row[j] = (row[j] - stats[0]) + shift;
         });
     });
   }
@@ -31,12 +32,12 @@ struct LogSoftmax {
       std::vector<R> wide, p(static_cast<size_t>(cols));
       for (int64_t i = b; i < e; ++i) {
         for (int64_t j = 0; j < cols; ++j) p[size_t(j)] = up(y[i * cols + j]);
-        R lse = 0;
-        rows<R>().softmax_rows(p.data(), 1, cols, cols, &lse, -1);
+        R stats[2];
+        rows<R>().softmax_rows(p.data(), 1, cols, cols, stats, -1);
         change_row(d + i * cols, cols, wide, [&](R* row) {
           double total = 0;
           for (int64_t j = 0; j < cols; ++j) total += double(row[j]);
-          const R keep = lse == -std::numeric_limits<R>::infinity() ? R(0) : R(1);
+          const R keep = stats[1] == 0 ? R(0) : R(1);
           for (int64_t j = 0; j < cols; ++j) row[j] = keep * row[j] - p[size_t(j)] * R(total);
         });
       }

@@ -16,7 +16,7 @@ struct RpcAttention {
   Tensor kv = {};       // [B, N, 2, H, D]
   Tensor z = {};        // [n, B, H, N, D], in the compute type
   Tensor region = {};   // u8 [n, B, H, N, D]: X inside, above or below the threshold
-  Tensor lse = {};      // [n, B, H, N]
+  Tensor stats = {};    // [n, B, H, N, 2], of the softmax
   Tensor l1 = {}, tau = {};  // [B, H]: ||K||_1 and the threshold
   bool constant_mu = false;
 
@@ -67,7 +67,7 @@ struct RpcAttention {
         const bool last = t + 1 == op.options.iterations;
         const Rows<const R> zr{z, s.d};
         attend_forward(a, zr, zr, v, last ? to : Rows<R>{l, s.d},
-                       op.lse.data<R>() + (t * heads + head) * s.n);
+                       op.stats.data<R>() + (t * heads + head) * s.n * 2);
         z_before = z;
       }
       store_rows(o, s.width(), s.n, s.d, to);
@@ -101,7 +101,7 @@ struct RpcAttention {
         const Rows<const R> z{op.z.data<R>() + (t * heads + head) * size, s.d};
         const uint8_t* region = op.region.data<uint8_t>() + (t * heads + head) * size;
         const bool last = t + 1 == op.options.iterations;
-        attend_backward(a, z, z, v, op.lse.data<R>() + (t * heads + head) * s.n, g, gz, gz, gv,
+        attend_backward(a, z, z, v, op.stats.data<R>() + (t * heads + head) * s.n * 2, g, gz, gz, gv,
                         last ? R(0) : R(1));
         R* next = slot(7);
         gtau += rows<R>().rpc_grad_rows(gz.p, region, gu, t > 0 ? next : nullptr, gk.p, gk.ld, s.n, s.d,
@@ -127,7 +127,7 @@ struct RpcAttention {
     const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
     z = empty({n, s.batch, s.heads, s.n, s.d}, wide, x.device());
     region = empty({n, s.batch, s.heads, s.n, s.d}, DType::u8, x.device());
-    lse = empty({n, s.batch, s.heads, s.n}, wide, x.device());
+    stats = empty({n, s.batch, s.heads, s.n, 2}, wide, x.device());
     l1 = empty({s.batch, s.heads}, wide, x.device());
     tau = empty({s.batch, s.heads}, wide, x.device());
     const Tensor given = constant_mu ? mu.to(wide).contiguous() : Tensor();

@@ -8,9 +8,10 @@
 
 namespace pursuit::goldens {
 
-// One golden file while it is held against the engine: gives a case its inputs and attributes, compares what the case
-// computes, and at last runs the tape for the file's loss sum(up.o * out.o) and compares the gradients. What a case
-// asks for and the file lacks is an Error; what differs is a failure that is noted, and the rest still runs.
+// One golden file while it is held against the engine: gives a case its inputs and attributes, compares what
+// the case computes, and at last runs the tape for the file's loss sum(up.o * out.o) and compares the
+// gradients. What a case asks for and the file lacks is an Error; what differs is a failure that is noted,
+// and the rest still runs.
 class Golden {
  public:
   Golden(const std::string& path, Device device, DType dtype);
@@ -31,7 +32,8 @@ class Golden {
   const Tensor& stored(const std::string& name) const;
   std::vector<std::string> names(const std::string& prefix) const;  // without the prefix
 
-  // in.NAME on the device. Floating ones have the run's dtype. An input takes a gradient, and grad.NAME must be there.
+  // in.NAME on the device. Floating ones have the run's dtype. An input takes a gradient, and grad.NAME must
+  // be there.
   Tensor input(const std::string& name);
   Tensor constant(const std::string& name) const;
   // A parameter of a module: takes in.NAME's values, and grad.NAME is its gradient.
@@ -45,8 +47,12 @@ class Golden {
   void compare_if_there(const std::string& full_name, const Tensor& y);
   // Notes a number that the case computed by itself; error and bar in one unit.
   void judge(const std::string& what, double error, double bar, const std::string& text = "");
-  // The relative error of a plain float32 run, which bars are made of, where the file does not say it.
-  void set_default_f32_err(double e) { default_f32_err_ = e; }
+  // Bars are made of f32_err, what one plain float32 run missed. In a case where one thing's rounding spreads
+  // to all tensors, how little one of them missed was luck: from now on the file's largest f32_err of outputs
+  // and gradients, but at least `least`, counts for all.
+  void share_f32_err(double least = 0);
+  // The case has soft thresholds, on whose other side rounding to bf16 may put an entry: wider bars there.
+  void expect_kinks() { kinks_ = true; }
 
   // Runs the tape and compares every grad.*.
   void backward();
@@ -73,7 +79,8 @@ class Golden {
   Device device_;
   DType dtype_;
   nlohmann::json f32_err_ = nlohmann::json::object();
-  double default_f32_err_ = 0;
+  double shared_f32_err_ = 0;
+  bool kinks_ = false;
   std::vector<Leaf> leaves_;
   Tensor loss_;
   std::vector<std::string> seeded_;

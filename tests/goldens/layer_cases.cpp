@@ -24,7 +24,9 @@ void cross_entropy_case(Golden& g) {
 
 void embedding_case(Golden& g) { g.output("y", embedding(g.constant("ids"), g.input("weight"))); }
 
-void patchify_case(Golden& g) { g.output("tokens", patchify(g.input("x"), g.input("weight"), g.input("bias"))); }
+void patchify_case(Golden& g) {
+  g.output("tokens", patchify(g.input("x"), g.input("weight"), g.input("bias")));
+}
 
 void adaptive_softmax_case(Golden& g) {
   std::vector<int64_t> cutoffs;

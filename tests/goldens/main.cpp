@@ -58,7 +58,8 @@ bool run_file(const std::string& path, Device device, DType dtype, bool verbose)
   }
   const bool ok = verdict.failures.empty();
   std::printf("%-44s %-18s worst %6.3f %-26s %s\n", shown.c_str(), name.c_str(), verdict.worst,
-              verdict.worst_name.empty() ? "" : ("(" + verdict.worst_name + ")").c_str(), ok ? "ok" : "FAILED");
+              verdict.worst_name.empty() ? "" : ("(" + verdict.worst_name + ")").c_str(),
+              ok ? "ok" : "FAILED");
   for (const std::string& f : verdict.failures) std::printf("    %s\n", f.c_str());
   if (verbose)
     for (const std::string& l : verdict.lines) std::printf("    %s\n", l.c_str());
@@ -97,7 +98,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Holds the engine against golden files (safetensors), chosen by their attribute 'case'"};
   app.add_option("path", paths, "folders of .safetensors files, or files")->required();
   app.add_option("--device", device_name, "cpu, cuda, cuda:1 ... or auto")->capture_default_str();
-  app.add_option("--dtype", dtype_name, "f32, bf16 or f64")->check(CLI::IsMember({"f32", "bf16", "f64"}))
+  app.add_option("--dtype", dtype_name, "f32, bf16 or f64")
+      ->check(CLI::IsMember({"f32", "bf16", "f64"}))
       ->capture_default_str();
   app.add_flag("--verbose", verbose, "every comparison");
   CLI11_PARSE(app, argc, argv);
@@ -105,7 +107,8 @@ int main(int argc, char** argv) {
     const Device device = device_from_name(device_name);
     const DType dtype = dtype_from_name(dtype_name);
     int passed = 0, failed = 0;
-    for (const std::string& f : files_of(paths, failed)) ++(run_file(f, device, dtype, verbose) ? passed : failed);
+    for (const std::string& f : files_of(paths, failed))
+      ++(run_file(f, device, dtype, verbose) ? passed : failed);
     std::printf("%d passed, %d failed\n", passed, failed);
     return failed || !passed ? 1 : 0;
   } catch (const std::exception& e) {

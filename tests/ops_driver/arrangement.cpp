@@ -18,10 +18,14 @@ int repeated_dim(const Shape& shape) {
 
 const char* name_of(Arrangement a) {
   switch (a) {
-    case Arrangement::contiguous: return "contiguous";
-    case Arrangement::transposed: return "transposed";
-    case Arrangement::sliced: return "sliced";
-    case Arrangement::broadcast: return "broadcast";
+    case Arrangement::contiguous:
+      return "contiguous";
+    case Arrangement::transposed:
+      return "transposed";
+    case Arrangement::sliced:
+      return "sliced";
+    case Arrangement::broadcast:
+      return "broadcast";
   }
   return "?";
 }

@@ -12,12 +12,12 @@ enum class Arrangement {
   sliced,      // the middle of a larger tensor, guard elements of NaN around it, odd offset
   broadcast,   // stride 0 along the first dimension larger than 1
 };
-inline constexpr Arrangement arrangements[] = {Arrangement::contiguous, Arrangement::transposed, Arrangement::sliced,
-                                               Arrangement::broadcast};
+inline constexpr Arrangement arrangements[] = {Arrangement::contiguous, Arrangement::transposed,
+                                               Arrangement::sliced, Arrangement::broadcast};
 const char* name_of(Arrangement a);
 
-// Numbers for an input, contiguous on the CPU: rounded to `dtype` if floating, else i32. Under `broadcast` they
-// repeat along the dimension that will have stride 0.
+// Numbers for an input, contiguous on the CPU: rounded to `dtype` if floating, else i32. Under `broadcast`
+// they repeat along the dimension that will have stride 0.
 Tensor draw(const Input& input, Arrangement a, DType dtype, uint64_t stream);
 
 // A tensor laid out as asked, and the memory it lies in.

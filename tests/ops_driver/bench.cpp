@@ -12,7 +12,9 @@ namespace {
 constexpr int least_runs = 20;
 constexpr double seconds_an_operator = 0.2;
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 template <class F>
 double median_seconds(Device device, const F& f) {
@@ -37,9 +39,8 @@ int64_t elements(const OperatorInfo::Case& c) {
 }  // namespace
 
 Timing bench(const OperatorInfo& op, Device device, DType dtype) {
-  const auto& c = *std::max_element(op.cases.begin(), op.cases.end(), [](const auto& a, const auto& b) {
-    return elements(a) < elements(b);
-  });
+  const auto& c = *std::max_element(op.cases.begin(), op.cases.end(),
+                                    [](const auto& a, const auto& b) { return elements(a) < elements(b); });
   Timing t;
   t.name = op.name;
   std::vector<Tensor> plain, leaves;

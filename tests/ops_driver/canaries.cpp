@@ -4,8 +4,8 @@
 #include "engine/ops.h"
 #include "tests/ops_driver/driver.h"
 
-// Operators that are wrong on purpose, each in one way. The driver must catch every one, or it is the driver that is
-// broken.
+// Operators that are wrong on purpose, each in one way. The driver must catch every one, or it is the driver
+// that is broken.
 namespace pursuit::driver {
 
 bool is_canary(const OperatorInfo& op) { return op.name.rfind("canary_", 0) == 0; }
@@ -52,9 +52,7 @@ struct CanaryGradientAtZero {
     x = in;
     return 2.0 * in;
   }
-  Grads backward(const Tensor& gy, Needs) {
-    return {affine(clamp(abs(x) * 1e30, 0, 1), -4, 6) * gy};
-  }
+  Grads backward(const Tensor& gy, Needs) { return {affine(clamp(abs(x) * 1e30, 0, 1), -4, 6) * gy}; }
   static std::vector<Sample<CanaryGradientAtZero>> samples() { return {{{}, {{{5}}}}, {{}, {{{4}, 0, 0}}}}; }
 };
 PURSUIT_OPERATOR(CanaryGradientAtZero)
@@ -62,7 +60,9 @@ PURSUIT_OPERATOR(CanaryGradientAtZero)
 struct CanaryNegatedGradient : Square {
   static constexpr const char* name = "canary_negated_gradient";
   Grads backward(const Tensor& gy, Needs) { return {-2.0 * x * gy}; }
-  static std::vector<Sample<CanaryNegatedGradient>> samples() { return three_samples<CanaryNegatedGradient>(); }
+  static std::vector<Sample<CanaryNegatedGradient>> samples() {
+    return three_samples<CanaryNegatedGradient>();
+  }
 };
 PURSUIT_OPERATOR(CanaryNegatedGradient)
 
@@ -106,7 +106,9 @@ struct CanaryWritesPastTheEnd : Square {
     dispatch(y, name, [&]<class Dev, class T>(Dev, Type<T>) { y.data<T>()[y.numel()] = T(); });
     return y;
   }
-  static std::vector<Sample<CanaryWritesPastTheEnd>> samples() { return three_samples<CanaryWritesPastTheEnd>(); }
+  static std::vector<Sample<CanaryWritesPastTheEnd>> samples() {
+    return three_samples<CanaryWritesPastTheEnd>();
+  }
 };
 PURSUIT_OPERATOR(CanaryWritesPastTheEnd)
 
@@ -143,7 +145,8 @@ struct CanaryNanInF32 : Square {
   Tensor forward(const Tensor& in) {
     x = in;
     const Tensor y = in * in;
-    if (y.dtype() == DType::f32 && y.numel() > 4) y.data<float>()[4] = std::numeric_limits<float>::quiet_NaN();
+    if (y.dtype() == DType::f32 && y.numel() > 4)
+      y.data<float>()[4] = std::numeric_limits<float>::quiet_NaN();
     return y;
   }
   static std::vector<Sample<CanaryNanInF32>> samples() { return three_samples<CanaryNanInF32>(); }
@@ -153,7 +156,9 @@ PURSUIT_OPERATOR(CanaryNanInF32)
 struct CanaryForgetsTheGradient : Square {
   static constexpr const char* name = "canary_forgets_the_gradient";
   Grads backward(const Tensor&, Needs) { return {empty_like(x)}; }
-  static std::vector<Sample<CanaryForgetsTheGradient>> samples() { return three_samples<CanaryForgetsTheGradient>(); }
+  static std::vector<Sample<CanaryForgetsTheGradient>> samples() {
+    return three_samples<CanaryForgetsTheGradient>();
+  }
 };
 PURSUIT_OPERATOR(CanaryForgetsTheGradient)
 
@@ -177,7 +182,9 @@ struct CanaryWritesToItsInput : Square {
     copy_values(x, gx);
     return {gx};
   }
-  static std::vector<Sample<CanaryWritesToItsInput>> samples() { return three_samples<CanaryWritesToItsInput>(); }
+  static std::vector<Sample<CanaryWritesToItsInput>> samples() {
+    return three_samples<CanaryWritesToItsInput>();
+  }
 };
 PURSUIT_OPERATOR(CanaryWritesToItsInput)
 

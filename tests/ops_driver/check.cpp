@@ -34,12 +34,12 @@ Outcome run(const Run& f, const std::vector<Input>& inputs, const std::vector<Te
 
 // The bar for one element whose f64 value is r, in a tensor whose largest is m, is
 //   tolerance * (unit * (a |r| + b m) + c d).
-// unit is one ulp at 1. f32 arithmetic on its own gets within 4 ulp of r. Where terms as large as the largest result
-// cancel, their rounding remains, hence the part of m. d is what an ulp more or less in every input changes in f64, on
-// average over the tensor (which a kink crossed by a few entries does not move): rounding on the way through the
-// operator may do as much several times. Under bf16 arithmetic is f32 and the result is rounded once, which is half an
-// ulp of r; only what backward saved was rounded before. Under `broadcast` sums have equal terms, whose rounding adds up
-// instead of cancelling: four times the bar.
+// unit is one ulp at 1. f32 arithmetic on its own gets within 4 ulp of r. Where terms as large as the largest
+// result cancel, their rounding remains, hence the part of m. d is what an ulp more or less in every input
+// changes in f64, on average over the tensor (which a kink crossed by a few entries does not move): rounding
+// on the way through the operator may do as much several times. Under bf16 arithmetic is f32 and the result
+// is rounded once, which is half an ulp of r; only what backward saved was rounded before. Under `broadcast`
+// sums have equal terms, whose rounding adds up instead of cancelling: four times the bar.
 struct Bar {
   double unit, a, b, c;
 };
@@ -108,7 +108,8 @@ Tensor nudged(const Tensor& t, double unit, uint64_t stream) {
 
 std::string describe(const OperatorInfo::Case& c) {
   std::string text;
-  for (const Input& in : c.inputs) text += (text.empty() ? "" : " ") + (in.given ? in.shape.str() : std::string("-"));
+  for (const Input& in : c.inputs)
+    text += (text.empty() ? "" : " ") + (in.given ? in.shape.str() : std::string("-"));
   return text;
 }
 
@@ -168,7 +169,8 @@ class CaseCheck {
     to.compare("the result", got.y, {want.y, moves.y}, result, tolerance);
     for (size_t i = 0; i < seen.size(); ++i)
       if (wants_gradient(case_.inputs[i]))
-        to.compare("gradient " + std::to_string(i), got.grads[i], {want.grads[i], moves.grads[i]}, dtype_, tolerance);
+        to.compare("gradient " + std::to_string(i), got.grads[i], {want.grads[i], moves.grads[i]}, dtype_,
+                   tolerance);
     for (const Arranged& m : memory)
       if (m.touched()) to.fail("an input was written to");
 
@@ -201,15 +203,16 @@ class CaseCheck {
   }
 
   // f64 against f64: the same sums in another order. A reference may have values only, off the tape.
-  void against_reference(const std::vector<Tensor>& exact, const Outcome& got, const Tensor& cotangent, Comparer& to) {
+  void against_reference(const std::vector<Tensor>& exact, const Outcome& got, const Tensor& cotangent,
+                         Comparer& to) {
     const Outcome want =
         run(case_.reference, case_.inputs, exact, [&](const Tensor& y) { return cotangent.to(y.dtype()); });
     const double tolerance = 1e4 * case_.tolerance, floor = 1e-12;
     to.compare("against the reference, the result", got.y, {want.y}, got.y.dtype(), tolerance, floor);
     for (size_t i = 0; i < exact.size(); ++i)
       if (want.grads[i].defined())
-        to.compare("against the reference, gradient " + std::to_string(i), got.grads[i], {want.grads[i]}, DType::f64,
-                   tolerance, floor);
+        to.compare("against the reference, gradient " + std::to_string(i), got.grads[i], {want.grads[i]},
+                   DType::f64, tolerance, floor);
   }
 
   const OperatorInfo::Case& case_;

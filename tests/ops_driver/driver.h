@@ -16,8 +16,8 @@ struct Report {
   bool ok() const { return failures.empty(); }
 };
 
-// Runs every sample in every arrangement and holds results and gradients against a contiguous f64 run on the CPU, and
-// that one against the operator's reference. Never passes without having compared something.
+// Runs every sample in every arrangement and holds results and gradients against a contiguous f64 run on the
+// CPU, and that one against the operator's reference. Never passes without having compared something.
 Report check(const OperatorInfo& op, Device device, const std::vector<DType>& dtypes);
 
 // Central differences in f64 on the CPU for every sample.
@@ -26,7 +26,7 @@ Report check_gradients(const OperatorInfo& op);
 // Median times on the operator's largest sample.
 struct Timing {
   std::string name;
-  int64_t bytes = 0;  // inputs and output
+  int64_t bytes = 0;             // inputs and output
   double forward = 0, both = 0;  // seconds; both: with the backward pass
 };
 Timing bench(const OperatorInfo& op, Device device, DType dtype);

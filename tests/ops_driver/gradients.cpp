@@ -45,8 +45,8 @@ std::vector<double> tape_gradient(const Case& c, const OperatorInfo::Run& run) {
   return all;
 }
 
-// An operator may hold a part of itself fixed on purpose, which central differences cannot know; its reference, made
-// of operators that were checked one by one, does.
+// An operator may hold a part of itself fixed on purpose, which central differences cannot know; its
+// reference, made of operators that were checked one by one, does.
 bool agrees_with_reference(const Case& c) {
   if (!c.reference) return false;
   const std::vector<double> got = tape_gradient(c, c.run), want = tape_gradient(c, c.reference);
@@ -95,7 +95,8 @@ Report check_gradients(const OperatorInfo& op) {
       report.failures.push_back("sample " + std::to_string(i) + ": " + e.what());
     }
   }
-  if (differentiable && report.compared == 0 && report.ok()) report.failures.push_back("nothing was compared");
+  if (differentiable && report.compared == 0 && report.ok())
+    report.failures.push_back("nothing was compared");
   if (report.samples == 0) report.failures.push_back("no sample has an element");
   return report;
 }

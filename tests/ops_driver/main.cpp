@@ -23,8 +23,9 @@ constexpr size_t shown_failures = 3;
 
 void print(const Report& r, const char* mode, bool json) {
   if (json) {
-    nlohmann::json line = {{"mode", mode},     {"op", r.name},           {"ok", r.ok()}, {"samples", r.samples},
-                           {"compared", r.compared}, {"worst", r.worst}, {"failures", r.failures}};
+    nlohmann::json line = {{"mode", mode},          {"op", r.name},           {"ok", r.ok()},
+                           {"samples", r.samples},  {"compared", r.compared}, {"worst", r.worst},
+                           {"failures", r.failures}};
     std::printf("%s\n", line.dump().c_str());
     return;
   }
@@ -74,9 +75,12 @@ void run_canaries(Device device, const std::vector<DType>& dtypes, bool json, Co
     counts.add(caught);
     const std::string how = !value.ok() ? value.failures[0] : !gradient.ok() ? gradient.failures[0] : "";
     if (json)
-      std::printf("%s\n", nlohmann::json{{"mode", "canary"}, {"op", op.name}, {"ok", caught}, {"by", how}}.dump().c_str());
+      std::printf(
+          "%s\n",
+          nlohmann::json{{"mode", "canary"}, {"op", op.name}, {"ok", caught}, {"by", how}}.dump().c_str());
     else
-      std::printf("canary %-34s %s  %s\n", op.name.c_str(), caught ? "caught" : "NOT CAUGHT: FAILED", how.c_str());
+      std::printf("canary %-34s %s  %s\n", op.name.c_str(), caught ? "caught" : "NOT CAUGHT: FAILED",
+                  how.c_str());
   }
   if (!found) {
     std::printf("no canary was linked in\n");
@@ -87,8 +91,8 @@ void run_canaries(Device device, const std::vector<DType>& dtypes, bool json, Co
 void print_timing(const driver::Timing& t, bool json) {
   const double rate = t.forward > 0 ? double(t.bytes) / t.forward / 1e9 : 0;
   if (json) {
-    nlohmann::json line = {{"mode", "bench"}, {"op", t.name},         {"bytes", t.bytes}, {"forward_s", t.forward},
-                           {"both_s", t.both}, {"forward_gb_s", rate}};
+    nlohmann::json line = {{"mode", "bench"},        {"op", t.name},     {"bytes", t.bytes},
+                           {"forward_s", t.forward}, {"both_s", t.both}, {"forward_gb_s", rate}};
     std::printf("%s\n", line.dump().c_str());
   } else {
     std::printf("%-26s %10lld bytes  forward %9.2f us %7.2f GB/s  with backward %9.2f us\n", t.name.c_str(),
@@ -133,8 +137,9 @@ int run(const Options& o) {
 int main(int argc, char** argv) {
   Options o;
   CLI::App app{"Tries every operator on its own samples"};
-  app.add_option("mode", o.mode, "list; check: values and gradients in every dtype and memory layout against f64; "
-                                 "grad: central differences; canaries: wrong operators must be caught; bench")
+  app.add_option("mode", o.mode,
+                 "list; check: values and gradients in every dtype and memory layout against f64; "
+                 "grad: central differences; canaries: wrong operators must be caught; bench")
       ->required()
       ->check(CLI::IsMember({"list", "check", "grad", "canaries", "bench"}));
   app.add_option("name", o.names, "operators; default: all");
