@@ -77,6 +77,7 @@ nlohmann::ordered_json run(const Workload& w, const Options& options) {
           {"median_ms", m.median_ms},
           {"min_ms", m.min_ms},
           {"max_ms", m.max_ms},
+          {"cpu_ms", m.cpu_ms},
           {"items_per_s", double(batch) / m.median_ms * 1e3},
           {"waited", m.waited},
           {"pool_peak_bytes", memory_stats().allocated_peak},

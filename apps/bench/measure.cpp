@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -15,6 +16,11 @@ namespace {
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return (v[v.size() / 2] + v[(v.size() - 1) / 2]) / 2;
 }
 
 // Seconds that the process's threads spent in a run queue, from the kernel's /proc/.../schedstat.
@@ -35,22 +41,23 @@ Measurement measure(const std::function<void()>& step, const Protocol& protocol)
   const double start = now();
   for (int i = 0; i < 3 || now() < start + 0.2; ++i) step();
 
-  std::vector<double> ms;
+  std::vector<double> ms, cpu_ms;
   const double begin = now(), queued_before = queued();
   for (double t = begin; int(ms.size()) < protocol.steps || t < begin + protocol.seconds;) {
+    const std::clock_t cpu = std::clock();
     step();
     const double end = now();
     ms.push_back((end - t) * 1e3);
+    cpu_ms.push_back(double(std::clock() - cpu) * 1e3 / CLOCKS_PER_SEC);
     t = end;
   }
   Measurement m;
   m.waited = (queued() - queued_before) / (now() - begin) / num_threads();
-  std::sort(ms.begin(), ms.end());
-  const size_t n = ms.size();
-  m.steps = int(n);
-  m.median_ms = (ms[n / 2] + ms[(n - 1) / 2]) / 2;
-  m.min_ms = ms.front();
-  m.max_ms = ms.back();
+  m.steps = int(ms.size());
+  m.median_ms = median(ms);
+  m.min_ms = *std::min_element(ms.begin(), ms.end());
+  m.max_ms = *std::max_element(ms.begin(), ms.end());
+  m.cpu_ms = median(cpu_ms);
   return m;
 }
 

@@ -12,6 +12,8 @@ struct Protocol {
 struct Measurement {
   int steps = 0;
   double median_ms = 0, min_ms = 0, max_ms = 0;
+  // Median processor time, all threads together: with one thread what a step takes on an idle machine.
+  double cpu_ms = 0;
   // Share of the threads' time in which they stood ready but waited for a processor. Figures with more than a
   // few percent were taken on a busy machine.
   double waited = 0;

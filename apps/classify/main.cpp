@@ -130,6 +130,7 @@ int run(int argc, char** argv) {
 
   std::string out;
   Config import_config;
+  import_config.heads = 0;  // dim / 64, unless told otherwise: the weights do not say
   CLI::App* import_command = app.add_subcommand("import", "A run from safetensors weights with timm's names");
   import_command->add_option("file", file, "The safetensors file to read")->required();
   import_command->add_option("--out", out, "Folder of the new run")->required();

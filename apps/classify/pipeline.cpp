@@ -171,6 +171,7 @@ Score evaluate(const nn::VisionTransformer& model, const Config& config, data::L
   Score score;
   score.confusion.assign(size_t(classes * classes), 0);
   double loss = 0;
+  int64_t seen = 0;
   loader.start(0);
   for (data::Batch batch; !apps::stop_requested() && loader.next(batch);) {
     Tensor images = images_of(batch, device, dtype);
@@ -181,6 +182,8 @@ Score evaluate(const nn::VisionTransformer& model, const Config& config, data::L
     loss += cross_entropy(logits, labels.to(cpu)).item() * double(batch.size);
     const float* row = logits.data<float>();
     for (int64_t i = 0; i < batch.size; ++i, row += classes) {
+      if (batch.indices[size_t(i)] < 0) continue;  // another picture standing in for a damaged one
+      ++score.count;
       const int64_t label = batch.labels[size_t(i)];
       // Ties count against the label, so that a model that says the same for all classes scores 0.
       int64_t above = 0;
@@ -193,10 +196,10 @@ Score evaluate(const nn::VisionTransformer& model, const Config& config, data::L
       const int64_t guess = std::max_element(row, row + classes) - row;
       ++score.confusion[size_t(label * classes + guess)];
     }
-    score.count += batch.size;
-    if (tick) tick(score.count);
+    seen += batch.size;
+    if (tick) tick(seen);
   }
-  score.loss = score.count ? loss / double(score.count) : 0;
+  score.loss = seen ? loss / double(seen) : 0;
   return score;
 }
 

@@ -191,6 +191,7 @@ class Trainer {
     optimizer_->step(lr, scale);
     if (ema_) ema_->update();
     ++progress_.step;
+    if (progress_.batch == 1) progress_.loss_sum = progress_.loss_count = 0;
     progress_.loss_sum += value;
     ++progress_.loss_count;
     report_step(value, lr);
@@ -216,8 +217,6 @@ class Trainer {
     const double every = config_.eval_every;
     const bool due = every > 0 && std::floor(double(progress_.epoch) / every) > std::floor(double(progress_.epoch - 1) / every);
     if (due && !last) evaluate_now();
-    progress_.loss_sum = 0;
-    progress_.loss_count = 0;
     if (!last) {
       save();
       loader_->start(progress_.epoch);
@@ -257,7 +256,7 @@ class Trainer {
     const Score score = evaluate_now();
     if (apps::stop_requested()) return;
     Results results;
-    results.data = config_.data.empty() ? "synthetic test" : fs::path(config_.data).filename().string() + " test";
+    results.data = describe_data(config_);
     results.ema = ema_ != nullptr;
     results.step = progress_.step;
     results.count = score.count;

@@ -242,14 +242,16 @@ def measure(step, least):
     while runs < 3 or time.perf_counter() < start + 0.2:
         step()
         runs += 1
-    ms, begin, queued_before = [], time.perf_counter(), queued()
+    ms, cpu_ms, begin, queued_before = [], [], time.perf_counter(), queued()
     t = begin
     while len(ms) < least or t < begin + args.seconds:
+        cpu = time.process_time()
         step()
         end = time.perf_counter()
         ms.append((end - t) * 1e3)
+        cpu_ms.append((time.process_time() - cpu) * 1e3)
         t = end
-    return ms, (queued() - queued_before) / (t - begin) / threads
+    return ms, cpu_ms, (queued() - queued_before) / (t - begin) / threads
 
 
 def run(name):
@@ -259,13 +261,13 @@ def run(name):
         args.dtype = "f32"
     torch.manual_seed(1)
     rss_start = status("VmRSS")
-    ms, waited = measure(make(batch), args.steps or least)
+    ms, cpu_ms, waited = measure(make(batch), args.steps or least)
     median = statistics.median(ms)
     print(json.dumps({
         "workload": name, "engine": "torch", "variant": args.variant, "version": torch.__version__,
         "isa": torch.backends.cpu.get_cpu_capability().lower(), "threads": torch.get_num_threads(),
         "dtype": args.dtype, "batch": batch, "unit": unit, "steps": len(ms), "median_ms": median,
-        "min_ms": min(ms), "max_ms": max(ms), "items_per_s": batch / median * 1e3, "waited": waited,
+        "min_ms": min(ms), "max_ms": max(ms), "cpu_ms": statistics.median(cpu_ms), "items_per_s": batch / median * 1e3, "waited": waited,
         "rss_start_bytes": rss_start, "rss_peak_bytes": status("VmHWM")}), flush=True)
 
 
