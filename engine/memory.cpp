@@ -19,9 +19,9 @@ namespace {
 
 constexpr int64_t kRound = 512;
 constexpr int64_t kMost = int64_t(1) << 56;  // rounding larger requests up would overflow
-constexpr int64_t kSmall = 1 << 20;         // requests up to this share small segments
-constexpr int64_t kSmallSegment = 2 << 20;  // size of such a segment
-constexpr int64_t kLargeRound = 2 << 20;    // large segments are multiples of this (a huge page)
+constexpr int64_t kSmall = 1 << 20;          // requests up to this share small segments
+constexpr int64_t kSmallSegment = 2 << 20;   // size of such a segment
+constexpr int64_t kLargeRound = 2 << 20;     // large segments are multiples of this (a huge page)
 constexpr int64_t kGuard = 256;
 constexpr unsigned char kGuardByte = 0xA5;
 

@@ -49,8 +49,8 @@ void collect(Node& leaf, const Tensor& g) {
 
 }  // namespace
 
-// Unlinks the nodes it alone holds one by one: left to themselves, those of a deep network would free each other by
-// recursion and overflow the call stack.
+// Unlinks the nodes it alone holds one by one: left to themselves, those of a deep network would free each
+// other by recursion and overflow the call stack.
 Node::~Node() {
   std::vector<std::shared_ptr<Node>> rest = std::move(inputs);
   while (!rest.empty()) {

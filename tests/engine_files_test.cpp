@@ -345,7 +345,7 @@ TEST_CASE("npy: hostile files are rejected with a reason and their name") {
   const std::string four(4, '\0');
   CHECK(message_of(npy(with("'<f4'", "False", "(1,)"), four), load_npy) == "");
   check_npy_rejected("", "too short");
-  check_npy_rejected("\x93NUMPX\1\0    ", "not an npy");
+  check_npy_rejected(std::string("\x93NUMPX\1\0    ", 12), "not an npy");
   check_npy_rejected(npy("{}", "", 9), "version");
   check_npy_rejected(npy(with("'<f4'", "False", "(1,)"), four).substr(0, 30), "ends at byte");
   check_npy_rejected(npy(with("'>f4'", "False", "(1,)"), four), "big-endian");
