@@ -10,7 +10,6 @@ namespace pursuit {
 
 namespace {
 
-template <class T>
 class Pursuit {
  public:
   Pursuit(const Tensor& m, const PcpOptions& options, PcpResult& result)
@@ -25,7 +24,7 @@ class Pursuit {
 
  private:
   int64_t size() const { return rows_ * cols_; }
-  static T* at(const Tensor& t, int64_t i, int64_t size) { return t.data<T>() + i * size; }
+  static double* at(const Tensor& t, int64_t i, int64_t size) { return t.data<double>() + i * size; }
 
   void start() {
     result_.low_rank = zeros(m_.shape(), m_.dtype());
@@ -57,11 +56,12 @@ class Pursuit {
     parallel_for(count, 1, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {
         const int64_t b = active_[size_t(k)];
-        const T mu = T(mu_[size_t(b)]);
-        const T *m = at(m_, b, size()), *s = at(result_.sparse, b, size()), *y = at(result_.dual, b, size());
-        T* to = at(x, k, size());
+        const double mu = mu_[size_t(b)];
+        const double *m = at(m_, b, size()), *s = at(result_.sparse, b, size()),
+                     *y = at(result_.dual, b, size());
+        double* to = at(x, k, size());
         for (int64_t i = 0; i < size(); ++i) to[i] = m[i] - s[i] + y[i] / mu;
-        tau.data<T>()[k] = 1 / mu;
+        tau.data<double>()[k] = 1 / mu;
       }
     });
     const Tensor low_rank = singular_value_threshold(x, tau);
@@ -77,17 +77,17 @@ class Pursuit {
   }
 
   // S and Y of matrix b from its new L; whether it stops.
-  bool shrink(int64_t b, const T* low_rank) {
-    const T mu = T(mu_[size_t(b)]), threshold = T(options_.lambda / mu_[size_t(b)]);
-    const T* m = at(m_, b, size());
-    T *l = at(result_.low_rank, b, size()), *s = at(result_.sparse, b, size()),
-      *y = at(result_.dual, b, size());
+  bool shrink(int64_t b, const double* low_rank) {
+    const double mu = mu_[size_t(b)], threshold = options_.lambda / mu_[size_t(b)];
+    const double* m = at(m_, b, size());
+    double *l = at(result_.low_rank, b, size()), *s = at(result_.sparse, b, size()),
+           *y = at(result_.dual, b, size());
     double squares = 0;
     for (int64_t i = 0; i < size(); ++i) {
       l[i] = low_rank[i];
-      const T rest = m[i] - l[i], v = rest + y[i] / mu;
-      s[i] = v > threshold ? v - threshold : v < -threshold ? v + threshold : T(0);
-      const T error = rest - s[i];
+      const double rest = m[i] - l[i], v = rest + y[i] / mu;
+      s[i] = v > threshold ? v - threshold : v < -threshold ? v + threshold : 0.0;
+      const double error = rest - s[i];
       y[i] += mu * error;
       squares += double(error) * double(error);
     }
@@ -119,13 +119,11 @@ PcpResult principal_component_pursuit(const Tensor& m, const PcpOptions& options
   if (o.lambda == 0) o.lambda = 1 / std::sqrt(double(std::max<int64_t>(1, std::max(m.size(-2), m.size(-1)))));
   if (o.tolerance == 0) o.tolerance = m.dtype() == DType::f64 ? 1e-7 : 1e-5;
   const Shape batched = m.ndim() == 3 ? m.shape() : Shape{1, m.size(0), m.size(1)};
-  const Tensor dense = m.detach().contiguous().reshape(batched);
+  // In f64 whatever the input: Y adds up the small differences M - L - S of all iterations.
+  const Tensor dense = m.detach().to(DType::f64).contiguous().reshape(batched);
   PcpResult result;
-  if (m.dtype() == DType::f64)
-    Pursuit<double>(dense, o, result).run();
-  else
-    Pursuit<float>(dense, o, result).run();
-  for (Tensor* t : {&result.low_rank, &result.sparse, &result.dual}) *t = t->reshape(m.shape());
+  Pursuit(dense, o, result).run();
+  for (Tensor* t : {&result.low_rank, &result.sparse, &result.dual}) *t = t->to(m.dtype()).reshape(m.shape());
   return result;
 }
 

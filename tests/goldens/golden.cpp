@@ -144,17 +144,10 @@ void Golden::compare(const std::string& name, const Tensor& y) {
     compare_elements(name, y, golden);
 }
 
-void Golden::share_f32_err(double least) {
-  shared_f32_err_ = least;
-  for (const auto& [name, value] : f32_err_.items())
-    if (value.is_number() && (name.rfind("out.", 0) == 0 || name.rfind("grad.", 0) == 0))
-      shared_f32_err_ = std::max(shared_f32_err_, value.get<double>());
-}
-
 double Golden::f32_err(const std::string& full_name) const {
   const auto found = f32_err_.find(full_name);
   const double own = found != f32_err_.end() && found->is_number() ? found->get<double>() : 0;
-  return std::max(own, shared_f32_err_);
+  return own;
 }
 
 // f32: max|x - golden| <= max(1e-5, 10 f32_err) max|golden|. f64 starts from the same inputs and is left with

@@ -47,10 +47,6 @@ class Golden {
   void compare_if_there(const std::string& full_name, const Tensor& y);
   // Notes a number that the case computed by itself; error and bar in one unit.
   void judge(const std::string& what, double error, double bar, const std::string& text = "");
-  // Bars are made of f32_err, what one plain float32 run missed. In a case where one thing's rounding spreads
-  // to all tensors, how little one of them missed was luck: from now on the file's largest f32_err of outputs
-  // and gradients, but at least `least`, counts for all.
-  void share_f32_err(double least = 0);
   // The case has soft thresholds, on whose other side rounding to bf16 may put an entry: wider bars there.
   void expect_kinks() { kinks_ = true; }
 
@@ -79,7 +75,6 @@ class Golden {
   Device device_;
   DType dtype_;
   nlohmann::json f32_err_ = nlohmann::json::object();
-  double shared_f32_err_ = 0;
   bool kinks_ = false;
   std::vector<Leaf> leaves_;
   Tensor loss_;

@@ -58,9 +58,6 @@ void compare_after(Golden& g, const std::string& full_name, const Tensor& parame
 }  // namespace
 
 void vit_case(Golden& g) {
-  // The files list only errors above 2e-6. The RPC layer magnifies what was rounded before it, and all
-  // tensors see it.
-  g.share_f32_err(2e-6);
   const nn::VitConfig vit = read_config(g);
   if (vit.attention.kind == nn::AttentionKind::rpc) g.expect_kinks();
   nn::VisionTransformer model(vit);
