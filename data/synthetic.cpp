@@ -158,8 +158,8 @@ class Synthetic : public Dataset {
   }
 
   int64_t size() const override { return train_ ? kTrainSize : kTestSize; }
-  // Each run of ten pictures holds every class once, in an order that changes from run to run: any evenly spaced
-  // selection then sees all classes alike.
+  // Each run of ten pictures holds every class once, in an order that changes from run to run: any evenly
+  // spaced selection then sees all classes alike.
   int64_t label(int64_t i) const override {
     const int64_t n = int64_t(classes_.size());
     const uint32_t turn = philox_word(0, 0, uint64_t(i / n));

@@ -111,8 +111,8 @@ Tensor rpc_attention(const Tensor& kv, const RpcOptions& options = {}, const Ten
 // Z of the last iteration [B, H, N, D], whose softmax(scale Z Z^T) gives the output. Off the tape.
 Tensor rpc_last_keys(const Tensor& kv, const RpcOptions& options = {});
 
-// Low rank and sparse. U max(sigma - tau, 0) V^T for every matrix of a [..., M, N]; tau >= 0 for all of them, or a
-// tensor that expands to the leading dimensions, with a gradient of its own.
+// Low rank and sparse. U max(sigma - tau, 0) V^T for every matrix of a [..., M, N]; tau >= 0 for all of them,
+// or a tensor that expands to the leading dimensions, with a gradient of its own.
 Tensor singular_value_threshold(const Tensor& a, double tau);
 Tensor singular_value_threshold(const Tensor& a, const Tensor& tau);
 

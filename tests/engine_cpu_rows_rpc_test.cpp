@@ -87,8 +87,8 @@ Values to_values(Floats& x) {
 }
 
 // Output, and gradient of sum(w * output) with respect to k, by the kernels.
-RpcResult rpc_by_kernels(const RowKernels<float>& kernels, const RpcCase& c, const Values& kd, const Values& v,
-                         const Values& w) {
+RpcResult rpc_by_kernels(const RowKernels<float>& kernels, const RpcCase& c, const Values& kd,
+                         const Values& v, const Values& w) {
   const int64_t n = c.n, dim = c.dim;
   Floats k = to_floats(kd, n, dim, false), u(n, dim, true);
   const double l1 = kernels.abs_sum_rows(k.data(), n, dim, k.ld);

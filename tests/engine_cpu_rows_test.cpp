@@ -95,7 +95,8 @@ TEST_CASE("cpu rows: softmax_rows and softmax_again_rows") {
         double log_sum = 0.0;
         want.push_back(softmax(given, i, visible, &log_sum));
         const bool masked = log_sum == -kInf;
-        CHECK(close(stats[2 * i + 1], masked ? 0.0 : std::exp(static_cast<double>(stats[2 * i]) - log_sum), 1e-6, 0.0));
+        CHECK(close(stats[2 * i + 1], masked ? 0.0 : std::exp(static_cast<double>(stats[2 * i]) - log_sum),
+                    1e-6, 0.0));
       }
       CHECK(stats.intact());
       check_matrix(

@@ -15,7 +15,7 @@ struct TrainOptions {
 int train(TrainOptions options);
 
 struct EvalOptions {
-  std::string checkpoint, data, format;  // data empty: the run's own
+  std::string checkpoint, data, format;                       // data empty: the run's own
   std::vector<std::string> test_files, corruptions, attacks;  // corruptions: "all" or names
   std::vector<int> severities = {1, 2, 3, 4, 5};
   std::vector<double> budgets = {1, 2, 3, 4, 5, 6};  // of fgsm and pgd, in 1/255

@@ -21,7 +21,8 @@ template <class C, class F>
 void for_each_field(C& c, const F& f) {
   f("attention", c.attention,
     "Attention kind: softmax, symmetric, rpc, svt, scaled-s, scaled-alpha, clipped, gated, linear");
-  f("image-size", c.image_size, "Side of the model's input in pixels (0: small pictures as they are, else 224)");
+  f("image-size", c.image_size,
+    "Side of the model's input in pixels (0: small pictures as they are, else 224)");
   f("patch", c.patch, "Side of a patch in pixels (0: 4 for pictures up to 64 pixels, else 16)");
   f("dim", c.dim, "Width of the model");
   f("depth", c.depth, "Number of blocks");
@@ -37,7 +38,8 @@ void for_each_field(C& c, const F& f) {
   f("mu-width", c.mu_width, "rpc: model or head, the width in mu = N width / (4 |K|_1)");
   f("dual-sign", c.dual_sign, "rpc: minus (the published code) or plus (the exact minimiser)");
   f("detach-mu", c.detach_mu, "rpc: no gradient through mu");
-  f("shrink-every-iteration", c.shrink_every_iteration, "rpc: soft threshold in every iteration, not only the last");
+  f("shrink-every-iteration", c.shrink_every_iteration,
+    "rpc: soft threshold in every iteration, not only the last");
   f("data", c.data, "Folder with the data set (left out: built-in drawn shapes)");
   f("format", c.format, "Layout of the data: auto, idx, cifar10, folder, synthetic");
   f("train-files", c.train_files, "cifar10: batch files to train on");
@@ -50,7 +52,8 @@ void for_each_field(C& c, const F& f) {
   f("crop-padding", c.crop_padding, "Pixels of padding for --crop padded (0: an eighth of the side)");
   f("flip", c.flip, "Probability of a horizontal flip");
   f("rand-augment", c.rand_augment, "RandAugment m9-mstd0.5-inc1");
-  f("colour-jitter", c.colour_jitter, "Strength of colour jitter (0: none; off under RandAugment, as in timm)");
+  f("colour-jitter", c.colour_jitter,
+    "Strength of colour jitter (0: none; off under RandAugment, as in timm)");
   f("random-erasing", c.random_erasing, "Probability of random erasing");
   f("mixup", c.mixup, "Mixup alpha (0: off)");
   f("cutmix", c.cutmix, "CutMix alpha (0: off)");
@@ -122,7 +125,9 @@ void add_config_options(CLI::App& app, Config& config) {
     if constexpr (std::is_same_v<T, std::vector<std::string>>)
       app.add_option(flag, member, help)->delimiter(',')->capture_default_str();
     else
-      app.add_option(flag, member, help)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->capture_default_str();
+      app.add_option(flag, member, help)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+          ->capture_default_str();
   });
 }
 
@@ -249,8 +254,10 @@ void validate(const Config& c) {
     check_range(name, value, value >= 0 && value < 1, "0 up to, not including, 1");
   for (const auto& [name, value] : {std::pair{"flip", c.flip}, {"random-erasing", c.random_erasing}})
     check_range(name, value, value >= 0 && value <= 1, "0 to 1");
-  for (const auto& [name, value] :
-       {std::pair{"mixup", c.mixup}, {"cutmix", c.cutmix}, {"colour-jitter", c.colour_jitter}, {"clip-norm", c.clip_norm}})
+  for (const auto& [name, value] : {std::pair{"mixup", c.mixup},
+                                    {"cutmix", c.cutmix},
+                                    {"colour-jitter", c.colour_jitter},
+                                    {"clip-norm", c.clip_norm}})
     check_range(name, value, value >= 0, "0 or more");
 }
 

@@ -14,8 +14,8 @@ class App;
 
 namespace pursuit::classify {
 
-// Everything that makes a run what it is: the options of `classify train`, also as the files in recipes/ and as
-// config.json in a run's folder, where it is all that resume, eval and predict need to know.
+// Everything that makes a run what it is: the options of `classify train`, also as the files in recipes/ and
+// as config.json in a run's folder, where it is all that resume, eval and predict need to know.
 struct Config {
   // model
   std::string attention = "softmax";
@@ -74,7 +74,8 @@ void add_config_options(CLI::App& app, Config& config);
 nlohmann::ordered_json to_json(const Config& config);
 Config config_from_json(const nlohmann::ordered_json& json, const std::string& file);
 
-// "--name=value" for every entry of a recipe: the name of a file in recipes/ or a path. Throws with the list of names.
+// "--name=value" for every entry of a recipe: the name of a file in recipes/ or a path. Throws with the list
+// of names.
 std::vector<std::string> recipe_arguments(const std::string& name);
 std::vector<std::string> recipe_names();
 

@@ -15,7 +15,8 @@ namespace {
 using namespace pursuit;
 using namespace pursuit::classify;
 
-// The value of an option before the parser runs: a recipe and a resumed run set the defaults that it starts from.
+// The value of an option before the parser runs: a recipe and a resumed run set the defaults that it starts
+// from.
 std::optional<std::string> peek(const std::vector<std::string>& args, const std::string& name) {
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i] == name && i + 1 < args.size()) return args[i + 1];
@@ -26,7 +27,8 @@ std::optional<std::string> peek(const std::vector<std::string>& args, const std:
 
 Config config_of_run(const std::string& folder) {
   const std::string file = (std::filesystem::path(folder) / "config.json").string();
-  if (!std::filesystem::exists(file)) fail("train", folder + " holds no config.json: it is not the folder of a run");
+  if (!std::filesystem::exists(file))
+    fail("train", folder + " holds no config.json: it is not the folder of a run");
   try {
     return config_from_json(nlohmann::ordered_json::parse(apps::read_file(file)), file);
   } catch (const nlohmann::json::exception&) {
@@ -52,15 +54,18 @@ int run(int argc, char** argv) {
     }
   }
   std::string recipe;
-  train_command->add_option("--recipe", recipe, "Settings by name (see `classify recipes`) or a file; options override it");
+  train_command->add_option("--recipe", recipe,
+                            "Settings by name (see `classify recipes`) or a file; options override it");
   train_command->add_option("--out", train_options.out, "Folder of the run (default runs/ATTENTION-SEED)");
-  train_command->add_option("--resume", train_options.resume, "Go on with the run in this folder, bit for bit");
+  train_command->add_option("--resume", train_options.resume,
+                            "Go on with the run in this folder, bit for bit");
   train_command->add_flag("--overwrite", train_options.overwrite, "Replace the run that --out already holds");
   train_command->add_flag("--quiet", train_options.quiet, "No progress on stderr");
   add_config_options(*train_command, train_options.config);
   train_command->callback([&] {
     if (train_options.out.empty())
-      train_options.out = fmt::format("runs/{}-{}", train_options.config.attention, train_options.config.seed);
+      train_options.out =
+          fmt::format("runs/{}-{}", train_options.config.attention, train_options.config.seed);
     code = train(train_options);
   });
 
@@ -70,19 +75,22 @@ int run(int argc, char** argv) {
   eval_command->add_option("--data", e.data, "Another data set (default: the run's)");
   eval_command->add_option("--format", e.format, "Layout of --data");
   eval_command->add_option("--test-files", e.test_files, "cifar10: batch files to test on")->delimiter(',');
-  eval_command->add_option("--corruptions", e.corruptions, "all, or names: gaussian_noise,fog,...")->delimiter(',');
+  eval_command->add_option("--corruptions", e.corruptions, "all, or names: gaussian_noise,fog,...")
+      ->delimiter(',');
   eval_command->add_option("--severities", e.severities, "Severities of the corruptions")->delimiter(',');
   eval_command->add_option("--attack", e.attacks, "fgsm, pgd, spsa, cw, sld, noise")->delimiter(',');
   eval_command->add_option("--budgets", e.budgets, "Budgets of fgsm and pgd in 1/255")->delimiter(',');
-  eval_command->add_option("--attack-space", e.attack_space,
-                           "normalised (as published: no clipping, labels from the model) or pixel (clipped to the "
-                           "valid range, true labels)")
+  eval_command
+      ->add_option("--attack-space", e.attack_space,
+                   "normalised (as published: no clipping, labels from the model) or pixel (clipped to the "
+                   "valid range, true labels)")
       ->capture_default_str();
   eval_command->add_option("--limit", e.limit, "Evaluate this many pictures, evenly spaced (0: all)");
   eval_command->add_option("--attack-limit", e.attack_limit, "Attack this many pictures (0: as --limit)");
   eval_command->add_option("--batch-size", e.batch_size, "Pictures per batch (0: the run's)");
   eval_command->add_option("--spsa-steps", e.spsa_steps, "spsa: steps")->capture_default_str();
-  eval_command->add_option("--spsa-samples", e.spsa_samples, "spsa: directions per step")->capture_default_str();
+  eval_command->add_option("--spsa-samples", e.spsa_samples, "spsa: directions per step")
+      ->capture_default_str();
   eval_command->add_option("--frost", e.frost, "Folder with frost overlays (default: drawn ones)");
   eval_command->add_option("--seed", e.seed, "Seed of corruptions and attacks")->capture_default_str();
   eval_command->add_option("--threads", e.threads, "CPU threads (0: all)");
@@ -98,7 +106,8 @@ int run(int argc, char** argv) {
   std::vector<std::string> runs;
   std::string comparison;
   bool markdown = false, json = false;
-  CLI::App* compare_command = app.add_subcommand("compare", "Several runs side by side, mean and spread over seeds");
+  CLI::App* compare_command =
+      app.add_subcommand("compare", "Several runs side by side, mean and spread over seeds");
   compare_command->add_option("runs", runs, "Folders of runs")->required();
   compare_command->add_option("--report", comparison, "Write an HTML comparison to this file");
   compare_command->add_flag("--markdown", markdown, "Print a Markdown table");
@@ -109,12 +118,15 @@ int run(int argc, char** argv) {
   });
 
   PredictOptions p;
-  CLI::App* predict_command = app.add_subcommand("predict", "Classes of single pictures, with what the model looks at");
-  predict_command->add_option("--checkpoint", p.checkpoint, "Folder of a run, or a checkpoint file")->required();
+  CLI::App* predict_command =
+      app.add_subcommand("predict", "Classes of single pictures, with what the model looks at");
+  predict_command->add_option("--checkpoint", p.checkpoint, "Folder of a run, or a checkpoint file")
+      ->required();
   predict_command->add_option("images", p.images, "JPEG or PNG files")->required();
   predict_command->add_option("--out", p.out, "Folder for the attention pictures")->capture_default_str();
   predict_command->add_option("--top", p.top, "Classes to print")->capture_default_str();
-  predict_command->add_option("--block", p.block, "Block whose attention is shown (-1: the last)")->capture_default_str();
+  predict_command->add_option("--block", p.block, "Block whose attention is shown (-1: the last)")
+      ->capture_default_str();
   predict_command->add_option("--threads", p.threads, "CPU threads (0: all)");
   predict_command->add_flag("--ema", p.ema, "Use the averaged weights");
   predict_command->add_flag("--json", p.json, "Print JSON");
@@ -122,7 +134,8 @@ int run(int argc, char** argv) {
 
   std::string checkpoint, file;
   bool ema = false;
-  CLI::App* export_command = app.add_subcommand("export", "Weights as safetensors that PyTorch and timm load");
+  CLI::App* export_command =
+      app.add_subcommand("export", "Weights as safetensors that PyTorch and timm load");
   export_command->add_option("--checkpoint", checkpoint, "Folder of a run, or a checkpoint file")->required();
   export_command->add_option("file", file, "The safetensors file to write")->required();
   export_command->add_flag("--ema", ema, "Use the averaged weights");

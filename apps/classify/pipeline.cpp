@@ -27,8 +27,8 @@ data::Image with_channels(const Config& c, const data::Image& image) {
   return c.channels == 1 ? data::to_grey(image) : data::to_rgb(image);
 }
 
-// The statistics of ImageNet for pictures of its size, as every published checkpoint uses them; of a sample of the
-// data itself for small ones.
+// The statistics of ImageNet for pictures of its size, as every published checkpoint uses them; of a sample
+// of the data itself for small ones.
 void measure(Config& config, const data::Dataset& train) {
   if (config.image_size > 64 && config.channels == 3) {
     config.mean = {0.485, 0.456, 0.406};
@@ -125,8 +125,8 @@ data::Transform train_transform(const Config& c) {
   };
 }
 
-data::Transform evaluation_transform(const Config& c,
-                                     std::function<data::Image(const data::Image&, const data::Sample&)> change) {
+data::Transform evaluation_transform(
+    const Config& c, std::function<data::Image(const data::Image&, const data::Sample&)> change) {
   const auto n = normalisation(c);
   return [c, n, change](const data::Sample& sample, Random&, float* chw) {
     data::Image image = evaluation_view(c, sample.image);

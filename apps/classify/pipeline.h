@@ -31,13 +31,14 @@ Tensor labels_of(const data::Batch& batch, Device device = cpu);                
 
 struct Score {
   int64_t count = 0, top1 = 0, top5 = 0;
-  double loss = 0;  // mean cross-entropy
+  double loss = 0;                 // mean cross-entropy
   std::vector<int64_t> confusion;  // [true, predicted]
   double accuracy() const { return count ? double(top1) / double(count) : 0; }
   double accuracy5() const { return count ? double(top5) / double(count) : 0; }
 };
-// Runs the model over the loader's epoch 0. `attack` (nullable) replaces the normalised pictures before they are
-// scored; `tick(images done)` is called after each batch. Stops early, with what it has, when a stop was requested.
+// Runs the model over the loader's epoch 0. `attack` (nullable) replaces the normalised pictures before they
+// are scored; `tick(images done)` is called after each batch. Stops early, with what it has, when a stop was
+// requested.
 Score evaluate(const nn::VisionTransformer& model, const Config& config, data::Loader& loader,
                const std::function<Tensor(const Tensor& images, const Tensor& labels)>& attack = {},
                const std::function<void(int64_t)>& tick = {});

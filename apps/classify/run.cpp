@@ -25,19 +25,23 @@ Json parse(const std::string& text, const std::string& file) {
 const std::string& metadata(const TensorFile& file, const char* key, const std::string& path) {
   const auto it = file.metadata.find(key);
   if (it == file.metadata.end())
-    fail("checkpoint", path + " has no '" + key + "' in its metadata: it is no Pursuit checkpoint; bring PyTorch weights in with `classify import`");
+    fail("checkpoint", path + " has no '" + key +
+                           "' in its metadata: it is no Pursuit checkpoint; bring PyTorch weights in with "
+                           "`classify import`");
   return it->second;
 }
 
 Json to_json(const Progress& p) {
-  return {{"step", p.step},       {"epoch", p.epoch},           {"batch", p.batch}, {"best_accuracy", p.best_accuracy},
+  return {{"step", p.step},         {"epoch", p.epoch},
+          {"batch", p.batch},       {"best_accuracy", p.best_accuracy},
           {"loss_sum", p.loss_sum}, {"loss_count", p.loss_count}};
 }
 
 Progress progress_from(const TensorFile& file, const std::string& path) {
   const Json j = parse(metadata(file, "progress", path), path);
   try {
-    return {j.at("step"), j.at("epoch"), j.at("batch"), j.at("best_accuracy"), j.at("loss_sum"), j.at("loss_count")};
+    return {j.at("step"),          j.at("epoch"),    j.at("batch"),
+            j.at("best_accuracy"), j.at("loss_sum"), j.at("loss_count")};
   } catch (const Json::exception& e) {
     fail("checkpoint", path + ": progress is damaged: " + e.what());
   }
@@ -63,7 +67,9 @@ void restore(const TensorFile& file, const std::string& path, const std::string&
 
 }  // namespace
 
-std::string checkpoint_path(const std::string& folder) { return (fs::path(folder) / "checkpoint.safetensors").string(); }
+std::string checkpoint_path(const std::string& folder) {
+  return (fs::path(folder) / "checkpoint.safetensors").string();
+}
 
 void load_parameters(nn::VisionTransformer& model, const std::vector<std::pair<std::string, Tensor>>& tensors,
                      const std::string& file) {
@@ -85,15 +91,17 @@ void load_parameters(nn::VisionTransformer& model, const std::vector<std::pair<s
   if (!unexpected.empty()) text += "; unexpected:" + unexpected;
   if (!text.empty()) fail("checkpoint", file + " does not fit the model" + text);
   given = {tensors.begin(), tensors.end()};
-  for (const nn::NamedTensor& p : model.parameters()) copy_values(*p.tensor, given[p.name].to(p.tensor->dtype()));
+  for (const nn::NamedTensor& p : model.parameters())
+    copy_values(*p.tensor, given[p.name].to(p.tensor->dtype()));
 }
 
 LoadedModel load_model(const std::string& run_or_file, bool use_ema) {
   const bool folder = fs::is_directory(run_or_file);
   const std::string path = folder ? checkpoint_path(run_or_file) : run_or_file;
   if (!fs::exists(path))
-    fail("checkpoint", folder ? run_or_file + " holds no checkpoint.safetensors: it is not the folder of a run"
-                              : "there is no file " + path);
+    fail("checkpoint", folder
+                           ? run_or_file + " holds no checkpoint.safetensors: it is not the folder of a run"
+                           : "there is no file " + path);
   const TensorFile file = load_safetensors(path);
   LoadedModel loaded;
   loaded.config = config_from_json(parse(metadata(file, "config", path), path), path);
@@ -107,7 +115,8 @@ LoadedModel load_model(const std::string& run_or_file, bool use_ema) {
     int64_t at = 0;
     for (const nn::NamedTensor& p : loaded.model->parameters()) {
       const int64_t n = p.tensor->numel();
-      if (at + n > it->second.numel()) fail("checkpoint", path + ": the averaged weights do not fit the model");
+      if (at + n > it->second.numel())
+        fail("checkpoint", path + ": the averaged weights do not fit the model");
       copy_values(*p.tensor, it->second.slice(0, at, at + n).reshape(p.tensor->shape()));
       at += n;
     }
@@ -140,7 +149,8 @@ Progress load_checkpoint(const std::string& folder, nn::VisionTransformer& model
   if (ema) restore(file, path, ema_name, ema->values);
   const std::string& steps = metadata(file, "optimizer_steps", path);
   const Progress progress = progress_from(file, path);
-  if (steps != std::to_string(progress.step)) fail("checkpoint", path + ": optimizer and progress disagree on the step");
+  if (steps != std::to_string(progress.step))
+    fail("checkpoint", path + ": optimizer and progress disagree on the step");
   optimizer.set_steps(progress.step);
   return progress;
 }

@@ -18,11 +18,12 @@ struct Progress {
   int64_t loss_count = 0;
 };
 
-// A run's folder: config.json, checkpoint.safetensors (parameters by timm names, optimizer state, EMA; Progress in the
-// metadata), metrics.jsonl, TensorBoard events, report.html.
+// A run's folder: config.json, checkpoint.safetensors (parameters by timm names, optimizer state, EMA;
+// Progress in the metadata), metrics.jsonl, TensorBoard events, report.html.
 std::string checkpoint_path(const std::string& folder);
 
-// A model ready to be used: from a run's folder or from a checkpoint file, whose metadata holds the config too.
+// A model ready to be used: from a run's folder or from a checkpoint file, whose metadata holds the config
+// too.
 struct LoadedModel {
   Config config;
   Progress progress;

@@ -29,7 +29,8 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
-// Philox streams of one seed, apart from those of the weights (small numbers), the data and the layers' noise.
+// Philox streams of one seed, apart from those of the weights (small numbers), the data and the layers'
+// noise.
 constexpr uint64_t mixup_streams = uint64_t(1) << 40;
 
 constexpr int64_t log_every = 10;  // steps
@@ -54,14 +55,16 @@ class Trainer {
       }
       ++progress_.batch;
       step();
-      // An epoch that the last step completes is closed too, so that stopping there and going on are the same.
+      // An epoch that the last step completes is closed too, so that stopping there and going on are the
+      // same.
       if (progress_.batch == loader_->batches_per_epoch()) next_epoch();
     }
     bar.finish();
     bar_ = nullptr;
     save();
     if (apps::stop_requested()) {
-      fmt::print(stderr, "stopped at step {}; go on with: classify train --resume {}\n", progress_.step, folder_);
+      fmt::print(stderr, "stopped at step {}; go on with: classify train --resume {}\n", progress_.step,
+                 folder_);
       return 1;
     }
     finish();
@@ -87,9 +90,10 @@ class Trainer {
     flat_ = std::make_unique<nn::FlatParameters>(model_->parameters(), nn::decays_by_timm);
     optimizer_ = std::make_unique<nn::Optimizer>(*flat_, optimizer_config(config_));
     if (config_.ema > 0) ema_ = std::make_unique<nn::Ema>(*flat_, config_.ema);
-    loader_ = std::make_unique<data::Loader>(*train_data_, train_transform(config_), train_loader_options(config_));
-    test_loader_ =
-        std::make_unique<data::Loader>(*test_data_, evaluation_transform(config_), evaluation_loader_options(config_));
+    loader_ =
+        std::make_unique<data::Loader>(*train_data_, train_transform(config_), train_loader_options(config_));
+    test_loader_ = std::make_unique<data::Loader>(*test_data_, evaluation_transform(config_),
+                                                  evaluation_loader_options(config_));
     if (loader_->batches_per_epoch() == 0)
       fail("train", fmt::format("{} training pictures do not fill a batch of {}; use a smaller --batch-size",
                                 train_data_->size(), config_.batch_size));
@@ -124,7 +128,8 @@ class Trainer {
     } else if (has_checkpoint) {
       progress_ = load_checkpoint(folder_, *model_, *optimizer_, ema_.get());
     }
-    apps::write_file_atomically((fs::path(folder_) / "config.json").string(), to_json(config_).dump(2) + "\n");
+    apps::write_file_atomically((fs::path(folder_) / "config.json").string(),
+                                to_json(config_).dump(2) + "\n");
     const std::optional<int64_t> from = resuming ? std::optional(progress_.step) : std::nullopt;
     metrics_ = std::make_unique<apps::MetricsWriter>((fs::path(folder_) / "metrics.jsonl").string(), from);
     events_ = std::make_unique<apps::TensorboardWriter>((fs::path(folder_) / "tensorboard").string(), from);
@@ -134,12 +139,15 @@ class Trainer {
   void print_head() {
     int64_t count = 0;
     for (const nn::NamedTensor& p : model_->parameters()) count += p.tensor->numel();
-    fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(device_from_name(config_.device)), config_.dtype);
+    fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(device_from_name(config_.device)),
+               config_.dtype);
     fmt::print(stderr, "data   {}: {} training and {} test pictures, {} classes, {}x{}x{}\n",
-               config_.data.empty() ? "built-in shapes" : config_.data, train_data_->size(), test_data_->size(),
-               config_.classes.size(), config_.channels, config_.image_size, config_.image_size);
+               config_.data.empty() ? "built-in shapes" : config_.data, train_data_->size(),
+               test_data_->size(), config_.classes.size(), config_.channels, config_.image_size,
+               config_.image_size);
     fmt::print(stderr, "model  {} attention, width {}, {} blocks, {} heads, patch {}: {:.2f} M parameters\n",
-               config_.attention, config_.dim, config_.depth, config_.heads, config_.patch, double(count) / 1e6);
+               config_.attention, config_.dim, config_.depth, config_.heads, config_.patch,
+               double(count) / 1e6);
     fmt::print(stderr, "run    {}{}\n", folder_,
                progress_.step ? fmt::format(", going on at step {}", progress_.step) : std::string());
   }
@@ -151,7 +159,8 @@ class Trainer {
 
   double learning_rate() const {
     const double per_epoch = double(loader_->batches_per_epoch());
-    // By epochs, an epoch runs at the value of the one before: the published schedule is moved after each epoch.
+    // By epochs, an epoch runs at the value of the one before: the published schedule is moved after each
+    // epoch.
     if (config_.lr_step == "epoch") return schedule_.at(double(std::max<int64_t>(0, progress_.epoch - 1)));
     return schedule_.at(double(progress_.step) / per_epoch);
   }
@@ -160,12 +169,11 @@ class Trainer {
     if (config_.mixup > 0 || config_.cutmix > 0) {
       Random random(config_.seed, mixup_streams + uint64_t(progress_.step));
       const int64_t classes = int64_t(config_.classes.size());
-      const std::vector<float> targets =
-          data::mixup(batch, classes,
-                      {.mixup_alpha = config_.mixup,
-                       .cutmix_alpha = config_.cutmix,
-                       .label_smoothing = config_.label_smoothing},
-                      random);
+      const std::vector<float> targets = data::mixup(batch, classes,
+                                                     {.mixup_alpha = config_.mixup,
+                                                      .cutmix_alpha = config_.cutmix,
+                                                      .label_smoothing = config_.label_smoothing},
+                                                     random);
       const Tensor logits = model_->forward(images_of(batch, device_, dtype_)).to(DType::f32);
       return soft_cross_entropy(logits, from_vector(targets, {batch.size, classes}, device_));
     }
@@ -181,9 +189,11 @@ class Trainer {
     const Tensor loss = loss_of(batch_);
     const double value = loss.item();
     if (!std::isfinite(value))
-      fail("train", fmt::format("the loss is {} at step {}; the checkpoint of an earlier step is kept. Use a lower --lr "
-                                "or --clip-norm",
-                                value, progress_.step));
+      fail("train",
+           fmt::format(
+               "the loss is {} at step {}; the checkpoint of an earlier step is kept. Use a lower --lr "
+               "or --clip-norm",
+               value, progress_.step));
     loss.backward();
     flat_->finish_grad();
     double scale = 1;
@@ -204,8 +214,10 @@ class Trainer {
     images_ += batch_.size;
     if (progress_.step % log_every != 0) return;
     const double rate = double(images_) / std::max(1e-9, seconds_since(logged_));
-    metrics_->write(progress_.step, {{"epoch", progress_.epoch}, {"loss", loss}, {"lr", lr}, {"images_per_second", rate}});
-    events_->scalars(progress_.step, {{"train/loss", loss}, {"train/lr", lr}, {"train/images_per_second", rate}});
+    metrics_->write(progress_.step,
+                    {{"epoch", progress_.epoch}, {"loss", loss}, {"lr", lr}, {"images_per_second", rate}});
+    events_->scalars(progress_.step,
+                     {{"train/loss", loss}, {"train/lr", lr}, {"train/images_per_second", rate}});
     images_ = 0;
     logged_ = Clock::now();
   }
@@ -215,7 +227,8 @@ class Trainer {
     progress_.batch = 0;
     const bool last = progress_.step >= last_step();
     const double every = config_.eval_every;
-    const bool due = every > 0 && std::floor(double(progress_.epoch) / every) > std::floor(double(progress_.epoch - 1) / every);
+    const bool due = every > 0 && std::floor(double(progress_.epoch) / every) >
+                                      std::floor(double(progress_.epoch - 1) / every);
     if (due && !last) evaluate_now();
     if (!last) {
       save();
@@ -239,8 +252,9 @@ class Trainer {
                                      {"test_accuracy5", score.accuracy5()},
                                      {"seconds", seconds_since(started_)}});
     events_->scalars(progress_.step, {{"test/loss", score.loss}, {"test/accuracy", score.accuracy()}});
-    const std::string line = fmt::format("epoch {:3}  train loss {:.4f}  test loss {:.4f}  test accuracy {:.2f} %",
-                                         progress_.epoch, mean_loss, score.loss, 100 * score.accuracy());
+    const std::string line =
+        fmt::format("epoch {:3}  train loss {:.4f}  test loss {:.4f}  test accuracy {:.2f} %",
+                    progress_.epoch, mean_loss, score.loss, 100 * score.accuracy());
     if (!options_.quiet) bar_ ? bar_->print(line) : void(fmt::print(stderr, "{}\n", line));
     // What the evaluation took belongs to no training step.
     logged_ += std::chrono::duration_cast<Clock::duration>(Clock::now() - start);
@@ -268,10 +282,12 @@ class Trainer {
     merge_results(folder_, results);
     write_report(folder_);
     for (const auto& [what, set] : {std::pair{"training", train_data_.get()}, {"test", test_data_.get()}})
-      if (set->skipped() > 0) fmt::print(stderr, "{} damaged {} pictures were replaced\n", set->skipped(), what);
-    fmt::print("test accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} pictures after {} steps\nreport {}\n",
-               100 * score.accuracy(), 100 * score.accuracy5(), score.loss, score.count, progress_.step,
-               (fs::path(folder_) / "report.html").string());
+      if (set->skipped() > 0)
+        fmt::print(stderr, "{} damaged {} pictures were replaced\n", set->skipped(), what);
+    fmt::print(
+        "test accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} pictures after {} steps\nreport {}\n",
+        100 * score.accuracy(), 100 * score.accuracy5(), score.loss, score.count, progress_.step,
+        (fs::path(folder_) / "report.html").string());
   }
 
   TrainOptions options_;

@@ -28,7 +28,8 @@ struct Rows {  // [n, d] with row stride ld
   R* at(int64_t i) const { return p + i * ld; }
 };
 
-// out = map(softmax(scale q k^T)) v; stats [n, 2] receives what softmax_again_rows needs. Uses scratch slot 0.
+// out = map(softmax(scale q k^T)) v; stats [n, 2] receives what softmax_again_rows needs. Uses scratch slot
+// 0.
 template <class R>
 void attend_forward(const AttendShape& a, Rows<const R> q, Rows<const R> k, Rows<const R> v, Rows<R> out,
                     R* stats) {

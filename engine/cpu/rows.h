@@ -42,19 +42,20 @@ struct RowKernels {
 
   // y = exp(x), at most 2 ulp off in [-87, 88]; below -87.34 exactly 0.
   void (*exp)(const R* x, R* y, int64_t n);
-  // s_ij <- exp(s_ij - m_i) / t_i with m_i the row's maximum and t_i = sum_j exp(s_ij - m_i). A row without a visible
-  // finite entry becomes 0. stats (nullable) [rows, 2] receives m_i and 1 / t_i (0 and 0 for such a row).
+  // s_ij <- exp(s_ij - m_i) / t_i with m_i the row's maximum and t_i = sum_j exp(s_ij - m_i). A row without a
+  // visible finite entry becomes 0. stats (nullable) [rows, 2] receives m_i and 1 / t_i (0 and 0 for such a
+  // row).
   void (*softmax_rows)(R* s, int64_t rows, int64_t cols, int64_t ld, R* stats, int64_t causal);
-  // The same once more from its stats, bit for bit. Two numbers a row, not their log-sum-exp: where scores are large
-  // the rounding of that one number would be a relative error of the whole row.
+  // The same once more from its stats, bit for bit. Two numbers a row, not their log-sum-exp: where scores
+  // are large the rounding of that one number would be a relative error of the whole row.
   void (*softmax_again_rows)(R* s, int64_t rows, int64_t cols, int64_t ld, const R* stats, int64_t causal);
   // d holds dP and receives dS_ij = scale p_ij (dP_ij - sum_k p_ik dP_ik).
   void (*softmax_grad_rows)(const R* p, R* d, int64_t rows, int64_t cols, int64_t ld, R scale);
   // p <- clip((zeta - gamma) p + gamma, 0, 1), the clipped softmax.
   void (*clipped_softmax_rows)(R* p, int64_t rows, int64_t cols, int64_t ld, R gamma, R zeta);
   // d <- (zeta - gamma) d where (zeta - gamma) p + gamma lies in [0, 1], else 0; p before clipping.
-  void (*clipped_softmax_grad_rows)(const R* p, R* d, int64_t rows, int64_t cols, int64_t ld,
-                                    R gamma, R zeta);
+  void (*clipped_softmax_grad_rows)(const R* p, R* d, int64_t rows, int64_t cols, int64_t ld, R gamma,
+                                    R zeta);
 
   // --- activations
   // ---------------------------------------------------------------------------------------------
@@ -62,11 +63,10 @@ struct RowKernels {
   // y = x Phi(x), Phi the normal distribution function (exact, "erf" GELU).
   void (*gelu)(const R* x, R* y, int64_t n);
   // h <- h + bias, y = gelu(h).
-  void (*bias_gelu_rows)(R* h, const R* bias, R* y, int64_t rows, int64_t cols, int64_t ldh,
-                         int64_t ldy);
+  void (*bias_gelu_rows)(R* h, const R* bias, R* y, int64_t rows, int64_t cols, int64_t ldh, int64_t ldy);
   // d holds dY and receives dH = dY (Phi(h) + h phi(h)); y (nullable) receives gelu(h).
-  void (*gelu_grad_rows)(const R* h, R* d, R* y, int64_t rows, int64_t cols, int64_t ldh,
-                         int64_t ldd, int64_t ldy);
+  void (*gelu_grad_rows)(const R* h, R* d, R* y, int64_t rows, int64_t cols, int64_t ldh, int64_t ldd,
+                         int64_t ldy);
   // y = 1 / (1 + exp(-x)).
   void (*sigmoid)(const R* x, R* y, int64_t n);
   // d holds dY and receives dX = dY y (1 - y).
@@ -76,21 +76,20 @@ struct RowKernels {
   // -------------------------------------------------------------------------------
 
   // y <- y + bias + residual; residual is nullable.
-  void (*bias_rows)(R* y, const R* bias, const R* residual, int64_t rows, int64_t cols,
-                    int64_t ldy, int64_t ldr);
+  void (*bias_rows)(R* y, const R* bias, const R* residual, int64_t rows, int64_t cols, int64_t ldy,
+                    int64_t ldr);
   // out_j = sum_i x_ij, added to out if accumulate.
   void (*column_sums)(const R* x, int64_t rows, int64_t cols, int64_t ld, R* out, bool accumulate);
   // sum_ij |x_ij|.
   double (*abs_sum_rows)(const R* x, int64_t rows, int64_t cols, int64_t ld);
   // y = (x - mean) rstd weight + bias per row, rstd = 1 / sqrt(var + eps), biased variance about the mean.
   // Dense rows; mean [rows] and rstd [rows] are nullable.
-  void (*layer_norm_rows)(const R* x, const R* weight, const R* bias, R* y, R* mean,
-                          R* rstd, int64_t rows, int64_t cols, R eps);
+  void (*layer_norm_rows)(const R* x, const R* weight, const R* bias, R* y, R* mean, R* rstd, int64_t rows,
+                          int64_t cols, R eps);
   // With n = (x - mean) rstd and g = dy weight: dx = rstd (g - average(g) - n average(g n)), dweight += sum
   // dy n, dbias += sum dy. dx may be dy.
-  void (*layer_norm_grad_rows)(const R* x, const R* dy, const R* weight, const R* mean,
-                               const R* rstd, R* dx, R* dweight, R* dbias, int64_t rows,
-                               int64_t cols);
+  void (*layer_norm_grad_rows)(const R* x, const R* dy, const R* weight, const R* mean, const R* rstd, R* dx,
+                               R* dweight, R* dbias, int64_t rows, int64_t cols);
 
   // --- loss
   // ----------------------------------------------------------------------------------------------------
@@ -101,12 +100,11 @@ struct RowKernels {
   // Rows labelled ignore_index get loss 0 and gradient 0. Returns -1, or the first row whose label is neither
   // ignore_index nor in [0, cols); that row and those after it are then not computed.
   int64_t (*cross_entropy_rows)(const R* logits, const int32_t* labels, int64_t rows, int64_t cols,
-                                int64_t ld, int32_t ignore_index, R smoothing, R scale, R* loss,
-                                R* grad, int64_t ldg);
+                                int64_t ld, int32_t ignore_index, R smoothing, R scale, R* loss, R* grad,
+                                int64_t ldg);
   // targets [rows, cols] with stride ldt. Entries with target 0 do not count, even where the logit is -inf.
-  void (*soft_cross_entropy_rows)(const R* logits, const R* targets, int64_t rows, int64_t cols,
-                                  int64_t ld, int64_t ldt, R smoothing, R scale, R* loss,
-                                  R* grad, int64_t ldg);
+  void (*soft_cross_entropy_rows)(const R* logits, const R* targets, int64_t rows, int64_t cols, int64_t ld,
+                                  int64_t ldt, R smoothing, R scale, R* loss, R* grad, int64_t ldg);
 
   // --- optimizers and plain arrays
   // -----------------------------------------------------------------------------
@@ -123,7 +121,7 @@ struct RowKernels {
   void (*axpy)(R a, const R* x, R* y, int64_t n);             // y <- a x + y
   void (*add)(const R* a, const R* b, R* y, int64_t n);       // y = a + b
   void (*multiply)(const R* a, const R* b, R* y, int64_t n);  // y = a b
-  void (*scale)(R a, R* x, int64_t n);                            // x <- a x
+  void (*scale)(R a, R* x, int64_t n);                        // x <- a x
 
   // --- RPC-Attention
   // ------------------------------------------------------------------------------------------- Scaled dual U
@@ -136,22 +134,21 @@ struct RowKernels {
   // -tau.
 
   // Iteration 1 (L = U = 0): z = clip(k). u (nullable) receives 0.
-  void (*rpc_first_rows)(const R* k, int64_t ldk, R* u, R* z, uint8_t* mask, int64_t rows,
-                         int64_t cols, RpcStep<R> step);
+  void (*rpc_first_rows)(const R* k, int64_t ldk, R* u, R* z, uint8_t* mask, int64_t rows, int64_t cols,
+                         RpcStep<R> step);
   // Iterations 2...n: from l = L_{t-1}, u = U_{t-2} and z_before = Z_{t-1} makes u = U_{t-1} and z = Z_t.
-  void (*rpc_next_rows)(const R* k, int64_t ldk, const R* l, R* u, const R* z_before,
-                        R* z, uint8_t* mask, int64_t rows, int64_t cols, RpcStep<R> step);
+  void (*rpc_next_rows)(const R* k, int64_t ldk, const R* l, R* u, const R* z_before, R* z, uint8_t* mask,
+                        int64_t rows, int64_t cols, RpcStep<R> step);
   // Gradient of iteration t, called for t = n...1 after the attention's own gradient. In: gz, the attention's
   // dLoss/dZ_t; gu = dLoss/dU_t (0 for t = n). With G = gz + gu:
   //   dX = G inside;  dk += dX;  dL = G - dX;  gu <- 2 (gu - G) + dX  (dual_plus: gu <- dX);
   //   go = dL - gu, what reaches the attention output L_{t-1} through X_t, Z_t and U_{t-1}.
   // go may be gz; for t = 1 pass go = null, then gu is left alone. Returns dLoss/dtau of this iteration,
   // sum of G sign(X) outside (0 without shrink).
-  double (*rpc_grad_rows)(const R* gz, const uint8_t* mask, R* gu, R* go, R* dk, int64_t lddk,
-                          int64_t rows, int64_t cols, RpcStep<R> step);
+  double (*rpc_grad_rows)(const R* gz, const uint8_t* mask, R* gu, R* go, R* dk, int64_t lddk, int64_t rows,
+                          int64_t cols, RpcStep<R> step);
   // dk += c sign(k), sign(0) = 0: the path through tau, c = dtau * dtau/d||K||_1.
-  void (*rpc_tau_grad_rows)(const R* k, int64_t ldk, R c, R* dk, int64_t lddk, int64_t rows,
-                            int64_t cols);
+  void (*rpc_tau_grad_rows)(const R* k, int64_t ldk, R c, R* dk, int64_t lddk, int64_t rows, int64_t cols);
 
   // --- bfloat16
   // ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ namespace pursuit {
 struct Attention {
   static constexpr const char* name = "attention";
   AttentionOptions options = {};
-  Tensor qkv = {};  // [B, N, P, H, D]
+  Tensor qkv = {};    // [B, N, P, H, D]
   Tensor stats = {};  // [B, H, N, 2], of the softmax, in the compute type
 
   AttendShape head_shape(const PackedShape& s) const {

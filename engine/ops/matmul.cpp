@@ -66,16 +66,16 @@ struct Matmul {
         const T *pa = ma.t.data<T>(), *pb = mb.t.data<T>();
         T* py = y.data<T>();
         for_each(Cpu{}, layout_of(batch, sa, sb, sy), [&](int64_t i, int64_t j, int64_t l) {
-          gemm(ma.transposed, mb.transposed, m, n, k, compute_t<T>(1), pa + i, ma.ld, pb + j, mb.ld, compute_t<T>(0),
-               py + l, n);
+          gemm(ma.transposed, mb.transposed, m, n, k, compute_t<T>(1), pa + i, ma.ld, pb + j, mb.ld,
+               compute_t<T>(0), py + l, n);
         });
       }
     });
     return y;
   }
 
-  static void multiply_cuda(const Matrix& a, const Matrix& b, const Tensor& y, const Layout<3>& l, int64_t m, int64_t n,
-                            int64_t k) {
+  static void multiply_cuda(const Matrix& a, const Matrix& b, const Tensor& y, const Layout<3>& l, int64_t m,
+                            int64_t n, int64_t k) {
     const int64_t size = size_of(y.dtype());
     const auto type = y.dtype() == DType::bf16 ? cuda::Gemm::bf16 : cuda::Gemm::f32;
     const int last = l.ndim - 1;
@@ -87,8 +87,8 @@ struct Matmul {
         rest /= l.size[d];
       }
       const auto at = [&](const Tensor& x, int t) { return static_cast<char*>(x.raw()) + offset[t] * size; };
-      cuda::gemm(type, a.transposed, b.transposed, m, n, k, 1, at(a.t, 0), a.ld, l.stride[0][last], at(b.t, 1), b.ld,
-                 l.stride[1][last], 0, at(y, 2), n, l.stride[2][last], inner);
+      cuda::gemm(type, a.transposed, b.transposed, m, n, k, 1, at(a.t, 0), a.ld, l.stride[0][last],
+                 at(b.t, 1), b.ld, l.stride[1][last], 0, at(y, 2), n, l.stride[2][last], inner);
     }
   }
 
@@ -107,8 +107,10 @@ struct Matmul {
 PURSUIT_OPERATOR(Matmul)
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
-  if (a.ndim() < 2 || b.ndim() < 2 || a.size(-1) != b.size(-2) || a.dtype() != b.dtype() || a.device() != b.device())
-    fail("matmul", "got " + a.str() + " and " + b.str() + ", need [..., M, K] and [..., K, N] of one dtype and device");
+  if (a.ndim() < 2 || b.ndim() < 2 || a.size(-1) != b.size(-2) || a.dtype() != b.dtype() ||
+      a.device() != b.device())
+    fail("matmul",
+         "got " + a.str() + " and " + b.str() + ", need [..., M, K] and [..., K, N] of one dtype and device");
   return apply(Matmul{}, a, b);
 }
 

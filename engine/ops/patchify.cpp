@@ -59,8 +59,9 @@ struct Patchify {
         const int64_t n = std::min(tile, e - i);
         grid.gather(x, i, i + n, rows.data());
         for (int64_t r = i; r < i + n; ++r) std::copy_n(bias, dim, y + r * dim);
-        // BLAS adds one term after the other, so its rounding error grows with the length of the sum. Every later
-        // layer inherits this one (RPC-Attention multiplies it by about ten an iteration): short partial sums.
+        // BLAS adds one term after the other, so its rounding error grows with the length of the sum. Every
+        // later layer inherits this one (RPC-Attention multiplies it by about ten an iteration): short
+        // partial sums.
         for (int64_t k = 0; k < length; k += partial) {
           gemm(false, true, n, dim, std::min(partial, length - k), compute_t<T>(1), rows.data() + k, length,
                weight + k, length, compute_t<T>(1), y + i * dim, dim);

@@ -13,10 +13,10 @@ namespace pursuit {
 struct RpcAttention {
   static constexpr const char* name = "rpc_attention";
   RpcOptions options = {};
-  Tensor kv = {};       // [B, N, 2, H, D]
-  Tensor z = {};        // [n, B, H, N, D], in the compute type
-  Tensor region = {};   // u8 [n, B, H, N, D]: X inside, above or below the threshold
-  Tensor stats = {};    // [n, B, H, N, 2], of the softmax
+  Tensor kv = {};            // [B, N, 2, H, D]
+  Tensor z = {};             // [n, B, H, N, D], in the compute type
+  Tensor region = {};        // u8 [n, B, H, N, D]: X inside, above or below the threshold
+  Tensor stats = {};         // [n, B, H, N, 2], of the softmax
   Tensor l1 = {}, tau = {};  // [B, H]: ||K||_1 and the threshold
   bool constant_mu = false;
 

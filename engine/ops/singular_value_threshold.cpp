@@ -287,9 +287,9 @@ struct SingularValueThreshold {
   }
   // Of 20 matrices one has singular values close together, which magnify rounding more than the others do.
   static std::vector<Sample<SingularValueThreshold>> samples() {
-    return {{{}, {{{2, 7, 4}}, {{2}, 0.5, 1}}},   {{}, {{{3, 5, 12}}, {{3}, 0.5, 1.5}}},
+    return {{{}, {{{2, 7, 4}}, {{2}, 0.5, 1}}},      {{}, {{{3, 5, 12}}, {{3}, 0.5, 1.5}}},
             {{}, {{{20, 33, 17}}, {{20}, 1, 3}}, 4}, {{}, {{{6, 6}}, {{}, 0.5, 1}}},
-            {{}, {{{2, 1, 5}}, {{2}, 0.1, 0.2}}}, {{}, {{{0, 4, 3}}, {{0}, 1, 2}}}};
+            {{}, {{{2, 1, 5}}, {{2}, 0.1, 0.2}}},    {{}, {{{0, 4, 3}}, {{0}, 1, 2}}}};
   }
 };
 PURSUIT_OPERATOR(SingularValueThreshold)
