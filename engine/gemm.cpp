@@ -102,13 +102,6 @@ void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const 
           const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
   if (m == 0 || n == 0) return;
   if (k == 0) return scale_only(m, n, beta, c, ldc);
-  // oneDNN's kernels are up to a quarter faster at a transformer's sizes; below, its call costs more than it
-  // saves.
-  constexpr int64_t small = int64_t(96) * 96 * 96;
-  const char mode_a = ta ? 'T' : 'N', mode_b = tb ? 'T' : 'N';
-  if (m * n * k >= small &&
-      dnnl_sgemm(mode_a, mode_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc) == dnnl_success)
-    return;
   cblas_sgemm(CblasRowMajor, op(ta), op(tb), int(m), int(n), int(k), alpha, a, int(lda), b, int(ldb), beta, c,
               int(ldc));
 }

@@ -6,7 +6,7 @@
 namespace pursuit {
 
 // Row-major C = alpha op(A) op(B) + beta C on the CPU; op(A) is m x k, op(B) k x n, ld* are row strides in
-// elements. f32 by oneDNN, small ones and f64 by OpenBLAS. bf16 by oneDNN with f32 accumulation where the CPU
+// elements. f32 and f64 by OpenBLAS. bf16 by oneDNN with f32 accumulation where the CPU
 // has AMX or AVX-512 bf16 instructions, else widened to f32. Called inside a parallel region it runs on that
 // thread alone.
 void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double* a, int64_t lda,
