@@ -1,6 +1,7 @@
 #include "engine/gemm.h"
 
 #include <cblas.h>
+#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
@@ -14,6 +15,9 @@
 namespace pursuit {
 
 namespace {
+
+// Threads are ours to start: every product runs on the thread that asks for it.
+[[maybe_unused]] const bool blas_is_sequential = (openblas_set_num_threads(1), true);
 
 CBLAS_TRANSPOSE op(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
 
@@ -69,6 +73,7 @@ const Product& product(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float 
 template <class Out>
 void bf16_by_onednn(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const bf16* a,
                     int64_t lda, const bf16* b, int64_t ldb, float beta, Out* c, int64_t ldc) {
+  omp_set_num_threads(1);  // oneDNN takes its number of threads from OpenMP
   static thread_local dnnl::stream stream(dnnl_cpu());
   const auto out = std::is_same_v<Out, float> ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
   const Product& p = product(ta, tb, m, n, k, alpha, lda, ldb, beta, ldc, out);
@@ -102,8 +107,7 @@ void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const 
           const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
   if (m == 0 || n == 0) return;
   if (k == 0) return scale_only(m, n, beta, c, ldc);
-  cblas_sgemm(CblasRowMajor, op(ta), op(tb), int(m), int(n), int(k), alpha, a, int(lda), b, int(ldb), beta, c,
-              int(ldc));
+  rows<float>().gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const bf16* a, int64_t lda,

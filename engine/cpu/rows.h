@@ -36,6 +36,13 @@ template <class R>
 struct RowKernels {
   const char* isa;  // "sse2", "avx2", "avx512" or "f64"
 
+  // --- matrix products
+  // -----------------------------------------------------------------------------------------
+
+  // c = alpha op(a) op(b) + beta c, as gemm of engine/gemm.h; m, n, k > 0. Null for double: OpenBLAS has it.
+  void (*gemm)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, R alpha, const R* a, int64_t lda,
+               const R* b, int64_t ldb, R beta, R* c, int64_t ldc);
+
   // --- softmax
   // ------------------------------------------------------------------------------------------------- causal
   // < 0: every column is visible; otherwise row i sees columns j <= i + causal and the others give 0.

@@ -73,11 +73,8 @@ T scale_of(const T* a, int64_t n) {
   return top[0] > 0 ? std::ldexp(T(1), std::clamp(-std::ilogb(top[0]), -120, 120)) : T(1);
 }
 
-// Above this size LAPACK's blocked reduction, with threads where the batch leaves some idle, is faster than
-// lanes.
+// Above this size LAPACK's blocked reduction is faster than lanes.
 constexpr int64_t lane_limit = 160;
-
-int64_t batch_grain(int64_t batch, int64_t k) { return k > lane_limit && batch < num_threads() ? batch : 1; }
 
 }  // namespace
 
@@ -150,7 +147,7 @@ struct SingularValueThreshold {
   template <class T>
   static void kernel(Cpu, Sides side, int64_t batch, const T* a, const T* tau, T* d, T* v, T* sigma) {
     const int64_t k = side.small(), size = side.m * side.n, ld = eigen_stride<T>(k), lanes = eigen_lanes<T>;
-    parallel_for(batch, batch_grain(batch, k), [&](int64_t begin, int64_t end) {
+    parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
       T* gram = scratch<T>(0, lanes * k * ld);
       T* values = scratch<T>(1, lanes * k);
       T* scaled = scratch<T>(2, size);
@@ -191,7 +188,7 @@ struct SingularValueThreshold {
   static void gradient(Cpu, Sides side, int64_t batch, const T* a, const T* tau, const T* v, const T* sigma,
                        const T* e, T* da, T* dtau) {
     const int64_t k = side.small(), size = side.m * side.n;
-    parallel_for(batch, batch_grain(batch, k), [&](int64_t begin, int64_t end) {
+    parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
       T* scaled = scratch<T>(0, size);
       T* c = scratch<T>(1, k * k);
       T* half = scratch<T>(2, k * k);

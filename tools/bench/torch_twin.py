@@ -278,6 +278,7 @@ for name in args.names:
     if name not in WORKLOADS:
         sys.exit(f"torch_twin: unknown workload '{name}'; 'list' shows the names")
 torch.set_num_threads(threads)
+torch.set_flush_denormal(True)  # as the engine does; the RPC operator is three times faster with it
 dtype = args.dtype
 for name in args.names:
     args.dtype = dtype
