@@ -8,13 +8,19 @@
 // contiguous.
 namespace pursuit {
 
-// Rows a thread handles at a time: their outputs are still in the L2 cache when the next step reads them.
-constexpr int64_t dense_chunk = 256;
+// Rows a thread handles at a time, at most: their outputs are still in the L2 cache when the next step reads
+// them.
+constexpr int64_t dense_chunk = 320;
 
+// body(row, rows) on equal chunks: each reads the weights once, so a short rest would be dear.
 template <class F>
 void for_each_chunk(int64_t rows, const F& body) {
   parallel_for(rows, 16, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; r += dense_chunk) body(r, std::min(dense_chunk, end - r));
+    const int64_t size = end - begin, chunks = (size + dense_chunk - 1) / dense_chunk;
+    for (int64_t i = 0; i < chunks; ++i) {
+      const int64_t r = begin + size * i / chunks;
+      body(r, begin + size * (i + 1) / chunks - r);
+    }
   });
 }
 
@@ -27,12 +33,22 @@ void dense_input_gradient(const T* gy, const T* w, T* gx, int64_t rows, int64_t 
   });
 }
 
-// gw = gy^T x
+// gw = gy^T x, cut into a piece for each thread: into columns first, because a product packs the columns of x
+// that it reads, and into rows where the columns would get narrower than a register tile.
 template <class T>
 void dense_weight_gradient(const T* gy, const T* x, T* gw, int64_t rows, int64_t in, int64_t out) {
-  parallel_for(out, 16, [&](int64_t begin, int64_t end) {
-    gemm(true, false, end - begin, in, rows, compute_t<T>(1), gy + begin, out, x, in, compute_t<T>(0),
-         gw + begin * in, in);
+  using R = compute_t<T>;
+  const int64_t threads = num_threads();
+  int64_t across = std::clamp<int64_t>(in / 48, 1, threads);
+  while (threads % across != 0) --across;
+  const int64_t down = threads / across;
+  parallel_for(threads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t i = piece / across, j = piece % across;
+      const int64_t row = out * i / down, col = in * j / across;
+      gemm(true, false, out * (i + 1) / down - row, in * (j + 1) / across - col, rows, R(1), gy + row, out,
+           x + col, in, R(0), gw + row * in + col, in);
+    }
   });
 }
 
