@@ -110,6 +110,15 @@ void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const 
   rows<float>().gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
+void gram(int64_t n, int64_t k, double alpha, const double* a, int64_t lda, double* c, int64_t ldc) {
+  gemm(false, true, n, n, k, alpha, a, lda, a, lda, 0.0, c, ldc);
+}
+
+void gram(int64_t n, int64_t k, float alpha, const float* a, int64_t lda, float* c, int64_t ldc) {
+  if (n == 0 || k == 0) return scale_only(n, n, 0.0f, c, ldc);
+  rows<float>().gram(n, k, alpha, a, lda, c, ldc);
+}
+
 void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const bf16* a, int64_t lda,
           const bf16* b, int64_t ldb, float beta, float* c, int64_t ldc) {
   if (m == 0 || n == 0) return;

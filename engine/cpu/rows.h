@@ -43,6 +43,11 @@ struct RowKernels {
   void (*gemm)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, R alpha, const R* a, int64_t lda,
                const R* b, int64_t ldb, R beta, R* c, int64_t ldc);
 
+  // c = alpha a a^T for a [n, k], half of it computed. n, k > 0. Null for double.
+  void (*gram)(int64_t n, int64_t k, R alpha, const R* a, int64_t lda, R* c, int64_t ldc);
+  // x <- x + x^T, x [n, n].
+  void (*symmetrize)(R* x, int64_t n, int64_t ld);
+
   // --- softmax
   // ------------------------------------------------------------------------------------------------- causal
   // < 0: every column is visible; otherwise row i sees columns j <= i + causal and the others give 0.
