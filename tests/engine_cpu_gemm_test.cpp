@@ -60,6 +60,37 @@ TEST_CASE("gemm: every product of plain and transposed matrices, on every instru
   }
 }
 
+TEST_CASE("a packed right factor gives the product bit for bit, packed by any number of callers") {
+  for (const RowKernels<float>* kernels : all_kernels()) {
+    for (const Case& c : cases) {
+      for (const bool tb : {false, true}) {
+        for (const int64_t parts : {1, 2, 7}) {
+          CAPTURE(kernels->isa);
+          CAPTURE(c.m);
+          CAPTURE(c.n);
+          CAPTURE(c.k);
+          CAPTURE(tb);
+          Floats a(c.m, c.k), b(tb ? c.n : c.k, tb ? c.k : c.n), got(c.m, c.n), want(c.m, c.n);
+          a.fill(normal(6));
+          b.fill(normal(7));
+          Floats packed(1, kernels->packed_size(c.n, c.k));
+          packed.fill([] { return kNan; });
+          for (int64_t part = 0; part < parts; ++part)
+            kernels->pack(tb, c.n, c.k, b.data(), b.ld, part, parts, packed.data());
+          kernels->gemm_packed(c.m, c.n, c.k, a.data(), a.ld, packed.data(), got.data(), got.ld);
+          kernels->gemm(false, tb, c.m, c.n, c.k, 1, a.data(), a.ld, b.data(), b.ld, 0, want.data(), want.ld);
+          bool same = true;
+          for (int64_t i = 0; i < c.m; ++i)
+            for (int64_t j = 0; j < c.n; ++j) same = same && got(i, j) == want(i, j);
+          CHECK(same);
+          CHECK(got.intact());
+          CHECK(packed.intact());
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("gram is a product with its own transpose, and exactly symmetric") {
   for (const RowKernels<float>* kernels : all_kernels()) {
     for (const auto& [n, k] : {std::pair<int64_t, int64_t>{1, 3}, {16, 64}, {50, 32}, {197, 64}, {33, 300}}) {

@@ -8,11 +8,45 @@
 // contiguous.
 namespace pursuit {
 
+// The right factor op(w) [k, n] of a product that is cut into rows. In f32 it is packed once, for all
+// threads, in the calling thread's scratch slot; otherwise each product reads w.
+template <class T>
+class RightFactor {
+ public:
+  RightFactor(bool transposed, const T* w, int64_t ld, int64_t k, int64_t n, int slot)
+      : transposed_(transposed), w_(w), ld_(ld), k_(k), n_(n) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (k == 0 || n == 0) return;
+      float* packed = scratch<float>(slot, rows<float>().packed_size(n, k));
+      const int64_t parts = num_threads();
+      parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t part = begin; part < end; ++part)
+          rows<float>().pack(transposed, n, k, w, ld, part, parts, packed);
+      });
+      w_ = packed;
+    }
+  }
+
+  // c [m, n] = a op(w)
+  template <class C>
+  void multiply(int64_t m, const T* a, int64_t lda, C* c, int64_t ldc) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (k_ > 0 && m > 0 && n_ > 0) return rows<float>().gemm_packed(m, n_, k_, a, lda, w_, c, ldc);
+    }
+    gemm(false, transposed_, m, n_, k_, compute_t<T>(1), a, lda, w_, ld_, compute_t<T>(0), c, ldc);
+  }
+
+ private:
+  bool transposed_;
+  const T* w_;
+  int64_t ld_, k_, n_;
+};
+
 // Rows a thread handles at a time, at most: their outputs are still in the L2 cache when the next step reads
 // them.
 constexpr int64_t dense_chunk = 320;
 
-// body(row, rows) on equal chunks: each reads the weights once, so a short rest would be dear.
+// body(row, rows) on equal chunks of its rows.
 template <class F>
 void for_each_chunk(int64_t rows, const F& body) {
   parallel_for(rows, 16, [&](int64_t begin, int64_t end) {
@@ -27,9 +61,9 @@ void for_each_chunk(int64_t rows, const F& body) {
 // gx = gy w
 template <class T>
 void dense_input_gradient(const T* gy, const T* w, T* gx, int64_t rows, int64_t in, int64_t out) {
+  const RightFactor<T> factor(false, w, in, out, in, 4);
   parallel_for(rows, 16, [&](int64_t begin, int64_t end) {
-    gemm(false, false, end - begin, in, out, compute_t<T>(1), gy + begin * out, out, w, in, compute_t<T>(0),
-         gx + begin * in, in);
+    factor.multiply(end - begin, gy + begin * out, out, gx + begin * in, in);
   });
 }
 

@@ -45,6 +45,13 @@ struct RowKernels {
 
   // c = alpha a a^T for a [n, k], half of it computed. n, k > 0. Null for double.
   void (*gram)(int64_t n, int64_t k, R alpha, const R* a, int64_t lda, R* c, int64_t ldc);
+  // A right factor op(b) [k, n] laid out once in the order products read it, for many products with it: `to`
+  // holds packed_size(n, k) numbers and is filled by `parts` calls, which threads may share; then c = a
+  // op(b). Null for double.
+  int64_t (*packed_size)(int64_t n, int64_t k);
+  void (*pack)(bool tb, int64_t n, int64_t k, const R* b, int64_t ldb, int64_t part, int64_t parts, R* to);
+  void (*gemm_packed)(int64_t m, int64_t n, int64_t k, const R* a, int64_t lda, const R* packed, R* c,
+                      int64_t ldc);
   // x <- x + x^T, x [n, n].
   void (*symmetrize)(R* x, int64_t n, int64_t ld);
 

@@ -12,10 +12,11 @@ struct Linear {
   static void kernel(Cpu, const T* x, const T* w, const T* bias, const T* residual, T* y, int64_t n,
                      int64_t in, int64_t out) {
     using R = compute_t<T>;
+    const RightFactor<T> weight(true, w, in, in, out, 4);
     for_each_chunk(n, [&](int64_t r, int64_t m) {
       R* wide = scratch<R>(1, std::is_same_v<T, bf16> ? 2 * m * out + out : 0);
       const Rows<R> to = target_rows(y + r * out, out, out, wide);
-      gemm(false, true, m, out, in, R(1), x + r * in, in, w, in, R(0), to.p, out);
+      weight.multiply(m, x + r * in, in, to.p, out);
       if (bias || residual) {
         const Rows<const R> b = bias ? read_rows(bias, out, 1, out, wide + 2 * m * out) : Rows<const R>{};
         const Rows<const R> plus =

@@ -26,13 +26,15 @@ struct Mlp {
     const T* plus = residual.defined() ? residual.data<T>() : nullptr;
     T *hidden = op.hidden.data<T>(), *out = y.data<T>();
     constexpr bool narrow = std::is_same_v<T, bf16>;
+    const RightFactor<T> first(true, w1, s.in, s.in, s.hidden, 4),
+        second(true, w2, s.hidden, s.hidden, s.out, 5);
     for_each_chunk(s.rows, [&](int64_t r, int64_t m) {
       R* wide = scratch<R>(1, m * s.hidden + (narrow ? m * (s.hidden + 2 * s.out) + s.hidden + s.out : 0));
       R* copy = wide + m * s.hidden;
       const Rows<R> h = target_rows(hidden + r * s.hidden, s.hidden, s.hidden, copy);
       const Rows<const R> bias1 =
           read_rows(b1.data<T>(), s.hidden, 1, s.hidden, copy + m * (s.hidden + 2 * s.out));
-      gemm(false, true, m, s.hidden, s.in, R(1), x + r * s.in, s.in, w1, s.in, R(0), h.p, s.hidden);
+      first.multiply(m, x + r * s.in, s.in, h.p, s.hidden);
       rows<R>().bias_gelu_rows(h.p, bias1.p, wide, m, s.hidden, s.hidden, s.hidden);
       store_rows(hidden + r * s.hidden, s.hidden, m, s.hidden, h);
 
@@ -44,9 +46,9 @@ struct Mlp {
       if constexpr (narrow) {
         bf16* activation = scratch<bf16>(2, m * s.hidden);
         rows<R>().f32_to_bf16(wide, words(activation), m * s.hidden);
-        gemm(false, true, m, s.out, s.hidden, R(1), activation, s.hidden, w2, s.hidden, R(0), to.p, s.out);
+        second.multiply(m, activation, s.hidden, to.p, s.out);
       } else {
-        gemm(false, true, m, s.out, s.hidden, R(1), wide, s.hidden, w2, s.hidden, R(0), to.p, s.out);
+        second.multiply(m, wide, s.hidden, to.p, s.out);
       }
       rows<R>().bias_rows(to.p, bias2.p, add.p, m, s.out, s.out, s.out);
       store_rows(out + r * s.out, s.out, m, s.out, to);
@@ -60,13 +62,14 @@ struct Mlp {
     const Sizes s = op.sizes();
     const T *hidden = op.hidden.data<T>(), *w2 = op.w2.data<T>();
     constexpr bool narrow = std::is_same_v<T, bf16>;
+    const RightFactor<T> second(false, w2, s.hidden, s.out, s.hidden, 4);
     for_each_chunk(s.rows, [&](int64_t r, int64_t m) {
       const int64_t at = r * s.hidden, size = m * s.hidden;
       R* wide = scratch<R>(1, narrow ? 3 * size : 0);
       const Rows<const R> h = read_rows(hidden + at, s.hidden, m, s.hidden, wide);
       const Rows<R> g = target_rows(gh + at, s.hidden, s.hidden, wide + size);
       const Rows<R> act = target_rows(activation + at, s.hidden, s.hidden, wide + 2 * size);
-      gemm(false, false, m, s.hidden, s.out, R(1), gy + r * s.out, s.out, w2, s.hidden, R(0), g.p, s.hidden);
+      second.multiply(m, gy + r * s.out, s.out, g.p, s.hidden);
       rows<R>().gelu_grad_rows(h.p, g.p, act.p, m, s.hidden, s.hidden, s.hidden, s.hidden);
       store_rows(gh + at, s.hidden, m, s.hidden, g);
       store_rows(activation + at, s.hidden, m, s.hidden, act);
