@@ -88,7 +88,7 @@ void complete(Config& config, const data::Dataset& train) {
   if (config.patch == 0) config.patch = config.image_size <= 64 ? 4 : 16;
   if (config.image_size % config.patch)
     fail("classify", "--image-size " + std::to_string(config.image_size) + " is no multiple of --patch " +
-                         std::to_string(config.patch));
+                         std::to_string(config.patch) + "; give another of the two");
   if (config.crop == "auto") config.crop = small ? "padded" : "resized";
   measure(config, train);
 }

@@ -1,0 +1,30 @@
+# `cmake --install`: the apps with their recipes, and the library for find_package(pursuit CONFIG).
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# One archive of the engine, nn and data. Programs must link all of it (operators register themselves): see
+# pursuitConfig.cmake.
+add_library(pursuit_archive STATIC $<TARGET_OBJECTS:pursuit_engine> $<TARGET_OBJECTS:pursuit_nn>
+            $<TARGET_OBJECTS:pursuit_data>)
+set_target_properties(pursuit_archive PROPERTIES OUTPUT_NAME pursuit EXPORT_NAME archive LINKER_LANGUAGE CXX)
+target_compile_features(pursuit_archive INTERFACE cxx_std_20)
+target_include_directories(pursuit_archive INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/pursuit>)
+target_link_libraries(pursuit_archive INTERFACE OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB ${DNNL} ${OPENBLAS} lapacke)
+if(PURSUIT_WITH_CUDA)
+  target_link_libraries(pursuit_archive INTERFACE CUDA::cudart CUDA::cublas)
+  target_compile_definitions(pursuit_archive INTERFACE PURSUIT_CUDA=1)
+endif()
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/pursuit)
+configure_package_config_file(cmake/pursuitConfig.cmake.in ${CMAKE_BINARY_DIR}/pursuitConfig.cmake
+                              INSTALL_DESTINATION ${package})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/pursuitConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(TARGETS pursuit_archive EXPORT pursuit ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT pursuit NAMESPACE pursuit:: FILE pursuitTargets.cmake DESTINATION ${package})
+install(FILES ${CMAKE_BINARY_DIR}/pursuitConfig.cmake ${CMAKE_BINARY_DIR}/pursuitConfigVersion.cmake
+        DESTINATION ${package})
+foreach(room engine nn data cuda)
+  install(DIRECTORY ${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pursuit FILES_MATCHING PATTERN "*.h")
+endforeach()
+install(TARGETS classify bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY apps/classify/recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pursuit/recipes/classify)
