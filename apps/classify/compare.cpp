@@ -58,26 +58,6 @@ ordered_json without_seed(const Config& config) {
   return json;
 }
 
-std::optional<double> median_speed(const RunRecord& run) {
-  std::vector<double> rates;
-  for (const auto& [step, rate] : apps::metric_series(run.metrics, "images_per_second"))
-    if (std::isfinite(rate)) rates.push_back(rate);
-  if (rates.empty()) return std::nullopt;
-  std::nth_element(rates.begin(), rates.begin() + std::ptrdiff_t(rates.size() / 2), rates.end());
-  return rates[rates.size() / 2];
-}
-
-// The clock of a resumed run starts again at 0.
-std::optional<double> training_seconds(const RunRecord& run) {
-  double done = 0, last = 0;
-  for (const auto& [step, seconds] : apps::metric_series(run.metrics, "seconds")) {
-    if (!std::isfinite(seconds)) continue;
-    if (seconds < last) done += last;
-    last = seconds;
-  }
-  return done + last > 0 ? std::optional(done + last) : std::nullopt;
-}
-
 std::string attack_column(const Results::Attacked& a) {
   const std::string budget = budget_text(a.attack, a.budget);
   return a.attack + (budget == "-" ? "" : " " + budget) + (a.space == "pixel" ? " (pixel)" : "");
@@ -112,8 +92,8 @@ void add_measures(RunGroup& group, const RunRecord& run) {
   add(group, clean_column, evaluated ? std::optional(run.results->top1) : run.last("test_accuracy"), 100);
   add(group, test_loss_column, evaluated ? std::optional(run.results->loss) : run.last("test_loss"));
   add(group, train_loss_column, run.last("train_loss"));
-  add(group, speed_column, median_speed(run));
-  add(group, time_column, training_seconds(run));
+  add(group, speed_column, run.images_per_second());
+  add(group, time_column, run.training_seconds());
   if (!run.results) return;
   add(group, corrupted_column, mean_corrupted_top1(run.results->corrupted), 100);
   add(group, mce_column, mean_corruption_error(run.results->corrupted), 100);

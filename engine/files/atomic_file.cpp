@@ -25,7 +25,8 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::stop(const char* what) const {
-  fail("file", std::string(what) + " '" + path_ + "': " + std::strerror(errno));
+  fail("file", std::string(what) + " '" + path_ + "': " + std::strerror(errno) +
+                   "; check that its folder exists, may be written to and has space");
 }
 
 void AtomicFile::write(const void* bytes, size_t count) {
