@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <string>
 #include <vector>
 
 #include "engine/cpu/rows.h"
@@ -28,10 +30,16 @@ void scale_only(int64_t m, int64_t n, T beta, T* c, int64_t ldc) {
     for (int64_t j = 0; j < n; ++j) c[i * ldc + j] = beta == 0 ? T(0) : beta * c[i * ldc + j];
 }
 
-bool has_bf16_instructions() {
-  static const bool has = __builtin_cpu_supports("avx512bf16") ||
-                          dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
-  return has;
+// PURSUIT_BF16=onednn takes oneDNN also on an AVX-512 CPU without bf16 instructions, where it emulates them:
+// slower than widening, for tests of this path.
+bool bf16_is_onednn() {
+  static const bool is = [] {
+    const char* wanted = std::getenv("PURSUIT_BF16");
+    const bool emulate = wanted && std::string(wanted) == "onednn";
+    return dnnl::get_effective_cpu_isa() >=
+           (emulate ? dnnl::cpu_isa::avx512_core : dnnl::cpu_isa::avx512_core_bf16);
+  }();
+  return is;
 }
 
 using Dims = dnnl::memory::dims;
@@ -123,7 +131,7 @@ void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const 
           const bf16* b, int64_t ldb, float beta, float* c, int64_t ldc) {
   if (m == 0 || n == 0) return;
   if (k == 0) return scale_only(m, n, beta, c, ldc);
-  if (has_bf16_instructions()) return bf16_by_onednn(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  if (bf16_is_onednn()) return bf16_by_onednn(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   const int64_t ra = ta ? k : m, ca = ta ? m : k, rb = tb ? n : k, cb = tb ? k : n;
   gemm(ta, tb, m, n, k, alpha, widen(a, ra, ca, lda).data(), ca, widen(b, rb, cb, ldb).data(), cb, beta, c,
        ldc);
@@ -132,8 +140,7 @@ void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const 
 void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const bf16* a, int64_t lda,
           const bf16* b, int64_t ldb, float beta, bf16* c, int64_t ldc) {
   if (m == 0 || n == 0) return;
-  if (k > 0 && has_bf16_instructions())
-    return bf16_by_onednn(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  if (k > 0 && bf16_is_onednn()) return bf16_by_onednn(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   std::vector<float> wide = beta == 0 ? std::vector<float>(size_t(m * n)) : widen(c, m, n, ldc);
   gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, wide.data(), n);
   for (int64_t i = 0; i < m; ++i) rows<float>().f32_to_bf16(wide.data() + i * n, words(c + i * ldc), n);

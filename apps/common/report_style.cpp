@@ -94,7 +94,7 @@ section > .chart.wide, main > .chart.wide { flex-basis: 100%; }
 
 .bars { font-size: 0.85rem; }
 .bars.two { columns: 2 400px; column-gap: 36px; }
-.bar-group { display: grid; grid-template-columns: minmax(13ch, 24%) 1fr; gap: 10px; align-items: center; break-inside: avoid; }
+.bar-group { display: grid; grid-template-columns: minmax(17ch, 24%) 1fr; gap: 10px; align-items: center; break-inside: avoid; }
 .bar-group > span { text-align: right; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .bar-group > div { padding-right: 48px; min-width: 0; }
 .bar-group svg { display: block; width: 100%; overflow: visible; }
