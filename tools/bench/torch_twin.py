@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The workloads of `bench` in PyTorch: same names, shapes, batch sizes, protocol and JSON lines.
 
-Plain PyTorch at its best settings for a CPU: F.scaled_dot_product_attention, fused AdamW, gradients set to
+Plain PyTorch at its best settings for a CPU: F.scaled_dot_product_attention, fused AdamW, denormals flushed, gradients set to
 None, bf16 by autocast. RPC-Attention is written as its published code computes it, operator by operator
 (--variant eager); --variant sdpa puts scaled_dot_product_attention into its loop, --variant compile runs
 everything through torch.compile. Peak RSS includes the interpreter and PyTorch's libraries; "rss_start_bytes"
