@@ -47,6 +47,8 @@ int wait_while(const std::atomic<int>& value, int old) {
   return value.load();
 }
 
+thread_local bool inside_parallel = false;  // a worker, or a caller whose body is running
+
 struct Job {
   void (*body)(const void*, int64_t, int64_t) = nullptr;
   const void* state = nullptr;
@@ -115,12 +117,7 @@ class Pool {
   std::atomic<bool> open_ = false, stop_ = false;
   std::mutex error_guard_;
   std::exception_ptr error_;
-
- public:
-  static thread_local bool inside_parallel;  // of this thread
 };
-
-thread_local bool Pool::inside_parallel = false;
 
 int default_threads() {
   if (const char* wanted = std::getenv("OMP_NUM_THREADS"); wanted && std::atoi(wanted) > 0)
@@ -152,13 +149,13 @@ void parallel_ranges(int64_t n, int64_t grain, void (*body)(const void*, int64_t
   const int threads = num_threads();
   const int64_t parts = std::min<int64_t>(threads, std::max<int64_t>(1, n / std::max<int64_t>(1, grain)));
   std::unique_lock lock(pool_guard, std::defer_lock);
-  if (parts == 1 || Pool::inside_parallel || !lock.try_lock()) {
+  if (parts == 1 || inside_parallel || !lock.try_lock()) {
     const FlushDenormals flush;
     return body(state, 0, n);
   }
-  Pool::inside_parallel = true;
+  inside_parallel = true;
   struct Leave {
-    ~Leave() { Pool::inside_parallel = false; }
+    ~Leave() { inside_parallel = false; }
   } leave;
   pool().resize(threads);
   pool().run({body, state, n, int(parts)});

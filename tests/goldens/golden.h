@@ -49,8 +49,6 @@ class Golden {
   void judge(const std::string& what, double error, double bar, const std::string& text = "");
   // The case has soft thresholds, on whose other side rounding to bf16 may put an entry: wider bars there.
   void expect_kinks() { kinks_ = true; }
-  // A whole network: the roundings of many layers meet in one gradient.
-  void expect_depth() { deep_ = true; }
 
   // Runs the tape and compares every grad.*.
   void backward();
@@ -77,7 +75,7 @@ class Golden {
   Device device_;
   DType dtype_;
   nlohmann::json f32_err_ = nlohmann::json::object();
-  bool kinks_ = false, deep_ = false;
+  bool kinks_ = false;
   std::vector<Leaf> leaves_;
   Tensor loss_;
   std::vector<std::string> seeded_;

@@ -59,7 +59,6 @@ void compare_after(Golden& g, const std::string& full_name, const Tensor& parame
 
 void vit_case(Golden& g) {
   const nn::VitConfig vit = read_config(g);
-  g.expect_depth();
   if (vit.attention.kind == nn::AttentionKind::rpc) g.expect_kinks();
   nn::VisionTransformer model(vit);
   const std::vector<nn::NamedTensor> parameters = model.parameters();
