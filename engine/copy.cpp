@@ -71,7 +71,7 @@ void copy_to(Dev dev, const Tensor& dst, const Tensor& src) {
 
 void copy_strided(const Tensor& dst, const Tensor& src) {
   if (dst.device().is_cuda()) {
-#ifdef __CUDACC__
+#ifdef PURSUIT_GPU
     return copy_to(Cuda{}, dst, src);
 #else
     fail("copy", "this build has no CUDA");

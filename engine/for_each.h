@@ -3,16 +3,10 @@
 #include <array>
 #include <utility>
 
+#include "cuda/launch.h"
 #include "engine/device.h"
 #include "engine/parallel.h"
 #include "engine/tensor.h"
-#ifdef __CUDACC__
-#include <cuda_runtime.h>
-
-#include "cuda/check.h"
-#include "cuda/runtime.h"
-#endif
-
 // The one place where elementwise loops over strided tensors live, for both backends.
 namespace pursuit {
 
@@ -102,7 +96,7 @@ void for_each(Cpu, const Layout<N>& l, const F& f) {
   });
 }
 
-#ifdef __CUDACC__
+#ifdef PURSUIT_GPU
 template <int N, class F, size_t... K>
 __device__ void call_at(const Layout<N>& l, int64_t i, const F& f, std::index_sequence<K...>) {
   int64_t offset[N] = {};
@@ -124,9 +118,7 @@ __global__ void for_each_kernel(Layout<N> l, F f) {
 template <int N, class F>
 void for_each(Cuda, const Layout<N>& l, const F& f) {
   if (l.numel == 0) return;
-  const unsigned blocks = unsigned(std::min<int64_t>((l.numel + 255) / 256, 65535));
-  for_each_kernel<<<blocks, 256, 0, static_cast<cudaStream_t>(cuda::current_stream())>>>(l, f);
-  CUDA_CHECK(cudaGetLastError());
+  cuda::launch<for_each_kernel<N, F>>({cuda::blocks_for(l.numel, 256), 256}, l, f);
 }
 #endif
 

@@ -68,7 +68,8 @@ class Pool {
       throw OutOfMemory(no_memory_text(bytes));
     }
     const bool guarded = debug_ && !device_.is_cuda();
-    const int64_t size = std::max(kRound, round_up(bytes + (guarded ? 2 * kGuard : 0), kRound));
+    const int64_t wanted = bytes + (guarded ? 2 * kGuard : 0);
+    const int64_t size = raw_ ? std::max<int64_t>(1, wanted) : std::max(kRound, round_up(wanted, kRound));
     Block* b = find(size);
     if (!b) b = grow(size);
     if (!b) {

@@ -132,11 +132,11 @@ struct RegisterOperator {
 #define PURSUIT_OPERATOR(Op) static const ::pursuit::RegisterOperator<Op> register_##Op;
 
 // Device and dtype become types exactly once, here: calls f(Cpu{} or Cuda{}, Type<T>{}).
-// Kernels for the GPU exist in files that nvcc compiles; f64 exists on the CPU only.
+// Kernels for the GPU exist in builds with one, real or simulated; f64 exists on the CPU only.
 template <class F>
 void dispatch(const Tensor& x, const char* where, const F& f) {
   if (x.device().is_cuda()) {
-#ifdef __CUDACC__
+#ifdef PURSUIT_GPU
     switch (x.dtype()) {
       case DType::f32:
         return f(Cuda{}, Type<float>{});

@@ -33,7 +33,7 @@ struct DropPath {
       }
     });
   }
-#ifdef __CUDACC__
+#ifdef PURSUIT_GPU
   template <class T>
   static void kernel(Cuda dev, const T* x, T* y, int64_t samples, int64_t inner, uint64_t seed,
                      uint64_t stream, float keep, float scale) {

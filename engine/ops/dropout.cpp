@@ -34,7 +34,7 @@ struct Dropout {
       }
     });
   }
-#ifdef __CUDACC__
+#ifdef PURSUIT_GPU
   template <class T>
   static void kernel(Cuda dev, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream, float keep,
                      float scale) {

@@ -31,7 +31,7 @@ struct Embedding {
         for (int64_t j = b; j < e; ++j) gw[ids[i] * dim + j] += up(gy[i * dim + j]);
     });
   }
-#ifdef __CUDACC__
+#ifdef PURSUIT_GPU
   // An id outside the vocabulary cannot throw from a kernel: its row becomes NaN.
   template <class T>
   struct Body {

@@ -1,14 +1,10 @@
+#include "cuda/sum.cuh"
+
 #include <algorithm>
 
 #include "engine/operator.h"
 #include "engine/ops.h"
 #include "engine/parallel.h"
-#ifdef __CUDACC__
-#include <cuda_runtime.h>
-
-#include "cuda/check.h"
-#include "cuda/runtime.h"
-#endif
 
 namespace pursuit {
 
@@ -16,22 +12,6 @@ namespace {
 
 template <class T>
 using sum_t = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-#ifdef __CUDACC__
-template <class T>
-__global__ void sum_rows_kernel(const T* x, T* y, int64_t cols) {
-  __shared__ float part[8];
-  float s = 0;
-  for (int64_t j = threadIdx.x; j < cols; j += blockDim.x) s += up(x[blockIdx.x * cols + j]);
-  for (int o = 16; o; o /= 2) s += __shfl_xor_sync(~0u, s, o);
-  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int w = 1; w < 8; ++w) s += part[w];
-    y[blockIdx.x] = down<T>(s);
-  }
-}
-#endif
 
 }  // namespace
 
@@ -58,13 +38,11 @@ struct Sum {
       for (int64_t i = b; i < e; ++i) y[i] = down<T>(pairwise(x + i * cols, cols));
     });
   }
-#ifdef __CUDACC__
+#ifdef PURSUIT_GPU
   template <class T>
   static void kernel(Cuda, const T* x, T* y, int64_t rows, int64_t cols) {
-    if (!rows) return;
-    sum_rows_kernel<<<unsigned(rows), 256, 0, static_cast<cudaStream_t>(cuda::current_stream())>>>(x, y,
-                                                                                                   cols);
-    CUDA_CHECK(cudaGetLastError());
+    if (rows)
+      cuda::launch<cuda::sum_rows_kernel<T>>({unsigned(rows), 256, cuda::shared_size<float>(32)}, x, y, cols);
   }
 #endif
 

@@ -1,0 +1,162 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+// The part of CUDA C++ that the kernels use, for the host compiler: blocks run one after another, the threads
+// of a block as fibers that change at barriers. Every launch runs in several orders of threads and blocks
+// from the same memory, and must leave the same bits; see README.md.
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+struct uint3 {
+  unsigned x, y, z;
+};
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+
+namespace simt {
+
+// Runs `kernel` for every thread of the grid. Throws if the launch is not valid, if threads wait for each
+// other for ever, if a result depends on their order, or what the kernel threw.
+void run(const char* name, dim3 blocks, dim3 threads, size_t shared, const std::function<void()>& kernel);
+
+// The thread's next shared array of `bytes`, for which `taken` bytes of the launch's shared memory are used.
+void* shared_array(size_t bytes, size_t taken);
+
+void sync_block();
+
+// What a lane gives to its warp.
+struct Words {
+  uint32_t w[8] = {};
+};
+// Waits for all lanes of `mask` and returns what each gave, by lane. `what` names the collective: all lanes
+// must be in the same one.
+const Words* exchange(uint32_t mask, const char* what, const Words& mine);
+
+// Copies `bytes` when the thread waits for the group: earlier, the target holds what it held.
+void copy_later(void* to, const void* from, size_t bytes);
+void close_copy_group();
+void wait_for_copies(int groups_left);
+
+[[noreturn]] void throw_misaligned(const char* what);
+
+// The twins of cuda/tile.h's instructions, by the tables of the PTX ISA.
+void mma_bf16(float* d, const uint32_t* a, const uint32_t* b);
+void mma_tf32(float* d, const uint32_t* a, const uint32_t* b);
+void load_matrices(uint32_t* v, const void* row, bool transposed);
+
+inline int lane() { return int((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32); }
+
+template <class T>
+Words words_of(T v) {
+  static_assert(sizeof(T) <= sizeof(Words::w));
+  Words words;
+  std::memcpy(words.w, &v, sizeof(T));
+  return words;
+}
+template <class T>
+T value_of(const Words& words) {
+  T v;
+  std::memcpy(&v, words.w, sizeof(T));
+  return v;
+}
+
+template <class T>
+T shuffle(uint32_t mask, T v, int from) {
+  const Words* all = exchange(mask, "shuffle", words_of(v));
+  return value_of<T>(all[mask >> from & 1 ? from : lane()]);
+}
+
+}  // namespace simt
+
+inline void __syncthreads() { simt::sync_block(); }
+inline void __syncwarp(uint32_t mask = ~0u) { simt::exchange(mask, "__syncwarp", {}); }
+inline void __threadfence() {}
+
+template <class T>
+T __shfl_sync(uint32_t mask, T v, int from, int width = 32) {
+  return simt::shuffle(mask, v, simt::lane() / width * width + from % width);
+}
+template <class T>
+T __shfl_xor_sync(uint32_t mask, T v, int bits) {
+  return simt::shuffle(mask, v, simt::lane() ^ bits);
+}
+template <class T>
+T __shfl_up_sync(uint32_t mask, T v, int by) {
+  return simt::shuffle(mask, v, simt::lane() >= by ? simt::lane() - by : simt::lane());
+}
+template <class T>
+T __shfl_down_sync(uint32_t mask, T v, int by) {
+  return simt::shuffle(mask, v, simt::lane() + by < 32 ? simt::lane() + by : simt::lane());
+}
+inline uint32_t __ballot_sync(uint32_t mask, int vote) {
+  const simt::Words* all = simt::exchange(mask, "vote", simt::words_of(vote != 0));
+  uint32_t bits = 0;
+  for (int l = 0; l < 32; ++l)
+    if (mask >> l & 1 && simt::value_of<bool>(all[l])) bits |= 1u << l;
+  return bits;
+}
+inline int __any_sync(uint32_t mask, int vote) { return __ballot_sync(mask, vote) != 0; }
+inline int __all_sync(uint32_t mask, int vote) { return __ballot_sync(mask, vote) == mask; }
+
+template <class T>
+T atomicAdd(T* to, T v) {
+  const T old = *to;
+  *to = old + v;
+  return old;
+}
+template <class T>
+T atomicMax(T* to, T v) {
+  const T old = *to;
+  *to = std::max(old, v);
+  return old;
+}
+inline int atomicCAS(int* to, int expected, int v) {
+  const int old = *to;
+  if (old == expected) *to = v;
+  return old;
+}
+
+template <class T>
+T __ldg(const T* p) {
+  return *p;
+}
+inline float __expf(float x) { return std::exp(x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+inline float __uint_as_float(uint32_t bits) { return simt::value_of<float>(simt::words_of(bits)); }
+inline uint32_t __float_as_uint(float x) { return simt::value_of<uint32_t>(simt::words_of(x)); }
+inline int __popc(uint32_t bits) { return __builtin_popcount(bits); }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+inline int __clz(int bits) { return bits ? __builtin_clz(unsigned(bits)) : 32; }
+using std::max;
+using std::min;
