@@ -88,7 +88,12 @@ class Machine {
     for (Order order : orders) {
       if (order != orders[0]) restore_memory(before);
       order_ = order;
-      run_grid();
+      try {
+        run_grid();
+      } catch (...) {
+        abandon();
+        throw;
+      }
       if (order == orders[0])
         after = save_memory();
       else if (!memory_equals(after))
@@ -153,6 +158,15 @@ class Machine {
       threads_.push_back(std::move(t));
     }
     shared_.resize(2 * most_shared);
+  }
+
+  // Threads in the middle of a kernel that failed stay there; their objects must not be destroyed by others.
+  void abandon() {
+    for (auto& t : threads_) abandoned_.push_back(std::move(t));
+    threads_.clear();
+#if defined(__SANITIZE_ADDRESS__)
+    __asan_unpoison_memory_region(shared_.data(), shared_.size());
+#endif
   }
 
   void live(Thread& t) {
@@ -295,7 +309,7 @@ class Machine {
 
   std::string name_;
   const std::function<void()>* kernel_ = nullptr;
-  std::vector<std::unique_ptr<Thread>> threads_;
+  std::vector<std::unique_ptr<Thread>> threads_, abandoned_;
   boost::context::fiber scheduler_;
   Stack scheduler_stack_;
   Thread* current_ = nullptr;
