@@ -161,20 +161,30 @@ void dispatch(const Tensor& x, const char* where, const F& f) {
   }
 }
 
-// Call Op::kernel's or Op::gradient's overload for the device, or say that there is none.
+// A device, where no kernel takes it.
+struct Absent {
+  template <class Dev>
+  Absent(Dev) : name(Dev::name) {}
+  const char* name;
+};
+
+// Op::kernel or Op::gradient for the device, or an error if it has none. Found by overload, not by a requires
+// expression: after one, nvcc 13 compiles the host's half of the kernels and drops the device's.
 template <class Op, class Dev, class... A>
-void launch(Dev dev, const A&... a) {
-  if constexpr (requires { Op::kernel(dev, a...); })
-    Op::kernel(dev, a...);
-  else
-    fail(Op::name, std::string("no ") + Dev::name + " kernel");
+auto launch(Dev dev, const A&... a) -> decltype(Op::kernel(dev, a...)) {
+  Op::kernel(dev, a...);
+}
+template <class Op, class... A>
+void launch(Absent dev, const A&...) {
+  fail(Op::name, std::string("no ") + dev.name + " kernel");
 }
 template <class Op, class Dev, class... A>
-void launch_gradient(Dev dev, const A&... a) {
-  if constexpr (requires { Op::gradient(dev, a...); })
-    Op::gradient(dev, a...);
-  else
-    fail(Op::name, std::string("no ") + Dev::name + " gradient kernel");
+auto launch_gradient(Dev dev, const A&... a) -> decltype(Op::gradient(dev, a...)) {
+  Op::gradient(dev, a...);
+}
+template <class Op, class... A>
+void launch_gradient(Absent dev, const A&...) {
+  fail(Op::name, std::string("no ") + dev.name + " gradient kernel");
 }
 
 }  // namespace pursuit

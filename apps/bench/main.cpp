@@ -9,6 +9,7 @@
 #include "apps/bench/measure.h"
 #include "apps/bench/workload.h"
 #include "apps/common/table.h"
+#include "cuda/runtime.h"
 #include "engine/cpu/rows.h"
 #include "engine/error.h"
 #include "engine/memory.h"
@@ -20,7 +21,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> names;
-  std::string dtype = "f32";
+  std::string device = "cpu", dtype = "f32";
   int threads = 0, steps = 0;
   int64_t batch = 0;
   double seconds = 1;
@@ -60,15 +61,19 @@ nlohmann::ordered_json run(const Workload& w, const Options& options) {
   const DType dtype = w.takes_bf16 ? dtype_from_name(options.dtype) : DType::f32;
   const int steps = options.steps ? options.steps : w.group == Workload::Group::model ? 10 : 20;
 
-  empty_cache();
-  reset_peak_memory();
+  const Device device = device_from_name(options.device);
+  empty_cache(device);
+  reset_peak_memory(device);
   reset_peak_rss();
-  const auto step = w.make(batch, dtype);
-  const Measurement m = measure(step, {steps, options.seconds});
+  const auto step = w.make(batch, dtype, device);
+  Protocol protocol{steps, options.seconds};
+  if (device.is_cuda()) protocol.wait = [device] { cuda::synchronize(device.index); };
+  const Measurement m = measure(step, protocol);
   return {{"workload", w.name},
           {"engine", "pursuit"},
           {"version", PURSUIT_VERSION},
           {"isa", rows<float>().isa},
+          {"device", device.is_cuda() ? cuda::describe(device.index) : "cpu"},
           {"threads", num_threads()},
           {"dtype", name_of(dtype)},
           {"batch", batch},
@@ -80,7 +85,7 @@ nlohmann::ordered_json run(const Workload& w, const Options& options) {
           {"cpu_ms", m.cpu_ms},
           {"items_per_s", double(batch) / m.median_ms * 1e3},
           {"waited", m.waited},
-          {"pool_peak_bytes", memory_stats().allocated_peak},
+          {"pool_peak_bytes", memory_stats(device).allocated_peak},
           {"rss_peak_bytes", peak_rss()}};
 }
 
@@ -106,8 +111,8 @@ int run_all(const Options& options) {
          mib(r["rss_peak_bytes"]), fmt::format("{:.1f}", 100 * r["waited"].get<double>())});
   }
   if (!options.json)
-    fmt::print("{}\nPursuit {}, {} threads, {}\n", apps::to_text(table), PURSUIT_VERSION, num_threads(),
-               rows<float>().isa);
+    fmt::print("{}\nPursuit {} on {}\n", apps::to_text(table), PURSUIT_VERSION,
+               describe(device_from_name(options.device)));
   return 0;
 }
 
@@ -123,6 +128,7 @@ int main(int argc, char** argv) {
       "and AdamW. tools/bench/compare sets the figures against PyTorch's."};
   Options options;
   app.add_option("names", options.names, "workloads or groups; 'list' shows them")->required();
+  app.add_option("--device", options.device, "auto, cpu, cuda, cuda:1")->capture_default_str();
   app.add_option("--threads", options.threads, "CPU threads (0: all)")->check(CLI::NonNegativeNumber);
   app.add_option("--steps", options.steps, "timed steps, at least (0: 10 for models, 20 for operators)")
       ->check(CLI::NonNegativeNumber);

@@ -38,17 +38,28 @@ double queued() {
 }  // namespace
 
 Measurement measure(const std::function<void()>& step, const Protocol& protocol) {
+  int group = 1;
+  const auto sample = [&] {
+    for (int i = 0; i < group; ++i) step();
+    if (protocol.wait) protocol.wait();
+  };
   const double start = now();
-  for (int i = 0; i < 3 || now() < start + 0.2; ++i) step();
+  double last = 0;
+  for (int i = 0; i < 3 || now() < start + 0.2; ++i) {
+    const double t = now();
+    sample();
+    last = now() - t;
+  }
+  if (protocol.wait) group = std::clamp(int(0.02 / last), 1, 1000);
 
   std::vector<double> ms, cpu_ms;
   const double begin = now(), queued_before = queued();
   for (double t = begin; int(ms.size()) < protocol.steps || t < begin + protocol.seconds;) {
     const std::clock_t cpu = std::clock();
-    step();
+    sample();
     const double end = now();
-    ms.push_back((end - t) * 1e3);
-    cpu_ms.push_back(double(std::clock() - cpu) * 1e3 / CLOCKS_PER_SEC);
+    ms.push_back((end - t) * 1e3 / group);
+    cpu_ms.push_back(double(std::clock() - cpu) * 1e3 / CLOCKS_PER_SEC / group);
     t = end;
   }
   Measurement m;

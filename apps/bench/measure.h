@@ -5,12 +5,15 @@
 namespace pursuit::bench {
 
 struct Protocol {
-  int steps = 10;      // timed steps, at least
+  int steps = 10;      // timed samples, at least
   double seconds = 1;  // and for at least as long
+  // Waits for the device. Then a sample is as many steps as take 20 ms, and their mean, so that the host may
+  // run ahead as it does in training. Empty: a step has ended when it returns, and each is a sample.
+  std::function<void()> wait = {};
 };
 
 struct Measurement {
-  int steps = 0;
+  int steps = 0;  // samples
   double median_ms = 0, min_ms = 0, max_ms = 0;
   // Median processor time, all threads together: with one thread what a step takes on an idle machine.
   double cpu_ms = 0;

@@ -22,15 +22,22 @@ struct TrainingStep {
   nn::Optimizer optimizer;
   Tensor images, labels;
 
-  TrainingStep(const VitConfig& config, int64_t batch, DType dtype)
-      : model(config), flat(model.parameters(), nn::decays_by_timm), optimizer(flat, {}) {
-    nn::initialise(model, nn::Init::timm, seed);
+  TrainingStep(const VitConfig& config, int64_t batch, DType dtype, Device device)
+      : model(config),
+        flat((move(model, device), model.parameters()), nn::decays_by_timm),
+        optimizer(flat, {}) {
     model.set_training(true);
-    images = normal({batch, config.channels, config.image, config.image}, 0, 1, seed, 1).to(dtype);
+    images = normal({batch, config.channels, config.image, config.image}, 0, 1, seed, 1).to(dtype).to(device);
     std::vector<int32_t> classes(static_cast<size_t>(batch));
     for (size_t i = 0; i < classes.size(); ++i)
       classes[i] = int32_t(philox_word(seed, 2, i) % uint64_t(config.classes));
-    labels = from_vector(classes, {batch});
+    labels = from_vector(classes, {batch}, device);
+  }
+
+  static void move(nn::VisionTransformer& model, Device device) {
+    nn::initialise(model, nn::Init::timm, seed);
+    for (const nn::NamedTensor& p : model.parameters())
+      *p.tensor = p.tensor->detach().to(device).requires_grad();
   }
 
   void operator()() {
@@ -43,8 +50,14 @@ struct TrainingStep {
 };
 
 Workload training(const std::string& name, const std::string& what, int64_t batch, const VitConfig& config) {
-  return {Workload::Group::model, name, what, "images", batch, true, [config](int64_t b, DType dtype) {
-            auto step = std::make_shared<TrainingStep>(config, b, dtype);
+  return {Workload::Group::model,
+          name,
+          what,
+          "images",
+          batch,
+          true,
+          [config](int64_t b, DType dtype, Device device) {
+            auto step = std::make_shared<TrainingStep>(config, b, dtype, device);
             return [step] { (*step)(); };
           }};
 }

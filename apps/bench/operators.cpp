@@ -15,8 +15,8 @@ constexpr int64_t heads = 3, tokens = 197, head_dim = 64, dim = heads * head_dim
 // Near the median singular value of a 197 x 64 matrix of standard normal numbers: half of them survive.
 constexpr double svt_threshold = 13.5;
 
-Tensor random_leaf(const Shape& shape, DType dtype, uint64_t stream, double std = 1) {
-  Tensor t = normal(shape, 0, std, seed, stream).to(dtype);
+Tensor random_leaf(const Shape& shape, DType dtype, Device device, uint64_t stream, double std = 1) {
+  Tensor t = normal(shape, 0, std, seed, stream).to(dtype).to(device);
   t.requires_grad();
   return t;
 }
@@ -25,51 +25,51 @@ Tensor random_leaf(const Shape& shape, DType dtype, uint64_t stream, double std 
 std::function<void()> forward_backward(std::vector<Tensor> leaves,
                                        std::function<Tensor(const std::vector<Tensor>&)> f) {
   const Tensor y = f(leaves);
-  const Tensor seed_grad = normal(y.shape(), 0, 1, seed, 99).to(y.dtype());
+  const Tensor seed_grad = normal(y.shape(), 0, 1, seed, 99).to(y.dtype()).to(y.device());
   return [leaves, f, seed_grad]() mutable {
     for (Tensor& t : leaves) t.zero_grad();
     f(leaves).backward(seed_grad);
   };
 }
 
-std::function<void()> packed_attention(int64_t batch, DType dtype, int64_t parts) {
-  return forward_backward({random_leaf({batch, tokens, parts, heads, head_dim}, dtype, 1)},
+std::function<void()> packed_attention(int64_t batch, DType dtype, Device device, int64_t parts) {
+  return forward_backward({random_leaf({batch, tokens, parts, heads, head_dim}, dtype, device, 1)},
                           [](const std::vector<Tensor>& x) { return attention(x[0]); });
 }
 
 // Keys of standard deviation 2: with lambda 4 and 3 heads tau = 4 * 3 / (4 mean|K|) = 1.9, which a third of
 // the entries exceeds. Unit keys or fresh weights would leave the sparse part nearly empty.
-std::function<void()> rpc(int64_t batch, DType dtype) {
+std::function<void()> rpc(int64_t batch, DType dtype, Device device) {
   const Tensor keys = normal({batch, tokens, 1, heads, head_dim}, 0, 2, seed, 1);
   const Tensor values = normal({batch, tokens, 1, heads, head_dim}, 0, 1, seed, 2);
-  Tensor kv = concat(keys, values, 2).to(dtype);
+  Tensor kv = concat(keys, values, 2).to(dtype).to(device);
   kv.requires_grad();
   return forward_backward({kv}, [](const std::vector<Tensor>& x) { return rpc_attention(x[0]); });
 }
 
-std::function<void()> svt(int64_t batch, DType dtype) {
-  const Tensor a = normal({batch, tokens, head_dim}, 0, 1, seed, 1).to(dtype);
+std::function<void()> svt(int64_t batch, DType dtype, Device device) {
+  const Tensor a = normal({batch, tokens, head_dim}, 0, 1, seed, 1).to(dtype).to(device);
   return [a] { singular_value_threshold(a, svt_threshold); };
 }
 
-std::function<void()> svt_grad(int64_t batch, DType dtype) {
+std::function<void()> svt_grad(int64_t batch, DType dtype, Device device) {
   return forward_backward(
-      {random_leaf({batch, tokens, head_dim}, dtype, 1)},
+      {random_leaf({batch, tokens, head_dim}, dtype, device, 1)},
       [](const std::vector<Tensor>& x) { return singular_value_threshold(x[0], svt_threshold); });
 }
 
-std::function<void()> norm(int64_t batch, DType dtype) {
-  return forward_backward({random_leaf({batch, tokens, dim}, dtype, 1), random_leaf({dim}, dtype, 2),
-                           random_leaf({dim}, dtype, 3)},
+std::function<void()> norm(int64_t batch, DType dtype, Device device) {
+  return forward_backward({random_leaf({batch, tokens, dim}, dtype, device, 1),
+                           random_leaf({dim}, dtype, device, 2), random_leaf({dim}, dtype, device, 3)},
                           [](const std::vector<Tensor>& x) { return layer_norm(x[0], x[1], x[2], 1e-6); });
 }
 
-std::function<void()> feed_forward(int64_t batch, DType dtype) {
+std::function<void()> feed_forward(int64_t batch, DType dtype, Device device) {
   constexpr int64_t hidden = 4 * dim;
   return forward_backward(
-      {random_leaf({batch, tokens, dim}, dtype, 1), random_leaf({hidden, dim}, dtype, 2, 0.02),
-       random_leaf({hidden}, dtype, 3, 0.02), random_leaf({dim, hidden}, dtype, 4, 0.02),
-       random_leaf({dim}, dtype, 5, 0.02)},
+      {random_leaf({batch, tokens, dim}, dtype, device, 1),
+       random_leaf({hidden, dim}, dtype, device, 2, 0.02), random_leaf({hidden}, dtype, device, 3, 0.02),
+       random_leaf({dim, hidden}, dtype, device, 4, 0.02), random_leaf({dim}, dtype, device, 5, 0.02)},
       [](const std::vector<Tensor>& x) { return mlp(x[0], x[1], x[2], x[3], x[4], x[0]); });
 }
 
@@ -78,8 +78,8 @@ struct AdamWStep {
   nn::FlatParameters flat;
   nn::Optimizer optimizer;
 
-  explicit AdamWStep(int64_t parameters)
-      : weight(random_leaf({parameters / 8, 8}, DType::f32, 1)),
+  AdamWStep(int64_t parameters, Device device)
+      : weight(random_leaf({parameters / 8, 8}, DType::f32, device, 1)),
         flat({{"weight", &weight}}, nn::decays_by_timm),
         optimizer(flat, {}) {
     copy_values(flat.grads, normal(flat.grads.shape(), 0, 1e-3, seed, 2));
@@ -87,8 +87,8 @@ struct AdamWStep {
   void operator()() { optimizer.step(5e-4); }
 };
 
-std::function<void()> adamw(int64_t parameters, DType) {
-  auto step = std::make_shared<AdamWStep>(parameters);
+std::function<void()> adamw(int64_t parameters, DType, Device device) {
+  auto step = std::make_shared<AdamWStep>(parameters, device);
   return [step] { (*step)(); };
 }
 
@@ -98,9 +98,9 @@ std::vector<Workload> operator_workloads() {
   constexpr auto op = Workload::Group::op;
   return {
       {op, "attention-softmax", "attention, 3 heads, 197 tokens, width 64, with gradients", "images", 8, true,
-       [](int64_t b, DType t) { return packed_attention(b, t, 3); }},
+       [](int64_t b, DType t, Device d) { return packed_attention(b, t, d, 3); }},
       {op, "attention-symmetric", "the same with keys as queries", "images", 8, true,
-       [](int64_t b, DType t) { return packed_attention(b, t, 2); }},
+       [](int64_t b, DType t, Device d) { return packed_attention(b, t, d, 2); }},
       {op, "rpc-operator", "RPC-Attention n=4 lambda=4, same shape, with gradients", "images", 8, true, rpc},
       {op, "svt", "singular value thresholding of 197 x 64 matrices", "matrices", 256, false, svt},
       {op, "svt-grad", "the same with its gradient", "matrices", 256, false, svt_grad},

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/device.h"
 #include "engine/dtype.h"
 
 namespace pursuit::bench {
@@ -16,8 +17,8 @@ struct Workload {
   std::string unit;  // of the items in a batch, e.g. "images"
   int64_t batch;     // default batch size
   bool takes_bf16;   // false: computed in f32 only
-  // Builds everything and returns the step. Calling the step runs it once, to the end.
-  std::function<std::function<void()>(int64_t batch, DType dtype)> make;
+  // Builds everything and returns the step. Calling the step runs it once; on a GPU it may still be running.
+  std::function<std::function<void()>(int64_t batch, DType dtype, Device device)> make;
 };
 
 std::vector<Workload> model_workloads();

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The workloads of `bench` in PyTorch: same names, shapes, batch sizes, protocol and JSON lines.
 
-Plain PyTorch at its best settings for a CPU: F.scaled_dot_product_attention, fused AdamW, denormals flushed, gradients set to
+Plain PyTorch at its best settings: F.scaled_dot_product_attention, fused AdamW, denormals flushed, gradients set to
 None, bf16 by autocast. RPC-Attention is written as its published code computes it, operator by operator
 (--variant eager); --variant sdpa puts scaled_dot_product_attention into its loop, --variant compile runs
-everything through torch.compile. Peak RSS includes the interpreter and PyTorch's libraries; "rss_start_bytes"
-is what they take before the workload is built.
+everything through torch.compile (on a GPU with mode max-autotune, which includes CUDA graphs). Singular value
+thresholding on a GPU has three more variants: gesvda (that driver of torch.linalg.svd), cupy and jax (batched
+eigenvalues of the Gram matrix). Peak RSS includes the interpreter and PyTorch's libraries; "rss_start_bytes" is
+what they take before the workload is built.
 """
 import argparse
 import json
@@ -21,7 +23,8 @@ parser.add_argument("--steps", type=int, default=0, help="timed steps, at least 
 parser.add_argument("--seconds", type=float, default=1, help="timed seconds, at least")
 parser.add_argument("--batch", type=int, default=0, help="batch size (0: the workload's)")
 parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
-parser.add_argument("--variant", choices=["eager", "sdpa", "compile"], default="eager")
+parser.add_argument("--variant", choices=["eager", "sdpa", "compile", "gesvda", "cupy", "jax"], default="eager")
+parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
 args = parser.parse_args()
 
 threads = args.threads or len(os.sched_getaffinity(0))
@@ -113,11 +116,13 @@ class VisionTransformer(nn.Module):
 
 
 def autocast():
-    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.dtype == "bf16")
+    return torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.dtype == "bf16")
 
 
 def compiled(f):
-    return torch.compile(f) if args.variant == "compile" else f
+    if args.variant != "compile":
+        return f
+    return torch.compile(f, mode="max-autotune" if args.device == "cuda" else None)
 
 
 def training(batch, image=224, classes=1000, **config):
@@ -168,11 +173,30 @@ def rpc(batch):
 
 
 def threshold(a):
-    u, s, vh = torch.linalg.svd(a, full_matrices=False)
+    driver = "gesvda" if args.variant == "gesvda" else None
+    u, s, vh = torch.linalg.svd(a, full_matrices=False, driver=driver)
     return (u * F.relu(s - SVT_THRESHOLD)[:, None]) @ vh
 
 
+def gram_threshold(library):
+    """a max(0, 1 - tau / sigma) in the eigenvectors of a^T a, by a library with a batched eigensolver."""
+    def f(a):
+        squares, v = library.linalg.eigh(a.swapaxes(1, 2) @ a)
+        kept = library.maximum(1 - SVT_THRESHOLD / library.sqrt(library.maximum(squares, 1e-30)), 0)
+        return a @ ((v * kept[:, None, :]) @ v.swapaxes(1, 2))
+    return f
+
+
 def svt(batch):
+    if args.variant == "cupy":
+        import cupy
+        f, a = gram_threshold(cupy), cupy.random.standard_normal((batch, TOKENS, HEAD_DIM), dtype="float32")
+        return lambda: f(a)
+    if args.variant == "jax":
+        import jax
+        f = jax.jit(gram_threshold(jax.numpy))
+        a = jax.random.normal(jax.random.key(1), (batch, TOKENS, HEAD_DIM))
+        return lambda: f(a).block_until_ready()
     a, f = torch.randn(batch, TOKENS, HEAD_DIM), compiled(threshold)
 
     def step():
@@ -238,18 +262,31 @@ def status(field):
 
 
 def measure(step, least):
-    start, runs = time.perf_counter(), 0
+    """On a GPU a sample is as many steps as take 20 ms, and their mean, as in `bench`."""
+    group = 1
+
+    def sample():
+        for _ in range(group):
+            step()
+        if args.device == "cuda":
+            torch.cuda.synchronize()
+
+    start, runs, last = time.perf_counter(), 0, 0.0
     while runs < 3 or time.perf_counter() < start + 0.2:
-        step()
+        t = time.perf_counter()
+        sample()
+        last = time.perf_counter() - t
         runs += 1
+    if args.device == "cuda":
+        group = min(max(int(0.02 / last), 1), 1000)
     ms, cpu_ms, begin, queued_before = [], [], time.perf_counter(), queued()
     t = begin
     while len(ms) < least or t < begin + args.seconds:
         cpu = time.process_time()
-        step()
+        sample()
         end = time.perf_counter()
-        ms.append((end - t) * 1e3)
-        cpu_ms.append((time.process_time() - cpu) * 1e3)
+        ms.append((end - t) * 1e3 / group)
+        cpu_ms.append((time.process_time() - cpu) * 1e3 / group)
         t = end
     return ms, cpu_ms, (queued() - queued_before) / (t - begin) / threads
 
@@ -260,10 +297,15 @@ def run(name):
     if not takes_bf16:
         args.dtype = "f32"
     torch.manual_seed(1)
+    if args.device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
     rss_start = status("VmRSS")
     ms, cpu_ms, waited = measure(make(batch), args.steps or least)
     median = statistics.median(ms)
+    on_gpu = args.device == "cuda"
     print(json.dumps({
+        "device": torch.cuda.get_device_name() if on_gpu else "cpu",
+        "pool_peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0,
         "workload": name, "engine": "torch", "variant": args.variant, "version": torch.__version__,
         "isa": torch.backends.cpu.get_cpu_capability().lower(), "threads": torch.get_num_threads(),
         "dtype": args.dtype, "batch": batch, "unit": unit, "steps": len(ms), "median_ms": median,
@@ -278,6 +320,7 @@ for name in args.names:
     if name not in WORKLOADS:
         sys.exit(f"torch_twin: unknown workload '{name}'; 'list' shows the names")
 torch.set_num_threads(threads)
+torch.set_default_device(args.device)
 torch.set_flush_denormal(True)  # as the engine does; the RPC operator is three times faster with it
 dtype = args.dtype
 for name in args.names:
