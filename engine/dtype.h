@@ -23,6 +23,11 @@ struct bf16 {
 template <class T>
 using compute_t = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
 
+// The same of a type known when the program runs.
+inline DType compute_type(DType d) { return d == DType::bf16 ? DType::f32 : d; }
+// Whether a tensor of type `wide` may stand beside one of type `d`: the same, or f32 beside bf16.
+inline bool fits_beside(DType wide, DType d) { return wide == d || wide == compute_type(d); }
+
 template <class T>
 HD inline compute_t<T> up(T v) {
   return v;

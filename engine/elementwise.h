@@ -69,7 +69,8 @@ struct Unary {
 };
 
 // y = f(a, b) with broadcasting. Op gives `A fwd(A a, A b)` and the derivatives `A da(A a, A b)`, `A db(A a,
-// A b)`.
+// A b)`. bf16 beside f32 is computed in f32 and gives f32; the gradients come back in each input's type.
+// Other mixtures are errors.
 template <class Op>
 struct BinaryForward {
   template <class T>
@@ -98,30 +99,41 @@ struct Binary {
   Tensor a = {}, b = {};
 
   Tensor forward(const Tensor& left, const Tensor& right) {
-    if (left.dtype() != right.dtype() || left.device() != right.device())
-      fail(Op::name, "got " + left.str() + " and " + right.str() + "; bring them together with to()");
     a = left;
     b = right;
     const Shape shape = broadcast_shapes(a.shape(), b.shape(), Op::name);
-    Tensor y = empty(shape, a.dtype(), a.device());
-    dispatch(a, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      for_each(dev, layout_of(shape, a, b, y),
-               typename BinaryForward<Op>::template Body<T>{a.data<T>(), b.data<T>(), y.data<T>()});
+    Tensor y = empty(shape, common_dtype(), a.device());
+    const Tensor p = a.to(y.dtype()), q = b.to(y.dtype());
+    dispatch(y, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      for_each(dev, layout_of(shape, p, q, y),
+               typename BinaryForward<Op>::template Body<T>{p.data<T>(), q.data<T>(), y.data<T>()});
     });
     return y;
   }
   Grads backward(const Tensor& gy, Needs needs) {
-    return {needs[0] ? sum_to(gradient<true>(gy), a.shape()) : Tensor(),
-            needs[1] ? sum_to(gradient<false>(gy), b.shape()) : Tensor()};
+    return {needs[0] ? like(a, gradient<true>(gy)) : Tensor(),
+            needs[1] ? like(b, gradient<false>(gy)) : Tensor()};
   }
 
+ protected:
+  // A gradient of the result's shape and dtype brought to those of an input.
+  static Tensor like(const Tensor& in, const Tensor& g) { return sum_to(g, in.shape()).to(in.dtype()); }
+
  private:
+  DType common_dtype() const {
+    const bool a_fits = fits_beside(a.dtype(), b.dtype());
+    if (!(a_fits || fits_beside(b.dtype(), a.dtype())) || a.device() != b.device())
+      fail(Op::name, "got " + a.str() + " and " + b.str() + "; bring them together with to()");
+    return a_fits ? a.dtype() : b.dtype();
+  }
+
   template <bool ForA>
   Tensor gradient(const Tensor& gy) const {
     Tensor g = empty_like(gy);
+    const Tensor p = a.to(gy.dtype()), q = b.to(gy.dtype());
     dispatch(gy, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      for_each(dev, layout_of(gy.shape(), a, b, gy, g),
-               typename BinaryBackward<Op, ForA>::template Body<T>{a.data<T>(), b.data<T>(), gy.data<T>(),
+      for_each(dev, layout_of(gy.shape(), p, q, gy, g),
+               typename BinaryBackward<Op, ForA>::template Body<T>{p.data<T>(), q.data<T>(), gy.data<T>(),
                                                                    g.data<T>()});
     });
     return g;
@@ -141,7 +153,9 @@ std::vector<Sample<Op>> binary_samples(double lo, double hi) {
   return {{{}, {{{7}, lo, hi}, {{7}, lo, hi}}},
           {{}, {{{4, 1, 5}, lo, hi}, {{3, 1}, lo, hi}}},
           {{}, {{{2, 33}, lo, hi}, {{}, lo, hi}}},
-          {{}, {{{0, 3}, lo, hi}, {{3}, lo, hi}}}};
+          {{}, {{{0, 3}, lo, hi}, {{3}, lo, hi}}},
+          {{}, {wide({{4, 1, 5}, lo, hi}), {{3, 5}, lo, hi}}},
+          {{}, {{{2, 9}, lo, hi}, wide({{9}, lo, hi})}}};
 }
 
 }  // namespace pursuit

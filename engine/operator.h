@@ -39,10 +39,15 @@ struct Input {
   bool integer = false;
   bool given = true;      // false: the operator's optional input is left out
   bool constant = false;  // takes no gradient, although floating
+  bool wide = false;      // f32 where the others are bf16
 };
 inline Input labels(Shape shape, int64_t classes) { return {shape, 0, double(classes), true}; }
 inline Input constant(Input in) {
   in.constant = true;
+  return in;
+}
+inline Input wide(Input in) {
+  in.wide = true;
   return in;
 }
 inline Input left_out() { return {{}, 0, 0, false, false}; }
@@ -159,6 +164,18 @@ void dispatch(const Tensor& x, const char* where, const F& f) {
     default:
       fail(where, std::string("takes f32, bf16 or f64, got ") + x.str());
   }
+}
+
+// The same where an f32 tensor may stand beside a bf16 one: calls f(Cpu{} or Cuda{}, Type<T>{}, Type<U>{}), U
+// being `wide`'s type: T, or float beside bf16.
+template <class F>
+void dispatch(const Tensor& x, const Tensor& wide, const char* where, const F& f) {
+  dispatch(x, where, [&]<class Dev, class T>(Dev dev, Type<T> type) {
+    if constexpr (std::is_same_v<T, bf16>) {
+      if (wide.dtype() == DType::f32) return f(dev, type, Type<float>{});
+    }
+    f(dev, type, type);
+  });
 }
 
 // A device, where no kernel takes it.

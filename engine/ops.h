@@ -4,7 +4,9 @@
 #include "engine/tensor.h"
 
 // Every differentiable function of the engine. Elementwise and binary ones broadcast by NumPy's rules; all
-// take f32, bf16 and (on the CPU) f64 tensors, strided as they come. Each is one file in engine/ops.
+// take f32, bf16 and (on the CPU) f64 tensors, strided as they come. The inputs of a call are of one dtype,
+// but f32 may stand beside bf16 in binary arithmetic, which then gives f32, and where linear, mlp and
+// layer_norm say so. Every gradient has its input's dtype. Each is one file in engine/ops.
 namespace pursuit {
 
 // Arithmetic. Scalars take the tensor's dtype.
@@ -57,10 +59,10 @@ Tensor stack(const std::vector<Tensor>& parts, int dim);  // a new dimension
 // Linear algebra.
 Tensor matmul(const Tensor& a, const Tensor& b);  // [..., M, K] x [..., K, N], leading dimensions broadcast
 // x [..., in], weight [out, in], bias [out] or undefined, residual like the result or undefined:
-// x weight^T + bias + residual.
+// x weight^T + bias + residual. Beside bf16 the residual may be f32, and then so is the result.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& residual = {});
 // residual + gelu(x w1^T + b1) w2^T + b2, keeping only x and the pre-activation for backward. x [..., dim],
-// w1 [hidden, dim], w2 [out, hidden]; residual like the result, or undefined.
+// w1 [hidden, dim], w2 [out, hidden]; residual as for linear.
 Tensor mlp(const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2, const Tensor& b2,
            const Tensor& residual = {});
 
@@ -69,6 +71,7 @@ Tensor softmax(const Tensor& x);
 Tensor log_softmax(const Tensor& x);
 Tensor clipped_softmax(const Tensor& x, double gamma,
                        double zeta);  // clip((zeta - gamma) softmax(x) + gamma, 0, 1)
+// x [..., dim], weight and bias [dim], which may be f32 beside a bf16 x; the result has x's dtype.
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps);
 
 // Losses, mean over the rows (not ignored). logits [rows, classes].

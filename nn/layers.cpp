@@ -18,7 +18,10 @@ LayerNorm::LayerNorm(int64_t dim, double eps) : eps_(eps) {
   add_parameter("bias", bias, {dim});
 }
 
-Tensor LayerNorm::forward(const Tensor& x) const { return layer_norm(x, weight, bias, eps_); }
+Tensor LayerNorm::forward(const Tensor& x) const {
+  const DType t = compute_type(x.dtype());
+  return layer_norm(x, weight.to(t), bias.to(t), eps_);
+}
 
 Mlp::Mlp(int64_t dim, int64_t hidden) : fc1(dim, hidden), fc2(hidden, dim) {
   add_module("fc1", fc1);

@@ -3,7 +3,10 @@
 
 namespace pursuit::nn {
 
-// y = x weight^T + bias; weight [out, in], bias [out]. Parameters are f32 and follow x's dtype in forward.
+// Parameters are f32 and follow x's dtype in forward; those of a norm stay f32, because their rounding would
+// hit every token alike. The result has x's dtype, or the residual's, which may be f32 beside a bf16 x.
+
+// y = x weight^T + bias; weight [out, in], bias [out].
 class Linear : public Module {
  public:
   Linear(int64_t in, int64_t out);

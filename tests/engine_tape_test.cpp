@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "engine/gradcheck.h"
 #include "engine/ops.h"
@@ -112,6 +113,62 @@ TEST_CASE("tape: errors") {
   CHECK_THROWS_WITH_AS(z.requires_grad(), doctest::Contains("square"), Error);
   Tensor ids = arange(3);
   CHECK_THROWS_AS(ids.requires_grad(), Error);
+}
+
+TEST_CASE("f32 beside bf16: binary operators give f32, gradients come back in each input's type") {
+  const std::vector<float> fine = {1.0001f, -2.0003f, 3.0007f}, coarse = {0.5f, 2, -4};
+  Tensor a = from_vector(fine, {3}), b = from_vector(coarse, {3}).to(DType::bf16);
+  a.requires_grad();
+  b.requires_grad();
+  // What f32 gives for the same numbers, in either order.
+  const auto same_as_f32 = [&](const std::function<Tensor(const Tensor&, const Tensor&)>& f) {
+    Tensor wide = b.detach().to(DType::f32), narrow_first = f(b, a), narrow_last = f(a, b);
+    Tensor x = a.detach();
+    x.requires_grad();
+    wide.requires_grad();
+    CHECK(narrow_first.dtype() == DType::f32);
+    CHECK(narrow_last.dtype() == DType::f32);
+    CHECK(narrow_first.to_vector() == f(wide, x).to_vector());
+    const Tensor plain = f(x, wide);
+    CHECK(narrow_last.to_vector() == plain.to_vector());
+    a.zero_grad();
+    b.zero_grad();
+    sum(narrow_last).backward();
+    sum(plain).backward();
+    CHECK(a.grad().dtype() == DType::f32);
+    CHECK(b.grad().dtype() == DType::bf16);
+    CHECK(a.grad().to_vector() == x.grad().to_vector());
+    CHECK(b.grad().to_vector() == wide.grad().to(DType::bf16).to_vector());
+  };
+  same_as_f32(std::plus<Tensor>());
+  same_as_f32(std::minus<Tensor>());
+  same_as_f32(std::multiplies<Tensor>());
+  same_as_f32(std::divides<Tensor>());
+  for (const DType other : {DType::f64, DType::i32, DType::i64, DType::u8}) {
+    CHECK_THROWS_WITH_AS(a.detach() + zeros({3}, other), doctest::Contains("to()"), Error);
+    CHECK_THROWS_WITH_AS(zeros({3}, other) * b.detach(), doctest::Contains("to()"), Error);
+  }
+}
+
+TEST_CASE("f32 beside bf16: a residual passes layers of bf16 unrounded, and so does its gradient") {
+  const Tensor x = uniform({3, 4}, -1, 1, 1, 1, DType::bf16);
+  const auto none = [](const Shape& shape) { return zeros(shape, DType::bf16); };
+  Tensor residual = uniform({3, 4}, -1, 1, 1, 2);
+  residual.requires_grad();
+  const Tensor seed = uniform({3, 4}, -1, 1, 1, 3);
+  for (const Tensor& y : {linear(x, none({4, 4}), none({4}), residual),
+                          mlp(x, none({9, 4}), none({9}), none({4, 9}), none({4}), residual)}) {
+    CHECK(y.dtype() == DType::f32);
+    CHECK(y.to_vector() == residual.to_vector());
+    residual.zero_grad();
+    y.backward(seed);
+    CHECK(residual.grad().to_vector() == seed.to_vector());
+  }
+  const Tensor w = zeros({4, 4}), f64 = zeros({3, 4}, DType::f64);
+  CHECK_THROWS_AS(linear(w, w, {}, none({4, 4})), Error);
+  CHECK_THROWS_AS(linear(x, none({4, 4}), {}, f64), Error);
+  CHECK_THROWS_AS(layer_norm(x, zeros({4}, DType::f64), zeros({4}, DType::f64), 1e-6), Error);
+  CHECK_THROWS_AS(layer_norm(w, none({4}), none({4}), 1e-6), Error);
 }
 
 TEST_CASE("tape: saved tensors are freed by the backward pass") {

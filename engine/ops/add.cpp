@@ -10,7 +10,7 @@ struct Add : Binary<Add> {
   }
   // The incoming gradient itself: nothing is computed where nothing was broadcast.
   Grads backward(const Tensor& gy, Needs needs) {
-    return {needs[0] ? sum_to(gy, a.shape()) : Tensor(), needs[1] ? sum_to(gy, b.shape()) : Tensor()};
+    return {needs[0] ? like(a, gy) : Tensor(), needs[1] ? like(b, gy) : Tensor()};
   }
   static std::vector<Sample<Add>> samples() { return binary_samples<Add>(-2, 2); }
 };

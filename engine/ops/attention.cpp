@@ -68,7 +68,7 @@ struct Attention {
   Tensor forward(const Tensor& x) {
     qkv = x.contiguous();
     const PackedShape s(qkv);
-    stats = empty({s.batch, s.heads, s.n, 2}, x.dtype() == DType::f64 ? DType::f64 : DType::f32, x.device());
+    stats = empty({s.batch, s.heads, s.n, 2}, compute_type(x.dtype()), x.device());
     Tensor out = empty({s.batch, s.n, s.width()}, x.dtype(), x.device());
     dispatch(x, name,
              [&]<class Dev, class T>(Dev dev, Type<T>) { launch<Attention>(dev, *this, s, out.data<T>()); });

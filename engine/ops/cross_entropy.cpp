@@ -54,7 +54,7 @@ struct CrossEntropy {
 
   Tensor forward(const Tensor& logits, const Tensor& labels) {
     const Tensor z = logits.contiguous(), y = labels.to(DType::i64).contiguous();
-    Tensor loss = empty({}, z.dtype() == DType::f64 ? DType::f64 : DType::f32, z.device());
+    Tensor loss = empty({}, compute_type(z.dtype()), z.device());
     if (recording) g = empty(z.shape(), z.dtype(), z.device());
     dispatch(z, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       launch<CrossEntropy>(dev, z.data<T>(), y.data<int64_t>(), z.size(0), z.size(1), smoothing, ignore_index,

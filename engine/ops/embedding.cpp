@@ -70,7 +70,7 @@ struct Embedding {
   }
   Grads backward(const Tensor& gy, Needs) {
     const Tensor g = gy.contiguous();
-    Tensor gw = zeros(weight_shape, g.dtype() == DType::f64 ? DType::f64 : DType::f32, g.device());
+    Tensor gw = zeros(weight_shape, compute_type(g.dtype()), g.device());
     dispatch(g, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       launch_gradient<Embedding>(dev, ids.data<int64_t>(), ids.numel(), g.data<T>(), weight_shape[1],
                                  gw.data<compute_t<T>>());

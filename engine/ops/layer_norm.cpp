@@ -13,7 +13,6 @@ struct LayerNorm {
   Tensor mean = {}, rstd = {};   // [rows]
   DType parameter = DType::f32;  // of weight and bias as given
 
-  static DType wide(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
   static constexpr int64_t block = 16;  // rows widened at a time under bf16
 
   template <class T>
@@ -67,11 +66,11 @@ struct LayerNorm {
   Tensor forward(const Tensor& in, const Tensor& w, const Tensor& b) {
     x = in.contiguous();
     parameter = w.dtype();
-    weight = w.to(wide(x)).contiguous();
-    const Tensor bias = b.to(wide(x)).contiguous();
+    weight = w.to(compute_type(x.dtype())).contiguous();
+    const Tensor bias = b.to(compute_type(x.dtype())).contiguous();
     const int64_t n = x.size(-1) ? x.numel() / x.size(-1) : 0;
-    mean = empty({n}, wide(x), x.device());
-    rstd = empty({n}, wide(x), x.device());
+    mean = empty({n}, compute_type(x.dtype()), x.device());
+    rstd = empty({n}, compute_type(x.dtype()), x.device());
     Tensor y = empty_like(x);
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       launch<LayerNorm>(dev, *this, static_cast<const compute_t<T>*>(bias.data<compute_t<T>>()), y.data<T>());
@@ -97,6 +96,7 @@ struct LayerNorm {
     return {{{}, {{{3, 5}, -2, 2}, {{5}}, {{5}}}, 8},
             {{1e-3}, {{{2, 129, 33}, -2, 2}, {{33}}, {{33}}}, 8},
             {{}, {{{1, 768}, -2, 2}, {{768}}, {{768}}}, 8},
+            {{}, {{{2, 19, 33}, -2, 2}, wide({{33}}), wide({{33}})}, 8},
             {{}, {{{0, 5}}, {{5}}, {{5}}}}};
   }
 };
@@ -104,9 +104,9 @@ PURSUIT_OPERATOR(LayerNorm)
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   if (x.ndim() < 1 || weight.shape() != Shape{x.size(-1)} || bias.shape() != weight.shape() ||
-      weight.dtype() != bias.dtype())
+      weight.dtype() != bias.dtype() || !fits_beside(weight.dtype(), x.dtype()))
     fail("layer_norm", "got x " + x.str() + ", weight " + weight.str() + ", bias " + bias.str() +
-                           ", need [..., dim], [dim], [dim]");
+                           ", need [..., dim], [dim], [dim] of one dtype or f32 beside a bf16 x");
   return apply(LayerNorm{eps}, x, weight, bias);
 }
 

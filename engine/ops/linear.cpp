@@ -3,13 +3,14 @@
 
 namespace pursuit {
 
+// T is the type of the factors, Y that of the residual and the result: T, or f32 beside bf16.
 struct Linear {
   static constexpr const char* name = "linear";
   Tensor x = {}, weight = {};
   bool has_bias = false, has_residual = false;
 
-  template <class T>
-  static void kernel(Cpu, const T* x, const T* w, const T* bias, const T* residual, T* y, int64_t n,
+  template <class T, class Y>
+  static void kernel(Cpu, const T* x, const T* w, const T* bias, const Y* residual, Y* y, int64_t n,
                      int64_t in, int64_t out) {
     using R = compute_t<T>;
     const RightFactor<T> weight(true, w, in, in, out, 4);
@@ -36,13 +37,13 @@ struct Linear {
     shape.back() = w.size(0);
     const Tensor plus = has_residual ? residual.contiguous() : Tensor(),
                  b = has_bias ? bias.contiguous() : Tensor();
-    Tensor y = empty(shape, x.dtype(), x.device());
+    Tensor y = empty(shape, has_residual ? plus.dtype() : x.dtype(), x.device());
     const int64_t n_in = w.size(1), n_out = w.size(0), n = x.numel() / std::max<int64_t>(1, n_in);
-    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+    dispatch(x, y, name, [&]<class Dev, class T, class Y>(Dev dev, Type<T>, Type<Y>) {
       const T* pb = has_bias ? b.data<T>() : nullptr;
-      const T* pr = has_residual ? plus.data<T>() : nullptr;
+      const Y* pr = has_residual ? plus.data<Y>() : nullptr;
       launch<Linear>(dev, static_cast<const T*>(x.data<T>()), static_cast<const T*>(weight.data<T>()), pb, pr,
-                     y.data<T>(), n, n_in, n_out);
+                     y.data<Y>(), n, n_in, n_out);
     });
     return y;
   }
@@ -56,7 +57,7 @@ struct Linear {
   }
 
   Grads backward(const Tensor& gy, Needs needs) {
-    const Tensor g = gy.contiguous();
+    const Tensor g = gy.to(x.dtype()).contiguous();
     const int64_t in = weight.size(1), out = weight.size(0), n = x.numel() / std::max<int64_t>(1, in);
     Tensor gx = needs[0] ? empty_like(x) : Tensor(), gw = needs[1] ? empty_like(weight) : Tensor();
     Tensor gb = needs[2] && has_bias ? empty({out}, x.dtype(), x.device()) : Tensor();
@@ -77,6 +78,7 @@ struct Linear {
   static std::vector<Sample<Linear>> samples() {
     return {{{}, {{{3, 5}}, {{4, 5}}, {{4}}, left_out()}},
             {{}, {{{2, 9, 33}}, {{17, 33}}, {{17}}, {{2, 9, 17}}}},
+            {{}, {{{2, 9, 33}}, {{17, 33}}, {{17}}, wide({{2, 9, 17}})}},
             {{}, {{{129, 65}}, {{7, 65}}, left_out(), left_out()}},
             {{}, {{{0, 5}}, {{4, 5}}, {{4}}, left_out()}}};
   }
@@ -92,8 +94,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const T
          "bias is " + bias.str() + ", need [" + std::to_string(weight.size(0)) + "] " + name_of(x.dtype()));
   Shape shape = x.shape();
   shape.back() = weight.size(0);
-  if (residual.defined() && (residual.shape() != shape || residual.dtype() != x.dtype()))
-    fail("linear", "residual is " + residual.str() + ", need the result's shape " + shape.str());
+  if (residual.defined() && (residual.shape() != shape || !fits_beside(residual.dtype(), x.dtype())))
+    fail("linear", "residual is " + residual.str() + ", need " + name_of(x.dtype()) + shape.str() +
+                       " or f32 beside bf16");
   return apply(Linear{}, x, weight, bias, residual);
 }
 

@@ -4,6 +4,7 @@
 namespace pursuit {
 
 // The activation exists for one chunk of rows at a time; backward computes it again from the pre-activation.
+// T is the type of the factors, Y that of the residual and the result: T, or f32 beside bf16.
 struct Mlp {
   static constexpr const char* name = "mlp";
   Tensor x = {}, w1 = {}, w2 = {};
@@ -17,14 +18,15 @@ struct Mlp {
     return {x.numel() / std::max<int64_t>(1, w1.size(1)), w1.size(1), w1.size(0), w2.size(0)};
   }
 
-  template <class T>
-  static void kernel(Cpu, Type<T>, const Mlp& op, const Tensor& b1, const Tensor& b2, const Tensor& residual,
-                     const Tensor& y) {
+  template <class T, class Y>
+  static void kernel(Cpu, Type<T>, Type<Y>, const Mlp& op, const Tensor& b1, const Tensor& b2,
+                     const Tensor& residual, const Tensor& y) {
     using R = compute_t<T>;
     const Sizes s = op.sizes();
     const T *x = op.x.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>();
-    const T* plus = residual.defined() ? residual.data<T>() : nullptr;
-    T *hidden = op.hidden.data<T>(), *out = y.data<T>();
+    const Y* plus = residual.defined() ? residual.data<Y>() : nullptr;
+    T* hidden = op.hidden.data<T>();
+    Y* out = y.data<Y>();
     constexpr bool narrow = std::is_same_v<T, bf16>;
     const RightFactor<T> first(true, w1, s.in, s.in, s.hidden, 4),
         second(true, w2, s.hidden, s.hidden, s.out, 5);
@@ -85,18 +87,18 @@ struct Mlp {
     hidden = empty({sizes().rows, w1.size(0)}, x.dtype(), x.device());
     Shape shape = x.shape();
     shape.back() = w2.size(0);
-    Tensor y = empty(shape, x.dtype(), x.device());
     const Tensor plus = has_residual ? residual.contiguous() : Tensor();
+    Tensor y = empty(shape, has_residual ? plus.dtype() : x.dtype(), x.device());
     const Tensor bias1 = b1.contiguous(), bias2 = b2.contiguous();
-    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      launch<Mlp>(dev, Type<T>{}, *this, bias1, bias2, plus, y);
+    dispatch(x, y, name, [&]<class Dev, class T, class Y>(Dev dev, Type<T> type, Type<Y> result) {
+      launch<Mlp>(dev, type, result, *this, bias1, bias2, plus, y);
     });
     return y;
   }
 
   Grads backward(const Tensor& gy, Needs needs) {
     const Sizes s = sizes();
-    const Tensor g = gy.contiguous();
+    const Tensor g = gy.to(x.dtype()).contiguous();
     Tensor activation = empty_like(hidden), gh = empty_like(hidden);
     Tensor gx = needs[0] ? empty_like(x) : Tensor();
     Tensor gw1 = empty_like(w1), gw2 = empty_like(w2);
@@ -124,6 +126,7 @@ struct Mlp {
   static std::vector<Sample<Mlp>> samples() {
     return {{{}, {{{3, 5}}, {{7, 5}}, {{7}}, {{4, 7}}, {{4}}, left_out()}},
             {{}, {{{2, 9, 12}}, {{33, 12}}, {{33}}, {{12, 33}}, {{12}}, {{2, 9, 12}}}},
+            {{}, {{{2, 9, 12}}, {{33, 12}}, {{33}}, {{12, 33}}, {{12}}, wide({{2, 9, 12}})}},
             {{}, {{{600, 3}}, {{5, 3}}, {{5}}, {{2, 5}}, {{2}}, left_out()}},
             {{}, {{{0, 5}}, {{7, 5}}, {{7}}, {{4, 7}}, {{4}}, left_out()}}};
   }
@@ -138,10 +141,11 @@ Tensor mlp(const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2
                     b2.str() + ", need [..., in], [hidden, in], [hidden], [out, hidden], [out]");
   Shape shape = x.shape();
   shape.back() = w2.size(0);
-  if (residual.defined() && residual.shape() != shape)
-    fail("mlp", "residual is " + residual.str() + ", need the result's shape " + shape.str());
-  for (const Tensor* t : {&w1, &b1, &w2, &b2, &residual})
-    if (t->defined() && t->dtype() != x.dtype()) fail("mlp", "got x " + x.str() + " and a " + t->str());
+  if (residual.defined() && (residual.shape() != shape || !fits_beside(residual.dtype(), x.dtype())))
+    fail("mlp", "residual is " + residual.str() + ", need " + name_of(x.dtype()) + shape.str() +
+                    " or f32 beside bf16");
+  for (const Tensor* t : {&w1, &b1, &w2, &b2})
+    if (t->dtype() != x.dtype()) fail("mlp", "got x " + x.str() + " and a " + t->str());
   return apply(Mlp{}, x, w1, b1, w2, b2, residual);
 }
 

@@ -115,7 +115,7 @@ struct Patchify {
     const int64_t dim = weight.size(0);
     Tensor gx, gw, gb;
     if (needs[0]) gx = empty(x.shape(), x.dtype(), x.device());
-    if (needs[1]) gw = zeros(weight.shape(), x.dtype() == DType::f64 ? DType::f64 : DType::f32, x.device());
+    if (needs[1]) gw = zeros(weight.shape(), compute_type(x.dtype()), x.device());
     if (needs[2]) gb = sum(dy, {0, 1});
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       launch_gradient<Patchify>(dev, g, x.data<T>(), weight.data<T>(), dy.data<T>(), dim,

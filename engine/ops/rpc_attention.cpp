@@ -124,7 +124,7 @@ struct RpcAttention {
     constant_mu = mu.defined();
     const PackedShape s(kv);
     const int64_t n = options.iterations;
-    const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+    const DType wide = compute_type(x.dtype());
     z = empty({n, s.batch, s.heads, s.n, s.d}, wide, x.device());
     region = empty({n, s.batch, s.heads, s.n, s.d}, DType::u8, x.device());
     stats = empty({n, s.batch, s.heads, s.n, 2}, wide, x.device());

@@ -240,7 +240,7 @@ struct SingularValueThreshold {
   }
 
   Tensor forward(const Tensor& in, const Tensor& thresholds) {
-    const DType type = in.dtype() == DType::bf16 ? DType::f32 : in.dtype();
+    const DType type = compute_type(in.dtype());
     a = in.to(type).contiguous();
     tau = thresholds.to(type).contiguous();
     const int64_t batch = tau.numel(), k = sides().small();

@@ -39,7 +39,7 @@ struct SoftCrossEntropy {
 
   Tensor forward(const Tensor& in, const Tensor& targets) {
     const Tensor z = in.contiguous(), t = targets.contiguous();
-    Tensor loss = empty({}, z.dtype() == DType::f64 ? DType::f64 : DType::f32, z.device());
+    Tensor loss = empty({}, compute_type(z.dtype()), z.device());
     if (logits_gradient) g = empty(z.shape(), z.dtype(), z.device());
     if (targets_gradient) logits = z;
     dispatch(z, name, [&]<class Dev, class T>(Dev dev, Type<T>) {

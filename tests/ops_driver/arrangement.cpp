@@ -41,7 +41,7 @@ Tensor draw(const Input& input, Arrangement a, DType dtype, uint64_t stream) {
       values.push_back(int32_t(std::min(std::floor(v), input.hi - 1)));
     t = from_vector(values, shape);
   } else {
-    t = uniform(shape, input.lo, input.hi, 1, stream, dtype);
+    t = uniform(shape, input.lo, input.hi, 1, stream, input.wide ? compute_type(dtype) : dtype);
   }
   return t.expand(input.shape).contiguous();
 }

@@ -16,8 +16,8 @@ inline constexpr Arrangement arrangements[] = {Arrangement::contiguous, Arrangem
                                                Arrangement::sliced, Arrangement::broadcast};
 const char* name_of(Arrangement a);
 
-// Numbers for an input, contiguous on the CPU: rounded to `dtype` if floating, else i32. Under `broadcast`
-// they repeat along the dimension that will have stride 0.
+// Numbers for an input, contiguous on the CPU: rounded to `dtype` (f32 for a wide input under bf16) if
+// floating, else i32. Under `broadcast` they repeat along the dimension that will have stride 0.
 Tensor draw(const Input& input, Arrangement a, DType dtype, uint64_t stream);
 
 // A tensor laid out as asked, and the memory it lies in.

@@ -175,6 +175,19 @@ struct CanaryForgetsTheTail : Square {
 };
 PURSUIT_OPERATOR(CanaryForgetsTheTail)
 
+// Gives the f32 input's gradient in the bf16 of the other one.
+struct CanaryNarrowsAGradient {
+  static constexpr const char* name = "canary_narrows_a_gradient";
+  DType narrow = DType::f32;
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    narrow = a.dtype();
+    return a + b;
+  }
+  Grads backward(const Tensor& gy, Needs) { return {gy.to(narrow), gy.to(narrow)}; }
+  static std::vector<Sample<CanaryNarrowsAGradient>> samples() { return {{{}, {{{3, 5}}, wide({{3, 5}})}}}; }
+};
+PURSUIT_OPERATOR(CanaryNarrowsAGradient)
+
 struct CanaryWritesToItsInput : Square {
   static constexpr const char* name = "canary_writes_to_its_input";
   Grads backward(const Tensor& gy, Needs) {

@@ -163,14 +163,15 @@ class CaseCheck {
     });
     const Moves moves = measure(want, exact, cotangent);
     const double tolerance = case_.tolerance * (a == Arrangement::broadcast ? 4 : 1);
-    // Losses are f32 whatever the dtype of the logits; what is f64 by nature of the operator stays.
+    // Losses are f32 whatever the dtype of the logits, and so is what a wide input widens; what is f64 by
+    // nature of the operator stays.
     DType result = want.y.dtype() == DType::f64 ? dtype_ : want.y.dtype();
     if (dtype_ == DType::bf16 && got.y.dtype() == DType::f32) result = DType::f32;
     to.compare("the result", got.y, {want.y, moves.y}, result, tolerance);
     for (size_t i = 0; i < seen.size(); ++i)
       if (wants_gradient(case_.inputs[i]))
-        to.compare("gradient " + std::to_string(i), got.grads[i], {want.grads[i], moves.grads[i]}, dtype_,
-                   tolerance);
+        to.compare("gradient " + std::to_string(i), got.grads[i], {want.grads[i], moves.grads[i]},
+                   seen[i].dtype(), tolerance);
     for (const Arranged& m : memory)
       if (m.touched()) to.fail("an input was written to");
 
