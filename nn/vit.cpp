@@ -45,13 +45,13 @@ VitBlock::VitBlock(const VitConfig& config, int index)
   add_module("mlp", mlp);
 }
 
-Tensor VitBlock::forward(const Tensor& x, uint64_t seed, uint64_t stream) const {
+Tensor VitBlock::forward(const Tensor& x, DType dtype, uint64_t seed, uint64_t stream) const {
   if (!training() || drop_path_ == 0) {
-    const Tensor y = attn.forward(norm1.forward(x), x);
-    return mlp.forward(norm2.forward(y), y);
+    const Tensor y = attn.forward(norm1.forward(x).to(dtype), x);
+    return mlp.forward(norm2.forward(y).to(dtype), y);
   }
-  const Tensor y = x + pursuit::drop_path(attn.forward(norm1.forward(x)), drop_path_, seed, stream);
-  return y + pursuit::drop_path(mlp.forward(norm2.forward(y)), drop_path_, seed, stream + 1);
+  const Tensor y = x + pursuit::drop_path(attn.forward(norm1.forward(x).to(dtype)), drop_path_, seed, stream);
+  return y + pursuit::drop_path(mlp.forward(norm2.forward(y).to(dtype)), drop_path_, seed, stream + 1);
 }
 
 VisionTransformer::VisionTransformer(const VitConfig& config)
@@ -76,26 +76,26 @@ Tensor VisionTransformer::embed(const Tensor& images) const {
       images.size(3) != c.image)
     fail("vit", "got images " + images.str() + ", need " +
                     Shape{images.ndim() ? images.size(0) : 0, c.channels, c.image, c.image}.str());
-  const DType t = images.dtype();
-  const Tensor tokens = patch_.forward(images);
-  const Tensor first = cls_token.to(t).expand({images.size(0), 1, c.dim});
-  const Tensor x = concat(first, tokens, 1) + pos_embed.to(t);
+  const DType stream = compute_type(images.dtype());
+  const Tensor tokens = patch_.forward(images).to(stream);
+  const Tensor first = cls_token.to(stream).expand({images.size(0), 1, c.dim});
+  const Tensor x = concat(first, tokens, 1) + pos_embed.to(stream);
   return training() && c.dropout > 0 ? dropout(x, c.dropout, seed_, step_ * streams_per_step) : x;
 }
 
 Tensor VisionTransformer::features(const Tensor& images) const {
   Tensor x = embed(images);
   for (size_t i = 0; i < blocks_.size(); ++i)
-    x = blocks_[i]->forward(x, seed_, step_ * streams_per_step + 2 * i + 2);
-  return norm_.forward(x);
+    x = blocks_[i]->forward(x, images.dtype(), seed_, step_ * streams_per_step + 2 * i + 2);
+  return norm_.forward(x).to(images.dtype());
 }
 
 Tensor VisionTransformer::forward(const Tensor& images) const {
   Tensor x = embed(images);
   for (size_t i = 0; i < blocks_.size(); ++i)
-    x = blocks_[i]->forward(x, seed_, step_ * streams_per_step + 2 * i + 2);
+    x = blocks_[i]->forward(x, images.dtype(), seed_, step_ * streams_per_step + 2 * i + 2);
   // The norm works token by token, so only the class token needs it.
-  return head_.forward(norm_.forward(x.select(1, 0)));
+  return head_.forward(norm_.forward(x.select(1, 0)).to(images.dtype()));
 }
 
 Tensor VisionTransformer::class_attention(const Tensor& images, int block) const {
@@ -105,9 +105,9 @@ Tensor VisionTransformer::class_attention(const Tensor& images, int block) const
     fail("vit",
          "block " + std::to_string(block) + " of a model with " + std::to_string(config_.depth) + " blocks");
   Tensor x = embed(images);
-  for (int i = 0; i < at; ++i) x = blocks_[size_t(i)]->forward(x, 0, 0);
+  for (int i = 0; i < at; ++i) x = blocks_[size_t(i)]->forward(x, images.dtype(), 0, 0);
   const VitBlock& b = *blocks_[size_t(at)];
-  return b.attn.class_token_attention(b.norm1.forward(x));
+  return b.attn.class_token_attention(b.norm1.forward(x).to(images.dtype()));
 }
 
 void initialise(VisionTransformer& model, Init init, uint64_t seed) {

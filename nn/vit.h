@@ -23,8 +23,9 @@ struct VitConfig {
 class VitBlock : public Module {
  public:
   VitBlock(const VitConfig& config, int index);
-  // `stream`: the Philox stream of this block's drop path in this step.
-  Tensor forward(const Tensor& x, uint64_t seed, uint64_t stream) const;
+  // x is the residual stream; the layers beside it compute in `dtype`. `stream`: the Philox stream of this
+  // block's drop path in this step.
+  Tensor forward(const Tensor& x, DType dtype, uint64_t seed, uint64_t stream) const;
 
   LayerNorm norm1;
   Attention attn;
@@ -37,7 +38,8 @@ class VitBlock : public Module {
 
 // The vision transformer of Dosovitskiy et al. with DeiT's details: class token first, learned positions,
 // pre-norm blocks, logits from the class token after the final norm. Names and shapes as timm's
-// vision_transformer.
+// vision_transformer. Computes in the dtype of the images; under bf16 the residual stream and its gradient
+// stay f32, because every block adds to them and their rounding would add up too.
 class VisionTransformer : public Module {
  public:
   explicit VisionTransformer(const VitConfig& config);
