@@ -62,19 +62,19 @@ void for_each_chunk(int64_t rows, const F& body) {
 template <class T>
 void dense_input_gradient(const T* gy, const T* w, T* gx, int64_t rows, int64_t in, int64_t out) {
   const RightFactor<T> factor(false, w, in, out, in, 4);
-  parallel_for(rows, 16, [&](int64_t begin, int64_t end) {
-    factor.multiply(end - begin, gy + begin * out, out, gx + begin * in, in);
-  });
+  for_each_chunk(rows, [&](int64_t r, int64_t m) { factor.multiply(m, gy + r * out, out, gx + r * in, in); });
 }
 
-// gw = gy^T x, cut into a piece for each thread: into columns first, because a product packs the columns of x
-// that it reads, and into rows where the columns would get narrower than a register tile.
+// gw = gy^T x, cut into a piece for each thread, as square as their number allows: a piece reads the columns
+// of gy and of x that meet in it, and both come from memory.
 template <class T>
 void dense_weight_gradient(const T* gy, const T* x, T* gw, int64_t rows, int64_t in, int64_t out) {
   using R = compute_t<T>;
   const int64_t threads = num_threads();
-  int64_t across = std::clamp<int64_t>(in / 48, 1, threads);
-  while (threads % across != 0) --across;
+  const auto columns_read = [&](int64_t across) { return in / across + out / (threads / across); };
+  int64_t across = 1;
+  for (int64_t a = 2; a <= threads; ++a)
+    if (threads % a == 0 && columns_read(a) <= columns_read(across)) across = a;
   const int64_t down = threads / across;
   parallel_for(threads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t piece = begin; piece < end; ++piece) {
