@@ -46,7 +46,7 @@ struct UnaryBackward {
 template <class Op, class Params = NoParams>
 struct Unary {
   Params params = {};
-  Tensor x = Tensor(), y = Tensor();  // gcc 12 does not emit the constructor that {} would call here
+  Tensor x = {}, y = {};
 
   Tensor forward(const Tensor& in) {
     x = in;

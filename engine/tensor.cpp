@@ -51,6 +51,9 @@ Tensor fill_float(const Shape& shape, DType dtype, Device device, const F& value
 
 }  // namespace
 
+// Not in the header: gcc 12 does not emit it where only the {} of an aggregate calls it.
+Tensor::Tensor() = default;
+
 bool Tensor::is_contiguous() const {
   int64_t step = 1;
   for (int i = ndim() - 1; i >= 0; --i) {

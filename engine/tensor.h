@@ -22,7 +22,7 @@ struct Node;
 // until an operator computes. Sizes, strides and offsets count elements.
 class Tensor {
  public:
-  Tensor() = default;
+  Tensor();
   Tensor(Storage storage, Shape shape, Shape strides, int64_t offset, DType dtype, Device device)
       : storage_(std::move(storage)),
         shape_(shape),
