@@ -1,26 +1,35 @@
 #pragma once
-#include <cublas_v2.h>
+#include <cublasLt.h>
 #include <cuda_runtime.h>
 
 #include <string>
 
 #include "engine/error.h"
 
+// Every call of the CUDA runtime and of cuBLASLt is checked: CUDA_CHECK(cudaStreamSynchronize(s));
 namespace pursuit::cuda {
 
-inline void check(cudaError_t e, const char* expression, const char* file, int line) {
-  if (e == cudaSuccess) return;
-  fail("cuda",
-       std::string(expression) + " at " + file + ":" + std::to_string(line) + ": " + cudaGetErrorString(e));
+// "; on NVIDIA H100, 512 of 81000 MiB free", for the end of an error.
+std::string device_state();
+
+inline std::string text_of(cudaError_t e) {
+  const bool by_a_kernel = e == cudaErrorIllegalAddress || e == cudaErrorMisalignedAddress ||
+                           e == cudaErrorLaunchFailure || e == cudaErrorIllegalInstruction ||
+                           e == cudaErrorAssert;
+  return std::string(cudaGetErrorName(e)) + ", " + cudaGetErrorString(e) +
+         (by_a_kernel ? ", by an earlier kernel: CUDA_LAUNCH_BLOCKING=1 shows which" : "");
+}
+inline std::string text_of(cublasStatus_t s) {
+  return std::string(cublasLtGetStatusName(s)) + ", " + cublasLtGetStatusString(s);
 }
 
-inline void check(cublasStatus_t s, const char* expression, const char* file, int line) {
-  if (s == CUBLAS_STATUS_SUCCESS) return;
-  fail("cublas", std::string(expression) + " at " + file + ":" + std::to_string(line) + ": " +
-                     cublasGetStatusString(s));
+template <class Status>
+void check(Status s, const char* expression, const char* file, int line) {
+  if (s == Status{}) return;  // both count success as 0
+  fail("cuda", std::string(expression) + " at " + file + ":" + std::to_string(line) + ": " + text_of(s) +
+                   device_state());
 }
 
 }  // namespace pursuit::cuda
 
 #define CUDA_CHECK(expression) ::pursuit::cuda::check((expression), #expression, __FILE__, __LINE__)
-#define CUBLAS_CHECK(expression) ::pursuit::cuda::check((expression), #expression, __FILE__, __LINE__)

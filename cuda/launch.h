@@ -1,8 +1,10 @@
 #pragma once
+#include <string>
 #include <type_traits>
 
 #include "cuda/device.h"
 #include "cuda/runtime.h"
+#include "engine/error.h"
 #ifdef __CUDACC__
 #include "cuda/check.h"
 #endif
@@ -24,16 +26,35 @@ inline unsigned blocks_for(int64_t n, int64_t threads, int64_t most = 65535) {
   return unsigned(blocks < most ? blocks : most);
 }
 
+// The kernel in launch_as's __PRETTY_FUNCTION__: "... [with auto kernel = NAME; P = ...]".
+inline std::string kernel_name(const std::string& pretty) {
+  const size_t begin = pretty.find("kernel = "), end = pretty.find("; P", begin);
+  return begin == std::string::npos ? pretty : pretty.substr(begin + 9, end - begin - 9);
+}
+
+[[noreturn]] inline void fail_launch(const std::string& kernel, const Grid& grid, const std::string& why) {
+  const auto text = [](dim3 d) {
+    return std::to_string(d.x) + " x " + std::to_string(d.y) + " x " + std::to_string(d.z);
+  };
+  fail("cuda", kernel + " with " + text(grid.blocks) + " blocks of " + text(grid.threads) + " threads and " +
+                   std::to_string(grid.shared) + " bytes of shared memory: " + why);
+}
+
 template <auto kernel, class... P>
 void launch_as(void (*)(P...), const Grid& grid, std::type_identity_t<P>... arguments) {
 #ifdef __CUDACC__
-  if (grid.shared > 48 * 1024)
-    CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(grid.shared)));
+  const auto* function = reinterpret_cast<const void*>(kernel);
   void* pointers[] = {&arguments...};
-  CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid.blocks, grid.threads, pointers,
-                              grid.shared, static_cast<cudaStream_t>(current_stream())));
+  cudaError_t e = cudaSuccess;
+  if (grid.shared > 48 * 1024)
+    e = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(grid.shared));
+  if (e == cudaSuccess)
+    e = cudaLaunchKernel(function, grid.blocks, grid.threads, pointers, grid.shared,
+                         static_cast<cudaStream_t>(current_stream()));
+  if (e != cudaSuccess) fail_launch(kernel_name(__PRETTY_FUNCTION__), grid, text_of(e) + device_state());
 #else
-  simt::run(__PRETTY_FUNCTION__, grid.blocks, grid.threads, grid.shared, [&] { kernel(arguments...); });
+  simt::run(kernel_name(__PRETTY_FUNCTION__), grid.blocks, grid.threads, grid.shared,
+            [&] { kernel(arguments...); });
 #endif
 }
 

@@ -21,11 +21,8 @@ void copy_to_device(void*, const void*, int, size_t) { absent(); }
 void copy_on_device(void*, const void*, int, size_t) { absent(); }
 void fill_zero(void*, int, size_t) { absent(); }
 void synchronize(int) { absent(); }
+int current_device() { absent(); }
 void* current_stream() { return nullptr; }
 void set_current_stream(void*) { absent(); }
-void gemm(Gemm, bool, bool, int64_t, int64_t, int64_t, float, const void*, int64_t, int64_t, const void*,
-          int64_t, int64_t, float, void*, int64_t, int64_t, int64_t) {
-  absent();
-}
 
 }  // namespace pursuit::cuda

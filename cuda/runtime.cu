@@ -1,7 +1,5 @@
-#include <cublas_v2.h>
 #include <cuda_runtime.h>
 
-#include <array>
 #include <cstdio>
 
 #include "cuda/check.h"
@@ -13,29 +11,31 @@ namespace {
 
 thread_local cudaStream_t stream = nullptr;
 
+std::string version(int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); }
+
 std::string find_reason() {
-  int count = 0;
+  int driver = 0, runtime = 0, count = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return "no NVIDIA driver is installed";
   const cudaError_t e = cudaGetDeviceCount(&count);
   cudaGetLastError();
-  if (e == cudaErrorInsufficientDriver) return "the NVIDIA driver is older than this build's CUDA runtime";
-  if (e != cudaSuccess || count == 0) return "no NVIDIA GPU found";
+  if (e == cudaErrorInsufficientDriver) {
+    cudaRuntimeGetVersion(&runtime);
+    return "the NVIDIA driver knows CUDA up to " + version(driver) + ", this build needs " +
+           version(runtime) + ": update the driver";
+  }
+  if (e == cudaErrorNoDevice || (e == cudaSuccess && count == 0)) return "no NVIDIA GPU found";
+  if (e != cudaSuccess) return "the NVIDIA driver does not work: " + text_of(e);
   cudaDeviceProp p;
   if (cudaGetDeviceProperties(&p, 0) != cudaSuccess) return "the GPU does not answer";
-  if (p.major < 8) return std::string(p.name) + " is too old: compute capability 8.0 or newer is needed";
+  if (p.major < 8)
+    return std::string(p.name) + " is too old: compute capability " + std::to_string(p.major) + "." +
+           std::to_string(p.minor) + ", 8.0 or newer is needed";
   return "";
 }
 
 const std::string& reason() {
   static const std::string r = find_reason();
   return r;
-}
-
-cublasHandle_t handle(int device) {
-  static thread_local std::array<cublasHandle_t, 16> handles{};
-  cublasHandle_t& h = handles.at(size_t(device));
-  if (!h) CUBLAS_CHECK(cublasCreate(&h));
-  CUBLAS_CHECK(cublasSetStream(h, stream));
-  return h;
 }
 
 }  // namespace
@@ -54,6 +54,17 @@ std::string describe(int device) {
   char text[320];
   std::snprintf(text, sizeof text, "%s, sm_%d%d, %.0f GiB", p.name, p.major, p.minor,
                 double(p.totalGlobalMem) / (1 << 30));
+  return text;
+}
+
+std::string device_state() {
+  int device = 0;
+  cudaDeviceProp p;
+  size_t free = 0, total = 0;
+  if (cudaGetDevice(&device) != cudaSuccess || cudaGetDeviceProperties(&p, device) != cudaSuccess) return "";
+  std::string text = std::string("; on ") + p.name;
+  if (cudaMemGetInfo(&free, &total) == cudaSuccess)
+    text += ", " + std::to_string(free >> 20) + " of " + std::to_string(total >> 20) + " MiB free";
   return text;
 }
 
@@ -103,20 +114,12 @@ void synchronize(int device) {
   CUDA_CHECK(cudaDeviceSynchronize());
 }
 
-void* current_stream() { return stream; }
-void set_current_stream(void* s) { stream = static_cast<cudaStream_t>(s); }
-
-void gemm(Gemm type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const void* a,
-          int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, float beta, void* c,
-          int64_t ldc, int64_t stride_c, int64_t batch) {
+int current_device() {
   int device = 0;
   CUDA_CHECK(cudaGetDevice(&device));
-  const cudaDataType_t t = type == Gemm::f32 ? CUDA_R_32F : CUDA_R_16BF;
-  // cuBLAS is column-major: the row-major product is that of the transposes in the other order.
-  CUBLAS_CHECK(cublasGemmStridedBatchedEx(
-      handle(device), tb ? CUBLAS_OP_T : CUBLAS_OP_N, ta ? CUBLAS_OP_T : CUBLAS_OP_N, int(n), int(m), int(k),
-      &alpha, b, t, int(ldb), stride_b, a, t, int(lda), stride_a, &beta, c, t, int(ldc), stride_c, int(batch),
-      CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  return device;
 }
+void* current_stream() { return stream; }
+void set_current_stream(void* s) { stream = static_cast<cudaStream_t>(s); }
 
 }  // namespace pursuit::cuda

@@ -22,14 +22,11 @@ void copy_to_device(void* to, const void* from, int device, size_t bytes);
 void copy_on_device(void* to, const void* from, int device, size_t bytes);
 void fill_zero(void* to, int device, size_t bytes);
 void synchronize(int device);
-// The stream that operators of this thread run on (a cudaStream_t), the default one until set.
+
+// What operators of this thread run on: the device, and the stream (a cudaStream_t), the default one until
+// set.
+int current_device();
 void* current_stream();
 void set_current_stream(void* stream);
-
-// Row-major C = alpha op(A) op(B) + beta C for `batch` matrices, by cuBLAS; element types as in DType.
-enum class Gemm { f32, bf16 };
-void gemm(Gemm type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const void* a,
-          int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, float beta, void* c,
-          int64_t ldc, int64_t stride_c, int64_t batch);
 
 }  // namespace pursuit::cuda

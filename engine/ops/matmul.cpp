@@ -1,4 +1,4 @@
-#include "cuda/runtime.h"
+#include "cuda/gemm.h"
 #include "engine/for_each.h"
 #include "engine/gemm.h"
 #include "engine/operator.h"
@@ -57,40 +57,56 @@ struct Matmul {
       return x.view(batch_of(x), strides, x.offset());
     };
     const Tensor sa = stacked(ma.t), sb = stacked(mb.t), sy = stacked(y);
-    if (y.device().is_cuda()) {
-      multiply_cuda(ma, mb, y, layout_of(batch, sa, sb, sy), m, n, k);
-      return y;
-    }
-    dispatch(a, name, [&]<class Dev, class T>(Dev, Type<T>) {
-      if constexpr (std::is_same_v<Dev, Cpu>) {
-        const T *pa = ma.t.data<T>(), *pb = mb.t.data<T>();
-        T* py = y.data<T>();
-        for_each(Cpu{}, layout_of(batch, sa, sb, sy), [&](int64_t i, int64_t j, int64_t l) {
-          gemm(ma.transposed, mb.transposed, m, n, k, compute_t<T>(1), pa + i, ma.ld, pb + j, mb.ld,
-               compute_t<T>(0), py + l, n);
-        });
-      }
+    dispatch(a, name, [&]<class Dev, class T>(Dev dev, Type<T> type) {
+      launch<Matmul>(dev, type, ma, mb, y, layout_of(batch, sa, sb, sy), m, n, k);
     });
     return y;
   }
 
-  static void multiply_cuda(const Matrix& a, const Matrix& b, const Tensor& y, const Layout<3>& l, int64_t m,
-                            int64_t n, int64_t k) {
-    const int64_t size = size_of(y.dtype());
-    const auto type = y.dtype() == DType::bf16 ? cuda::Gemm::bf16 : cuda::Gemm::f32;
+  // `l` walks over the matrices of a, b and y.
+  template <class T>
+  static void kernel(Cpu, Type<T>, const Matrix& a, const Matrix& b, const Tensor& y, const Layout<3>& l,
+                     int64_t m, int64_t n, int64_t k) {
+    const T *pa = a.t.data<T>(), *pb = b.t.data<T>();
+    T* py = y.data<T>();
+    for_each(Cpu{}, l, [&](int64_t at_a, int64_t at_b, int64_t at_y) {
+      gemm(a.transposed, b.transposed, m, n, k, compute_t<T>(1), pa + at_a, a.ld, pb + at_b, b.ld,
+           compute_t<T>(0), py + at_y, n);
+    });
+  }
+#ifdef PURSUIT_GPU
+  // One batch for each row of `l`.
+  template <class T>
+  static void kernel(Cuda, Type<T>, const Matrix& a, const Matrix& b, const Tensor& y, const Layout<3>& l,
+                     int64_t m, int64_t n, int64_t k) {
     const int last = l.ndim - 1;
     const int64_t inner = l.size[last], outer = inner ? l.numel / inner : 0;
-    for (int64_t o = 0; o < outer; ++o) {
-      int64_t offset[3] = {}, rest = o;
+    for (int64_t row = 0; row < outer; ++row) {
+      int64_t at[3] = {}, rest = row;
       for (int d = last - 1; d >= 0; --d) {
-        for (int t = 0; t < 3; ++t) offset[t] += rest % l.size[d] * l.stride[t][d];
+        for (int t = 0; t < 3; ++t) at[t] += rest % l.size[d] * l.stride[t][d];
         rest /= l.size[d];
       }
-      const auto at = [&](const Tensor& x, int t) { return static_cast<char*>(x.raw()) + offset[t] * size; };
-      cuda::gemm(type, a.transposed, b.transposed, m, n, k, 1, at(a.t, 0), a.ld, l.stride[0][last],
-                 at(b.t, 1), b.ld, l.stride[1][last], 0, at(y, 2), n, l.stride[2][last], inner);
+      cuda::gemm({.factors = dtype_of<T>(),
+                  .result = dtype_of<T>(),
+                  .m = m,
+                  .n = n,
+                  .k = k,
+                  .a = a.t.data<T>() + at[0],
+                  .lda = a.ld,
+                  .ta = a.transposed,
+                  .b = b.t.data<T>() + at[1],
+                  .ldb = b.ld,
+                  .tb = b.transposed,
+                  .d = y.data<T>() + at[2],
+                  .ldd = n,
+                  .batch = inner,
+                  .stride_a = l.stride[0][last],
+                  .stride_b = l.stride[1][last],
+                  .stride_d = l.stride[2][last]});
     }
   }
+#endif
 
   Grads backward(const Tensor& gy, Needs needs) {
     return {needs[0] ? sum_to(matmul(gy, b.transpose(-1, -2)), a.shape()) : Tensor(),

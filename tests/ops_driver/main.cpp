@@ -112,6 +112,7 @@ int run(const Options& o) {
     for (const OperatorInfo* op : ops) std::printf("%-26s %zu samples\n", op->name.c_str(), op->cases.size());
     return counts.failed ? 1 : 0;
   }
+  std::fprintf(stderr, "%s\n", describe(device).c_str());
   if (o.mode == "bench") {
     for (const OperatorInfo* op : ops) print_timing(driver::bench(*op, device, dtypes[0]), o.json);
     return counts.failed ? 1 : 0;

@@ -4,8 +4,6 @@
 #include <map>
 #include <new>
 
-#include "engine/error.h"
-#include "engine/gemm.h"
 #include "tests/simt/memory.h"
 
 namespace simt {
@@ -80,25 +78,8 @@ void copy_to_device(void* to, const void* from, int, size_t bytes) { std::memcpy
 void copy_on_device(void* to, const void* from, int, size_t bytes) { std::memcpy(to, from, bytes); }
 void fill_zero(void* to, int, size_t bytes) { std::memset(to, 0, bytes); }
 void synchronize(int) {}
+int current_device() { return 0; }
 void* current_stream() { return nullptr; }
 void set_current_stream(void*) {}
-
-namespace {
-template <class T>
-void multiply(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const void* a, int64_t lda,
-              int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, float beta, void* c,
-              int64_t ldc, int64_t stride_c, int64_t batch) {
-  for (int64_t i = 0; i < batch; ++i)
-    pursuit::gemm(ta, tb, m, n, k, alpha, static_cast<const T*>(a) + i * stride_a, lda,
-                  static_cast<const T*>(b) + i * stride_b, ldb, beta, static_cast<T*>(c) + i * stride_c, ldc);
-}
-}  // namespace
-
-void gemm(Gemm type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const void* a,
-          int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, float beta, void* c,
-          int64_t ldc, int64_t stride_c, int64_t batch) {
-  const auto f = type == Gemm::f32 ? multiply<float> : multiply<bf16>;
-  f(ta, tb, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta, c, ldc, stride_c, batch);
-}
 
 }  // namespace pursuit::cuda

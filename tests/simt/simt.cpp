@@ -327,18 +327,13 @@ Machine& machine() {
   return m;
 }
 
-// What launch's __PRETTY_FUNCTION__ says of the kernel.
-std::string kernel_name(const std::string& pretty) {
-  const size_t begin = pretty.find("kernel = "), end = pretty.find("; P", begin);
-  return begin == std::string::npos ? pretty : pretty.substr(begin + 9, end - begin - 9);
-}
-
 }  // namespace
 
-void run(const char* name, dim3 blocks, dim3 threads, size_t shared, const std::function<void()>& kernel) {
+void run(const std::string& name, dim3 blocks, dim3 threads, size_t shared,
+         const std::function<void()>& kernel) {
   static std::mutex one_at_a_time;
   std::lock_guard lock(one_at_a_time);
-  machine().run(kernel_name(name), blocks, threads, shared, kernel);
+  machine().run(name, blocks, threads, shared, kernel);
 }
 
 void* shared_array(size_t bytes, size_t taken) { return machine().shared_array(bytes, taken); }

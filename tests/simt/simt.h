@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <string>
 
 // The part of CUDA C++ that the kernels use, for the host compiler: blocks run one after another, the threads
 // of a block as fibers that change at barriers. Every launch runs in several orders of threads and blocks
@@ -46,7 +47,8 @@ namespace simt {
 
 // Runs `kernel` for every thread of the grid. Throws if the launch is not valid, if threads wait for each
 // other for ever, if a result depends on their order, or what the kernel threw.
-void run(const char* name, dim3 blocks, dim3 threads, size_t shared, const std::function<void()>& kernel);
+void run(const std::string& name, dim3 blocks, dim3 threads, size_t shared,
+         const std::function<void()>& kernel);
 
 // The thread's next shared array of `bytes`, for which `taken` bytes of the launch's shared memory are used.
 void* shared_array(size_t bytes, size_t taken);
@@ -148,6 +150,10 @@ inline int atomicCAS(int* to, int expected, int v) {
 template <class T>
 T __ldg(const T* p) {
   return *p;
+}
+template <class T>
+void __stwb(T* p, T v) {
+  *p = v;
 }
 inline float __expf(float x) { return std::exp(x); }
 inline float __logf(float x) { return std::log(x); }

@@ -1,0 +1,276 @@
+#include <cublasLt.h>
+
+#include <compare>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "cuda/check.h"
+#include "cuda/gemm.cuh"
+
+namespace pursuit::cuda {
+
+namespace {
+
+constexpr uint64_t workspace_bytes = uint64_t(32) << 20;  // what NVIDIA advises for Hopper
+constexpr int candidates = 8;                             // that are timed
+
+struct Settings {
+  bool tf32 = false, timed = false;
+};
+
+const Settings& settings() {
+  static const Settings s = [] {
+    Settings read;
+    const char* given = std::getenv("PURSUIT_GEMM");
+    std::string words = given ? given : "";
+    while (!words.empty()) {
+      const size_t end = std::min(words.find(','), words.size());
+      const std::string word = words.substr(0, end);
+      words.erase(0, end + 1);
+      if (word == "tf32")
+        read.tf32 = true;
+      else if (word == "timed")
+        read.timed = true;
+      else
+        fail("gemm", "PURSUIT_GEMM has the word '" + word + "'; known are tf32 and timed");
+    }
+    return read;
+  }();
+  return s;
+}
+
+cublasLtHandle_t handle(int device) {
+  static thread_local std::map<int, cublasLtHandle_t> handles;
+  cublasLtHandle_t& h = handles[device];
+  if (!h) CUDA_CHECK(cublasLtCreate(&h));
+  return h;
+}
+
+cudaStream_t stream() { return static_cast<cudaStream_t>(current_stream()); }
+
+// Products of one stream run one after another and share a buffer. It is kept for ever: a captured graph
+// knows its address.
+void* workspace(int device) {
+  static std::mutex mutex;
+  static auto& buffers = *new std::map<std::pair<int, cudaStream_t>, Storage>;
+  std::lock_guard lock(mutex);
+  Storage& s = buffers[{device, stream()}];
+  if (!s) {
+    MemoryTag tag("workspace");
+    s = allocate(cuda_device(device), int64_t(workspace_bytes));
+  }
+  return s.get();
+}
+
+std::string shapes_of(const Gemm& g) {
+  const auto matrix = [](bool transposed, int64_t rows, int64_t cols, int64_t ld) {
+    return "[" + std::to_string(rows) + ", " + std::to_string(cols) + "]" +
+           (transposed ? " transposed" : "") + ", ld " + std::to_string(ld);
+  };
+  return std::string(name_of(g.factors)) + " " + matrix(g.ta, g.ta ? g.k : g.m, g.ta ? g.m : g.k, g.lda) +
+         ", times " + matrix(g.tb, g.tb ? g.n : g.k, g.tb ? g.k : g.n, g.ldb) + ", as " + name_of(g.result) +
+         ", batch " + std::to_string(g.batch);
+}
+
+// Bytes to which all matrices of a batch are aligned.
+uint32_t alignment(const void* p, int64_t stride = 0, DType type = DType::f32) {
+  const uintptr_t bits = reinterpret_cast<uintptr_t>(p) | uintptr_t(stride * size_of(type)) | 256;
+  return uint32_t(bits & -bits);
+}
+
+// One kind of product: what the library is told of it, and the algorithm that it named.
+struct Plan {
+  cublasLtMatmulDescOpaque_t product;
+  cublasLtMatrixLayoutOpaque_t a, b, c, d;
+  cublasLtMatmulAlgo_t algorithm;
+  cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;  // of the choice
+  float waves = 0;                                      // blocks over those that the GPU holds at once
+};
+
+// What the choice depends on.
+struct Kind {
+  int64_t device, m, n, k, ta, tb, lda, ldb, ldc, ldd, batch, stride_a, stride_b, stride_c, stride_d;
+  int64_t factors, result, bias, row_sums, align_a, align_b, align_c, align_d, align_vector;
+  auto operator<=>(const Kind&) const = default;
+};
+
+Kind kind_of(const Gemm& g, int device) {
+  return {device,
+          g.m,
+          g.n,
+          g.k,
+          g.ta,
+          g.tb,
+          g.lda,
+          g.ldb,
+          g.ldc,
+          g.ldd,
+          g.batch,
+          g.stride_a,
+          g.stride_b,
+          g.stride_c,
+          g.stride_d,
+          int64_t(g.factors),
+          int64_t(g.result),
+          g.bias != nullptr,
+          g.row_sums != nullptr,
+          alignment(g.a, g.stride_a, g.factors),
+          alignment(g.b, g.stride_b, g.factors),
+          alignment(g.c, g.stride_c, g.result),
+          alignment(g.d, g.stride_d, g.result),
+          alignment(g.bias ? g.bias : g.row_sums)};
+}
+
+template <class T>
+void set(Plan& plan, cublasLtMatmulDescAttributes_t attribute, T value) {
+  CUDA_CHECK(cublasLtMatmulDescSetAttribute(&plan.product, attribute, &value, sizeof value));
+}
+
+// Our [rows, cols] is the library's [cols, rows].
+void describe(cublasLtMatrixLayoutOpaque_t& layout, DType type, int64_t rows, int64_t cols, int64_t ld,
+              int64_t batch, int64_t stride) {
+  CUDA_CHECK(cublasLtMatrixLayoutInit(&layout, type == DType::f32 ? CUDA_R_32F : CUDA_R_16BF, uint64_t(cols),
+                                      uint64_t(rows), ld));
+  const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, auto value) {
+    CUDA_CHECK(cublasLtMatrixLayoutSetAttribute(&layout, attribute, &value, sizeof value));
+  };
+  set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, int32_t(batch));
+  set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+}
+
+void describe(Plan& plan, const Gemm& g) {
+  const bool tf32 = settings().tf32 && g.factors == DType::f32;
+  CUDA_CHECK(cublasLtMatmulDescInit(&plan.product, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                    CUDA_R_32F));
+  set(plan, CUBLASLT_MATMUL_DESC_TRANSA, g.tb ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(plan, CUBLASLT_MATMUL_DESC_TRANSB, g.ta ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (g.bias) set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  if (g.row_sums) set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BGRADB);
+  describe(plan.a, g.factors, g.ta ? g.k : g.m, g.ta ? g.m : g.k, g.lda, g.batch, g.stride_a);
+  describe(plan.b, g.factors, g.tb ? g.n : g.k, g.tb ? g.k : g.n, g.ldb, g.batch, g.stride_b);
+  describe(plan.c, g.result, g.m, g.n, g.ldc, g.batch, g.stride_c);
+  describe(plan.d, g.result, g.m, g.n, g.ldd, g.batch, g.stride_d);
+}
+
+// The one pointer that is part of the description.
+void point_to_vector(Plan& plan, const Gemm& g) {
+  if (g.bias) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
+  if (g.row_sums) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.row_sums);
+}
+
+void run(Plan& plan, const Gemm& g, int device) {
+  const cublasStatus_t status =
+      cublasLtMatmul(handle(device), &plan.product, &g.alpha, g.b, &plan.b, g.a, &plan.a, &g.beta, g.c,
+                     &plan.c, g.d, &plan.d, &plan.algorithm, workspace(device), workspace_bytes, stream());
+  if (status != CUBLAS_STATUS_SUCCESS) fail("gemm", shapes_of(g) + ": " + text_of(status) + device_state());
+}
+
+struct Event {
+  cudaEvent_t e;
+  Event() { CUDA_CHECK(cudaEventCreate(&e)); }
+  ~Event() { cudaEventDestroy(e); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+};
+
+// Milliseconds of the fastest of three runs, after one to warm up.
+float measure(Plan& plan, const Gemm& g, int device) {
+  const Event begin, end;
+  float best = std::numeric_limits<float>::infinity();
+  for (int i = 0; i < 4; ++i) {
+    CUDA_CHECK(cudaEventRecord(begin.e, stream()));
+    run(plan, g, device);
+    CUDA_CHECK(cudaEventRecord(end.e, stream()));
+    CUDA_CHECK(cudaEventSynchronize(end.e));
+    float ms = 0;
+    CUDA_CHECK(cudaEventElapsedTime(&ms, begin.e, end.e));
+    if (i > 0) best = std::min(best, ms);
+  }
+  return best;
+}
+
+// Not while a graph records, and not where each run adds to D.
+bool can_be_timed(const Gemm& g) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  CUDA_CHECK(cudaStreamIsCapturing(stream(), &capture));
+  return capture == cudaStreamCaptureStatusNone && (g.c != g.d || g.beta == 0);
+}
+
+void choose(Plan& plan, const Gemm& g, int device) {
+  cublasLtMatmulPreferenceOpaque_t preference;
+  CUDA_CHECK(cublasLtMatmulPreferenceInit(&preference));
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    CUDA_CHECK(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value));
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+  // Parts of a sum over k are added up in f32, never in the result's type.
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(g.b, g.stride_b, g.factors));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(g.a, g.stride_a, g.factors));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(g.c, g.stride_c, g.result));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(g.d, g.stride_d, g.result));
+
+  const bool timed = settings().timed && can_be_timed(g);
+  cublasLtMatmulHeuristicResult_t found[candidates];
+  int count = 0;
+  plan.status = cublasLtMatmulAlgoGetHeuristic(handle(device), &plan.product, &plan.b, &plan.a, &plan.c,
+                                               &plan.d, &preference, timed ? candidates : 1, found, &count);
+  if (plan.status != CUBLAS_STATUS_SUCCESS) return;
+  int best = 0;
+  float least = std::numeric_limits<float>::infinity();
+  for (int i = 0; timed && i < count; ++i) {
+    plan.algorithm = found[i].algo;
+    const float ms = found[i].state == CUBLAS_STATUS_SUCCESS ? measure(plan, g, device) : least;
+    if (ms >= least) continue;
+    least = ms;
+    best = i;
+  }
+  plan.algorithm = found[best].algo;
+  plan.status = count ? found[best].state : CUBLAS_STATUS_NOT_SUPPORTED;
+  plan.waves = found[best].wavesCount;
+}
+
+Plan& plan_for(const Gemm& g, int device) {
+  static thread_local std::map<Kind, Plan> plans;
+  const auto [at, is_new] = plans.try_emplace(kind_of(g, device));
+  Plan& plan = at->second;
+  if (!is_new) return plan;
+  describe(plan, g);
+  point_to_vector(plan, g);
+  choose(plan, g, device);
+  if (g.row_sums && plan.status == CUBLAS_STATUS_SUCCESS) {
+    // A weight gradient is small and long: without splitting k it would use a few multiprocessors. If the
+    // library splits it only without the sums, these are better made apart.
+    Gemm alone = g;
+    alone.row_sums = nullptr;
+    if (plan.waves < std::min(1.0f, plan_for(alone, device).waves)) plan.status = CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  return plan;
+}
+
+}  // namespace
+
+void gemm(const Gemm& given) {
+  const int device = current_device();
+  gemm_by(given, [&](Gemm g) {
+    if (!g.c) {
+      g.c = g.d;
+      g.ldc = g.ldd;
+      g.stride_c = g.stride_d;
+      g.beta = 0;
+    }
+    Plan& plan = plan_for(g, device);
+    if (plan.status != CUBLAS_STATUS_SUCCESS) {
+      if (g.bias || g.row_sums) return false;
+      fail("gemm", shapes_of(g) + ": no algorithm, " + text_of(plan.status) + device_state());
+    }
+    point_to_vector(plan, g);
+    run(plan, g, device);
+    return true;
+  });
+}
+
+}  // namespace pursuit::cuda

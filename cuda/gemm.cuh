@@ -1,0 +1,92 @@
+#pragma once
+#include <algorithm>
+
+#include "cuda/column_sums.cuh"
+#include "cuda/gemm.h"
+#include "engine/error.h"
+
+// What gemm.cu and its twin on the simulated GPU share: products of nothing, and the epilogues by kernels of
+// our own where the library has no algorithm with them.
+#ifdef PURSUIT_GPU
+namespace pursuit::cuda {
+
+// d = beta c + bias, [rows, cols]; c and bias may be null.
+template <class B, class T>
+__global__ void start_kernel(const B* bias, const T* c, float beta, T* d, int64_t rows, int64_t cols,
+                             int64_t ldc, int64_t ldd) {
+  for (int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; e < rows * cols;
+       e += int64_t(gridDim.x) * blockDim.x) {
+    const int64_t i = e / cols, j = e % cols;
+    const float sum = (c ? beta * up(c[i * ldc + j]) : 0.0f) + (bias ? up(bias[j]) : 0.0f);
+    d[i * ldd + j] = down<T>(sum);
+  }
+}
+
+template <class B, class T>
+void start(const Gemm& g) {
+  launch<start_kernel<B, T>>({blocks_for(g.m * g.n, 256), 256}, static_cast<const B*>(g.bias),
+                             static_cast<const T*>(g.c), g.beta, static_cast<T*>(g.d), g.m, g.n, g.ldc,
+                             g.ldd);
+}
+
+// g from its matrix number `first` on.
+inline Gemm from_matrix(Gemm g, int64_t first) {
+  const auto move = [&](const void* p, int64_t stride, DType type) {
+    return p ? static_cast<const char*>(p) + first * stride * size_of(type) : nullptr;
+  };
+  g.a = move(g.a, g.stride_a, g.factors);
+  g.b = move(g.b, g.stride_b, g.factors);
+  g.c = move(g.c, g.stride_c, g.result);
+  g.d = const_cast<char*>(move(g.d, g.stride_d, g.result));
+  g.batch -= first;
+  return g;
+}
+
+template <class T>
+void sum_rows(const Gemm& g) {
+  column_sums(static_cast<const T*>(g.a), static_cast<T*>(g.row_sums), g.k, g.m);
+}
+
+// gemm() by `multiply`, which runs a product that is not empty, its bias in the result's type, and returns
+// false if it has no algorithm with the epilogue (bias or row_sums).
+template <class Multiply>
+void gemm_by(Gemm g, const Multiply& multiply) {
+  if (g.row_sums && (!g.ta || g.lda != g.m || g.batch != 1 || g.bias || g.result != g.factors))
+    fail("gemm", "row_sums want one matrix A, transposed and contiguous, no bias, and a result of A's type");
+  if (g.bias && g.batch != 1) fail("gemm", "a bias wants one matrix, got " + std::to_string(g.batch));
+  if (g.m == 0 || g.batch == 0) return;
+  if (g.beta == 0) g.c = nullptr;  // C may be NaN
+  const auto sum = g.factors == DType::f32 ? sum_rows<float> : sum_rows<bf16>;
+  const auto begin = g.result == DType::f32 ? start<float, float> : start<bf16, bf16>;
+
+  Storage wide_bias;
+  if (g.bias && g.result != g.factors) {
+    wide_bias = allocate(cuda_device(current_device()), g.n * int64_t(sizeof(float)));
+    if (g.n) start<bf16, float>({.m = 1, .n = g.n, .d = wide_bias.get(), .ldd = g.n, .bias = g.bias});
+    g.bias = wide_bias.get();
+  }
+  if (g.n == 0 || g.k == 0) {
+    for (int64_t i = 0; g.n && i < g.batch; ++i) begin(from_matrix(g, i));
+    if (g.row_sums) sum(g);
+    return;
+  }
+
+  constexpr int64_t most = 32768;  // matrices at once; the library's limit is 65535 in places
+  for (int64_t i = 0; i < g.batch; i += most) {
+    Gemm part = from_matrix(g, i);
+    part.batch = std::min(most, part.batch);
+    if (multiply(part)) continue;
+    if (part.row_sums) sum(part);
+    if (part.bias) {  // D = beta C + bias, then D += alpha op(A) op(B)
+      begin(part);
+      part.c = part.d;
+      part.ldc = part.ldd;
+      part.beta = 1;
+    }
+    part.bias = part.row_sums = nullptr;
+    multiply(part);
+  }
+}
+
+}  // namespace pursuit::cuda
+#endif

@@ -1,0 +1,42 @@
+#pragma once
+#include "cuda/device.h"
+
+// 16 bytes at a time: V neighbouring numbers that one instruction loads or stores.
+#ifdef PURSUIT_GPU
+namespace pursuit::cuda {
+
+template <class T, int V>
+struct alignas(V * sizeof(T)) Pack {
+  T v[V];
+};
+template <class T>
+constexpr int pack_width = int(16 / sizeof(T));
+
+template <int V, class T>
+__device__ inline Pack<T, V> load_pack(const T* p) {
+  return *reinterpret_cast<const Pack<T, V>*>(p);
+}
+template <class T, int V>
+__device__ inline void store_pack(T* p, const Pack<T, V>& pack) {
+  if constexpr (sizeof(pack) == sizeof(uint4)) {  // by name, or the compiler may cut it into four
+    uint4 words;
+    memcpy(&words, &pack, sizeof words);
+    __stwb(reinterpret_cast<uint4*>(p), words);
+  } else {
+    *reinterpret_cast<Pack<T, V>*>(p) = pack;
+  }
+}
+
+// Calls f.operator()<V>() with V = pack_width<T> if rows of `cols` numbers that start at p can be read in
+// packs, else with V = 1.
+template <class T, class F>
+void with_pack(int64_t cols, const void* p, const F& f) {
+  constexpr int V = pack_width<T>;
+  if (cols % V == 0 && reinterpret_cast<uintptr_t>(p) % 16 == 0)
+    f.template operator()<V>();
+  else
+    f.template operator()<1>();
+}
+
+}  // namespace pursuit::cuda
+#endif

@@ -1,0 +1,190 @@
+// cuda::gemm against sums in double, on the GPU or the simulated one.
+#if defined(PURSUIT_CUDA) || defined(PURSUIT_SIMULATED)
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "cuda/gemm.h"
+#include "cuda/runtime.h"
+#include "engine/ops.h"
+
+using namespace pursuit;
+using cuda::Gemm;
+
+namespace {
+
+// A tensor on the GPU and its values.
+struct Both {
+  Tensor gpu;
+  std::vector<double> host;
+  double operator[](int64_t i) const { return host[size_t(i)]; }
+};
+
+Both draw(int64_t n, uint64_t stream, DType type) {
+  const Tensor t = uniform({n}, -1, 1, 1, stream).to(type);
+  return {t.to(cuda_device()), t.to_vector()};
+}
+
+Tensor blank(int64_t n, DType type) { return full({n}, 7, type, cuda_device()); }
+
+struct Case {
+  DType factors = DType::f32, result = DType::f32;
+  bool ta = false, tb = false;
+  int64_t m = 5, n = 6, k = 7, batch = 1;
+  float alpha = 1, beta = 1;
+  bool c = false, in_place = false, bias = false, row_sums = false;
+  bool share_b = false;  // one B for the whole batch
+};
+
+// Every matrix has rows three elements longer than needed, but for row_sums, which want A dense.
+void check(const Case& t) {
+  CAPTURE(t.m);
+  CAPTURE(t.n);
+  CAPTURE(t.k);
+  CAPTURE(t.ta);
+  CAPTURE(t.tb);
+  CAPTURE(name_of(t.factors));
+  CAPTURE(name_of(t.result));
+  const int64_t lda = (t.ta ? t.m : t.k) + (t.row_sums ? 0 : 3), ldb = (t.tb ? t.k : t.n) + 3, ld = t.n + 3;
+  const int64_t size_a = lda * (t.ta ? t.k : t.m), size_b = ldb * (t.tb ? t.n : t.k), size_d = ld * t.m;
+  const Both a = draw(size_a * t.batch, 1, t.factors), b = draw(size_b * t.batch, 2, t.factors),
+             bias = draw(t.n, 4, t.factors);
+  Both c = draw(size_d * t.batch, 3, t.result);
+  if (t.beta == 0) {  // not to be read
+    c.gpu = full({size_d * t.batch}, NAN, t.result, cuda_device());
+    c.host.assign(c.host.size(), 0);
+  }
+  const Tensor d = t.in_place ? c.gpu : blank(size_d * t.batch, t.result), sums = blank(t.m, t.result);
+  cuda::gemm({.factors = t.factors,
+              .result = t.result,
+              .m = t.m,
+              .n = t.n,
+              .k = t.k,
+              .a = a.gpu.raw(),
+              .lda = lda,
+              .ta = t.ta,
+              .b = b.gpu.raw(),
+              .ldb = ldb,
+              .tb = t.tb,
+              .d = d.raw(),
+              .ldd = ld,
+              .c = t.c || t.in_place ? c.gpu.raw() : nullptr,
+              .ldc = ld,
+              .alpha = t.alpha,
+              .beta = t.beta,
+              .bias = t.bias ? bias.gpu.raw() : nullptr,
+              .row_sums = t.row_sums ? sums.raw() : nullptr,
+              .batch = t.batch,
+              .stride_a = size_a,
+              .stride_b = t.share_b ? 0 : size_b,
+              .stride_c = size_d,
+              .stride_d = size_d});
+
+  const double tolerance = t.result == DType::bf16 ? 0x1p-7 : 1e-5;
+  const std::vector<double> got = d.to(cpu).to_vector();
+  double worst = 0;
+  for (int64_t l = 0; l < t.batch; ++l)
+    for (int64_t i = 0; i < t.m; ++i)
+      for (int64_t j = 0; j < ld; ++j) {
+        const int64_t at = l * size_d + i * ld + j;
+        if (j >= t.n) {
+          if (t.beta != 0)
+            REQUIRE(got[size_t(at)] == (t.in_place ? c[at] : 7));  // between the rows nothing is written
+          continue;
+        }
+        double y = 0;
+        for (int64_t p = 0; p < t.k; ++p)
+          y += a[l * size_a + (t.ta ? p * lda + i : i * lda + p)] *
+               b[(t.share_b ? 0 : l) * size_b + (t.tb ? j * ldb + p : p * ldb + j)];
+        y *= t.alpha;
+        if (t.c || t.in_place) y += t.beta * c[at];
+        if (t.bias) y += bias[j];
+        worst = std::max(worst, std::fabs(got[size_t(at)] - y) / (1 + std::fabs(y)));
+      }
+  CHECK(worst <= tolerance);
+  if (!t.row_sums) return;
+  const std::vector<double> got_sums = sums.to(cpu).to_vector();
+  for (int64_t i = 0; i < t.m; ++i) {
+    double y = 0;
+    for (int64_t p = 0; p < t.k; ++p) y += a[p * lda + i];
+    CHECK(std::fabs(got_sums[size_t(i)] - y) <= tolerance * (1 + std::fabs(y)));
+  }
+}
+
+constexpr DType types[][2] = {
+    {DType::f32, DType::f32}, {DType::bf16, DType::bf16}, {DType::bf16, DType::f32}};
+
+}  // namespace
+
+#define GPU_TEST(name) TEST_CASE("cuda gemm: " name* doctest::skip(!cuda::available()))
+
+GPU_TEST("transposed factors, longer rows, odd and even sizes") {
+  for (const auto& [factors, result] : types)
+    for (bool ta : {false, true})
+      for (bool tb : {false, true})
+        for (int64_t n : {1, 6, 64}) check({factors, result, ta, tb, 5, n, 33});
+}
+
+GPU_TEST("alpha, beta, C apart and in place") {
+  for (const auto& [factors, result] : types)
+    for (bool in_place : {false, true}) {
+      check(
+          {.factors = factors, .result = result, .alpha = 0.5f, .beta = -2, .c = true, .in_place = in_place});
+      for (bool bias : {false, true})
+        check({.factors = factors,
+               .result = result,
+               .n = 7,
+               .beta = 0,
+               .c = true,
+               .in_place = in_place,
+               .bias = bias});
+    }
+}
+
+GPU_TEST("a bias, with and without C, by the library or by a kernel") {
+  for (const auto& [factors, result] : types)
+    for (int64_t n : {1, 7, 8, 40})
+      for (bool c : {false, true})
+        check({.factors = factors, .result = result, .n = n, .beta = 0.5f, .c = c, .bias = true});
+}
+
+GPU_TEST("sums of the left factor") {
+  for (const auto& [factors, result] : types)
+    if (factors == result)
+      for (int64_t k : {1, 33, 200})
+        for (int64_t m : {1, 7, 264})
+          check({.factors = factors, .result = result, .ta = true, .m = m, .k = k, .row_sums = true});
+}
+
+GPU_TEST("batches, with one right factor for all") {
+  for (const auto& [factors, result] : types)
+    for (bool share_b : {false, true})
+      check({.factors = factors,
+             .result = result,
+             .m = 3,
+             .n = 2,
+             .k = 9,
+             .batch = 5,
+             .c = true,
+             .share_b = share_b});
+  check({.m = 1, .n = 1, .k = 1, .batch = 40000});
+}
+
+GPU_TEST("products of nothing") {
+  for (const auto& [factors, result] : types) {
+    check({.factors = factors, .result = result, .k = 0, .batch = 3, .beta = 0.5f, .c = true});
+    check({.factors = factors, .result = result, .k = 0, .bias = true});
+    check({.factors = factors, .result = result, .m = 0});
+    check({.factors = factors, .result = result, .n = 0, .bias = true});
+    if (factors != result) continue;
+    check({.factors = factors, .result = result, .ta = true, .n = 0, .row_sums = true});
+    check({.factors = factors, .result = result, .ta = true, .k = 0, .row_sums = true});
+  }
+}
+
+GPU_TEST("what it cannot do is said") {
+  CHECK_THROWS_WITH_AS(cuda::gemm({.bias = types, .batch = 2}), doctest::Contains("bias"), Error);
+  CHECK_THROWS_WITH_AS(cuda::gemm({.row_sums = const_cast<DType*>(&types[0][0])}),
+                       doctest::Contains("row_sums"), Error);
+}
+#endif
