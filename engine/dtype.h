@@ -47,11 +47,17 @@ HD inline T down(compute_t<T> v) {
 // Round to nearest even; a NaN stays a NaN (rounding could carry its mantissa into infinity).
 template <>
 HD inline bf16 down<bf16>(float f) {
+#ifdef __CUDA_ARCH__
+  uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f));
+  return {bits};
+#else
   uint32_t u;
   memcpy(&u, &f, 4);
   if ((u & 0x7fffffffu) > 0x7f800000u) return {uint16_t((u >> 16) | 0x40)};
   u += 0x7fff + ((u >> 16) & 1);
   return {uint16_t(u >> 16)};
+#endif
 }
 
 template <class T>

@@ -1,3 +1,4 @@
+#include "cuda/dense.cuh"
 #include "engine/cpu/dense.h"
 #include "engine/ops.h"
 
@@ -27,6 +28,13 @@ struct Linear {
       store_rows(y + r * out, out, m, out, to);
     });
   }
+#ifdef PURSUIT_GPU
+  template <class T, class Y>
+  static void kernel(Cuda, const T* x, const T* w, const T* bias, const Y* residual, Y* y, int64_t n,
+                     int64_t in, int64_t out) {
+    cuda::dense(x, w, bias, residual, y, n, in, out);
+  }
+#endif
 
   Tensor forward(const Tensor& in, const Tensor& w, const Tensor& bias, const Tensor& residual) {
     x = in.contiguous();
@@ -55,6 +63,14 @@ struct Linear {
     if (gw) dense_weight_gradient(gy, x, gw, n, in, out);
     if (gb) dense_bias_gradient(gy, gb, n, out);
   }
+#ifdef PURSUIT_GPU
+  template <class T>
+  static void gradient(Cuda, const T* gy, const T* x, const T* w, T* gx, T* gw, T* gb, int64_t n, int64_t in,
+                       int64_t out) {
+    if (gx) cuda::dense_input_gradient(gy, w, gx, n, in, out);
+    cuda::dense_parameter_gradients(gy, x, gw, gb, n, in, out);
+  }
+#endif
 
   Grads backward(const Tensor& gy, Needs needs) {
     const Tensor g = gy.to(x.dtype()).contiguous();
@@ -80,6 +96,8 @@ struct Linear {
             {{}, {{{2, 9, 33}}, {{17, 33}}, {{17}}, {{2, 9, 17}}}},
             {{}, {{{2, 9, 33}}, {{17, 33}}, {{17}}, wide({{2, 9, 17}})}},
             {{}, {{{129, 65}}, {{7, 65}}, left_out(), left_out()}},
+            {{}, {{{70, 3}}, {{5, 3}}, {{5}}, left_out()}},
+            {{}, {{{70, 4}}, {{264, 4}}, {{264}}, wide({{70, 264}})}},
             {{}, {{{0, 5}}, {{4, 5}}, {{4}}, left_out()}}};
   }
 };

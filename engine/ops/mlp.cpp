@@ -1,3 +1,5 @@
+#include "cuda/dense.cuh"
+#include "cuda/gelu.cuh"
 #include "engine/cpu/dense.h"
 #include "engine/ops.h"
 
@@ -57,12 +59,37 @@ struct Mlp {
     });
   }
 
-  // activation and gh receive gelu(hidden) and the gradient of hidden, [rows, hidden].
+#ifdef PURSUIT_GPU
+  template <class T, class Y>
+  static void kernel(Cuda, Type<T>, Type<Y>, const Mlp& op, const Tensor& b1, const Tensor& b2,
+                     const Tensor& residual, const Tensor& y) {
+    const Sizes s = op.sizes();
+    const Tensor activation = empty_like(op.hidden);
+    T *hidden = op.hidden.data<T>(), *active = activation.data<T>();
+    const T *x = op.x.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>();
+    const Y* plus = residual.defined() ? residual.data<Y>() : nullptr;
+    cuda::dense<T, T>(x, w1, b1.data<T>(), nullptr, hidden, s.rows, s.in, s.hidden);
+    cuda::gelu(hidden, active, s.rows * s.hidden);
+    cuda::dense<T, Y>(active, w2, b2.data<T>(), plus, y.data<Y>(), s.rows, s.hidden, s.out);
+  }
+#endif
+
+  // What backward computes; undefined where it is not wanted.
+  struct Wanted {
+    Tensor x, w1, b1, w2, b2;
+  };
   template <class T>
-  static void gradient(Cpu, const Mlp& op, const T* gy, T* activation, T* gh) {
+  static T* pointer(const Tensor& t) {
+    return t.defined() ? t.data<T>() : nullptr;
+  }
+
+  template <class T>
+  static void gradient(Cpu, const Mlp& op, const T* gy, const Wanted& wanted) {
     using R = compute_t<T>;
     const Sizes s = op.sizes();
-    const T *hidden = op.hidden.data<T>(), *w2 = op.w2.data<T>();
+    const T *hidden = op.hidden.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>(), *x = op.x.data<T>();
+    const Tensor activation = empty_like(op.hidden), hidden_gradient = empty_like(op.hidden);
+    T *active = activation.data<T>(), *gh = hidden_gradient.data<T>();
     constexpr bool narrow = std::is_same_v<T, bf16>;
     const RightFactor<T> second(false, w2, s.hidden, s.out, s.hidden, 4);
     for_each_chunk(s.rows, [&](int64_t r, int64_t m) {
@@ -70,13 +97,34 @@ struct Mlp {
       R* wide = scratch<R>(1, narrow ? 3 * size : 0);
       const Rows<const R> h = read_rows(hidden + at, s.hidden, m, s.hidden, wide);
       const Rows<R> g = target_rows(gh + at, s.hidden, s.hidden, wide + size);
-      const Rows<R> act = target_rows(activation + at, s.hidden, s.hidden, wide + 2 * size);
+      const Rows<R> act = target_rows(active + at, s.hidden, s.hidden, wide + 2 * size);
       second.multiply(m, gy + r * s.out, s.out, g.p, s.hidden);
       rows<R>().gelu_grad_rows(h.p, g.p, act.p, m, s.hidden, s.hidden, s.hidden, s.hidden);
       store_rows(gh + at, s.hidden, m, s.hidden, g);
-      store_rows(activation + at, s.hidden, m, s.hidden, act);
+      store_rows(active + at, s.hidden, m, s.hidden, act);
     });
+    if (T* gw2 = pointer<T>(wanted.w2)) dense_weight_gradient(gy, active, gw2, s.rows, s.hidden, s.out);
+    if (T* gb2 = pointer<T>(wanted.b2)) dense_bias_gradient(gy, gb2, s.rows, s.out);
+    if (T* gw1 = pointer<T>(wanted.w1)) dense_weight_gradient(gh, x, gw1, s.rows, s.in, s.hidden);
+    if (T* gb1 = pointer<T>(wanted.b1)) dense_bias_gradient(gh, gb1, s.rows, s.hidden);
+    if (T* gx = pointer<T>(wanted.x)) dense_input_gradient(gh, w1, gx, s.rows, s.in, s.hidden);
   }
+#ifdef PURSUIT_GPU
+  template <class T>
+  static void gradient(Cuda, const Mlp& op, const T* gy, const Wanted& wanted) {
+    const Sizes s = op.sizes();
+    const T *hidden = op.hidden.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>(), *x = op.x.data<T>();
+    const Tensor activation = wanted.w2.defined() ? empty_like(op.hidden) : Tensor();
+    const Tensor hidden_gradient = empty_like(op.hidden);
+    T *active = pointer<T>(activation), *gh = hidden_gradient.data<T>();
+    cuda::dense_input_gradient(gy, w2, gh, s.rows, s.hidden, s.out);
+    cuda::gelu_gradient(hidden, gh, active, pointer<T>(wanted.b1), s.rows, s.hidden);
+    cuda::dense_parameter_gradients<T>(gy, active, pointer<T>(wanted.w2), pointer<T>(wanted.b2), s.rows,
+                                       s.hidden, s.out);
+    cuda::dense_parameter_gradients<T>(gh, x, pointer<T>(wanted.w1), nullptr, s.rows, s.in, s.hidden);
+    if (T* gx = pointer<T>(wanted.x)) cuda::dense_input_gradient(gh, w1, gx, s.rows, s.in, s.hidden);
+  }
+#endif
 
   Tensor forward(const Tensor& in, const Tensor& first, const Tensor& b1, const Tensor& second,
                  const Tensor& b2, const Tensor& residual) {
@@ -97,26 +145,15 @@ struct Mlp {
   }
 
   Grads backward(const Tensor& gy, Needs needs) {
-    const Sizes s = sizes();
     const Tensor g = gy.to(x.dtype()).contiguous();
-    Tensor activation = empty_like(hidden), gh = empty_like(hidden);
-    Tensor gx = needs[0] ? empty_like(x) : Tensor();
-    Tensor gw1 = empty_like(w1), gw2 = empty_like(w2);
-    Tensor gb1 = empty({s.hidden}, x.dtype(), x.device()), gb2 = empty({s.out}, x.dtype(), x.device());
+    const auto vector = [&](const Tensor& w) { return empty({w.size(0)}, x.dtype(), x.device()); };
+    const Wanted wanted{needs[0] ? empty_like(x) : Tensor(), needs[1] ? empty_like(w1) : Tensor(),
+                        needs[2] ? vector(w1) : Tensor(), needs[3] ? empty_like(w2) : Tensor(),
+                        needs[4] ? vector(w2) : Tensor()};
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      const T* pg = g.data<T>();
-      launch_gradient<Mlp>(dev, *this, pg, activation.data<T>(), gh.data<T>());
-      if constexpr (std::is_same_v<Dev, Cpu>) {
-        const T *ph = gh.data<T>(), *pa = activation.data<T>();
-        dense_weight_gradient(pg, pa, gw2.data<T>(), s.rows, s.hidden, s.out);
-        dense_bias_gradient(pg, gb2.data<T>(), s.rows, s.out);
-        dense_weight_gradient(ph, static_cast<const T*>(x.data<T>()), gw1.data<T>(), s.rows, s.in, s.hidden);
-        dense_bias_gradient(ph, gb1.data<T>(), s.rows, s.hidden);
-        if (needs[0])
-          dense_input_gradient(ph, static_cast<const T*>(w1.data<T>()), gx.data<T>(), s.rows, s.in, s.hidden);
-      }
+      launch_gradient<Mlp>(dev, *this, static_cast<const T*>(g.data<T>()), wanted);
     });
-    return {gx, gw1, gb1, gw2, gb2, needs[5] && has_residual ? gy : Tensor()};
+    return {wanted.x, wanted.w1, wanted.b1, wanted.w2, wanted.b2, needs[5] && has_residual ? gy : Tensor()};
   }
 
   Tensor reference(const Tensor& in, const Tensor& first, const Tensor& b1, const Tensor& second,
@@ -128,6 +165,7 @@ struct Mlp {
             {{}, {{{2, 9, 12}}, {{33, 12}}, {{33}}, {{12, 33}}, {{12}}, {{2, 9, 12}}}},
             {{}, {{{2, 9, 12}}, {{33, 12}}, {{33}}, {{12, 33}}, {{12}}, wide({{2, 9, 12}})}},
             {{}, {{{600, 3}}, {{5, 3}}, {{5}}, {{2, 5}}, {{2}}, left_out()}},
+            {{}, {{{70, 4}}, {{264, 4}}, {{264}}, {{2, 264}}, {{2}}, left_out()}},
             {{}, {{{0, 5}}, {{7, 5}}, {{7}}, {{4, 7}}, {{4}}, left_out()}}};
   }
 };

@@ -1,0 +1,99 @@
+#pragma once
+#include "cuda/column_sums.cuh"
+
+// GELU between the two layers of an MLP: x Phi(x), Phi the normal distribution.
+//
+// cuBLASLt has GELU and its gradient as epilogues, but those are the tanh approximation, 5e-4 off: enough to
+// tell a network from the same one on the CPU. So the activation is a pass of its own here, between products
+// whose epilogues add the bias.
+#ifdef PURSUIT_GPU
+namespace pursuit::cuda {
+
+// exp(-x^2 / 2) and Phi(x) by the same rational fit as on the CPU (engine/cpu/rows/math.inc): the tail of Phi
+// relative to the density, so that the negative tail keeps its relative accuracy.
+struct Normal {
+  float density, phi;
+};
+__device__ inline Normal standard_normal(float x) {
+  const float a = fminf(fabsf(x), 14.0f);
+  const float density = exp2f(-0.72134752f * a * a);  // log2(e) / 2
+  float p = 4.02040349e-3f;
+  p = p * a + 3.99858121e-2f;
+  p = p * a + 1.81311922e-1f;
+  p = p * a + 4.35693745e-1f;
+  p = p * a + 5.00000002e-1f;
+  float q = 1.00775139e-2f;
+  q = q * a + 1.00236945e-1f;
+  q = q * a + 4.64393871e-1f;
+  q = q * a + 1.19450640f;
+  q = q * a + 1.66927241f;
+  q = q * a + 1.0f;
+  const float tail = density * __fdividef(p, q);
+  return {density, x < 0 ? tail : 1 - tail};
+}
+
+// y = gelu(x), n numbers.
+template <int V, class T>
+__global__ void gelu_kernel(const T* x, T* y, int64_t n) {
+  const int64_t step = int64_t(gridDim.x) * blockDim.x * V;
+  for (int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * V; i < n; i += step) {
+    Pack<T, V> p = load_pack<V>(x + i);
+#pragma unroll
+    for (int v = 0; v < V; ++v) p.v[v] = down<T>(up(p.v[v]) * standard_normal(up(p.v[v])).phi);
+    store_pack(y + i, p);
+  }
+}
+
+// x and y are aligned alike, as whole tensors are.
+template <class T>
+void gelu(const T* x, T* y, int64_t n) {
+  if (n == 0) return;
+  with_pack<T>(n, x, [&]<int V>() { launch<gelu_kernel<V, T>>({blocks_for(n / V, 256), 256}, x, y, n); });
+}
+
+// g *= gelu'(x) and, where they are wanted (not null), y = gelu(x) and part[p] = sum of part p of g's rows;
+// all [rows, cols], part [parts, cols]. Blocks and parts are those of column_sums_kernel.
+template <int V, class T>
+__global__ void gelu_gradient_kernel(const T* x, T* g, T* y, float* part, int64_t rows, int64_t cols) {
+  Shared shared;
+  float* all = shared.array<float>(column_warps * warp_size * V);
+  const int64_t j = (int64_t(blockIdx.x) * warp_size + threadIdx.x) * V;
+  const int64_t begin = rows * blockIdx.y / gridDim.y, end = rows * (blockIdx.y + 1) / gridDim.y;
+  float s[V] = {};
+  if (j < cols) {
+    for (int64_t i = begin + threadIdx.y; i < end; i += column_warps) {
+      const int64_t at = i * cols + j;
+      Pack<T, V> px = load_pack<V>(x + at), pg = load_pack<V>(g + at);
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        const float a = up(px.v[v]);
+        const Normal n = standard_normal(a);
+        const float d = up(pg.v[v]) * (n.phi + a * (0.39894228040143268f * n.density));
+        s[v] += d;
+        pg.v[v] = down<T>(d);
+        px.v[v] = down<T>(a * n.phi);
+      }
+      store_pack(g + at, pg);
+      if (y) store_pack(y + at, px);
+    }
+  }
+  if (part) store_column_sums(s, all, part + blockIdx.y * cols, cols);
+}
+
+// g *= gelu'(x); y = gelu(x) and sums [cols] = sum of g's rows, where they are not null. x, g and y are
+// aligned alike.
+template <class T>
+void gelu_gradient(const T* x, T* g, T* y, T* sums, int64_t rows, int64_t cols) {
+  if (cols == 0) return;
+  with_pack<T>(cols, x, [&]<int V>() {
+    const dim3 grid = column_grid(rows, cols, V);
+    Storage part;
+    if (sums) part = allocate(cuda_device(current_device()), grid.y * cols * int64_t(sizeof(float)));
+    launch<gelu_gradient_kernel<V, T>>({grid, {warp_size, column_warps}, column_shared(V)}, x, g, y,
+                                       static_cast<float*>(part.get()), rows, cols);
+    if (sums) add_column_parts(static_cast<const float*>(part.get()), sums, grid.y, cols);
+  });
+}
+
+}  // namespace pursuit::cuda
+#endif
