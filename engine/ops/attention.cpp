@@ -1,3 +1,5 @@
+#include "cuda/attention.cuh"
+
 #include <cmath>
 
 #include "engine/cpu/packed.h"
@@ -64,6 +66,36 @@ struct Attention {
       store_rows(tv, ld, s.n, s.d, gv);
     });
   }
+
+#ifdef PURSUIT_GPU
+  cuda::AttentionShape device_shape(const PackedShape& s) const {
+    return {int(s.n),
+            int(s.d),
+            int(s.parts),
+            int(s.heads),
+            float(head_shape(s).scale * cuda::log2_e),
+            options.causal,
+            float(options.gamma),
+            float(options.zeta)};
+  }
+
+  template <class T>
+  static void kernel(Cuda, const Attention& op, const PackedShape& s, T* out) {
+    if (op.qkv.numel() == 0) return;
+    const cuda::AttentionShape a = op.device_shape(s);
+    const T* qkv = op.qkv.data<T>();
+    auto* stats = reinterpret_cast<float2*>(op.stats.data<float>());
+    const auto run = [&]<int D>() { cuda::attention_forward<T, D>(qkv, out, stats, a, s.batch); };
+    if (s.d <= 16)
+      run.template operator()<16>();
+    else if (s.d <= 32)
+      run.template operator()<32>();
+    else if (s.d <= 64)
+      run.template operator()<64>();
+    else
+      run.template operator()<128>();
+  }
+#endif
 
   Tensor forward(const Tensor& x) {
     qkv = x.contiguous();

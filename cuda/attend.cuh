@@ -1,0 +1,365 @@
+#pragma once
+#include "cuda/launch.h"
+#include "cuda/tile.h"
+
+// The pieces of which attention kernels are made. A warp owns a strip: R tiles of 16 rows of one head. It
+// goes over the head's other rows, the columns of its scores, in chunks of J tiles of 8. What it multiplies
+// with lies in shared memory in rows of D numbers, D a multiple of 16, `row_stride` apart; the strip's own
+// results stay in registers:
+//
+//   product_with_rows<D>(s, q, keys, cols);  // s = q keys^T
+//   scale_and_hide(s, scale, first_row, first_col, n, causal);
+//   softmax.add(s, fade);  // s <- exp2(s - maximum so far)
+//   scale_rows(o, fade);
+//   add_product<D>(o, s, values, cols);  // o += s values
+//
+// Unless it says otherwise, a function is called by whole warps, all lanes with the same arguments.
+#ifdef PURSUIT_GPU
+namespace pursuit::cuda {
+
+// --- rows of a head in global and shared memory
+
+// n rows of d numbers in global memory, ld apart.
+template <class T>
+struct HeadRows {
+  T* p;
+  int64_t ld;
+  int n, d;
+
+  __device__ T* at(int i) const { return p + i * ld; }
+  // Whether rows can be moved 16 bytes at a time.
+  __device__ bool aligned() const {
+    return (reinterpret_cast<uintptr_t>(p) | uintptr_t(ld) * sizeof(T) | uintptr_t(d) * sizeof(T)) % 16 == 0;
+  }
+};
+
+// Numbers in 16 bytes, and from row to row in shared memory: with 16 bytes between them, eight rows that are
+// read at once lie in different banks.
+template <class T>
+constexpr int per_move = 16 / int(sizeof(T));
+template <class T, int D>
+constexpr int row_stride = D + per_move<T>;
+
+// to [count, D] in shared memory = rows first, first + 1, ... of x; zeros behind its last row and column.
+// Called by `threads` threads, numbered by `thread`; the rows are there after close_copies, wait_copies and a
+// barrier.
+template <int D, class T>
+__device__ void load_rows(T* to, const HeadRows<const T>& x, int first, int count, int thread, int threads) {
+  constexpr int moves = D / per_move<T>;
+  const bool aligned = x.aligned();
+  for (int e = thread; e < count * moves; e += threads) {
+    const int row = e / moves, col = e % moves * per_move<T>;
+    const bool inside = first + row < x.n;
+    T* target = to + row * row_stride<T, D> + col;
+    if (aligned && inside && col < x.d) {
+      copy_async(target, x.at(first + row) + col);
+    } else {
+#pragma unroll
+      for (int k = 0; k < per_move<T>; ++k)
+        target[k] = inside && col + k < x.d ? x.at(first + row)[col + k] : down<T>(0.0f);
+    }
+  }
+}
+
+// The part of y's rows first to first + 15 that exists = from [16, D] in shared memory, by one warp.
+template <int D, class T>
+__device__ void store_rows(const HeadRows<T>& y, int first, const T* from) {
+  constexpr int moves = D / per_move<T>;
+  const bool aligned = y.aligned();
+  for (int e = int(threadIdx.x) % warp_size; e < 16 * moves; e += warp_size) {
+    const int row = e / moves, col = e % moves * per_move<T>;
+    if (first + row >= y.n) continue;
+    const T* source = from + row * row_stride<T, D> + col;
+    T* target = y.at(first + row) + col;
+    if (aligned) {
+      if (col < y.d) *reinterpret_cast<uint4*>(target) = *reinterpret_cast<const uint4*>(source);
+    } else {
+#pragma unroll
+      for (int k = 0; k < per_move<T>; ++k)
+        if (col + k < y.d) target[k] = source[k];
+    }
+  }
+}
+
+// Panels of rows of `Parts` matrices, side by side in shared memory: all rows at once where they fit, or as
+// many as do, twice, so that the next panel arrives while this one is used.
+template <class T, int D, int Parts>
+class Panels {
+ public:
+  static constexpr int numbers(int panel, int n) {
+    return (panel < n ? 2 : 1) * Parts * panel * row_stride<T, D>;
+  }
+
+  // panel: rows of one, a multiple of 16; memory: for numbers(panel, n).
+  __device__ Panels(const HeadRows<const T> (&x)[Parts], int panel, T* memory)
+      : panel_(panel), memory_(memory) {
+#pragma unroll
+    for (int i = 0; i < Parts; ++i) x_[i] = x[i];
+  }
+
+  // Calls f(first, part) for every panel with rows of [begin, end): its first row, and part[i], its rows of
+  // matrix i. Called by all threads of the block.
+  template <class F>
+  __device__ void walk(int begin, int end, F f) {
+    if (panel_ >= x_[0].n) {
+      if (!there_) {
+        start(0);
+        wait_copies<0>();
+        __syncthreads();
+        there_ = true;
+      }
+      f(0, Places(*this, 0));
+      return;
+    }
+    const int last = (end + panel_ - 1) / panel_;
+    __syncthreads();  // others may still read what an earlier walk has left
+    start(begin / panel_);
+    for (int i = begin / panel_; i < last; ++i) {
+      wait_copies<0>();
+      __syncthreads();
+      if (i + 1 < last) start(i + 1);
+      f(i * panel_, Places(*this, i));
+    }
+  }
+
+ private:
+  struct Places {
+    const Panels& panels;
+    int i;
+    __device__ Places(const Panels& p, int number) : panels(p), i(number) {}
+    __device__ const T* operator[](int which) const { return panels.buffer(i, which); }
+  };
+  __device__ T* buffer(int i, int which) const {
+    return memory_ + (i % 2 * Parts + which) * panel_ * row_stride<T, D>;
+  }
+  __device__ void start(int i) const {
+#pragma unroll
+    for (int k = 0; k < Parts; ++k)
+      load_rows<D>(buffer(i, k), x_[k], i * panel_, panel_, int(threadIdx.x), int(blockDim.x));
+    close_copies();
+  }
+
+  HeadRows<const T> x_[Parts];
+  int panel_;
+  T* memory_;
+  bool there_ = false;
+};
+
+// --- strips as left factors: tile(r, k) is tile r of 16 rows, step k along the depth
+
+template <class T, int D>
+struct SharedRows {
+  const T* p;
+
+  __device__ TileA<T> tile(int r, int k) const {
+    TileA<T> a;
+    load_a_row(a, p + r * 16 * row_stride<T, D> + k * tile_depth<T>, row_stride<T, D>);
+    return a;
+  }
+  // Loads them from global memory; `own` is memory of the warp for them.
+  __device__ void load(const HeadRows<const T>& x, int first, T* own) {
+    __syncwarp();
+    load_rows<D>(own, x, first, 16, int(threadIdx.x) % warp_size, warp_size);
+    close_copies();
+    wait_copies<0>();
+    __syncwarp();
+    p = own;
+  }
+};
+
+template <class T, int D, int R>
+struct KeptRows {
+  TileA<T> a[R][D / tile_depth<T>];
+
+  __device__ const TileA<T>& tile(int r, int k) const { return a[r][k]; }
+  // `own` is memory of the warp for 16 rows, free again afterwards.
+  __device__ void load(const HeadRows<const T>& x, int first, T* own) {
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      SharedRows<T, D> rows;
+      rows.load(x, first + r * 16, own);
+#pragma unroll
+      for (int k = 0; k < D / tile_depth<T>; ++k) a[r][k] = rows.tile(0, k);
+    }
+  }
+};
+
+// --- products
+
+// s = left right^T for the first `cols` columns, a multiple of 16, and 0 for the others; right [J * 8, D].
+template <int D, class T, int R, int J, class Left>
+__device__ void product_with_rows(TileD (&s)[R][J], const Left& left, const T* right, int cols) {
+#pragma unroll
+  for (int r = 0; r < R; ++r)
+#pragma unroll
+    for (int j = 0; j < J; ++j) s[r][j] = TileD{};
+#pragma unroll
+  for (int k = 0; k < D / tile_depth<T>; ++k) {
+    TileA<T> a[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) a[r] = left.tile(r, k);
+#pragma unroll
+    for (int j = 0; j < J; j += 2) {
+      if (j * 8 >= cols) break;
+      TileB<T> b[2];
+      load_b_row(b, right + j * 8 * row_stride<T, D> + k * tile_depth<T>, row_stride<T, D>);
+#pragma unroll
+      for (int r = 0; r < R; ++r)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) multiply(s[r][j + half], a[r], b[half]);
+    }
+  }
+}
+
+// o += p right over the first `cols` columns of p, a multiple of 16; right [J * 8, D].
+template <int D, class T, int R, int J>
+__device__ void add_product(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const T* right, int cols) {
+#pragma unroll
+  for (int k = 0; k < J * 8; k += tile_depth<T>) {
+    if (k >= cols) break;
+    TileA<T> a[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) results_as_a(a[r], &p[r][k / 8]);
+#pragma unroll
+    for (int j = 0; j < D / 8; j += 2) {
+      TileB<T> b[2];
+      load_b_column(b, right + k * row_stride<T, D> + j * 8, row_stride<T, D>);
+#pragma unroll
+      for (int r = 0; r < R; ++r)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) multiply(o[r][j + half], a[r], b[half]);
+    }
+  }
+}
+
+// --- the numbers of a strip. A lane holds numbers of 2 R rows; slot 2 r + h is row strip_row(2 r + h).
+
+__device__ inline int strip_row(int slot) { return slot / 2 * 16 + tile_row(slot % 2 * 2); }
+
+// f(number, slot, column) for the lane's numbers.
+template <int R, int J, class F>
+__device__ void for_numbers(TileD (&s)[R][J], F f) {
+#pragma unroll
+  for (int r = 0; r < R; ++r)
+#pragma unroll
+    for (int j = 0; j < J; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) f(s[r][j].v[i], 2 * r + i / 2, j * 8 + tile_col(i));
+}
+
+template <int R, int J>
+__device__ void scale_rows(TileD (&o)[R][J], const float (&factor)[2 * R]) {
+  for_numbers(o, [&](float& v, int slot, int) { v *= factor[slot]; });
+}
+
+// y's rows first to first + 16 R - 1, as far as they exist, = o; `own` is memory of the warp for 16 rows.
+template <int D, class T, int R>
+__device__ void store_strip(const HeadRows<T>& y, int first, const TileD (&o)[R][D / 8], T* own) {
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < D / 8; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; i += 2) {
+        T* pair = own + tile_row(i) * row_stride<T, D> + j * 8 + tile_col(i);
+        if constexpr (std::is_same_v<T, bf16>)
+          *reinterpret_cast<uint32_t*>(pair) = pack_bf16(o[r][j].v[i], o[r][j].v[i + 1]);
+        else
+          *reinterpret_cast<float2*>(pair) = make_float2(o[r][j].v[i], o[r][j].v[i + 1]);
+      }
+    __syncwarp();
+    store_rows<D>(y, first + r * 16, own);
+  }
+}
+
+// Over the four lanes that share a row.
+__device__ inline float row_sum(float x) {
+  x += __shfl_xor_sync(all_lanes, x, 1);
+  return x + __shfl_xor_sync(all_lanes, x, 2);
+}
+__device__ inline float row_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(all_lanes, x, 1));
+  return fmaxf(x, __shfl_xor_sync(all_lanes, x, 2));
+}
+
+// --- softmax, in powers of two: scores are multiplied by `scale` log2(e) first
+
+constexpr float log2_e = 1.44269504f;
+
+// 2^x by the hardware's instruction, at most 2 ulp off; 0 below 2^-126.
+__device__ inline float power_of_2(float x) {
+#ifdef __CUDACC__
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return std::exp2(x);
+#endif
+}
+
+// s <- scale s, and -inf where column first_col + j is not there or, if causal, comes after its row.
+template <int R, int J>
+__device__ void scale_and_hide(TileD (&s)[R][J], float scale, int first_row, int first_col, int n,
+                               bool causal) {
+  for_numbers(s, [&](float& v, int, int) { v *= scale; });
+  if (first_col + J * 8 > (causal ? min(n, first_row + 1) : n))
+    for_numbers(s, [&](float& v, int slot, int j) {
+      const int col = first_col + j;
+      if (col >= n || (causal && col > first_row + strip_row(slot))) v = -INFINITY;
+    });
+}
+
+// Softmax over rows that come in chunks.
+template <int R>
+struct RowSoftmax {
+  float most[2 * R], total[2 * R];  // total: of this lane's columns
+
+  __device__ RowSoftmax() {
+#pragma unroll
+    for (int i = 0; i < 2 * R; ++i) {
+      most[i] = -INFINITY;
+      total[i] = 0;
+    }
+  }
+
+  // s <- exp2(s - most) with `most` now including s; -inf is a hidden score. What was added up with the
+  // powers of earlier chunks is to be multiplied by fade.
+  template <int J>
+  __device__ void add(TileD (&s)[R][J], float (&fade)[2 * R]) {
+    float next[2 * R];
+#pragma unroll
+    for (int i = 0; i < 2 * R; ++i) next[i] = most[i];
+    for_numbers(s, [&](float v, int slot, int) { next[slot] = fmaxf(next[slot], v); });
+    float shift[2 * R];
+#pragma unroll
+    for (int i = 0; i < 2 * R; ++i) {
+      next[i] = row_max(next[i]);
+      shift[i] = finite(next[i]);
+      fade[i] = power_of_2(most[i] - shift[i]);
+      most[i] = next[i];
+      total[i] *= fade[i];
+    }
+    for_numbers(s, [&](float& v, int slot, int) {
+      v = power_of_2(v - shift[slot]);
+      total[slot] += v;
+    });
+  }
+
+  // After the last chunk: softmax = exp2(s - most) inverse. A row without a visible score has 0 and 0.
+  __device__ void finish(float (&inverse)[2 * R]) {
+#pragma unroll
+    for (int i = 0; i < 2 * R; ++i) {
+      const float sum = row_sum(total[i]);
+      most[i] = finite(most[i]);
+      inverse[i] = sum == 0 ? 0 : 1 / sum;
+    }
+  }
+
+ private:
+  // A hidden row would otherwise give inf - inf.
+  __device__ static float finite(float x) { return x == -INFINITY ? 0 : x; }
+};
+
+}  // namespace pursuit::cuda
+#endif
