@@ -1,4 +1,6 @@
 #pragma once
+#include <cfloat>
+
 #include "cuda/launch.h"
 #include "cuda/tile.h"
 
@@ -23,10 +25,9 @@ namespace pursuit::cuda {
 template <class T>
 struct HeadRows {
   T* p;
-  int64_t ld;
-  int n, d;
+  int ld, n, d;
 
-  __device__ T* at(int i) const { return p + i * ld; }
+  __device__ T* at(int i) const { return p + int64_t(i) * ld; }
   // Whether rows can be moved 16 bytes at a time.
   __device__ bool aligned() const {
     return (reinterpret_cast<uintptr_t>(p) | uintptr_t(ld) * sizeof(T) | uintptr_t(d) * sizeof(T)) % 16 == 0;
@@ -101,23 +102,18 @@ class Panels {
   // matrix i. Called by all threads of the block.
   template <class F>
   __device__ void walk(int begin, int end, F f) {
-    if (panel_ >= x_[0].n) {
+    const int last = (end + panel_ - 1) / panel_;
+    if (!there_) {
+      __syncthreads();  // others may still read what an earlier walk has left
+      start(begin / panel_);
+    }
+    for (int i = begin / panel_; i < last; ++i) {
       if (!there_) {
-        start(0);
         wait_copies<0>();
         __syncthreads();
-        there_ = true;
+        if (i + 1 < last) start(i + 1);
+        there_ = panel_ >= x_[0].n;
       }
-      f(0, Places(*this, 0));
-      return;
-    }
-    const int last = (end + panel_ - 1) / panel_;
-    __syncthreads();  // others may still read what an earlier walk has left
-    start(begin / panel_);
-    for (int i = begin / panel_; i < last; ++i) {
-      wait_copies<0>();
-      __syncthreads();
-      if (i + 1 < last) start(i + 1);
       f(i * panel_, Places(*this, i));
     }
   }
@@ -149,6 +145,7 @@ class Panels {
 
 template <class T, int D>
 struct SharedRows {
+  static constexpr int unroll = 2;
   const T* p;
 
   __device__ TileA<T> tile(int r, int k) const {
@@ -169,6 +166,7 @@ struct SharedRows {
 
 template <class T, int D, int R>
 struct KeptRows {
+  static constexpr int unroll = D / tile_depth<T>;
   TileA<T> a[R][D / tile_depth<T>];
 
   __device__ const TileA<T>& tile(int r, int k) const { return a[r][k]; }
@@ -193,7 +191,7 @@ __device__ void product_with_rows(TileD (&s)[R][J], const Left& left, const T* r
   for (int r = 0; r < R; ++r)
 #pragma unroll
     for (int j = 0; j < J; ++j) s[r][j] = TileD{};
-#pragma unroll
+#pragma unroll Left::unroll
   for (int k = 0; k < D / tile_depth<T>; ++k) {
     TileA<T> a[R];
 #pragma unroll
@@ -318,7 +316,7 @@ struct RowSoftmax {
   __device__ RowSoftmax() {
 #pragma unroll
     for (int i = 0; i < 2 * R; ++i) {
-      most[i] = -INFINITY;
+      most[i] = -FLT_MAX;
       total[i] = 0;
     }
   }
@@ -327,21 +325,17 @@ struct RowSoftmax {
   // powers of earlier chunks is to be multiplied by fade.
   template <int J>
   __device__ void add(TileD (&s)[R][J], float (&fade)[2 * R]) {
-    float next[2 * R];
 #pragma unroll
-    for (int i = 0; i < 2 * R; ++i) next[i] = most[i];
-    for_numbers(s, [&](float v, int slot, int) { next[slot] = fmaxf(next[slot], v); });
-    float shift[2 * R];
+    for (int i = 0; i < 2 * R; ++i) fade[i] = most[i];
+    for_numbers(s, [&](float v, int slot, int) { most[slot] = fmaxf(most[slot], v); });
 #pragma unroll
     for (int i = 0; i < 2 * R; ++i) {
-      next[i] = row_max(next[i]);
-      shift[i] = finite(next[i]);
-      fade[i] = power_of_2(most[i] - shift[i]);
-      most[i] = next[i];
+      most[i] = row_max(most[i]);
+      fade[i] = power_of_2(fade[i] - most[i]);
       total[i] *= fade[i];
     }
     for_numbers(s, [&](float& v, int slot, int) {
-      v = power_of_2(v - shift[slot]);
+      v = power_of_2(v - most[slot]);
       total[slot] += v;
     });
   }
@@ -351,14 +345,10 @@ struct RowSoftmax {
 #pragma unroll
     for (int i = 0; i < 2 * R; ++i) {
       const float sum = row_sum(total[i]);
-      most[i] = finite(most[i]);
+      most[i] = sum == 0 ? 0 : most[i];
       inverse[i] = sum == 0 ? 0 : 1 / sum;
     }
   }
-
- private:
-  // A hidden row would otherwise give inf - inf.
-  __device__ static float finite(float x) { return x == -INFINITY ? 0 : x; }
 };
 
 }  // namespace pursuit::cuda

@@ -22,7 +22,7 @@ struct AttentionShape {
   template <class T>
   __device__ HeadRows<T> rows(T* x, int head, int part, int of) const {
     const int64_t b = head / heads, h = head % heads;
-    return {x + ((b * n * of + part) * heads + h) * d, int64_t(of) * heads * d, n, d};
+    return {x + ((b * n * of + part) * heads + h) * d, of * heads * d, n, d};
   }
   template <class T>
   __device__ HeadRows<const T> queries(const T* x, int head) const {
@@ -81,7 +81,8 @@ struct AttentionTiles {
 // out [B, n, heads, d] = map(softmax(scale q k^T)) v, and stats [B, heads, n]: each row's maximum (in powers
 // of two) and 1 / sum.
 template <class T, int D>
-__global__ void __launch_bounds__(AttentionTiles<T, D>::most_warps* warp_size)
+__global__ void __launch_bounds__(AttentionTiles<T, D>::most_warps* warp_size,
+                                  AttentionTiles<T, D>::kept ? 3 : 1)
     attention_kernel(const T* qkv, T* out, float2* stats, AttentionShape a, StripPlan plan) {
   using Tiles = AttentionTiles<T, D>;
   constexpr int R = Tiles::R, J = Tiles::J;
@@ -100,41 +101,31 @@ __global__ void __launch_bounds__(AttentionTiles<T, D>::most_warps* warp_size)
     typename Tiles::Left q;
     if (active) q.load(a.queries(qkv, head), first, own);
 
-    // f(s, values, cols) for every chunk of scores.
-    const auto chunks = [&](auto f) {
+    RowSoftmax<R> softmax;
+    float fade[2 * R], inverse[2 * R];
+    TileD o[R][D / 8];
+    // Clipping needs the sums of whole rows, hence a walk of its own for them.
+    for (int pass = a.clips() ? 0 : 1; pass < 2; ++pass) {
       panels.walk(0, walk_end, [&](int from, const auto& part) {
         for (int c = 0; active && c < plan.panel && from + c < end; c += J * 8) {
           const int cols = (min(J * 8, min(plan.panel - c, end - from - c)) + 15) / 16 * 16;
           TileD s[R][J];
           product_with_rows<D>(s, q, part[0] + c * row_stride<T, D>, cols);
           scale_and_hide(s, a.scale, first, from + c, a.n, a.causal);
-          f(s, part[1] + c * row_stride<T, D>, cols);
+          if (a.clips() && pass == 1) {
+            for_numbers(s, [&](float& v, int slot, int) {
+              v = a.clip(power_of_2(v - softmax.most[slot]) * inverse[slot]);
+            });
+          } else {
+            softmax.add(s, fade);
+            scale_rows(o, fade);
+          }
+          if (pass == 1) add_product<D>(o, s, part[1] + c * row_stride<T, D>, cols);
         }
       });
-    };
-
-    RowSoftmax<R> softmax;
-    float fade[2 * R], inverse[2 * R];
-    TileD o[R][D / 8];
-    if (a.clips()) {
-      // Clipping needs whole rows' sums first.
-      chunks([&](TileD(&s)[R][J], const T*, int) { softmax.add(s, fade); });
-      softmax.finish(inverse);
-      chunks([&](TileD(&s)[R][J], const T* values, int cols) {
-        for_numbers(s, [&](float& v, int slot, int) {
-          v = a.clip(power_of_2(v - softmax.most[slot]) * inverse[slot]);
-        });
-        add_product<D>(o, s, values, cols);
-      });
-    } else {
-      chunks([&](TileD(&s)[R][J], const T* values, int cols) {
-        softmax.add(s, fade);
-        scale_rows(o, fade);
-        add_product<D>(o, s, values, cols);
-      });
-      softmax.finish(inverse);
-      scale_rows(o, inverse);
+      if (pass == 0 || !a.clips()) softmax.finish(inverse);
     }
+    if (!a.clips()) scale_rows(o, inverse);
     if (!active) continue;
     store_strip<D>(a.rows(out, head, 0, 1), first, o, own);
 #pragma unroll

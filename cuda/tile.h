@@ -50,7 +50,13 @@ __device__ inline uint32_t pack_bf16(bf16 first, bf16 second) {
   return uint32_t(first.bits) | uint32_t(second.bits) << 16;
 }
 __device__ inline uint32_t pack_bf16(float first, float second) {
+#ifdef __CUDACC__
+  uint32_t both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+#else
   return pack_bf16(down<bf16>(first), down<bf16>(second));
+#endif
 }
 
 // The 11 leading bits of x's mantissa, and the rest of it.
