@@ -91,9 +91,8 @@ class Panels {
     return (panel < n ? 2 : 1) * Parts * panel * row_stride<T, D>;
   }
 
-  // panel: rows of one, a multiple of 16; memory: for numbers(panel, n).
-  __device__ Panels(const HeadRows<const T> (&x)[Parts], int panel, T* memory)
-      : panel_(panel), memory_(memory) {
+  // x: `Parts` matrices of n rows; panel: rows of a panel, a multiple of 16; memory: for numbers(panel, n).
+  __device__ Panels(const HeadRows<const T>* x, int panel, T* memory) : panel_(panel), memory_(memory) {
 #pragma unroll
     for (int i = 0; i < Parts; ++i) x_[i] = x[i];
   }
@@ -230,11 +229,13 @@ __device__ void add_product(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const 
   }
 }
 
-// --- the numbers of a strip. A lane holds numbers of 2 R rows; slot 2 r + h is row strip_row(2 r + h).
+// --- the numbers of a strip. A lane holds numbers of 2 R rows and 2 J columns, in these places of the strip
+// and of the chunk:
 
-__device__ inline int strip_row(int slot) { return slot / 2 * 16 + tile_row(slot % 2 * 2); }
+__device__ inline int strip_row(int r) { return r / 2 * 16 + tile_row(r % 2 * 2); }
+__device__ inline int chunk_col(int c) { return c / 2 * 8 + tile_col(c % 2); }
 
-// f(number, slot, column) for the lane's numbers.
+// f(number, r, c) for the lane's numbers, or f(number, other, r, c) for those of two strips.
 template <int R, int J, class F>
 __device__ void for_numbers(TileD (&s)[R][J], F f) {
 #pragma unroll
@@ -242,12 +243,21 @@ __device__ void for_numbers(TileD (&s)[R][J], F f) {
 #pragma unroll
     for (int j = 0; j < J; ++j)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) f(s[r][j].v[i], 2 * r + i / 2, j * 8 + tile_col(i));
+      for (int i = 0; i < 4; ++i) f(s[r][j].v[i], 2 * r + i / 2, 2 * j + i % 2);
+}
+template <int R, int J, class F>
+__device__ void for_numbers(TileD (&s)[R][J], TileD (&t)[R][J], F f) {
+#pragma unroll
+  for (int r = 0; r < R; ++r)
+#pragma unroll
+    for (int j = 0; j < J; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) f(s[r][j].v[i], t[r][j].v[i], 2 * r + i / 2, 2 * j + i % 2);
 }
 
 template <int R, int J>
 __device__ void scale_rows(TileD (&o)[R][J], const float (&factor)[2 * R]) {
-  for_numbers(o, [&](float& v, int slot, int) { v *= factor[slot]; });
+  for_numbers(o, [&](float& v, int r, int) { v *= factor[r]; });
 }
 
 // y's rows first to first + 16 R - 1, as far as they exist, = o; `own` is memory of the warp for 16 rows.
@@ -281,7 +291,7 @@ __device__ inline float row_max(float x) {
   return fmaxf(x, __shfl_xor_sync(all_lanes, x, 2));
 }
 
-// --- softmax, in powers of two: scores are multiplied by `scale` log2(e) first
+// --- softmax, in powers of two: scores are multiplied by log2(e) as well
 
 constexpr float log2_e = 1.44269504f;
 
@@ -296,15 +306,15 @@ __device__ inline float power_of_2(float x) {
 #endif
 }
 
-// s <- scale s, and -inf where column first_col + j is not there or, if causal, comes after its row.
+// s <- scale s, and -inf where a column is not there or, if causal, comes after its row.
 template <int R, int J>
 __device__ void scale_and_hide(TileD (&s)[R][J], float scale, int first_row, int first_col, int n,
                                bool causal) {
   for_numbers(s, [&](float& v, int, int) { v *= scale; });
   if (first_col + J * 8 > (causal ? min(n, first_row + 1) : n))
-    for_numbers(s, [&](float& v, int slot, int j) {
-      const int col = first_col + j;
-      if (col >= n || (causal && col > first_row + strip_row(slot))) v = -INFINITY;
+    for_numbers(s, [&](float& v, int r, int c) {
+      const int col = first_col + chunk_col(c);
+      if (col >= n || (causal && col > first_row + strip_row(r))) v = -INFINITY;
     });
 }
 
@@ -327,16 +337,16 @@ struct RowSoftmax {
   __device__ void add(TileD (&s)[R][J], float (&fade)[2 * R]) {
 #pragma unroll
     for (int i = 0; i < 2 * R; ++i) fade[i] = most[i];
-    for_numbers(s, [&](float v, int slot, int) { most[slot] = fmaxf(most[slot], v); });
+    for_numbers(s, [&](float v, int r, int) { most[r] = fmaxf(most[r], v); });
 #pragma unroll
     for (int i = 0; i < 2 * R; ++i) {
       most[i] = row_max(most[i]);
       fade[i] = power_of_2(fade[i] - most[i]);
       total[i] *= fade[i];
     }
-    for_numbers(s, [&](float& v, int slot, int) {
-      v = power_of_2(v - most[slot]);
-      total[slot] += v;
+    for_numbers(s, [&](float& v, int r, int) {
+      v = power_of_2(v - most[r]);
+      total[r] += v;
     });
   }
 

@@ -1,6 +1,4 @@
 #pragma once
-#include <algorithm>
-
 #include "cuda/attend.cuh"
 
 #ifdef PURSUIT_GPU
@@ -9,15 +7,22 @@ namespace pursuit::cuda {
 // Attention over packed projections [B, n, parts, heads, d]: q, k, v, or k, v with keys as queries.
 struct AttentionShape {
   int n, d, parts, heads;
-  float scale;  // times log2(e)
+  float scale;
   bool causal;
   float gamma, zeta;
 
   __device__ bool clips() const { return gamma != 0 || zeta != 1; }
+  __device__ float stretch(float p) const { return (zeta - gamma) * p + gamma; }
+  // The clipped softmax of a softmax, and its derivative.
   __device__ float clip(float p) const {
-    const float y = (zeta - gamma) * p + gamma, capped = y > 1 ? 1 : y;
+    const float y = stretch(p), capped = y > 1 ? 1 : y;
     return capped < 0 ? 0 : capped;
   }
+  __device__ float slope(float p) const {
+    const float y = stretch(p);
+    return y < 0 || y > 1 ? 0 : zeta - gamma;
+  }
+
   // Head number b * heads + h of one part of x [B, n, of, heads, d].
   template <class T>
   __device__ HeadRows<T> rows(T* x, int head, int part, int of) const {
@@ -25,97 +30,90 @@ struct AttentionShape {
     return {x + ((b * n * of + part) * heads + h) * d, of * heads * d, n, d};
   }
   template <class T>
-  __device__ HeadRows<const T> queries(const T* x, int head) const {
+  __device__ HeadRows<T> queries(T* x, int head) const {
     return rows(x, head, 0, parts);
   }
   template <class T>
-  __device__ HeadRows<const T> keys(const T* x, int head) const {
+  __device__ HeadRows<T> keys(T* x, int head) const {
     return rows(x, head, parts - 2, parts);
   }
   template <class T>
-  __device__ HeadRows<const T> values(const T* x, int head) const {
+  __device__ HeadRows<T> values(T* x, int head) const {
     return rows(x, head, parts - 1, parts);
   }
 };
 
-// How the strips of a head are dealt out: `groups` blocks, whose warps take a strip each, `rounds` times.
+// How the strips of a head are dealt out: to `groups` blocks of `warps` warps, which take one each `rounds`
+// times.
 struct StripPlan {
   int panel, groups, rounds, warps;
 
-  // The warp's strip in a round, and the end of the strips of its block.
-  __device__ int strip(int round) const {
-    return (round * groups + int(blockIdx.x) % groups) * warps + int(threadIdx.x) / warp_size;
-  }
-  __device__ int strips_end(int round) const {
-    return (round * groups + int(blockIdx.x) % groups + 1) * warps;
-  }
+  __device__ int head() const { return int(blockIdx.x) / groups; }
+  // The strip of the block's first warp in a round.
+  __device__ int block_strip(int round) const { return (round * groups + int(blockIdx.x) % groups) * warps; }
+  __device__ int strip(int round) const { return block_strip(round) + int(threadIdx.x) / warp_size; }
 };
 
-template <class T, int D>
-StripPlan plan_strips(int n, int64_t heads, int strip, int most_warps) {
-  constexpr int panel_bytes = 36 * 1024, most = panel_bytes / int(row_stride<T, D> * sizeof(T));
-  const int padded = (n + 15) / 16 * 16, strips = (n + strip - 1) / strip;
-  const bool resident = padded <= most;
-  StripPlan plan;
-  plan.panel = resident ? padded : most / 2 / 32 * 32;
-  plan.rounds = (strips + most_warps - 1) / most_warps;
-  plan.warps = (strips + plan.rounds - 1) / plan.rounds;
-  // A block that keeps a head's rows makes all of its strips, unless there are too few heads for all
-  // processors.
-  plan.groups = resident && heads >= 256 ? 1 : plan.rounds;
-  plan.rounds = (plan.rounds + plan.groups - 1) / plan.groups;
-  return plan;
-}
-
-template <class T, int D>
-struct AttentionTiles {
-  // Registers hold the rows of a left factor only where they are few.
+// What a warp works on: strips of R * 16 rows against chunks of J * 8 columns. The strip's rows stay in
+// registers where they are few.
+template <class T, int D, int R_, int J_>
+struct Strips {
+  static constexpr int R = R_, J = J_, chunk = J * 8;
   static constexpr bool kept = std::is_same_v<T, bf16> && D <= 64;
-  static constexpr int R = kept ? 2 : 1;
-  static constexpr int J = 4;
-  static constexpr int most_warps = 4;
   using Left = std::conditional_t<kept, KeptRows<T, D, R>, SharedRows<T, D>>;
-  static constexpr int left_numbers = 16 * row_stride<T, D>;
+  static_assert(kept || R == 1);
+
+  // Numbers of shared memory that a warp needs to load `factors` left factors, and the place of factor i.
+  static constexpr int own_numbers(int factors) { return (kept ? 1 : factors) * 16 * row_stride<T, D>; }
+  __device__ static T* own_place(T* own, int i) { return own + (kept ? 0 : i) * 16 * row_stride<T, D>; }
+
+  // Columns of the chunk at row `c` of a panel whose first row is `from`, up to column `end` of the head.
+  __device__ static int cols(int c, int panel, int from, int end) {
+    return (min(chunk, min(panel - c, end - from - c)) + 15) / 16 * 16;
+  }
 };
 
-// out [B, n, heads, d] = map(softmax(scale q k^T)) v, and stats [B, heads, n]: each row's maximum (in powers
-// of two) and 1 / sum.
 template <class T, int D>
-__global__ void __launch_bounds__(AttentionTiles<T, D>::most_warps* warp_size,
-                                  AttentionTiles<T, D>::kept ? 3 : 1)
+using ForwardStrips = Strips<T, D, std::is_same_v<T, bf16> && D <= 64 ? 2 : 1, 4>;
+template <class T, int D>
+using BackwardStrips = Strips<T, D, 1, 2>;
+
+constexpr int attention_warps = 4;
+
+// out [B, n, heads, d] = map(softmax(scale q k^T)) v, and stats [B, heads, n]: the maximum of each row, in
+// powers of two, and 1 / sum.
+template <class T, int D>
+__global__ void __launch_bounds__(attention_warps* warp_size, ForwardStrips<T, D>::kept ? 3 : 1)
     attention_kernel(const T* qkv, T* out, float2* stats, AttentionShape a, StripPlan plan) {
-  using Tiles = AttentionTiles<T, D>;
-  constexpr int R = Tiles::R, J = Tiles::J;
-  const int head = int(blockIdx.x) / plan.groups;
-  const HeadRows<const T> kv[2] = {a.keys(qkv, head), a.values(qkv, head)};
+  using S = ForwardStrips<T, D>;
+  constexpr int R = S::R, J = S::J;
+  const int head = plan.head();
+  const HeadRows<const T> kv[] = {a.keys(qkv, head), a.values(qkv, head)};
   Shared shared;
-  T* memory = shared.array<T>(Panels<T, D, 2>::numbers(plan.panel, a.n));
-  T* own = shared.array<T>(plan.warps * Tiles::left_numbers) + threadIdx.x / warp_size * Tiles::left_numbers;
-  Panels<T, D, 2> panels(kv, plan.panel, memory);
+  Panels<T, D, 2> panels(kv, plan.panel, shared.array<T>(Panels<T, D, 2>::numbers(plan.panel, a.n)));
+  T* own = shared.array<T>(plan.warps * S::own_numbers(1)) + threadIdx.x / warp_size * S::own_numbers(1);
 
   for (int round = 0; round < plan.rounds; ++round) {
     const int first = plan.strip(round) * 16 * R;
     const bool active = first < a.n;
     const int end = a.causal ? min(a.n, first + 16 * R) : a.n;
-    const int walk_end = a.causal ? min(a.n, plan.strips_end(round) * 16 * R) : a.n;
-    typename Tiles::Left q;
+    const int walk_end = a.causal ? min(a.n, (plan.block_strip(round) + plan.warps) * 16 * R) : a.n;
+    typename S::Left q;
     if (active) q.load(a.queries(qkv, head), first, own);
-
     RowSoftmax<R> softmax;
     float fade[2 * R], inverse[2 * R];
     TileD o[R][D / 8];
     // Clipping needs the sums of whole rows, hence a walk of its own for them.
     for (int pass = a.clips() ? 0 : 1; pass < 2; ++pass) {
       panels.walk(0, walk_end, [&](int from, const auto& part) {
-        for (int c = 0; active && c < plan.panel && from + c < end; c += J * 8) {
-          const int cols = (min(J * 8, min(plan.panel - c, end - from - c)) + 15) / 16 * 16;
+        for (int c = 0; active && c < plan.panel && from + c < end; c += S::chunk) {
+          const int cols = S::cols(c, plan.panel, from, end);
           TileD s[R][J];
           product_with_rows<D>(s, q, part[0] + c * row_stride<T, D>, cols);
-          scale_and_hide(s, a.scale, first, from + c, a.n, a.causal);
+          scale_and_hide(s, a.scale * log2_e, first, from + c, a.n, a.causal);
           if (a.clips() && pass == 1) {
-            for_numbers(s, [&](float& v, int slot, int) {
-              v = a.clip(power_of_2(v - softmax.most[slot]) * inverse[slot]);
-            });
+            for_numbers(
+                s, [&](float& v, int r, int) { v = a.clip(power_of_2(v - softmax.most[r]) * inverse[r]); });
           } else {
             softmax.add(s, fade);
             scale_rows(o, fade);
@@ -125,27 +123,223 @@ __global__ void __launch_bounds__(AttentionTiles<T, D>::most_warps* warp_size,
       });
       if (pass == 0 || !a.clips()) softmax.finish(inverse);
     }
-    if (!a.clips()) scale_rows(o, inverse);
     if (!active) continue;
+    if (!a.clips()) scale_rows(o, inverse);
     store_strip<D>(a.rows(out, head, 0, 1), first, o, own);
 #pragma unroll
-    for (int slot = 0; slot < 2 * R; ++slot) {
-      const int row = first + strip_row(slot);
+    for (int r = 0; r < 2 * R; ++r) {
+      const int row = first + strip_row(r);
       if (threadIdx.x % 4 == 0 && row < a.n)
-        stats[int64_t(head) * a.n + row] = make_float2(softmax.most[slot], inverse[slot]);
+        stats[int64_t(head) * a.n + row] = make_float2(softmax.most[r], inverse[r]);
     }
   }
 }
 
+// What the gradient of softmax knows of a row: p = exp2(score - most) inverse, and dot = sum_j p_j dp_j.
+struct RowGradient {
+  float most = 0, inverse = 0, dot = 0;  // of a row that is not there: p = 0
+
+  __device__ float p(float score) const { return power_of_2(score - most) * inverse; }
+};
+// dots may be null.
+__device__ inline RowGradient row_gradient(const AttentionShape& a, const float2* stats, const float* dots,
+                                           int head, int row) {
+  if (row >= a.n) return {};
+  const int64_t at = int64_t(head) * a.n + row;
+  return {stats[at].x, stats[at].y, dots ? dots[at] : 0};
+}
+
+// dots [B, heads, n] = sum_j p_ij dp_ij, dp = go v^T; and, if gx is given, its queries dq = scale p (dp -
+// dot) k.
+template <class T, int D>
+__global__ void __launch_bounds__(attention_warps* warp_size, 2)
+    attention_query_gradient_kernel(const T* qkv, const T* go, const float2* stats, float* dots, T* gx,
+                                    AttentionShape a, StripPlan plan) {
+  using S = BackwardStrips<T, D>;
+  constexpr int R = S::R, J = S::J;
+  const int head = plan.head();
+  const HeadRows<const T> kv[] = {a.keys(qkv, head), a.values(qkv, head)};
+  Shared shared;
+  Panels<T, D, 2> panels(kv, plan.panel, shared.array<T>(Panels<T, D, 2>::numbers(plan.panel, a.n)));
+  T* own = shared.array<T>(plan.warps * S::own_numbers(2)) + threadIdx.x / warp_size * S::own_numbers(2);
+
+  for (int round = 0; round < plan.rounds; ++round) {
+    const int first = plan.strip(round) * 16 * R;
+    const bool active = first < a.n;
+    const int end = a.causal ? min(a.n, first + 16 * R) : a.n;
+    const int walk_end = a.causal ? min(a.n, (plan.block_strip(round) + plan.warps) * 16 * R) : a.n;
+    typename S::Left q, g;
+    RowGradient row[2 * R];
+    if (active) {
+      q.load(a.queries(qkv, head), first, S::own_place(own, 0));
+      g.load(a.rows(go, head, 0, 1), first, S::own_place(own, 1));
+#pragma unroll
+      for (int r = 0; r < 2 * R; ++r) row[r] = row_gradient(a, stats, nullptr, head, first + strip_row(r));
+    }
+    TileD gq[R][D / 8];
+    for (int pass = 0; pass < (gx ? 2 : 1); ++pass) {
+      panels.walk(0, walk_end, [&](int from, const auto& part) {
+        for (int c = 0; active && c < plan.panel && from + c < end; c += S::chunk) {
+          const int cols = S::cols(c, plan.panel, from, end);
+          TileD s[R][J], t[R][J];
+          product_with_rows<D>(s, q, part[0] + c * row_stride<T, D>, cols);
+          scale_and_hide(s, a.scale * log2_e, first, from + c, a.n, a.causal);
+          product_with_rows<D>(t, g, part[1] + c * row_stride<T, D>, cols);
+          for_numbers(s, t, [&](float& v, float& dp, int r, int) {
+            const float p = row[r].p(v);
+            if (a.clips()) dp *= a.slope(p);
+            if (pass == 0)
+              row[r].dot += p * dp;
+            else
+              v = p * (dp - row[r].dot);
+          });
+          if (pass == 1) add_product<D>(gq, s, part[0] + c * row_stride<T, D>, cols);
+        }
+      });
+#pragma unroll
+      for (int r = 0; r < 2 * R; ++r)
+        if (pass == 0) row[r].dot = row_sum(row[r].dot);
+    }
+    if (!active) continue;
+#pragma unroll
+    for (int r = 0; r < 2 * R; ++r)
+      if (threadIdx.x % 4 == 0 && first + strip_row(r) < a.n)
+        dots[int64_t(head) * a.n + first + strip_row(r)] = row[r].dot;
+    if (!gx) continue;
+    for_numbers(gq, [&](float& v, int, int) { v *= a.scale; });
+    store_strip<D>(a.queries(gx, head), first, gq, own);
+  }
+}
+
+// gx's values dv = map(p)^T go and keys dk = scale ds^T q with ds = p (dp - dot). Where keys are queries
+// (symmetric), scale (ds + ds^T) k: the score of rows i and j is that of j and i as well.
+template <class T, int D, bool symmetric>
+__global__ void __launch_bounds__(attention_warps* warp_size, 2)
+    attention_key_gradient_kernel(const T* qkv, const T* go, const float2* stats, const float* dots, T* gx,
+                                  AttentionShape a, StripPlan plan) {
+  using S = BackwardStrips<T, D>;
+  constexpr int R = S::R, J = S::J, parts = symmetric ? 3 : 2;
+  const int head = plan.head();
+  const HeadRows<const T> qgv[] = {a.queries(qkv, head), a.rows(go, head, 0, 1), a.values(qkv, head)};
+  Shared shared;
+  using P = Panels<T, D, parts>;
+  P panels(qgv, plan.panel, shared.array<T>(P::numbers(plan.panel, a.n)));
+  T* own =
+      shared.array<T>(plan.warps * S::own_numbers(parts)) + threadIdx.x / warp_size * S::own_numbers(parts);
+
+  for (int round = 0; round < plan.rounds; ++round) {
+    const int first = plan.strip(round) * 16 * R;
+    const bool active = first < a.n;
+    const bool later_only = a.causal && !symmetric;
+    const int walk_begin = later_only ? min(a.n - 1, plan.block_strip(round) * 16 * R) : 0;
+    typename S::Left k, v, g;
+    RowGradient row[2 * R];
+    if (active) {
+      k.load(a.keys(qkv, head), first, S::own_place(own, 0));
+      v.load(a.values(qkv, head), first, S::own_place(own, 1));
+      if constexpr (symmetric) {
+        g.load(a.rows(go, head, 0, 1), first, S::own_place(own, 2));
+#pragma unroll
+        for (int r = 0; r < 2 * R; ++r) row[r] = row_gradient(a, stats, dots, head, first + strip_row(r));
+      }
+    }
+    TileD gk[R][D / 8], gv[R][D / 8];
+    panels.walk(walk_begin, a.n, [&](int from, const auto& part) {
+      const int begin = later_only && first > from ? first - from : 0;
+      for (int c = begin; active && c < plan.panel && from + c < a.n; c += S::chunk) {
+        const int cols = S::cols(c, plan.panel, from, a.n), at = c * row_stride<T, D>;
+        TileD s[R][J], ds[R][J];
+        product_with_rows<D>(s, k, part[0] + at, cols);
+        for_numbers(s, [&](float& v, int, int) { v *= a.scale * log2_e; });
+        if (!a.causal || from + c + S::chunk > first) {
+          RowGradient col[2 * J];
+#pragma unroll
+          for (int i = 0; i < 2 * J; ++i)
+            col[i] = row_gradient(a, stats, dots, head, from + c + chunk_col(i));
+          TileD p[R][J];
+          product_with_rows<D>(ds, v, part[1] + at, cols);
+          for_numbers(s, p, [&](float score, float& weight, int r, int i) {
+            const bool hidden = a.causal && first + strip_row(r) > from + c + chunk_col(i);
+            weight = hidden ? 0 : col[i].p(score);
+          });
+          for_numbers(ds, p, [&](float& dp, float& weight, int, int i) {
+            if (a.clips()) dp *= a.slope(weight);
+            dp = weight * (dp - col[i].dot);
+            if (a.clips()) weight = a.clip(weight);
+          });
+          add_product<D>(gv, p, part[1] + at, cols);
+        }
+        if constexpr (symmetric)
+          if (!a.causal || from + c < first + 16 * R) {
+            TileD t[R][J];
+            product_with_rows<D>(t, g, part[2] + at, cols);
+            for_numbers(s, t, [&](float score, float& dp, int r, int i) {
+              const int col = from + c + chunk_col(i);
+              const bool hidden = col >= a.n || (a.causal && col > first + strip_row(r));
+              const float p = hidden ? 0 : row[r].p(score);
+              if (a.clips()) dp *= a.slope(p);
+              dp = p * (dp - row[r].dot);
+            });
+            for_numbers(ds, t, [&](float& sum, float term, int, int) { sum += term; });
+          }
+        add_product<D>(gk, ds, part[0] + at, cols);
+      }
+    });
+    if (!active) continue;
+    for_numbers(gk, [&](float& v, int, int) { v *= a.scale; });
+    store_strip<D>(a.keys(gx, head), first, gk, own);
+    store_strip<D>(a.values(gx, head), first, gv, own);
+  }
+}
+
+// --- the launches
+
+template <class S, class T, int D>
+StripPlan plan_strips(int n, int64_t heads) {
+  constexpr int panel_bytes = 36 * 1024, most = panel_bytes / int(row_stride<T, D> * sizeof(T));
+  const int padded = (n + 15) / 16 * 16, strips = (n + 16 * S::R - 1) / (16 * S::R);
+  const bool whole = padded <= most;
+  StripPlan plan;
+  plan.panel = whole ? padded : most / 2 / 32 * 32;
+  plan.rounds = (strips + attention_warps - 1) / attention_warps;
+  plan.warps = (strips + plan.rounds - 1) / plan.rounds;
+  // A block that holds a whole head makes all of its strips, unless there are too few heads for all
+  // processors.
+  plan.groups = whole && heads >= 256 ? 1 : plan.rounds;
+  plan.rounds = (plan.rounds + plan.groups - 1) / plan.groups;
+  return plan;
+}
+
+template <class S, class T, int D, int Parts, int Factors>
+Grid strip_grid(const StripPlan& plan, int n, int64_t heads) {
+  return {unsigned(heads * plan.groups), unsigned(plan.warps * warp_size),
+          shared_size<T>(Panels<T, D, Parts>::numbers(plan.panel, n)) +
+              shared_size<T>(plan.warps * S::own_numbers(Factors))};
+}
+
 template <class T, int D>
 void attention_forward(const T* qkv, T* out, float2* stats, const AttentionShape& a, int64_t batch) {
-  using Tiles = AttentionTiles<T, D>;
-  const StripPlan plan = plan_strips<T, D>(a.n, batch * a.heads, 16 * Tiles::R, Tiles::most_warps);
-  const size_t shared = shared_size<T>(Panels<T, D, 2>::numbers(plan.panel, a.n)) +
-                        shared_size<T>(plan.warps * Tiles::left_numbers);
-  launch<attention_kernel<T, D>>(
-      {unsigned(batch * a.heads * plan.groups), unsigned(plan.warps * warp_size), shared}, qkv, out, stats, a,
-      plan);
+  using S = ForwardStrips<T, D>;
+  const StripPlan plan = plan_strips<S, T, D>(a.n, batch * a.heads);
+  launch<attention_kernel<T, D>>(strip_grid<S, T, D, 2, 1>(plan, a.n, batch * a.heads), qkv, out, stats, a,
+                                 plan);
+}
+
+// dots: memory for [batch, heads, n].
+template <class T, int D>
+void attention_backward(const T* qkv, const T* go, const float2* stats, float* dots, T* gx,
+                        const AttentionShape& a, int64_t batch) {
+  using S = BackwardStrips<T, D>;
+  const int64_t heads = batch * a.heads;
+  const StripPlan plan = plan_strips<S, T, D>(a.n, heads);
+  launch<attention_query_gradient_kernel<T, D>>(strip_grid<S, T, D, 2, 2>(plan, a.n, heads), qkv, go, stats,
+                                                dots, a.parts == 3 ? gx : nullptr, a, plan);
+  if (a.parts == 3)
+    launch<attention_key_gradient_kernel<T, D, false>>(strip_grid<S, T, D, 2, 2>(plan, a.n, heads), qkv, go,
+                                                       stats, dots, gx, a, plan);
+  else
+    launch<attention_key_gradient_kernel<T, D, true>>(strip_grid<S, T, D, 3, 3>(plan, a.n, heads), qkv, go,
+                                                      stats, dots, gx, a, plan);
 }
 
 }  // namespace pursuit::cuda

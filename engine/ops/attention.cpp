@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cuda/attention_wide.cuh"
 #include "engine/cpu/packed.h"
 #include "engine/operator.h"
 #include "engine/ops.h"
@@ -73,27 +74,53 @@ struct Attention {
             int(s.d),
             int(s.parts),
             int(s.heads),
-            float(head_shape(s).scale * cuda::log2_e),
+            float(head_shape(s).scale),
             options.causal,
             float(options.gamma),
             float(options.zeta)};
+  }
+
+  // Calls f with the narrowest tiles that hold heads of width d, or with 0 if none do.
+  template <class F>
+  static void with_tiles(int64_t d, const F& f) {
+    if (d <= 16)
+      f(std::integral_constant<int, 16>{});
+    else if (d <= 32)
+      f(std::integral_constant<int, 32>{});
+    else if (d <= 64)
+      f(std::integral_constant<int, 64>{});
+    else if (d <= 128)
+      f(std::integral_constant<int, 128>{});
+    else
+      f(std::integral_constant<int, 0>{});
   }
 
   template <class T>
   static void kernel(Cuda, const Attention& op, const PackedShape& s, T* out) {
     if (op.qkv.numel() == 0) return;
     const cuda::AttentionShape a = op.device_shape(s);
-    const T* qkv = op.qkv.data<T>();
-    auto* stats = reinterpret_cast<float2*>(op.stats.data<float>());
-    const auto run = [&]<int D>() { cuda::attention_forward<T, D>(qkv, out, stats, a, s.batch); };
-    if (s.d <= 16)
-      run.template operator()<16>();
-    else if (s.d <= 32)
-      run.template operator()<32>();
-    else if (s.d <= 64)
-      run.template operator()<64>();
-    else
-      run.template operator()<128>();
+    const T* x = op.qkv.data<T>();
+    auto* rows = reinterpret_cast<float2*>(op.stats.data<float>());
+    with_tiles(s.d, [&](auto width) {
+      if constexpr (width() > 0)
+        cuda::attention_forward<T, width()>(x, out, rows, a, s.batch);
+      else
+        cuda::attention_wide_forward(x, out, rows, a, s.batch);
+    });
+  }
+  template <class T>
+  static void gradient(Cuda, const Attention& op, const PackedShape& s, const T* go, T* gx) {
+    if (op.qkv.numel() == 0) return;
+    const cuda::AttentionShape a = op.device_shape(s);
+    const T* x = op.qkv.data<T>();
+    const auto* rows = reinterpret_cast<const float2*>(op.stats.data<float>());
+    const Tensor dots = empty({s.batch, s.heads, s.n}, DType::f32, op.qkv.device());
+    with_tiles(s.d, [&](auto width) {
+      if constexpr (width() > 0)
+        cuda::attention_backward<T, width()>(x, go, rows, dots.data<float>(), gx, a, s.batch);
+      else
+        cuda::attention_wide_backward(x, go, rows, dots.data<float>(), gx, a, s.batch);
+    });
   }
 #endif
 
