@@ -1,5 +1,6 @@
 #pragma once
 #include <cfloat>
+#include <type_traits>
 
 #include "cuda/launch.h"
 #include "cuda/tile.h"
@@ -9,11 +10,10 @@
 // with lies in shared memory in rows of D numbers, D a multiple of 16, `row_stride` apart; the strip's own
 // results stay in registers:
 //
-//   product_with_rows<D>(s, q, keys, cols);  // s = q keys^T
-//   scale_and_hide(s, scale, first_row, first_col, n, causal);
-//   softmax.add(s, fade);  // s <- exp2(s - maximum so far)
-//   scale_rows(o, fade);
-//   add_product<D>(o, s, values, cols);  // o += s values
+//   product_with_rows<D>(s, q, keys);  // s = q keys^T
+//   hide(s, -INFINITY, first_row, first_col, n, causal);
+//   if (softmax.add(s, fade)) scale_rows(o, fade);  // s <- exp2(s - most)
+//   add_product<D>(o, s, values);  // o += s values
 //
 // Unless it says otherwise, a function is called by whole warps, all lanes with the same arguments.
 #ifdef PURSUIT_GPU
@@ -183,9 +183,9 @@ struct KeptRows {
 
 // --- products
 
-// s = left right^T for the first `cols` columns, a multiple of 16, and 0 for the others; right [J * 8, D].
+// s = left right^T, right [J * 8, D].
 template <int D, class T, int R, int J, class Left>
-__device__ void product_with_rows(TileD (&s)[R][J], const Left& left, const T* right, int cols) {
+__device__ void product_with_rows(TileD (&s)[R][J], const Left& left, const T* right) {
 #pragma unroll
   for (int r = 0; r < R; ++r)
 #pragma unroll
@@ -197,7 +197,6 @@ __device__ void product_with_rows(TileD (&s)[R][J], const Left& left, const T* r
     for (int r = 0; r < R; ++r) a[r] = left.tile(r, k);
 #pragma unroll
     for (int j = 0; j < J; j += 2) {
-      if (j * 8 >= cols) break;
       TileB<T> b[2];
       load_b_row(b, right + j * 8 * row_stride<T, D> + k * tile_depth<T>, row_stride<T, D>);
 #pragma unroll
@@ -208,12 +207,11 @@ __device__ void product_with_rows(TileD (&s)[R][J], const Left& left, const T* r
   }
 }
 
-// o += p right over the first `cols` columns of p, a multiple of 16; right [J * 8, D].
+// o += p right, right [J * 8, D].
 template <int D, class T, int R, int J>
-__device__ void add_product(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const T* right, int cols) {
+__device__ void add_product(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const T* right) {
 #pragma unroll
   for (int k = 0; k < J * 8; k += tile_depth<T>) {
-    if (k >= cols) break;
     TileA<T> a[R];
 #pragma unroll
     for (int r = 0; r < R; ++r) results_as_a(a[r], &p[r][k / 8]);
@@ -235,7 +233,7 @@ __device__ void add_product(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const 
 __device__ inline int strip_row(int r) { return r / 2 * 16 + tile_row(r % 2 * 2); }
 __device__ inline int chunk_col(int c) { return c / 2 * 8 + tile_col(c % 2); }
 
-// f(number, r, c) for the lane's numbers, or f(number, other, r, c) for those of two strips.
+// f(number, r, c) for the lane's numbers, or f(number, number of t, r, c).
 template <int R, int J, class F>
 __device__ void for_numbers(TileD (&s)[R][J], F f) {
 #pragma unroll
@@ -246,7 +244,7 @@ __device__ void for_numbers(TileD (&s)[R][J], F f) {
       for (int i = 0; i < 4; ++i) f(s[r][j].v[i], 2 * r + i / 2, 2 * j + i % 2);
 }
 template <int R, int J, class F>
-__device__ void for_numbers(TileD (&s)[R][J], TileD (&t)[R][J], F f) {
+__device__ void for_numbers(TileD (&s)[R][J], const TileD (&t)[R][J], F f) {
 #pragma unroll
   for (int r = 0; r < R; ++r)
 #pragma unroll
@@ -255,9 +253,24 @@ __device__ void for_numbers(TileD (&s)[R][J], TileD (&t)[R][J], F f) {
       for (int i = 0; i < 4; ++i) f(s[r][j].v[i], t[r][j].v[i], 2 * r + i / 2, 2 * j + i % 2);
 }
 
+// Calls f(J, c) for the chunks of columns c in [begin, end), a multiple of 16 of them; the last, if there are
+// only 16 left, as f(2, c). J and 2 are types, std::integral_constant.
+template <int J, class F>
+__device__ void for_chunks(int begin, int end, F f) {
+  static_assert(J == 2 || J == 4);
+  int c = begin;
+  for (; c + J * 8 <= end; c += J * 8) f(std::integral_constant<int, J>{}, c);
+  if constexpr (J > 2)
+    if (c < end) f(std::integral_constant<int, 2>{}, c);
+}
+
 template <int R, int J>
 __device__ void scale_rows(TileD (&o)[R][J], const float (&factor)[2 * R]) {
   for_numbers(o, [&](float& v, int r, int) { v *= factor[r]; });
+}
+template <int R, int J>
+__device__ void scale(TileD (&s)[R][J], float factor) {
+  for_numbers(s, [&](float& v, int, int) { v *= factor; });
 }
 
 // y's rows first to first + 16 R - 1, as far as they exist, = o; `own` is memory of the warp for 16 rows.
@@ -306,21 +319,22 @@ __device__ inline float power_of_2(float x) {
 #endif
 }
 
-// s <- scale s, and -inf where a column is not there or, if causal, comes after its row.
+// Sets what row i of a causal head does not see, columns after i, and columns that are not there to `value`.
 template <int R, int J>
-__device__ void scale_and_hide(TileD (&s)[R][J], float scale, int first_row, int first_col, int n,
-                               bool causal) {
-  for_numbers(s, [&](float& v, int, int) { v *= scale; });
-  if (first_col + J * 8 > (causal ? min(n, first_row + 1) : n))
-    for_numbers(s, [&](float& v, int r, int c) {
-      const int col = first_col + chunk_col(c);
-      if (col >= n || (causal && col > first_row + strip_row(r))) v = -INFINITY;
-    });
+__device__ void hide(TileD (&s)[R][J], float value, int first_row, int first_col, int n, bool causal) {
+  if (first_col + J * 8 <= (causal ? min(n, first_row + 1) : n)) return;
+  for_numbers(s, [&](float& v, int r, int c) {
+    const int col = first_col + chunk_col(c);
+    if (col >= n || (causal && col > first_row + strip_row(r))) v = value;
+  });
 }
 
 // Softmax over rows that come in chunks.
 template <int R>
 struct RowSoftmax {
+  // As long as no score passes `most` by more than 8, it stays as it is: powers up to 2^8 do no harm, and
+  // what was added up with it need not be scaled.
+  static constexpr float slack = 8;
   float most[2 * R], total[2 * R];  // total: of this lane's columns
 
   __device__ RowSoftmax() {
@@ -331,23 +345,34 @@ struct RowSoftmax {
     }
   }
 
-  // s <- exp2(s - most) with `most` now including s; -inf is a hidden score. What was added up with the
+  // s <- exp2(s - most); -inf is a hidden score. If true, `most` has grown, and what was added up with the
   // powers of earlier chunks is to be multiplied by fade.
   template <int J>
-  __device__ void add(TileD (&s)[R][J], float (&fade)[2 * R]) {
+  __device__ bool add(TileD (&s)[R][J], float (&fade)[2 * R]) {
+    float next[2 * R];
 #pragma unroll
-    for (int i = 0; i < 2 * R; ++i) fade[i] = most[i];
-    for_numbers(s, [&](float v, int r, int) { most[r] = fmaxf(most[r], v); });
+    for (int i = 0; i < 2 * R; ++i) next[i] = most[i];
+    for_numbers(s, [&](float v, int r, int) { next[r] = fmaxf(next[r], v); });
+    bool grows = false;
 #pragma unroll
     for (int i = 0; i < 2 * R; ++i) {
-      most[i] = row_max(most[i]);
-      fade[i] = power_of_2(fade[i] - most[i]);
-      total[i] *= fade[i];
+      next[i] = row_max(next[i]);
+      grows = grows || next[i] > most[i] + slack;
+    }
+    grows = __any_sync(all_lanes, grows);
+    if (grows) {
+#pragma unroll
+      for (int i = 0; i < 2 * R; ++i) {
+        fade[i] = power_of_2(most[i] - next[i]);
+        total[i] *= fade[i];
+        most[i] = next[i];
+      }
     }
     for_numbers(s, [&](float& v, int r, int) {
       v = power_of_2(v - most[r]);
       total[r] += v;
     });
+    return grows;
   }
 
   // After the last chunk: softmax = exp2(s - most) inverse. A row without a visible score has 0 and 0.

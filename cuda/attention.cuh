@@ -48,6 +48,8 @@ struct AttentionShape {
 struct StripPlan {
   int panel, groups, rounds, warps;
 
+  // The rows of the panel that starts at row `from`, as far as they are before `end`, in whole tiles.
+  __device__ int rows(int from, int end) const { return min(panel, (end - from + 15) / 16 * 16); }
   __device__ int head() const { return int(blockIdx.x) / groups; }
   // The strip of the block's first warp in a round.
   __device__ int block_strip(int round) const { return (round * groups + int(blockIdx.x) % groups) * warps; }
@@ -58,7 +60,7 @@ struct StripPlan {
 // registers where they are few.
 template <class T, int D, int R_, int J_>
 struct Strips {
-  static constexpr int R = R_, J = J_, chunk = J * 8;
+  static constexpr int R = R_, J = J_;
   static constexpr bool kept = std::is_same_v<T, bf16> && D <= 64;
   using Left = std::conditional_t<kept, KeptRows<T, D, R>, SharedRows<T, D>>;
   static_assert(kept || R == 1);
@@ -66,17 +68,14 @@ struct Strips {
   // Numbers of shared memory that a warp needs to load `factors` left factors, and the place of factor i.
   static constexpr int own_numbers(int factors) { return (kept ? 1 : factors) * 16 * row_stride<T, D>; }
   __device__ static T* own_place(T* own, int i) { return own + (kept ? 0 : i) * 16 * row_stride<T, D>; }
-
-  // Columns of the chunk at row `c` of a panel whose first row is `from`, up to column `end` of the head.
-  __device__ static int cols(int c, int panel, int from, int end) {
-    return (min(chunk, min(panel - c, end - from - c)) + 15) / 16 * 16;
-  }
 };
 
 template <class T, int D>
 using ForwardStrips = Strips<T, D, std::is_same_v<T, bf16> && D <= 64 ? 2 : 1, 4>;
 template <class T, int D>
-using BackwardStrips = Strips<T, D, 1, 2>;
+using QueryStrips = Strips<T, D, std::is_same_v<T, bf16> && D <= 64 ? 2 : 1, 2>;
+template <class T, int D>
+using KeyStrips = Strips<T, D, 1, 2>;
 
 constexpr int attention_warps = 4;
 
@@ -86,7 +85,7 @@ template <class T, int D>
 __global__ void __launch_bounds__(attention_warps* warp_size, ForwardStrips<T, D>::kept ? 3 : 1)
     attention_kernel(const T* qkv, T* out, float2* stats, AttentionShape a, StripPlan plan) {
   using S = ForwardStrips<T, D>;
-  constexpr int R = S::R, J = S::J;
+  constexpr int R = S::R;
   const int head = plan.head();
   const HeadRows<const T> kv[] = {a.keys(qkv, head), a.values(qkv, head)};
   Shared shared;
@@ -106,20 +105,19 @@ __global__ void __launch_bounds__(attention_warps* warp_size, ForwardStrips<T, D
     // Clipping needs the sums of whole rows, hence a walk of its own for them.
     for (int pass = a.clips() ? 0 : 1; pass < 2; ++pass) {
       panels.walk(0, walk_end, [&](int from, const auto& part) {
-        for (int c = 0; active && c < plan.panel && from + c < end; c += S::chunk) {
-          const int cols = S::cols(c, plan.panel, from, end);
-          TileD s[R][J];
-          product_with_rows<D>(s, q, part[0] + c * row_stride<T, D>, cols);
-          scale_and_hide(s, a.scale * log2_e, first, from + c, a.n, a.causal);
-          if (a.clips() && pass == 1) {
+        if (!active) return;
+        for_chunks<S::J>(0, plan.rows(from, end), [&](auto tiles, int c) {
+          TileD s[R][tiles()];
+          product_with_rows<D>(s, q, part[0] + c * row_stride<T, D>);
+          scale(s, a.scale * log2_e);
+          hide(s, -INFINITY, first, from + c, a.n, a.causal);
+          if (a.clips() && pass == 1)
             for_numbers(
                 s, [&](float& v, int r, int) { v = a.clip(power_of_2(v - softmax.most[r]) * inverse[r]); });
-          } else {
-            softmax.add(s, fade);
+          else if (softmax.add(s, fade))
             scale_rows(o, fade);
-          }
-          if (pass == 1) add_product<D>(o, s, part[1] + c * row_stride<T, D>, cols);
-        }
+          if (pass == 1) add_product<D>(o, s, part[1] + c * row_stride<T, D>);
+        });
       });
       if (pass == 0 || !a.clips()) softmax.finish(inverse);
     }
@@ -136,27 +134,19 @@ __global__ void __launch_bounds__(attention_warps* warp_size, ForwardStrips<T, D
 }
 
 // What the gradient of softmax knows of a row: p = exp2(score - most) inverse, and dot = sum_j p_j dp_j.
-struct RowGradient {
-  float most = 0, inverse = 0, dot = 0;  // of a row that is not there: p = 0
+struct alignas(16) RowGradient {
+  float most = 0, inverse = 0, dot = 0, unused = 0;  // of a row that is not there: p = 0
 
   __device__ float p(float score) const { return power_of_2(score - most) * inverse; }
 };
-// dots may be null.
-__device__ inline RowGradient row_gradient(const AttentionShape& a, const float2* stats, const float* dots,
-                                           int head, int row) {
-  if (row >= a.n) return {};
-  const int64_t at = int64_t(head) * a.n + row;
-  return {stats[at].x, stats[at].y, dots ? dots[at] : 0};
-}
 
-// dots [B, heads, n] = sum_j p_ij dp_ij, dp = go v^T; and, if gx is given, its queries dq = scale p (dp -
-// dot) k.
+// rows [B, heads, n], with dp = go v^T; and, if gx is given, its queries dq = scale p (dp - dot) k.
 template <class T, int D>
 __global__ void __launch_bounds__(attention_warps* warp_size, 2)
-    attention_query_gradient_kernel(const T* qkv, const T* go, const float2* stats, float* dots, T* gx,
+    attention_query_gradient_kernel(const T* qkv, const T* go, const float2* stats, RowGradient* rows, T* gx,
                                     AttentionShape a, StripPlan plan) {
-  using S = BackwardStrips<T, D>;
-  constexpr int R = S::R, J = S::J;
+  using S = QueryStrips<T, D>;
+  constexpr int R = S::R;
   const int head = plan.head();
   const HeadRows<const T> kv[] = {a.keys(qkv, head), a.values(qkv, head)};
   Shared shared;
@@ -174,27 +164,31 @@ __global__ void __launch_bounds__(attention_warps* warp_size, 2)
       q.load(a.queries(qkv, head), first, S::own_place(own, 0));
       g.load(a.rows(go, head, 0, 1), first, S::own_place(own, 1));
 #pragma unroll
-      for (int r = 0; r < 2 * R; ++r) row[r] = row_gradient(a, stats, nullptr, head, first + strip_row(r));
+      for (int r = 0; r < 2 * R; ++r)
+        if (first + strip_row(r) < a.n) {
+          const float2 saved = stats[int64_t(head) * a.n + first + strip_row(r)];
+          row[r] = {saved.x, saved.y};
+        }
     }
     TileD gq[R][D / 8];
     for (int pass = 0; pass < (gx ? 2 : 1); ++pass) {
       panels.walk(0, walk_end, [&](int from, const auto& part) {
-        for (int c = 0; active && c < plan.panel && from + c < end; c += S::chunk) {
-          const int cols = S::cols(c, plan.panel, from, end);
-          TileD s[R][J], t[R][J];
-          product_with_rows<D>(s, q, part[0] + c * row_stride<T, D>, cols);
-          scale_and_hide(s, a.scale * log2_e, first, from + c, a.n, a.causal);
-          product_with_rows<D>(t, g, part[1] + c * row_stride<T, D>, cols);
-          for_numbers(s, t, [&](float& v, float& dp, int r, int) {
-            const float p = row[r].p(v);
-            if (a.clips()) dp *= a.slope(p);
-            if (pass == 0)
-              row[r].dot += p * dp;
-            else
-              v = p * (dp - row[r].dot);
-          });
-          if (pass == 1) add_product<D>(gq, s, part[0] + c * row_stride<T, D>, cols);
-        }
+        if (!active) return;
+        for_chunks<S::J>(0, plan.rows(from, end), [&](auto tiles, int c) {
+          TileD s[R][tiles()], dp[R][tiles()];
+          product_with_rows<D>(s, q, part[0] + c * row_stride<T, D>);
+          product_with_rows<D>(dp, g, part[1] + c * row_stride<T, D>);
+          scale(s, a.scale * log2_e);
+          hide(s, -INFINITY, first, from + c, a.n, a.causal);
+          for_numbers(s, [&](float& p, int r, int) { p = row[r].p(p); });
+          if (a.clips()) for_numbers(dp, s, [&](float& d, float p, int, int) { d *= a.slope(p); });
+          if (pass == 0) {
+            for_numbers(s, dp, [&](float p, float d, int r, int) { row[r].dot += p * d; });
+          } else {
+            for_numbers(s, dp, [&](float& p, float d, int r, int) { p *= d - row[r].dot; });
+            add_product<D>(gq, s, part[0] + c * row_stride<T, D>);
+          }
+        });
       });
 #pragma unroll
       for (int r = 0; r < 2 * R; ++r)
@@ -204,9 +198,9 @@ __global__ void __launch_bounds__(attention_warps* warp_size, 2)
 #pragma unroll
     for (int r = 0; r < 2 * R; ++r)
       if (threadIdx.x % 4 == 0 && first + strip_row(r) < a.n)
-        dots[int64_t(head) * a.n + first + strip_row(r)] = row[r].dot;
+        rows[int64_t(head) * a.n + first + strip_row(r)] = row[r];
     if (!gx) continue;
-    for_numbers(gq, [&](float& v, int, int) { v *= a.scale; });
+    scale(gq, a.scale);
     store_strip<D>(a.queries(gx, head), first, gq, own);
   }
 }
@@ -215,10 +209,10 @@ __global__ void __launch_bounds__(attention_warps* warp_size, 2)
 // (symmetric), scale (ds + ds^T) k: the score of rows i and j is that of j and i as well.
 template <class T, int D, bool symmetric>
 __global__ void __launch_bounds__(attention_warps* warp_size, 2)
-    attention_key_gradient_kernel(const T* qkv, const T* go, const float2* stats, const float* dots, T* gx,
-                                  AttentionShape a, StripPlan plan) {
-  using S = BackwardStrips<T, D>;
-  constexpr int R = S::R, J = S::J, parts = symmetric ? 3 : 2;
+    attention_key_gradient_kernel(const T* qkv, const T* go, const RowGradient* rows, T* gx, AttentionShape a,
+                                  StripPlan plan) {
+  using S = KeyStrips<T, D>;
+  constexpr int R = S::R, parts = symmetric ? 3 : 2;
   const int head = plan.head();
   const HeadRows<const T> qgv[] = {a.queries(qkv, head), a.rows(go, head, 0, 1), a.values(qkv, head)};
   Shared shared;
@@ -226,12 +220,14 @@ __global__ void __launch_bounds__(attention_warps* warp_size, 2)
   P panels(qgv, plan.panel, shared.array<T>(P::numbers(plan.panel, a.n)));
   T* own =
       shared.array<T>(plan.warps * S::own_numbers(parts)) + threadIdx.x / warp_size * S::own_numbers(parts);
+  const auto row_gradient = [&](int i) { return i < a.n ? rows[int64_t(head) * a.n + i] : RowGradient{}; };
 
   for (int round = 0; round < plan.rounds; ++round) {
     const int first = plan.strip(round) * 16 * R;
     const bool active = first < a.n;
-    const bool later_only = a.causal && !symmetric;
-    const int walk_begin = later_only ? min(a.n - 1, plan.block_strip(round) * 16 * R) : 0;
+    // Without symmetry, a causal strip of keys meets the queries from its own first row on.
+    const int begin = a.causal && !symmetric ? first : 0;
+    const int walk_begin = a.causal && !symmetric ? min(a.n - 1, plan.block_strip(round) * 16 * R) : 0;
     typename S::Left k, v, g;
     RowGradient row[2 * R];
     if (active) {
@@ -240,53 +236,52 @@ __global__ void __launch_bounds__(attention_warps* warp_size, 2)
       if constexpr (symmetric) {
         g.load(a.rows(go, head, 0, 1), first, S::own_place(own, 2));
 #pragma unroll
-        for (int r = 0; r < 2 * R; ++r) row[r] = row_gradient(a, stats, dots, head, first + strip_row(r));
+        for (int r = 0; r < 2 * R; ++r) row[r] = row_gradient(first + strip_row(r));
       }
     }
     TileD gk[R][D / 8], gv[R][D / 8];
     panels.walk(walk_begin, a.n, [&](int from, const auto& part) {
-      const int begin = later_only && first > from ? first - from : 0;
-      for (int c = begin; active && c < plan.panel && from + c < a.n; c += S::chunk) {
-        const int cols = S::cols(c, plan.panel, from, a.n), at = c * row_stride<T, D>;
+      if (!active) return;
+      for_chunks<S::J>(max(0, begin - from), plan.rows(from, a.n), [&](auto tiles, int c) {
+        constexpr int J = tiles();
+        const int at = c * row_stride<T, D>;
         TileD s[R][J], ds[R][J];
-        product_with_rows<D>(s, k, part[0] + at, cols);
-        for_numbers(s, [&](float& v, int, int) { v *= a.scale * log2_e; });
-        if (!a.causal || from + c + S::chunk > first) {
+        product_with_rows<D>(s, k, part[0] + at);
+        scale(s, a.scale * log2_e);
+        // The strip's rows as keys of the columns' queries.
+        if (!a.causal || from + c + J * 8 > first) {
           RowGradient col[2 * J];
 #pragma unroll
-          for (int i = 0; i < 2 * J; ++i)
-            col[i] = row_gradient(a, stats, dots, head, from + c + chunk_col(i));
+          for (int i = 0; i < 2 * J; ++i) col[i] = row_gradient(from + c + chunk_col(i));
           TileD p[R][J];
-          product_with_rows<D>(ds, v, part[1] + at, cols);
-          for_numbers(s, p, [&](float score, float& weight, int r, int i) {
-            const bool hidden = a.causal && first + strip_row(r) > from + c + chunk_col(i);
-            weight = hidden ? 0 : col[i].p(score);
-          });
-          for_numbers(ds, p, [&](float& dp, float& weight, int, int i) {
-            if (a.clips()) dp *= a.slope(weight);
-            dp = weight * (dp - col[i].dot);
-            if (a.clips()) weight = a.clip(weight);
-          });
-          add_product<D>(gv, p, part[1] + at, cols);
+          product_with_rows<D>(ds, v, part[1] + at);
+          for_numbers(p, s, [&](float& weight, float score, int, int i) { weight = col[i].p(score); });
+          if (a.causal && from + c < first + 16 * R)
+            for_numbers(p, [&](float& weight, int r, int i) {
+              if (from + c + chunk_col(i) < first + strip_row(r)) weight = 0;
+            });
+          if (a.clips())
+            for_numbers(ds, p, [&](float& dp, float weight, int, int) { dp *= a.slope(weight); });
+          for_numbers(ds, p, [&](float& dp, float weight, int, int i) { dp = weight * (dp - col[i].dot); });
+          if (a.clips()) for_numbers(p, [&](float& weight, int, int) { weight = a.clip(weight); });
+          add_product<D>(gv, p, part[1] + at);
         }
+        // And as queries of the columns' keys.
         if constexpr (symmetric)
           if (!a.causal || from + c < first + 16 * R) {
-            TileD t[R][J];
-            product_with_rows<D>(t, g, part[2] + at, cols);
-            for_numbers(s, t, [&](float score, float& dp, int r, int i) {
-              const int col = from + c + chunk_col(i);
-              const bool hidden = col >= a.n || (a.causal && col > first + strip_row(r));
-              const float p = hidden ? 0 : row[r].p(score);
-              if (a.clips()) dp *= a.slope(p);
-              dp = p * (dp - row[r].dot);
-            });
-            for_numbers(ds, t, [&](float& sum, float term, int, int) { sum += term; });
+            TileD dp[R][J];
+            product_with_rows<D>(dp, g, part[2] + at);
+            hide(s, -INFINITY, first, from + c, a.n, a.causal);
+            for_numbers(s, [&](float& p, int r, int) { p = row[r].p(p); });
+            if (a.clips()) for_numbers(dp, s, [&](float& d, float p, int, int) { d *= a.slope(p); });
+            for_numbers(s, dp, [&](float& p, float d, int r, int) { p *= d - row[r].dot; });
+            for_numbers(ds, s, [&](float& sum, float term, int, int) { sum += term; });
           }
-        add_product<D>(gk, ds, part[0] + at, cols);
-      }
+        add_product<D>(gk, ds, part[0] + at);
+      });
     });
     if (!active) continue;
-    for_numbers(gk, [&](float& v, int, int) { v *= a.scale; });
+    scale(gk, a.scale);
     store_strip<D>(a.keys(gx, head), first, gk, own);
     store_strip<D>(a.values(gx, head), first, gv, own);
   }
@@ -325,21 +320,23 @@ void attention_forward(const T* qkv, T* out, float2* stats, const AttentionShape
                                  plan);
 }
 
-// dots: memory for [batch, heads, n].
+// rows: memory for [batch, heads, n].
 template <class T, int D>
-void attention_backward(const T* qkv, const T* go, const float2* stats, float* dots, T* gx,
+void attention_backward(const T* qkv, const T* go, const float2* stats, RowGradient* rows, T* gx,
                         const AttentionShape& a, int64_t batch) {
-  using S = BackwardStrips<T, D>;
   const int64_t heads = batch * a.heads;
-  const StripPlan plan = plan_strips<S, T, D>(a.n, heads);
-  launch<attention_query_gradient_kernel<T, D>>(strip_grid<S, T, D, 2, 2>(plan, a.n, heads), qkv, go, stats,
-                                                dots, a.parts == 3 ? gx : nullptr, a, plan);
+  using Q = QueryStrips<T, D>;
+  const StripPlan queries = plan_strips<Q, T, D>(a.n, heads);
+  launch<attention_query_gradient_kernel<T, D>>(strip_grid<Q, T, D, 2, 2>(queries, a.n, heads), qkv, go,
+                                                stats, rows, a.parts == 3 ? gx : nullptr, a, queries);
+  using K = KeyStrips<T, D>;
+  const StripPlan keys = plan_strips<K, T, D>(a.n, heads);
   if (a.parts == 3)
-    launch<attention_key_gradient_kernel<T, D, false>>(strip_grid<S, T, D, 2, 2>(plan, a.n, heads), qkv, go,
-                                                       stats, dots, gx, a, plan);
+    launch<attention_key_gradient_kernel<T, D, false>>(strip_grid<K, T, D, 2, 2>(keys, a.n, heads), qkv, go,
+                                                       rows, gx, a, keys);
   else
-    launch<attention_key_gradient_kernel<T, D, true>>(strip_grid<S, T, D, 3, 3>(plan, a.n, heads), qkv, go,
-                                                      stats, dots, gx, a, plan);
+    launch<attention_key_gradient_kernel<T, D, true>>(strip_grid<K, T, D, 3, 3>(keys, a.n, heads), qkv, go,
+                                                      rows, gx, a, keys);
 }
 
 }  // namespace pursuit::cuda

@@ -52,26 +52,25 @@ __global__ void attention_wide_kernel(const T* qkv, T* out, float2* stats, Atten
   if (threadIdx.x == 0) stats[blockIdx.x] = make_float2(weights.most, weights.inverse);
 }
 
-// dots [B, heads, n] = sum_j p_ij dp_ij, one row a block.
+// rows [B, heads, n], one a block.
 template <class T>
-__global__ void attention_wide_dots_kernel(const T* qkv, const T* go, const float2* stats, float* dots,
+__global__ void attention_wide_dots_kernel(const T* qkv, const T* go, const float2* stats, RowGradient* rows,
                                            AttentionShape a) {
   const int head = int(blockIdx.x) / a.n, row = int(blockIdx.x) % a.n, end = a.causal ? row + 1 : a.n;
   const T *q = a.queries(qkv, head).at(row), *g = a.rows(go, head, 0, 1).at(row);
   const HeadRows<const T> k = a.keys(qkv, head), v = a.values(qkv, head);
-  const RowGradient weights = row_gradient(a, stats, nullptr, head, row);
-  float dot = 0;
+  RowGradient weights{stats[blockIdx.x].x, stats[blockIdx.x].y};
   for (int j = 0; j < end; ++j) {
     const float p = weights.p(row_dot(q, k.at(j), a.d) * (a.scale * log2_e)), dp = row_dot(g, v.at(j), a.d);
-    dot += p * (a.clips() ? dp * a.slope(p) : dp);
+    weights.dot += p * (a.clips() ? dp * a.slope(p) : dp);
   }
-  if (threadIdx.x == 0) dots[blockIdx.x] = dot;
+  if (threadIdx.x == 0) rows[blockIdx.x] = weights;
 }
 
 // gx, one row of a head in all its parts a block.
 template <class T>
-__global__ void attention_wide_gradient_kernel(const T* qkv, const T* go, const float2* stats,
-                                               const float* dots, T* gx, AttentionShape a) {
+__global__ void attention_wide_gradient_kernel(const T* qkv, const T* go, const RowGradient* rows, T* gx,
+                                               AttentionShape a) {
   const int head = int(blockIdx.x) / a.n, row = int(blockIdx.x) % a.n;
   const HeadRows<const T> q = a.queries(qkv, head), k = a.keys(qkv, head), v = a.values(qkv, head),
                           g = a.rows(go, head, 0, 1);
@@ -80,7 +79,7 @@ __global__ void attention_wide_gradient_kernel(const T* qkv, const T* go, const 
   float* gq = a.parts == 2 ? gk : zero_row(shared, a.d);
   // p and ds of query i and key j.
   const auto gradient = [&](int i, int j, float& p, float& ds) {
-    const RowGradient weights = row_gradient(a, stats, dots, head, i);
+    const RowGradient weights = rows[int64_t(head) * a.n + i];
     p = weights.p(row_dot(q.at(i), k.at(j), a.d) * (a.scale * log2_e));
     const float dp = row_dot(g.at(i), v.at(j), a.d);
     ds = p * ((a.clips() ? dp * a.slope(p) : dp) - weights.dot);
@@ -106,14 +105,14 @@ void attention_wide_forward(const T* qkv, T* out, float2* stats, const Attention
                                    out, stats, a);
 }
 
-// dots: memory for [batch, heads, n].
+// rows: memory for [batch, heads, n].
 template <class T>
-void attention_wide_backward(const T* qkv, const T* go, const float2* stats, float* dots, T* gx,
+void attention_wide_backward(const T* qkv, const T* go, const float2* stats, RowGradient* rows, T* gx,
                              const AttentionShape& a, int64_t batch) {
-  const unsigned rows = unsigned(batch * a.heads * a.n);
-  launch<attention_wide_dots_kernel<T>>({rows, warp_size}, qkv, go, stats, dots, a);
-  launch<attention_wide_gradient_kernel<T>>({rows, warp_size, a.parts * shared_size<float>(a.d)}, qkv, go,
-                                            stats, dots, gx, a);
+  const unsigned blocks = unsigned(batch * a.heads * a.n);
+  launch<attention_wide_dots_kernel<T>>({blocks, warp_size}, qkv, go, stats, rows, a);
+  launch<attention_wide_gradient_kernel<T>>({blocks, warp_size, a.parts * shared_size<float>(a.d)}, qkv, go,
+                                            rows, gx, a);
 }
 
 }  // namespace pursuit::cuda

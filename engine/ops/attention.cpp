@@ -100,12 +100,12 @@ struct Attention {
     if (op.qkv.numel() == 0) return;
     const cuda::AttentionShape a = op.device_shape(s);
     const T* x = op.qkv.data<T>();
-    auto* rows = reinterpret_cast<float2*>(op.stats.data<float>());
+    auto* stats = reinterpret_cast<float2*>(op.stats.data<float>());
     with_tiles(s.d, [&](auto width) {
       if constexpr (width() > 0)
-        cuda::attention_forward<T, width()>(x, out, rows, a, s.batch);
+        cuda::attention_forward<T, width()>(x, out, stats, a, s.batch);
       else
-        cuda::attention_wide_forward(x, out, rows, a, s.batch);
+        cuda::attention_wide_forward(x, out, stats, a, s.batch);
     });
   }
   template <class T>
@@ -113,13 +113,14 @@ struct Attention {
     if (op.qkv.numel() == 0) return;
     const cuda::AttentionShape a = op.device_shape(s);
     const T* x = op.qkv.data<T>();
-    const auto* rows = reinterpret_cast<const float2*>(op.stats.data<float>());
-    const Tensor dots = empty({s.batch, s.heads, s.n}, DType::f32, op.qkv.device());
+    const auto* stats = reinterpret_cast<const float2*>(op.stats.data<float>());
+    const Tensor memory = empty({s.batch, s.heads, s.n, 4}, DType::f32, op.qkv.device());
+    auto* rows = reinterpret_cast<cuda::RowGradient*>(memory.data<float>());
     with_tiles(s.d, [&](auto width) {
       if constexpr (width() > 0)
-        cuda::attention_backward<T, width()>(x, go, rows, dots.data<float>(), gx, a, s.batch);
+        cuda::attention_backward<T, width()>(x, go, stats, rows, gx, a, s.batch);
       else
-        cuda::attention_wide_backward(x, go, rows, dots.data<float>(), gx, a, s.batch);
+        cuda::attention_wide_backward(x, go, stats, rows, gx, a, s.batch);
     });
   }
 #endif
