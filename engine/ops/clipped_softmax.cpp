@@ -1,3 +1,5 @@
+#include "cuda/clipped_softmax.cuh"
+
 #include "engine/cpu/wide_rows.h"
 #include "engine/operator.h"
 #include "engine/ops.h"
@@ -11,52 +13,74 @@ struct ClippedSoftmax {
   Tensor p = {};  // before clipping
 
   template <class T>
-  static void kernel(Cpu, const T* p, T* y, int64_t n, int64_t cols, double gamma, double zeta) {
+  static void kernel(Cpu, const T* x, T* p, T* y, int64_t n, int64_t cols, double gamma, double zeta) {
     using R = compute_t<T>;
-    parallel_for(n, std::max<int64_t>(1, 16384 / (cols + 1)), [&](int64_t b, int64_t e) {
+    parallel_for(n, std::max<int64_t>(1, 4096 / (cols + 1)), [&](int64_t b, int64_t e) {
       std::vector<R> wide;
       for (int64_t i = b; i < e; ++i) {
+        std::copy_n(x + i * cols, cols, p + i * cols);
+        change_row(p + i * cols, cols, wide,
+                   [&](R* row) { rows<R>().softmax_rows(row, 1, cols, cols, nullptr, -1); });
         std::copy_n(p + i * cols, cols, y + i * cols);
         change_row(y + i * cols, cols, wide,
                    [&](R* row) { rows<R>().clipped_softmax_rows(row, 1, cols, cols, R(gamma), R(zeta)); });
       }
     });
   }
-  // In: d, the gradient of y. Out: d, the gradient of x.
   template <class T>
-  static void gradient(Cpu, const T* p, T* d, int64_t n, int64_t cols, double gamma, double zeta) {
+  static void gradient(Cpu, const T* p, const T* gy, T* gx, int64_t n, int64_t cols, double gamma,
+                       double zeta) {
     using R = compute_t<T>;
     parallel_for(n, std::max<int64_t>(1, 8192 / (cols + 1)), [&](int64_t b, int64_t e) {
       std::vector<R> wide, wide_p;
       for (int64_t i = b; i < e; ++i) {
         const R* row_p = widen_row(p + i * cols, cols, wide_p);
-        change_row(d + i * cols, cols, wide, [&](R* row) {
+        std::copy_n(gy + i * cols, cols, gx + i * cols);
+        change_row(gx + i * cols, cols, wide, [&](R* row) {
           rows<R>().clipped_softmax_grad_rows(row_p, row, 1, cols, cols, R(gamma), R(zeta));
           rows<R>().softmax_grad_rows(row_p, row, 1, cols, cols, 1);
         });
       }
     });
   }
+#ifdef PURSUIT_GPU
+  template <class T>
+  static void kernel(Cuda, const T* x, T* p, T* y, int64_t n, int64_t cols, double gamma, double zeta) {
+    cuda::with_team<T>(cols, {x, p, y}, [&]<class Team>(Type<Team>) {
+      cuda::launch<cuda::clipped_softmax_kernel<Team, T>>(Team::grid(n), x, p, y, n, cols, float(gamma),
+                                                          float(zeta));
+    });
+  }
+  template <class T>
+  static void gradient(Cuda, const T* p, const T* gy, T* gx, int64_t n, int64_t cols, double gamma,
+                       double zeta) {
+    cuda::with_team<T>(cols, {p, gy, gx}, [&]<class Team>(Type<Team>) {
+      cuda::launch<cuda::clipped_softmax_gradient_kernel<Team, T>>(Team::grid(n), p, gy, gx, n, cols,
+                                                                   float(gamma), float(zeta));
+    });
+  }
+#endif
 
-  Tensor forward(const Tensor& x) {
-    p = softmax(x);
-    Tensor y = empty_like(p);
+  Tensor forward(const Tensor& in) {
+    const Tensor x = in.contiguous();
+    p = empty_like(x);
+    Tensor y = empty_like(x);
     if (y.numel() == 0) return y;
     dispatch(y, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      launch<ClippedSoftmax>(dev, p.data<T>(), y.data<T>(), y.numel() / y.shape().back(), y.shape().back(),
-                             gamma, zeta);
+      launch<ClippedSoftmax>(dev, x.data<T>(), p.data<T>(), y.data<T>(), y.numel() / y.shape().back(),
+                             y.shape().back(), gamma, zeta);
     });
     return y;
   }
   Grads backward(const Tensor& gy, Needs) {
-    Tensor g = empty_like(p);
-    copy_values(g, gy);
-    if (g.numel() == 0) return {g};
-    dispatch(g, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      launch_gradient<ClippedSoftmax>(dev, p.data<T>(), g.data<T>(), g.numel() / g.shape().back(),
-                                      g.shape().back(), gamma, zeta);
+    const Tensor g = gy.contiguous();
+    Tensor gx = empty_like(p);
+    if (gx.numel() == 0) return {gx};
+    dispatch(gx, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch_gradient<ClippedSoftmax>(dev, p.data<T>(), g.data<T>(), gx.data<T>(),
+                                      gx.numel() / gx.shape().back(), gx.shape().back(), gamma, zeta);
     });
-    return {g};
+    return {gx};
   }
   Tensor reference(const Tensor& x) const {
     const Tensor e = exp(x);
@@ -66,6 +90,8 @@ struct ClippedSoftmax {
     return {{{-0.03, 1.03}, {{{3, 5}, -4, 4}}},
             {{-0.01, 1}, {{{2, 3, 65}, -4, 4}}},
             {{0, 1}, {{{4, 7}}}},
+            {{-0.01, 1}, {{{2, 1024}, -8, 8}}},
+            {{-0.03, 1.03}, {{{2, 513}, -8, 8}}},
             {{-0.03, 1.03}, {{{0, 7}}}}};
   }
 };

@@ -1,0 +1,204 @@
+#pragma once
+#include <algorithm>
+#include <cfloat>
+#include <initializer_list>
+#include <type_traits>
+
+#include "cuda/launch.h"
+#include "cuda/pack.h"
+
+// Kernels over the rows of matrices [n, cols], each written once for rows of any length:
+//
+//   template <class Team, class T>
+//   __global__ void halve_kernel(const T* x, T* y, int64_t n, int64_t cols) {
+//     const Team team(cols);
+//     for (int64_t i = team.first(); i < n; i += team.step()) {
+//       const auto row = team.read(x + i * cols);
+//       team.write(y + i * cols, [&](int64_t, float v) { return v / 2; }, row);
+//     }
+//   }
+//
+// A team is the threads that share a row: a warp, which keeps the row in registers, or, where it is too long
+// for that, a block, which reads it anew in every pass, from the cache after the first. with_team chooses.
+#ifdef PURSUIT_GPU
+namespace pursuit::cuda {
+
+// exp and log as exact as T needs: __expf is off by 1e-5 at most where its result is a normal number.
+template <class T>
+__device__ inline float exp_of(float x) {
+  if constexpr (std::is_same_v<T, float>)
+    return expf(x);
+  else
+    return __expf(x);
+}
+
+// Single numbers cost more registers than packs: an address and a condition each.
+template <int V>
+constexpr int longest_kept_row = V == 1 ? 512 : 1024;
+
+// A thread of the team has packs of V neighbouring columns.
+template <class T, int V, bool by_warp>
+class Team {
+  static constexpr int threads = by_warp ? 128 : 512;  // of a block
+  static constexpr int warps = threads / warp_size;
+  static constexpr int kept = longest_kept_row<V> / (warp_size * V);  // packs, by a thread
+
+  struct Kept {
+    Pack<T, V> pack[kept];
+    __device__ const Pack<T, V>& at(int64_t, int k) const { return pack[k]; }
+  };
+  struct Streamed {
+    const T* row;
+    __device__ Pack<T, V> at(int64_t j, int) const { return load_pack<V>(row + j); }
+  };
+
+ public:
+  using Number = T;
+  using Row = std::conditional_t<by_warp, Kept, Streamed>;
+  static constexpr bool keeps_rows = by_warp;
+
+  // A launch for n > 0 rows, on at most so many blocks, and how many teams it has.
+  static Grid grid(int64_t n, int64_t most_blocks = 65535) {
+    return {blocks_for(n, teams_of_block, most_blocks), threads, by_warp ? 0 : shared_size<uint64_t>(warps)};
+  }
+  static int64_t teams(const Grid& g) { return int64_t(g.blocks.x) * teams_of_block; }
+
+  __device__ explicit Team(int64_t cols) : cols_(cols) {
+    if constexpr (!by_warp) part_ = Shared().array<uint64_t>(warps);
+  }
+
+  // The team's rows are first(), first() + step() ... The first is the team's number too.
+  __device__ int64_t first() const {
+    return int64_t(blockIdx.x) * teams_of_block + (by_warp ? threadIdx.x / warp_size : 0);
+  }
+  __device__ int64_t step() const { return int64_t(gridDim.x) * teams_of_block; }
+  __device__ bool leads() const { return threadIdx.x % (by_warp ? warp_size : threads) == 0; }
+
+  __device__ Row read(const T* row) const {
+    if constexpr (by_warp) {
+      Kept r;
+#pragma unroll
+      for (int k = 0; k < kept; ++k)  // all loads under way at once
+        if (column(k) < cols_) r.pack[k] = load_pack<V>(row + column(k));
+      return r;
+    } else {
+      return {row};
+    }
+  }
+
+  // Calls f(column, number of each row there) for this thread's columns.
+  template <class F, class... R>
+  __device__ void each(const F& f, const R&... rows) const {
+    for_packs([&](int64_t j, int k) { each_of(f, j, rows.at(j, k)...); });
+  }
+  // to[column] = f(column, number of each row there).
+  template <class F, class... R>
+  __device__ void write(T* to, const F& f, const R&... rows) const {
+    for_packs(
+        [&](int64_t j, [[maybe_unused]] int k) { store_pack(to + j, made_of(f, j, rows.at(j, k)...)); });
+  }
+
+  // x of all threads, joined by f in an order that depends on the team's size alone; the same in each thread.
+  template <class X, class F>
+  __device__ X reduce(X x, const F& f) const {
+    for (int o = warp_size / 2; o > 0; o /= 2) x = f(x, __shfl_xor_sync(all_lanes, x, o));
+    if constexpr (!by_warp) {
+      static_assert(sizeof(X) <= sizeof(uint64_t));
+      X* part = reinterpret_cast<X*>(part_);
+      if (threadIdx.x % warp_size == 0) part[threadIdx.x / warp_size] = x;
+      __syncthreads();
+      x = part[threadIdx.x % warps];
+      __syncthreads();
+      for (int o = warps / 2; o > 0; o /= 2) x = f(x, __shfl_xor_sync(all_lanes, x, o));
+    }
+    return x;
+  }
+  __device__ float sum(float x) const {
+    return reduce(x, [](float a, float b) { return a + b; });
+  }
+  __device__ float max(float x) const {
+    return reduce(x, [](float a, float b) { return fmaxf(a, b); });
+  }
+
+ private:
+  static constexpr int64_t teams_of_block = by_warp ? warps : 1;
+
+  // Where pack k starts that this thread keeps.
+  __device__ static int column(int k) { return (k * warp_size + int(threadIdx.x % warp_size)) * V; }
+
+  // Calls f(first column, number of the pack) for this thread's packs.
+  template <class F>
+  __device__ void for_packs(const F& f) const {
+    if constexpr (by_warp) {
+#pragma unroll
+      for (int k = 0; k < kept; ++k) {
+        if (k * warp_size * V >= cols_) break;
+        if (column(k) < cols_) f(column(k), k);
+      }
+    } else {
+      for (int64_t j = int64_t(threadIdx.x) * V; j < cols_; j += threads * V) f(j, 0);
+    }
+  }
+  template <class F, class... P>
+  __device__ static void each_of(const F& f, int64_t j, const P&... pack) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) f(j + v, up(pack.v[v])...);
+  }
+  template <class F, class... P>
+  __device__ static Pack<T, V> made_of(const F& f, int64_t j, const P&... pack) {
+    Pack<T, V> made;
+#pragma unroll
+    for (int v = 0; v < V; ++v) made.v[v] = down<T>(f(j + v, up(pack.v[v])...));
+    return made;
+  }
+
+  std::conditional_t<by_warp, int, int64_t> cols_;
+  uint64_t* part_ = nullptr;
+};
+
+// Calls f(Type<Team>{}) with the team for rows of `cols` numbers of matrices that start at these addresses.
+template <class T, class F>
+void with_team(int64_t cols, std::initializer_list<const T*> matrices, const F& f) {
+  constexpr int V = pack_width<T>;
+  const bool packs = cols % V == 0 && std::all_of(matrices.begin(), matrices.end(), [](const T* p) {
+                       return reinterpret_cast<uintptr_t>(p) % 16 == 0;
+                     });
+  if (packs && cols <= longest_kept_row<V>) return f(Type<Team<T, V, true>>{});
+  if (packs) return f(Type<Team<T, V, false>>{});
+  if (cols <= longest_kept_row<1>) return f(Type<Team<T, 1, true>>{});
+  f(Type<Team<T, 1, false>>{});
+}
+
+// exp(x - most) summed over a row. `most` is the row's greatest number; the lowest finite one where all are
+// -inf, so that x - most is never inf - inf: exp gives 0 throughout.
+struct Exponentials {
+  float most, sum;
+};
+
+template <class Team>
+__device__ Exponentials exponentials(const Team& team, const typename Team::Row& row) {
+  using T = typename Team::Number;
+  float most = -FLT_MAX, sum = 0;
+  if constexpr (Team::keeps_rows) {
+    team.each([&](int64_t, float v) { most = fmaxf(most, v); }, row);
+    most = team.max(most);
+    team.each([&](int64_t, float v) { sum += exp_of<T>(v - most); }, row);
+    return {most, team.sum(sum)};
+  } else {
+    // In one pass: a greater number scales down what was summed before it.
+    team.each(
+        [&](int64_t, float v) {
+          if (v > most) {
+            sum *= exp_of<T>(most - v);
+            most = v;
+          }
+          sum += exp_of<T>(v - most);
+        },
+        row);
+    const float of_row = team.max(most);
+    return {of_row, team.sum(sum * exp_of<T>(most - of_row))};
+  }
+}
+
+}  // namespace pursuit::cuda
+#endif
