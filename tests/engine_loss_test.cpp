@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "cuda/runtime.h"
 #include "engine/error.h"
 #include "engine/gradcheck.h"
 #include "engine/ops.h"
@@ -35,26 +36,38 @@ std::string message_of(const std::function<void()>& f) {
   return "";
 }
 
+// Every floating type of the CPU, and of the GPU where there is one.
+struct Place {
+  DType type;
+  Device device;
+  Tensor put(const Tensor& x) const { return x.to(type).to(device); }
+};
+std::vector<Place> places() {
+  std::vector<Place> all = {{DType::f32, cpu}, {DType::f64, cpu}, {DType::bf16, cpu}};
+  if (cuda::available()) all.insert(all.end(), {{DType::f32, cuda_device()}, {DType::bf16, cuda_device()}});
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("softmax, log_softmax and clipped_softmax of known rows") {
   // exp of log 1, log 2, log 5.
   const std::vector<double> row = {0, std::log(2), std::log(5)};
-  for (const DType type : {DType::f32, DType::f64, DType::bf16}) {
-    const double bar = type == DType::bf16 ? 5e-3 : 1e-6;
-    const Tensor x = from_vector(row, {1, 3}).to(type);
+  for (const Place& place : places()) {
+    const double bar = place.type == DType::bf16 ? 5e-3 : 1e-6;
+    const Tensor x = place.put(from_vector(row, {1, 3}));
     check_close(softmax(x), {0.125, 0.25, 0.625}, bar);
     check_close(log_softmax(x), {std::log(0.125), std::log(0.25), std::log(0.625)}, 3 * bar);
     check_close(clipped_softmax(x, -0.2, 1.8), {0.05, 0.3, 1}, 2 * bar);
-    check_close(softmax(x + 1000.0), {0.125, 0.25, 0.625}, type == DType::f64 ? bar : 1);
+    check_close(softmax(x + 1000.0), {0.125, 0.25, 0.625}, place.type == DType::f64 ? bar : 1);
   }
   CHECK_THROWS_AS(clipped_softmax(ones({2, 2}), 0.1, 1), Error);
   CHECK_THROWS_AS(softmax(ones({})), Error);
 }
 
 TEST_CASE("masked entries get nothing, and a row without entries is zero with a zero gradient") {
-  for (const DType type : {DType::f32, DType::f64, DType::bf16}) {
-    Tensor x = from_vector<double>({0, -inf, 0, -inf, -inf, -inf}, {2, 3}).to(type);
+  for (const Place& place : places()) {
+    Tensor x = place.put(from_vector<double>({0, -inf, 0, -inf, -inf, -inf}, {2, 3}));
     x.requires_grad();
     const std::vector<std::function<Tensor(const Tensor&)>> both = {
         softmax, [](const Tensor& t) { return clipped_softmax(t, -0.5, 1.5); }};
@@ -62,7 +75,7 @@ TEST_CASE("masked entries get nothing, and a row without entries is zero with a 
       x.zero_grad();
       const Tensor y = f(x);
       check_close(y, {0.5, 0, 0.5, 0, 0, 0});
-      y.backward(from_vector<double>({1, 2, 3, 4, 5, 6}, {2, 3}).to(type));
+      y.backward(place.put(from_vector<double>({1, 2, 3, 4, 5, 6}, {2, 3})));
       const std::vector<double> g = x.grad().to_vector();
       CHECK(g[0] < 0);
       CHECK(g[0] == -g[2]);
@@ -72,7 +85,7 @@ TEST_CASE("masked entries get nothing, and a row without entries is zero with a 
     const Tensor y = log_softmax(x);
     check_close(y.select(0, 0), {-std::log(2), -inf, -std::log(2)}, 3e-3);
     check_close(y.select(0, 1), {-inf, -inf, -inf});
-    y.backward(ones({2, 3}, type));
+    y.backward(place.put(ones({2, 3})));
     check_close(x.grad().select(0, 1), {0, 0, 0});
   }
 }
@@ -94,20 +107,21 @@ TEST_CASE("cross_entropy of known rows") {
   const double even1 = -(std::log(0.6) + 2 * std::log(0.2)) / 3;
   CHECK(cross_entropy(x, y, 0.1).item() == doctest::Approx(0.9 * plain + 0.1 * (even0 + even1) / 2));
 
-  for (const DType type : {DType::f32, DType::f64}) {
-    Tensor z = x.to(type).detach();
+  for (const Place& place : places()) {
+    if (place.type == DType::bf16) continue;
+    Tensor z = place.put(x).detach();
     z.requires_grad();
-    (cross_entropy(z, y) * 2.0).backward();
+    (cross_entropy(z, y.to(place.device)) * 2.0).backward();
     check_close(z.grad(), {0.125, 0.25, -0.375, -0.4, 0.2, 0.2});
     // The second row is ignored: the mean is over the first.
     z.zero_grad();
-    const Tensor ignoring = cross_entropy(z, from_vector<int32_t>({1, 255}, {2}), 0, 255);
+    const Tensor ignoring = cross_entropy(z, from_vector<int32_t>({1, 255}, {2}, place.device), 0, 255);
     CHECK(ignoring.item() == doctest::Approx(-std::log(0.25)));
     ignoring.backward();
     check_close(z.grad(), {0.125, -0.75, 0.625, 0, 0, 0});
     // All rows are ignored: 0, where a mean over nothing would be NaN.
     z.zero_grad();
-    const Tensor none = cross_entropy(z, from_vector<int32_t>({-1, -1}, {2}));
+    const Tensor none = cross_entropy(z, from_vector<int32_t>({-1, -1}, {2}, place.device));
     CHECK(none.item() == 0);
     none.backward();
     check_close(z.grad(), {0, 0, 0, 0, 0, 0});
@@ -126,6 +140,17 @@ TEST_CASE("cross_entropy refuses what it cannot mean") {
   CHECK_THROWS_AS(cross_entropy(x, zeros({3})), Error);
   CHECK_THROWS_AS(cross_entropy(x, zeros({3}, DType::i32), 1.5), Error);
   CHECK_THROWS_AS(soft_cross_entropy(x, zeros({4, 3})), Error);
+
+  // A GPU's kernel cannot throw: the loss and the row's gradient become NaN.
+  if (!cuda::available()) return;
+  for (const int64_t label : {int64_t(4), int64_t(-2), int64_t(1) << 32}) {
+    Tensor z = x.to(cuda_device()).detach();
+    z.requires_grad();
+    const Tensor loss = cross_entropy(z, from_vector<int64_t>({0, label, 1}, {3}, cuda_device()));
+    CHECK(std::isnan(loss.item()));
+    loss.backward();
+    CHECK(std::isnan(z.grad().select(0, 1).to_vector()[0]));
+  }
 }
 
 TEST_CASE("soft_cross_entropy generalises cross_entropy and has both gradients") {
@@ -189,6 +214,21 @@ TEST_CASE("argmax takes the first of equals and shows NaN") {
   CHECK(argmax(zeros({4, 2, 3}).transpose(0, 1)).shape() == Shape{2, 4});
   CHECK(argmax(zeros({4, 3})).dtype() == DType::i64);
   CHECK_THROWS_AS(argmax(zeros({4, 0})), Error);
+
+  for (const Place& place : places()) {
+    CHECK(argmax(place.put(zeros({0, 3}))).numel() == 0);
+    // Rows of one to many threads, their greatest number first, last and in between, beside equals.
+    for (const int64_t cols : {1, 5, 40, 512, 513, 1024, 1032, 4104}) {
+      std::vector<double> rows(size_t(4 * cols), -3), want;
+      for (int64_t i = 0; i < 4; ++i) {
+        const int64_t at = i * (cols - 1) / 3;
+        rows[size_t(i * cols + cols - 1)] = -0.5;
+        rows[size_t(i * cols + at)] = i == 2 ? NAN : -0.5;
+        want.push_back(double(at));
+      }
+      check_close(argmax(place.put(from_vector(rows, {4, cols}))), want);
+    }
+  }
 }
 
 TEST_CASE("dropout keeps what it should, scaled, and the same again") {

@@ -1,35 +1,56 @@
+#include "cuda/argmax.cuh"
+
 #include "engine/operator.h"
 #include "engine/ops.h"
 #include "engine/parallel.h"
 
 namespace pursuit {
 
-// A NaN counts as the greatest, so that a broken row does not look like a class. GPU tensors are looked at on
-// the host: the result is small and read there.
-Tensor argmax(const Tensor& x) {
-  if (x.ndim() == 0 || x.shape().back() == 0)
-    fail("argmax", "got " + x.str() + ", need a last dimension with entries");
-  const Tensor dense = x.detach().to(cpu).contiguous();
-  Shape shape = x.shape();
-  const int64_t cols = shape.back();
-  shape.erase(shape.size() - 1);
-  Tensor y = empty(shape, DType::i64);
-  int64_t* to = y.data<int64_t>();
-  dispatch(dense, "argmax", [&]<class Dev, class T>(Dev, Type<T>) {
-    const T* from = static_cast<const T*>(dense.raw());
-    parallel_for(y.numel(), std::max<int64_t>(1, 16384 / cols), [&](int64_t b, int64_t e) {
+namespace {
+
+// A NaN counts as the greatest, so that a broken row does not look like a class.
+struct Argmax {
+  static constexpr const char* name = "argmax";
+
+  template <class T>
+  static void kernel(Cpu, const T* x, int64_t* y, int64_t n, int64_t cols) {
+    parallel_for(n, std::max<int64_t>(1, 16384 / cols), [&](int64_t b, int64_t e) {
       for (int64_t i = b; i < e; ++i) {
-        const T* row = from + i * cols;
+        const T* row = x + i * cols;
         int64_t best = 0;
         for (int64_t j = 0; j < cols; ++j) {
           const auto v = up(row[j]), top = up(row[best]);
           if (v > top || (v != v && top == top)) best = j;
         }
-        to[i] = best;
+        y[i] = best;
       }
     });
+  }
+#ifdef PURSUIT_GPU
+  template <class T>
+  static void kernel(Cuda, const T* x, int64_t* y, int64_t n, int64_t cols) {
+    if (n == 0) return;
+    cuda::with_team<T>(cols, {x}, [&]<class Team>(Type<Team>) {
+      cuda::launch<cuda::argmax_kernel<Team, T>>(Team::grid(n), x, y, n, cols);
+    });
+  }
+#endif
+};
+
+}  // namespace
+
+Tensor argmax(const Tensor& x) {
+  if (x.ndim() == 0 || x.shape().back() == 0)
+    fail("argmax", "got " + x.str() + ", need a last dimension with entries");
+  const Tensor dense = x.detach().contiguous();
+  Shape shape = x.shape();
+  const int64_t cols = shape.back();
+  shape.erase(shape.size() - 1);
+  Tensor y = empty(shape, DType::i64, x.device());
+  dispatch(dense, Argmax::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+    launch<Argmax>(dev, dense.data<T>(), y.data<int64_t>(), y.numel(), cols);
   });
-  return y.to(x.device());
+  return y;
 }
 
 }  // namespace pursuit

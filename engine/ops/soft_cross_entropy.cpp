@@ -1,3 +1,5 @@
+#include "cuda/soft_cross_entropy.cuh"
+
 #include "engine/cpu/wide_rows.h"
 #include "engine/operator.h"
 #include "engine/ops.h"
@@ -7,54 +9,88 @@ namespace pursuit {
 
 struct SoftCrossEntropy {
   static constexpr const char* name = "soft_cross_entropy";
-  bool logits_gradient = true, targets_gradient = true;  // wanted
-  Tensor g = {};                                         // of the mean loss with respect to the logits
-  Tensor logits = {};  // for the gradient of the targets, -log softmax(logits)
+  Tensor logits = {}, targets = {};
+  Tensor scale = {};  // [], 1 / number of rows, as f32 for bf16 logits
 
-  // loss [1] is f32 for bf16 logits; gradient null where it is not wanted.
+  // loss [] is f32 for bf16 logits.
   template <class T>
-  static void kernel(Cpu, const T* logits, const T* targets, int64_t n, int64_t cols, compute_t<T>* loss,
-                     T* gradient) {
+  static void kernel(Cpu, const T* logits, const T* targets, int64_t n, int64_t cols, const Tensor& loss,
+                     const Tensor& scale) {
     using R = compute_t<T>;
-    const double scale = n ? 1.0 / double(n) : 0;
     std::vector<R> losses(static_cast<size_t>(n));
     parallel_for(n, std::max<int64_t>(1, 4096 / (cols + 1)), [&](int64_t b, int64_t e) {
-      std::vector<R> wide, wide_targets, wide_gradient;
-      const auto one_row = [&](int64_t i, R* to) {
+      std::vector<R> wide, wide_targets;
+      for (int64_t i = b; i < e; ++i)
         rows<R>().soft_cross_entropy_rows(widen_row(logits + i * cols, cols, wide),
                                           widen_row(targets + i * cols, cols, wide_targets), 1, cols, cols,
-                                          cols, 0, R(scale), &losses[size_t(i)], to, cols);
-      };
-      for (int64_t i = b; i < e; ++i) {
-        if (gradient)
-          change_row(gradient + i * cols, cols, wide_gradient, [&](R* to) { one_row(i, to); });
-        else
-          one_row(i, nullptr);
-      }
+                                          cols, 0, 1, &losses[size_t(i)], nullptr, cols);
     });
     double total = 0;
     for (R l : losses) total += double(l);
-    *loss = R(total * scale);
+    *scale.data<R>() = n ? R(1.0 / double(n)) : R(0);
+    *loss.data<R>() = n ? R(total / double(n)) : R(0);
   }
+  // factor [1] times the gradient of the sum of the losses with respect to the logits.
+  template <class T>
+  static void gradient(Cpu, const T* logits, const T* targets, int64_t n, int64_t cols,
+                       const compute_t<T>* factor, T* gx) {
+    using R = compute_t<T>;
+    parallel_for(n, std::max<int64_t>(1, 4096 / (cols + 1)), [&](int64_t b, int64_t e) {
+      std::vector<R> wide, wide_targets, wide_gradient;
+      for (int64_t i = b; i < e; ++i) {
+        std::fill_n(gx + i * cols, cols, T{});
+        R loss;
+        change_row(gx + i * cols, cols, wide_gradient, [&](R* to) {
+          rows<R>().soft_cross_entropy_rows(widen_row(logits + i * cols, cols, wide),
+                                            widen_row(targets + i * cols, cols, wide_targets), 1, cols, cols,
+                                            cols, 0, *factor, &loss, to, cols);
+        });
+      }
+    });
+  }
+#ifdef PURSUIT_GPU
+  template <class T>
+  static void kernel(Cuda, const T* logits, const T* targets, int64_t n, int64_t cols, const Tensor& loss,
+                     const Tensor& scale) {
+    cuda::with_team<T>(cols, {logits, targets}, [&]<class Team>(Type<Team>) {
+      cuda::mean_of_losses<Team>(n, loss, scale, [&](const cuda::Grid& grid, float* part) {
+        cuda::launch<cuda::soft_cross_entropy_kernel<Team, T>>(grid, logits, targets, n, cols, part);
+      });
+    });
+  }
+  template <class T>
+  static void gradient(Cuda, const T* logits, const T* targets, int64_t n, int64_t cols, const float* factor,
+                       T* gx) {
+    if (n == 0) return;
+    cuda::with_team<T>(cols, {logits, targets, gx}, [&]<class Team>(Type<Team>) {
+      cuda::launch<cuda::soft_cross_entropy_gradient_kernel<Team, T>>(Team::grid(n), logits, targets, n, cols,
+                                                                      factor, gx);
+    });
+  }
+#endif
 
-  Tensor forward(const Tensor& in, const Tensor& targets) {
-    const Tensor z = in.contiguous(), t = targets.contiguous();
-    Tensor loss = empty({}, compute_type(z.dtype()), z.device());
-    if (logits_gradient) g = empty(z.shape(), z.dtype(), z.device());
-    if (targets_gradient) logits = z;
-    dispatch(z, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      launch<SoftCrossEntropy>(dev, z.data<T>(), t.data<T>(), z.size(0), z.size(1), loss.data<compute_t<T>>(),
-                               logits_gradient ? g.data<T>() : nullptr);
+  Tensor forward(const Tensor& in, const Tensor& distributions) {
+    logits = in.contiguous();
+    targets = distributions.contiguous();
+    Tensor loss = empty({}, compute_type(logits.dtype()), logits.device());
+    scale = empty_like(loss);
+    dispatch(logits, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch<SoftCrossEntropy>(dev, logits.data<T>(), targets.data<T>(), logits.size(0), logits.size(1), loss,
+                               scale);
     });
     return loss;
   }
   Grads backward(const Tensor& gy, Needs needs) {
+    const Tensor factor = gy * scale;
     Tensor gz, gt;
-    if (needs[0]) gz = g * gy.to(g.dtype());
-    if (needs[1]) {
-      const double scale = logits.size(0) ? -1.0 / double(logits.size(0)) : 0;
-      gt = log_softmax(logits) * (gy.to(logits.dtype()) * scale);
+    if (needs[0]) {
+      gz = empty_like(logits);
+      dispatch(logits, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+        launch_gradient<SoftCrossEntropy>(dev, logits.data<T>(), targets.data<T>(), logits.size(0),
+                                          logits.size(1), factor.data<compute_t<T>>(), gz.data<T>());
+      });
     }
+    if (needs[1]) gt = log_softmax(logits) * (-factor).to(logits.dtype());
     return {gz, gt};
   }
   Tensor reference(const Tensor& z, const Tensor& t) const {
@@ -63,6 +99,8 @@ struct SoftCrossEntropy {
   static std::vector<Sample<SoftCrossEntropy>> samples() {
     return {{{}, {{{4, 7}, -3, 3}, {{4, 7}, 0, 1}}},
             {{}, {{{33, 10}, -3, 3}, {{33, 10}, 0, 0.2}}},
+            {{}, {{{2, 512}, -3, 3}, {{2, 512}, 0, 0.01}}},
+            {{}, {{{3, 513}, -3, 3}, {{3, 513}, 0, 0.01}}},
             {{}, {{{0, 5}}, {{0, 5}}}}};
   }
 };
@@ -73,8 +111,7 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets) {
       logits.device() != targets.device())
     fail("soft_cross_entropy", "got logits " + logits.str() + " and targets " + targets.str() +
                                    ", need [rows, classes] twice, of one dtype and device");
-  const bool on = grad_enabled();
-  return apply(SoftCrossEntropy{on && logits.needs_grad(), on && targets.needs_grad()}, logits, targets);
+  return apply(SoftCrossEntropy{}, logits, targets);
 }
 
 }  // namespace pursuit

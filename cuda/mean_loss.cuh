@@ -1,0 +1,47 @@
+#pragma once
+#include "cuda/row.cuh"
+#include "engine/tensor.h"
+
+// Means of the rows' losses in a fixed order: every team of a loss's kernel adds up its rows, one block adds
+// up what the teams found.
+#ifdef PURSUIT_GPU
+namespace pursuit::cuda {
+
+constexpr int64_t loss_blocks = 2048;  // at most; more would only leave the last block more to add
+
+// part [teams, 2]: what this team found, the sum of its rows' losses and how many of them count.
+template <class Team>
+__device__ void store_losses(const Team& team, float sum, int64_t rows, float* part) {
+  if (!team.leads()) return;
+  part[2 * team.first()] = sum;
+  part[2 * team.first() + 1] = float(rows);
+}
+
+// mean = sum / rows over all parts and scale = 1 / rows; both are 0 if no row counts. One block.
+using LossTeam = Team<float, 1, false>;
+static __global__ void mean_loss_kernel(const float* part, int64_t teams, float* mean, float* scale) {
+  const LossTeam team(teams);
+  float sum = 0, rows = 0;
+  for (int64_t t = threadIdx.x; t < teams; t += blockDim.x) {
+    sum += part[2 * t];
+    rows += part[2 * t + 1];
+  }
+  sum = team.sum(sum);
+  rows = team.sum(rows);
+  if (!team.leads()) return;
+  *scale = rows == 0 ? 0.0f : 1 / rows;
+  *mean = sum * *scale;
+}
+
+// Calls losses(Grid, part) to start a loss's kernel for n rows, then makes their mean.
+template <class Team, class F>
+void mean_of_losses(int64_t n, const Tensor& mean, const Tensor& scale, const F& losses) {
+  const Grid grid = Team::grid(n, loss_blocks);
+  const Tensor part = empty({Team::teams(grid), 2}, DType::f32, mean.device());
+  if (n) losses(grid, part.data<float>());
+  launch<mean_loss_kernel>(LossTeam::grid(1), part.data<float>(), part.size(0), mean.data<float>(),
+                           scale.data<float>());
+}
+
+}  // namespace pursuit::cuda
+#endif
