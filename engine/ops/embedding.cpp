@@ -1,8 +1,9 @@
-#include <limits>
+#include "cuda/embedding.cuh"
 
-#include "engine/for_each.h"
+#include "engine/cpu/wide_rows.h"
 #include "engine/operator.h"
 #include "engine/ops.h"
+#include "engine/parallel.h"
 
 namespace pursuit {
 
@@ -25,33 +26,48 @@ struct Embedding {
   // Every thread adds up a range of columns over all ids in their order, so the sum does not depend on the
   // threads.
   template <class T>
-  static void gradient(Cpu, const int64_t* ids, int64_t count, const T* gy, int64_t dim, compute_t<T>* gw) {
-    parallel_for(dim, 16, [&](int64_t b, int64_t e) {
-      for (int64_t i = 0; i < count; ++i)
-        for (int64_t j = b; j < e; ++j) gw[ids[i] * dim + j] += up(gy[i * dim + j]);
+  static void gradient(Cpu, const int64_t* ids, int64_t count, const T* gy, const Tensor& gw) {
+    using R = compute_t<T>;
+    const int64_t dim = gw.size(1);
+    std::vector<R> wide;
+    std::fill_n(gw.data<T>(), gw.numel(), T{});
+    change_row(gw.data<T>(), gw.numel(), wide, [&](R* sums) {
+      parallel_for(dim, 16, [&](int64_t b, int64_t e) {
+        for (int64_t i = 0; i < count; ++i)
+          for (int64_t j = b; j < e; ++j) sums[ids[i] * dim + j] += up(gy[i * dim + j]);
+      });
     });
   }
 #ifdef PURSUIT_GPU
-  // An id outside the vocabulary cannot throw from a kernel: its row becomes NaN.
   template <class T>
-  struct Body {
-    const int64_t* ids;
-    const T* weight;
-    T* y;
-    int64_t vocab, dim;
-    HD void operator()(int64_t i) const {
-      const int64_t id = ids[i / dim];
-      y[i] = id >= 0 && id < vocab ? weight[id * dim + i % dim] : down<T>(NAN);
-    }
-  };
-  template <class T>
-  static void kernel(Cuda dev, const int64_t* ids, int64_t count, const T* weight, int64_t vocab, int64_t dim,
+  static void kernel(Cuda, const int64_t* ids, int64_t count, const T* weight, int64_t vocab, int64_t dim,
                      T* y) {
-    Layout<1> flat;
-    flat.ndim = 1;
-    flat.numel = flat.size[0] = count * dim;
-    flat.stride[0][0] = 1;
-    for_each(dev, flat, Body<T>{ids, weight, y, vocab, dim});
+    if (count * dim == 0) return;
+    cuda::with_pack<T>(dim, weight, [&]<int V>() {
+      cuda::launch<cuda::embedding_kernel<V, T>>({cuda::blocks_for(count * dim / V, 256), 256}, ids, count,
+                                                 weight, vocab, dim, y);
+    });
+  }
+  template <class T>
+  static void gradient(Cuda, const int64_t* ids, int64_t count, const T* gy, const Tensor& gw) {
+    const int64_t vocab = gw.size(0), dim = gw.size(1);
+    if (gw.numel() == 0) return;
+    if (count > INT32_MAX)
+      fail(name, "got " + std::to_string(count) + " ids, need fewer than 2^31 for a gradient on the GPU");
+    const Tensor start = empty({vocab + 1}, DType::i32, gw.device()),
+                 order = empty({count}, DType::i32, gw.device());
+    constexpr int threads = cuda::sort_warps * cuda::warp_size;
+    constexpr size_t shared = cuda::shared_size<int>(cuda::sort_ids * cuda::sort_warps) +
+                              cuda::shared_size<int>(cuda::sort_ids) +
+                              cuda::shared_size<int>(cuda::sort_warps);
+    cuda::launch<cuda::sort_tokens_kernel>({cuda::blocks_for(vocab, cuda::sort_ids, vocab), threads, shared},
+                                           ids, int(count), vocab, start.data<int32_t>(),
+                                           order.data<int32_t>());
+    cuda::with_pack<T>(dim, gy, [&]<int V>() {
+      cuda::launch<cuda::embedding_gradient_kernel<V, T>>(
+          {unsigned(vocab), cuda::sum_threads, cuda::shared_size<float>(V * cuda::sum_threads)}, gy,
+          start.data<int32_t>(), order.data<int32_t>(), dim, gw.data<T>());
+    });
   }
 #endif
 
@@ -70,12 +86,11 @@ struct Embedding {
   }
   Grads backward(const Tensor& gy, Needs) {
     const Tensor g = gy.contiguous();
-    Tensor gw = zeros(weight_shape, compute_type(g.dtype()), g.device());
+    Tensor gw = empty(weight_shape, g.dtype(), g.device());
     dispatch(g, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      launch_gradient<Embedding>(dev, ids.data<int64_t>(), ids.numel(), g.data<T>(), weight_shape[1],
-                                 gw.data<compute_t<T>>());
+      launch_gradient<Embedding>(dev, ids.data<int64_t>(), ids.numel(), g.data<T>(), gw);
     });
-    return {Tensor(), gw.to(g.dtype())};
+    return {Tensor(), gw};
   }
   Tensor reference(const Tensor& in, const Tensor& weight) const {
     const int64_t vocab = weight.size(0);
@@ -88,9 +103,9 @@ struct Embedding {
     return matmul(pick, weight).reshape(shape);
   }
   static std::vector<Sample<Embedding>> samples() {
-    return {{{}, {labels({7}, 5), {{5, 3}}}},
-            {{}, {labels({3, 11}, 20), {{20, 33}}}},
-            {{}, {labels({0}, 4), {{4, 2}}}}};
+    return {{{}, {labels({7}, 5), {{5, 3}}}},       {{}, {labels({3, 11}, 20), {{20, 33}}}},
+            {{}, {labels({5, 100}, 3), {{7, 24}}}}, {{}, {labels({70}, 600), {{600, 8}}}},
+            {{}, {labels({3}, 3), {{3, 1040}}}},    {{}, {labels({0}, 4), {{4, 2}}}}};
   }
 };
 PURSUIT_OPERATOR(Embedding)

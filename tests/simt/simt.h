@@ -130,6 +130,15 @@ inline int __any_sync(uint32_t mask, int vote) { return __ballot_sync(mask, vote
 inline int __all_sync(uint32_t mask, int vote) { return __ballot_sync(mask, vote) == mask; }
 
 template <class T>
+uint32_t __match_any_sync(uint32_t mask, T v) {
+  const simt::Words* all = simt::exchange(mask, "match", simt::words_of(v));
+  uint32_t bits = 0;
+  for (int l = 0; l < 32; ++l)
+    if (mask >> l & 1 && simt::value_of<T>(all[l]) == v) bits |= 1u << l;
+  return bits;
+}
+
+template <class T>
 T atomicAdd(T* to, T v) {
   const T old = *to;
   *to = old + v;

@@ -1,0 +1,139 @@
+#pragma once
+#include "cuda/launch.h"
+#include "cuda/pack.h"
+
+#ifdef PURSUIT_GPU
+namespace pursuit::cuda {
+
+// y[i] = weight[ids[i]], a pack of columns a thread. An id outside of the vocabulary cannot throw from a
+// kernel: its row becomes NaN.
+template <int V, class T>
+__global__ void embedding_kernel(const int64_t* ids, int64_t count, const T* weight, int64_t vocab,
+                                 int64_t dim, T* y) {
+  const int64_t packs = dim / V;
+  for (int64_t p = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; p < count * packs;
+       p += int64_t(gridDim.x) * blockDim.x) {
+    const int64_t i = p / packs, j = p % packs * V, id = ids[i];
+    Pack<T, V> pack;
+    if (id >= 0 && id < vocab)
+      pack = load_pack<V>(weight + id * dim + j);
+    else
+      for (int v = 0; v < V; ++v) pack.v[v] = down<T>(NAN);
+    store_pack(y + i * dim + j, pack);
+  }
+}
+
+// The gradient in two steps: the tokens are sorted by id, then the rows of each id are added up in the
+// tokens' order.
+
+constexpr int sort_ids = 256, sort_warps = 32;  // of a block
+
+// Of this lane and those before it.
+__device__ inline int lanes_sum(int x) {
+  const int lane = int(threadIdx.x % warp_size);
+  for (int o = 1; o < warp_size; o *= 2) {
+    const int other = __shfl_up_sync(all_lanes, x, o);
+    if (lane >= o) x += other;
+  }
+  return x;
+}
+
+// order [count]: the tokens' numbers by id, those of one id ascending, which are at start[id] ..
+// start[id + 1] - 1; start [vocab + 1]. Tokens outside of the vocabulary are left out. A block sorts the
+// tokens of 256 ids: it reads all of ids twice, to count and to place, a warp always the same part of them.
+static __global__ void __launch_bounds__(sort_warps* warp_size)
+    sort_tokens_kernel(const int64_t* ids, int count, int64_t vocab, int* start, int* order) {
+  Shared shared;
+  int* next = shared.array<int>(sort_ids * sort_warps);  // [id, warp]: a count, then the next place
+  int* place = shared.array<int>(sort_ids);              // an id's count, then its start
+  int* earlier = shared.array<int>(sort_warps);          // a warp's tokens of ids before the block's
+  const int lane = int(threadIdx.x % warp_size), warp = int(threadIdx.x / warp_size);
+  const int64_t first = int64_t(blockIdx.x) * sort_ids, left = vocab - first;
+  const int here = int(left < sort_ids ? left : sort_ids);
+  const int begin = int(int64_t(count) * warp / sort_warps),
+            end = int(int64_t(count) * (warp + 1) / sort_warps);
+
+  for (int e = int(threadIdx.x); e < sort_ids * sort_warps; e += int(blockDim.x)) next[e] = 0;
+  __syncthreads();
+  int before = 0;
+  for (int t = begin + lane; t < end; t += warp_size) {
+    const int64_t id = ids[t] - first;
+    if (id >= 0 && id < here)
+      atomicAdd(&next[id * sort_warps + warp], 1);
+    else if (id < 0 && id + first >= 0)
+      ++before;
+  }
+  before = lanes_sum(before);
+  if (lane == warp_size - 1) earlier[warp] = before;
+  __syncthreads();
+
+  for (int id = warp; id < sort_ids; id += sort_warps) {
+    const int n = next[id * sort_warps + lane], sum = lanes_sum(n);
+    next[id * sort_warps + lane] = sum - n;
+    if (lane == warp_size - 1) place[id] = sum;
+  }
+  __syncthreads();
+  if (warp == 0) {
+    int at = __shfl_sync(all_lanes, lanes_sum(earlier[lane]), warp_size - 1);
+    for (int id = lane; id < sort_ids; id += warp_size) {
+      const int n = place[id], sum = lanes_sum(n);
+      place[id] = at + sum - n;
+      if (id < here) start[first + id] = at + sum - n;
+      at += __shfl_sync(all_lanes, sum, warp_size - 1);
+    }
+    if (lane == 0 && here == left) start[vocab] = at;
+  }
+  __syncthreads();
+
+  for (int t = begin + lane; t - lane < end; t += warp_size) {
+    const int64_t id = t < end ? ids[t] - first : -1;
+    const bool mine = id >= 0 && id < here;
+    if (!__any_sync(all_lanes, mine)) continue;
+    const unsigned same = __match_any_sync(all_lanes, mine ? int(id) : -1);
+    const int rank = __popc(same & ((1u << lane) - 1));
+    if (mine) order[place[id] + next[id * sort_warps + warp] + rank] = t;
+    __syncwarp();
+    if (mine && rank == 0) next[id * sort_warps + warp] += __popc(same);
+    __syncwarp();
+  }
+}
+
+constexpr int sum_threads = 128;
+
+// gw[id] = sum of gy's rows of the id's tokens; a block an id. The block's groups of threads, each as wide as
+// a row, take a token in turn, and their sums are added up in order.
+template <int V, class T>
+__global__ void embedding_gradient_kernel(const T* gy, const int* start, const int* order, int64_t dim,
+                                          T* gw) {
+  Shared shared;
+  float* all = shared.array<float>(V * sum_threads);
+  const int64_t id = blockIdx.x, packs = dim / V;
+  const int begin = start[id], tokens = start[id + 1] - begin, thread = int(threadIdx.x);
+  for (int64_t p = 0; p < packs; p += sum_threads) {
+    const int across = int(packs - p < sum_threads ? packs - p : sum_threads);
+    const int groups = sum_threads / across, group = thread / across;
+    const int64_t j = (p + thread % across) * V;
+    float s[V] = {};
+    if (group < groups) {
+#pragma unroll 4
+      for (int k = group; k < tokens; k += groups) {
+        const Pack<T, V> g = load_pack<V>(gy + order[begin + k] * dim + j);
+        for (int v = 0; v < V; ++v) s[v] += up(g.v[v]);
+      }
+    }
+    if (tokens > 1) {
+      for (int v = 0; v < V; ++v) all[v * sum_threads + thread] = s[v];
+      __syncthreads();
+      for (int g = 1; g < groups && group == 0; ++g)
+        for (int v = 0; v < V; ++v) s[v] += all[v * sum_threads + g * across + thread];
+      __syncthreads();
+    }
+    if (group > 0) continue;
+    Pack<T, V> sum;
+    for (int v = 0; v < V; ++v) sum.v[v] = down<T>(s[v]);
+    store_pack(gw + id * dim + j, sum);
+  }
+}
+
+}  // namespace pursuit::cuda
+#endif
