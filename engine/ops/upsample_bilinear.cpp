@@ -1,3 +1,5 @@
+#include "cuda/upsample_bilinear.cuh"
+
 #include <vector>
 
 #include "engine/operator.h"
@@ -79,6 +81,28 @@ struct UpsampleBilinear {
       }
     });
   }
+#ifdef PURSUIT_GPU
+  template <class T>
+  static void kernel(Cuda, const T* x, T* y, int64_t planes, int64_t h, int64_t w, int64_t height,
+                     int64_t width) {
+    const cuda::Axis rows{h, height}, cols{w, width};
+    const int64_t strips = (height + cuda::upsample_rows - 1) / cuda::upsample_rows;
+    cuda::with_pack<T>(width, y, [&]<int V>() {
+      cuda::launch<cuda::upsample_kernel<V, T>>({cuda::blocks_for(planes * strips * (width / V), 128), 128},
+                                                x, y, planes, rows, cols);
+    });
+  }
+  template <class T>
+  static void gradient(Cuda, const T* gy, T* gx, int64_t planes, int64_t h, int64_t w, int64_t height,
+                       int64_t width) {
+    const cuda::Axis rows{h, height}, cols{w, width};
+    cuda::with_pack<T>(width, gy, [&]<int V>() {
+      cuda::launch<cuda::upsample_gradient_kernel<V, T>>(
+          {unsigned(planes * h), cuda::upsample_threads, cuda::shared_size<float>(cuda::upsample_piece)}, gy,
+          gx, rows, cols);
+    });
+  }
+#endif
 
   Tensor forward(const Tensor& in) {
     const Tensor x = in.contiguous();
@@ -115,8 +139,10 @@ struct UpsampleBilinear {
     return matmul(matmul(matrix(x.size(2), height), x), matrix(x.size(3), width).transpose(0, 1));
   }
   static std::vector<Sample<UpsampleBilinear>> samples() {
-    return {{{6, 8}, {{{2, 3, 3, 4}}}}, {{20, 23}, {{{1, 2, 7, 5}}}}, {{5, 3}, {{{1, 1, 5, 3}}}},
-            {{4, 5}, {{{2, 1, 9, 8}}}}, {{3, 3}, {{{1, 2, 1, 1}}}},   {{4, 4}, {{{0, 3, 2, 2}}}}};
+    return {{{6, 8}, {{{2, 3, 3, 4}}}},   {{20, 23}, {{{1, 2, 7, 5}}}},    {{5, 3}, {{{1, 1, 5, 3}}}},
+            {{4, 5}, {{{2, 1, 9, 8}}}},   {{3, 3}, {{{1, 2, 1, 1}}}},      {{4, 4}, {{{0, 3, 2, 2}}}},
+            {{34, 32}, {{{1, 2, 2, 5}}}}, {{2, 1088}, {{{1, 1, 1, 130}}}}, {{1, 2}, {{{1, 1, 9, 7}}}},
+            {{3, 1100}, {{{1, 1, 2, 1}}}}};
   }
 };
 PURSUIT_OPERATOR(UpsampleBilinear)
