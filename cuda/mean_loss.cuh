@@ -18,7 +18,7 @@ __device__ void store_losses(const Team& team, float sum, int64_t rows, float* p
 }
 
 // mean = sum / rows over all parts and scale = 1 / rows; both are 0 if no row counts. One block.
-using LossTeam = Team<float, 1, false>;
+using LossTeam = Team<1, false>;
 static __global__ void mean_loss_kernel(const float* part, int64_t teams, float* mean, float* scale) {
   const LossTeam team(teams);
   float sum = 0, rows = 0;

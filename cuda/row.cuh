@@ -37,24 +37,28 @@ template <int V>
 constexpr int longest_kept_row = V == 1 ? 512 : 1024;
 
 // A thread of the team has packs of V neighbouring columns.
-template <class T, int V, bool by_warp>
+template <int V, bool by_warp>
 class Team {
   static constexpr int threads = by_warp ? 128 : 512;  // of a block
   static constexpr int warps = threads / warp_size;
   static constexpr int kept = longest_kept_row<V> / (warp_size * V);  // packs, by a thread
 
+  template <class T>
   struct Kept {
+    using Number = T;
     Pack<T, V> pack[kept];
     __device__ const Pack<T, V>& at(int64_t, int k) const { return pack[k]; }
   };
+  template <class T>
   struct Streamed {
+    using Number = T;
     const T* row;
     __device__ Pack<T, V> at(int64_t j, int) const { return load_pack<V>(row + j); }
   };
 
  public:
-  using Number = T;
-  using Row = std::conditional_t<by_warp, Kept, Streamed>;
+  template <class T>
+  using Row = std::conditional_t<by_warp, Kept<T>, Streamed<T>>;
   static constexpr bool keeps_rows = by_warp;
 
   // A launch for n > 0 rows, on at most so many blocks, and how many teams it has.
@@ -74,9 +78,10 @@ class Team {
   __device__ int64_t step() const { return int64_t(gridDim.x) * teams_of_block; }
   __device__ bool leads() const { return threadIdx.x % (by_warp ? warp_size : threads) == 0; }
 
-  __device__ Row read(const T* row) const {
+  template <class T>
+  __device__ Row<T> read(const T* row) const {
     if constexpr (by_warp) {
-      Kept r;
+      Row<T> r;
 #pragma unroll
       for (int k = 0; k < kept; ++k)  // all loads under way at once
         if (column(k) < cols_) r.pack[k] = load_pack<V>(row + column(k));
@@ -92,10 +97,10 @@ class Team {
     for_packs([&](int64_t j, int k) { each_of(f, j, rows.at(j, k)...); });
   }
   // to[column] = f(column, number of each row there).
-  template <class F, class... R>
+  template <class T, class F, class... R>
   __device__ void write(T* to, const F& f, const R&... rows) const {
     for_packs(
-        [&](int64_t j, [[maybe_unused]] int k) { store_pack(to + j, made_of(f, j, rows.at(j, k)...)); });
+        [&](int64_t j, [[maybe_unused]] int k) { store_pack(to + j, made_of<T>(f, j, rows.at(j, k)...)); });
   }
 
   // x of all threads, joined by f in an order that depends on the team's size alone; the same in each thread.
@@ -144,7 +149,7 @@ class Team {
 #pragma unroll
     for (int v = 0; v < V; ++v) f(j + v, up(pack.v[v])...);
   }
-  template <class F, class... P>
+  template <class T, class F, class... P>
   __device__ static Pack<T, V> made_of(const F& f, int64_t j, const P&... pack) {
     Pack<T, V> made;
 #pragma unroll
@@ -163,10 +168,10 @@ void with_team(int64_t cols, std::initializer_list<const T*> matrices, const F& 
   const bool packs = cols % V == 0 && std::all_of(matrices.begin(), matrices.end(), [](const T* p) {
                        return reinterpret_cast<uintptr_t>(p) % 16 == 0;
                      });
-  if (packs && cols <= longest_kept_row<V>) return f(Type<Team<T, V, true>>{});
-  if (packs) return f(Type<Team<T, V, false>>{});
-  if (cols <= longest_kept_row<1>) return f(Type<Team<T, 1, true>>{});
-  f(Type<Team<T, 1, false>>{});
+  if (packs && cols <= longest_kept_row<V>) return f(Type<Team<V, true>>{});
+  if (packs) return f(Type<Team<V, false>>{});
+  if (cols <= longest_kept_row<1>) return f(Type<Team<1, true>>{});
+  f(Type<Team<1, false>>{});
 }
 
 // exp(x - most) summed over a row. `most` is the row's greatest number; the lowest finite one where all are
@@ -175,9 +180,9 @@ struct Exponentials {
   float most, sum;
 };
 
-template <class Team>
-__device__ Exponentials exponentials(const Team& team, const typename Team::Row& row) {
-  using T = typename Team::Number;
+template <class Team, class Row>
+__device__ Exponentials exponentials(const Team& team, const Row& row) {
+  using T = typename Row::Number;
   float most = -FLT_MAX, sum = 0;
   if constexpr (Team::keeps_rows) {
     team.each([&](int64_t, float v) { most = fmaxf(most, v); }, row);
