@@ -100,6 +100,12 @@ TEST_CASE("singular value thresholding of special matrices") {
   CHECK(frobenius(singular_value_threshold(a, 1e3)) == 0);
   CHECK(singular_value_threshold(zeros({0, 4, 3}), 1.0).shape() == Shape{0, 4, 3});
   CHECK(singular_value_threshold(zeros({2, 0, 3}), 1.0).shape() == Shape{2, 0, 3});
+  // Of rank 1, down to the last bit.
+  for (const int64_t m : {8, 12, 16, 17, 33}) {
+    const Tensor equal = uniform({1, 1, 20}, -1, 1, 3, 0, DType::f64).expand({1, m, 20});
+    CHECK(error(equal, 0.5, DType::f64) < 1e-13);
+    CHECK(error(equal, 0.5, DType::f32) < 2e-6);
+  }
   // Far from 1: squares would overflow or vanish.
   for (const double scale : {1e-25, 1e25}) {
     const Tensor far = normal({2, 12, 7}, 0, 1, 1, 1, DType::f64) * scale;
