@@ -1,5 +1,8 @@
+#include "cuda/singular_value_threshold.cuh"
+
 #include <cmath>
 
+#include "cuda/jacobi.cuh"
 #include "engine/cpu/batch_eigen.h"
 #include "engine/cpu/scratch.h"
 #include "engine/gemm.h"
@@ -14,7 +17,7 @@ namespace {
 
 // Matrices of m x n seen from their smaller side, K = min(m, n): G = A^T A (tall) or A A^T (wide), [K, K],
 // has the eigenvectors V and eigenvalues sigma^2, and D = A W or W A with W = V diag(f) V^T, f = max(1 - tau
-// / sigma, 0).
+// / sigma, 0). `product` multiplies as engine/gemm.h's gemm does: one matrix, or all of a batch.
 struct Sides {
   int64_t m, n;
   bool wide() const { return m < n; }
@@ -22,32 +25,46 @@ struct Sides {
   int64_t large() const { return std::max(m, n); }
 
   // to [K, K], row stride ld = A^T B or A B^T
-  template <class T>
-  void inner(const T* a, const T* b, T* to, int64_t ld) const {
-    gemm(!wide(), wide(), small(), small(), large(), T(1), a, n, b, n, T(0), to, ld);
+  template <class P, class T>
+  void inner(const P& product, const T* a, const T* b, T* to, int64_t ld) const {
+    product(!wide(), wide(), small(), small(), large(), T(1), a, n, b, n, T(0), to, ld);
   }
   // to [m, n] = beta to + alpha A W or alpha W A
-  template <class T>
-  void outer(T alpha, const T* a, const T* w, T beta, T* to) const {
+  template <class P, class T>
+  void outer(const P& product, T alpha, const T* a, const T* w, T beta, T* to) const {
     if (wide())
-      gemm(false, false, m, n, m, alpha, w, m, a, n, beta, to, n);
+      product(false, false, m, n, m, alpha, w, m, a, n, beta, to, n);
     else
-      gemm(false, false, m, n, n, alpha, a, n, w, n, beta, to, n);
+      product(false, false, m, n, n, alpha, a, n, w, n, beta, to, n);
   }
   // The rows of v [rank, K] through the matrix: to [rank, large]
-  template <class T>
-  void through(const T* a, const T* v, int64_t rank, T* to) const {
-    gemm(false, !wide(), rank, large(), small(), T(1), v, small(), a, n, T(0), to, large());
+  template <class P, class T>
+  void through(const P& product, const T* a, const T* v, int64_t rank, T* to) const {
+    product(false, !wide(), rank, large(), small(), T(1), v, small(), a, n, T(0), to, large());
   }
   // to [m, n] = through^T v or v^T through
-  template <class T>
-  void back(const T* through, const T* v, int64_t rank, T* to) const {
+  template <class P, class T>
+  void back(const P& product, const T* through, const T* v, int64_t rank, T* to) const {
     if (wide())
-      gemm(true, false, m, n, rank, T(1), v, m, through, n, T(0), to, n);
+      product(true, false, m, n, rank, T(1), v, m, through, n, T(0), to, n);
     else
-      gemm(true, false, m, n, rank, T(1), through, m, v, n, T(0), to, n);
+      product(true, false, m, n, rank, T(1), through, m, v, n, T(0), to, n);
   }
 };
+
+constexpr auto one_matrix = [](auto... x) { gemm(x...); };
+
+#ifdef PURSUIT_GPU
+// The product of every matrix of a batch, all of them dense.
+struct BatchProduct {
+  int64_t batch;
+  void operator()(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
+                  const float* b, int64_t ldb, float beta, float* c, int64_t ldc) const {
+    cuda::gemm(cuda::Gemm::f32, ta, tb, m, n, k, alpha, a, lda, m * k, b, ldb, k * n, beta, c, ldc, m * n,
+               batch);
+  }
+};
+#endif
 
 // A power of two that brings the largest entry to 1 ... 2, so that no square overflows or vanishes; NaN where
 // an entry is NaN or infinite.
@@ -71,6 +88,11 @@ T scale_of(const T* a, int64_t n) {
   }
   if (bad[0] != bad[0]) return bad[0];
   return top[0] > 0 ? std::ldexp(T(1), std::clamp(-std::ilogb(top[0]), -120, 120)) : T(1);
+}
+
+template <class T>
+T* data_or_null(const Tensor& t) {
+  return t.defined() ? t.data<T>() : nullptr;
 }
 
 // Above this size LAPACK's blocked reduction is faster than lanes.
@@ -122,7 +144,7 @@ struct SingularValueThreshold {
     gemm(false, false, total, k, total, T(1), p, total, vs, k, T(0), polished, k);
     if (v) std::copy_n(polished, k * k, v);
     // sigma = |A v| rather than the root of the eigenvalue: no square was rounded.
-    side.through(a, polished, rank, b);
+    side.through(one_matrix, a, polished, rank, b);
     int64_t above = 0;
     for (int64_t j = 0; j < rank; ++j) {
       T parts[16] = {};
@@ -140,16 +162,20 @@ struct SingularValueThreshold {
       if (above != j) std::copy_n(b + j * large, large, b + above * large);
       ++above;
     }
-    side.back(b, vs, above, d);
+    side.back(one_matrix, b, vs, above, d);
   }
 
-  // v and sigma are nullable. tau [batch].
+  // a and d [batch, m, n], tau [batch], v [batch, K, K] and sigma [batch, K] undefined or wanted.
   template <class T>
-  static void kernel(Cpu, Sides side, int64_t batch, const T* a, const T* tau, T* d, T* v, T* sigma) {
-    const int64_t k = side.small(), size = side.m * side.n, ld = eigen_stride<T>(k), lanes = eigen_lanes<T>;
+  static void kernel(Cpu, Type<T>, Sides side, const Tensor& in, const Tensor& thresholds, const Tensor& out,
+                     const Tensor& vectors, const Tensor& values) {
+    const T *a = in.data<T>(), *tau = thresholds.data<T>();
+    T *d = out.data<T>(), *v = data_or_null<T>(vectors), *sigma = data_or_null<T>(values);
+    const int64_t batch = thresholds.numel(), k = side.small(), size = side.m * side.n;
+    const int64_t ld = eigen_stride<T>(k), lanes = eigen_lanes<T>;
     parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
       T* gram = scratch<T>(0, lanes * k * ld);
-      T* values = scratch<T>(1, lanes * k);
+      T* lambda = scratch<T>(1, lanes * k);
       T* scaled = scratch<T>(2, size);
       T scale[lanes];
       for (int64_t first = begin; first < end; first += lanes) {
@@ -164,17 +190,17 @@ struct SingularValueThreshold {
           scale[i] = scale_of(x, size) + tau[b] * T(0);
           if (!(scale[i] > 0)) continue;
           for (int64_t j = 0; j < size; ++j) scaled[j] = x[j] * scale[i];
-          side.inner(scaled, scaled, gram + i * k * ld, ld);
+          side.inner(one_matrix, scaled, scaled, gram + i * k * ld, ld);
         }
         if (k <= lane_limit) {
-          if (!batch_eigen(gram, count, k, values)) fail(name, "the eigenvalue iteration did not converge");
+          if (!batch_eigen(gram, count, k, lambda)) fail(name, "the eigenvalue iteration did not converge");
         } else {
-          for (int64_t i = 0; i < count; ++i) symmetric_eigen(gram + i * k * ld, k, ld, values + i * k);
+          for (int64_t i = 0; i < count; ++i) symmetric_eigen(gram + i * k * ld, k, ld, lambda + i * k);
         }
         for (int64_t i = 0; i < count; ++i) {
           const int64_t b = first + i;
           T* to = d + b * size;
-          shrink(side, a + b * size, tau[b], gram + i * k * ld, values + i * k, ld, scale[i], to,
+          shrink(side, a + b * size, tau[b], gram + i * k * ld, lambda + i * k, ld, scale[i], to,
                  v ? v + b * k * k : nullptr, sigma ? sigma + b * k : nullptr);
           if (!(scale[i] > 0)) std::fill_n(to, size, scale[i]);
           if (tau[b] == 0) std::copy_n(a + b * size, size, to);
@@ -183,11 +209,15 @@ struct SingularValueThreshold {
     });
   }
 
-  // da and dtau are nullable.
+  // da and dtau are undefined or wanted.
   template <class T>
-  static void gradient(Cpu, Sides side, int64_t batch, const T* a, const T* tau, const T* v, const T* sigma,
-                       const T* e, T* da, T* dtau) {
-    const int64_t k = side.small(), size = side.m * side.n;
+  static void gradient(Cpu, Type<T>, Sides side, const Tensor& in, const Tensor& thresholds,
+                       const Tensor& vectors, const Tensor& values, const Tensor& upstream,
+                       const Tensor& to_in, const Tensor& to_thresholds) {
+    const T *a = in.data<T>(), *tau = thresholds.data<T>(), *v = vectors.data<T>(), *sigma = values.data<T>(),
+            *e = upstream.data<T>();
+    T *da = data_or_null<T>(to_in), *dtau = data_or_null<T>(to_thresholds);
+    const int64_t batch = thresholds.numel(), k = side.small(), size = side.m * side.n;
     parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
       T* scaled = scratch<T>(0, size);
       T* c = scratch<T>(1, k * k);
@@ -199,7 +229,7 @@ struct SingularValueThreshold {
         const T scale = scale_of(x, size) + tau[b] * T(0), t = tau[b] * scale;
         // In units where the largest entry of A is about 1.
         for (int64_t j = 0; j < size; ++j) scaled[j] = x[j] * scale;
-        side.inner(scaled, eb, c, k);
+        side.inner(one_matrix, scaled, eb, c, k);
         for (int64_t i = 0; i < k; ++i)
           for (int64_t j = 0; j < i; ++j) c[i * k + j] = c[j * k + i] = (c[i * k + j] + c[j * k + i]) / 2;
         gemm(false, false, k, k, k, T(1), vb, k, c, k, T(0), half, k);
@@ -229,15 +259,88 @@ struct SingularValueThreshold {
         gemm(true, false, k, k, k, T(1), vb, k, c, k, T(0), half, k);
         gemm(false, false, k, k, k, T(1), half, k, vb, k, T(0), w, k);
         T* to = da + b * size;
-        side.outer(T(2), scaled, w, T(0), to);
+        side.outer(one_matrix, T(2), scaled, w, T(0), to);
         for (int64_t i = 0; i < k; ++i)
           for (int64_t l = 0; l < k; ++l) half[i * k + l] = f[i] * vb[i * k + l];
         gemm(true, false, k, k, k, T(1), vb, k, half, k, T(0), w, k);
-        side.outer(T(1), eb, w, T(1), to);
+        side.outer(one_matrix, T(1), eb, w, T(1), to);
         if (tau[b] == 0) std::copy_n(eb, size, to);
       }
     });
   }
+
+#ifdef PURSUIT_GPU
+  // Negative thresholds give NaN, as there is no looking at them from here.
+  static void kernel(Cuda, Type<float>, Sides side, const Tensor& in, const Tensor& thresholds,
+                     const Tensor& out, const Tensor& vectors, const Tensor& values) {
+    const int64_t batch = thresholds.numel(), k = side.small(), large = side.large(), size = side.m * side.n;
+    const BatchProduct product{batch};
+    const Tensor scaled = empty_like(in), scale = empty_like(thresholds);
+    const Tensor gram = empty({batch, k, k}, DType::f32, in.device()), turn = empty_like(gram),
+                 basis = vectors.defined() ? vectors : empty_like(gram);
+    const Tensor through = empty({batch, k, large}, DType::f32, in.device());
+    float *g = gram.data<float>(), *t = turn.data<float>(), *v = basis.data<float>(),
+          *b = through.data<float>();
+    const float *tau = thresholds.data<float>(), *a = scaled.data<float>();
+    const size_t shared = cuda::shared_size<float>(32);
+    cuda::launch<cuda::svt_scale_kernel>({unsigned(batch), 256, shared}, in.data<float>(), tau,
+                                         scaled.data<float>(), scale.data<float>(), size);
+    // An entry of G carries the rounding of sigma_1^2, under which a sigma of sigma_1 / 1000 is lost. In the
+    // basis that was found it carries that of sigma_i sigma_j, and a second decomposition finds the rest.
+    for (const bool again : {false, true}) {
+      if (again)
+        product(false, true, k, k, large, 1, b, large, b, large, 0, g, k);
+      else
+        side.inner(product, a, a, g, k);
+      cuda::jacobi(batch, k, g, t, again ? 0x1p-18f : 0x1p-10f);
+      if (again) {
+        product(false, false, k, k, k, 1, t, k, v, k, 0, g, k);
+        copy_values(turn, gram);
+      }
+      // One Newton-Schulz step, V <- (3 I - V V^T) V / 2, as on the CPU.
+      copy_values(basis, turn);
+      product(false, true, k, k, k, 1, t, k, t, k, 0, g, k);
+      product(false, false, k, k, k, -0.5f, g, k, t, k, 1.5f, v, k);
+      side.through(product, a, v, k, b);
+    }
+    const int64_t rows = batch * k, rows_a_block = 8;
+    cuda::launch<cuda::svt_keep_kernel>({unsigned((rows + rows_a_block - 1) / rows_a_block), 256}, b, v, tau,
+                                        scale.data<float>(), data_or_null<float>(values), t, rows, int(k),
+                                        large);
+    side.back(product, b, t, k, out.data<float>());
+    cuda::launch<cuda::svt_whole_kernel>({unsigned(batch), 256}, in.data<float>(), tau, out.data<float>(),
+                                         size);
+  }
+
+  static void gradient(Cuda, Type<float>, Sides side, const Tensor& in, const Tensor& thresholds,
+                       const Tensor& vectors, const Tensor& values, const Tensor& upstream,
+                       const Tensor& to_in, const Tensor& to_thresholds) {
+    const int64_t batch = thresholds.numel(), k = side.small(), size = side.m * side.n;
+    const BatchProduct product{batch};
+    const Tensor scaled = empty_like(in), scale = empty_like(thresholds);
+    const Tensor inner = empty_like(vectors), half = empty_like(vectors), kept = empty_like(vectors);
+    float *c = inner.data<float>(), *h = half.data<float>();
+    const float *a = scaled.data<float>(), *v = vectors.data<float>(), *e = upstream.data<float>(),
+                *tau = thresholds.data<float>();
+    const size_t shared = cuda::shared_size<float>(32);
+    cuda::launch<cuda::svt_scale_kernel>({unsigned(batch), 256, shared}, in.data<float>(), tau,
+                                         scaled.data<float>(), scale.data<float>(), size);
+    side.inner(product, a, e, c, k);
+    product(false, false, k, k, k, 1, v, k, c, k, 0, h, k);
+    product(false, true, k, k, k, 1, h, k, v, k, 0, c, k);
+    cuda::launch<cuda::svt_weights_kernel>({unsigned(batch), 256, shared}, c, v, values.data<float>(), tau,
+                                           scale.data<float>(), kept.data<float>(),
+                                           data_or_null<float>(to_thresholds), int(k));
+    if (!to_in.defined()) return;
+    float* da = to_in.data<float>();
+    product(true, false, k, k, k, 1, v, k, c, k, 0, h, k);
+    product(false, false, k, k, k, 1, h, k, v, k, 0, c, k);
+    side.outer(product, 2.0f, a, c, 0.0f, da);
+    product(true, false, k, k, k, 1, v, k, kept.data<float>(), k, 0, h, k);
+    side.outer(product, 1.0f, e, h, 1.0f, da);
+    cuda::launch<cuda::svt_whole_kernel>({unsigned(batch), 256}, e, tau, da, size);
+  }
+#endif
 
   Tensor forward(const Tensor& in, const Tensor& thresholds) {
     const DType type = compute_type(in.dtype());
@@ -250,11 +353,9 @@ struct SingularValueThreshold {
       sigma = empty({batch, k}, type, a.device());
     }
     if (d.numel() == 0) return d.to(in.dtype());
-    dispatch(a, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+    dispatch(a, name, [&]<class Dev, class T>(Dev dev, Type<T> t) {
       if constexpr (!std::is_same_v<T, bf16>)
-        launch<SingularValueThreshold>(dev, sides(), batch, a.data<T>(), tau.data<T>(), d.data<T>(),
-                                       recording ? v.data<T>() : nullptr,
-                                       recording ? sigma.data<T>() : nullptr);
+        launch<SingularValueThreshold>(dev, t, sides(), a, tau, d, v, sigma);
     });
     return d.to(in.dtype());
   }
@@ -264,11 +365,9 @@ struct SingularValueThreshold {
     if (needs[0]) da = zeros(a.shape(), a.dtype(), a.device());
     if (needs[1]) dtau = zeros(tau.shape(), a.dtype(), a.device());
     if (a.numel() > 0)
-      dispatch(a, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      dispatch(a, name, [&]<class Dev, class T>(Dev dev, Type<T> t) {
         if constexpr (!std::is_same_v<T, bf16>)
-          launch_gradient<SingularValueThreshold>(
-              dev, sides(), tau.numel(), a.data<T>(), tau.data<T>(), v.data<T>(), sigma.data<T>(),
-              e.data<T>(), needs[0] ? da.data<T>() : nullptr, needs[1] ? dtau.data<T>() : nullptr);
+          launch_gradient<SingularValueThreshold>(dev, t, sides(), a, tau, v, sigma, e, da, dtau);
       });
     return {needs[0] ? da.to(gy.dtype()) : da, needs[1] ? dtau.to(gy.dtype()) : dtau};
   }
@@ -282,11 +381,12 @@ struct SingularValueThreshold {
     const Tensor t = thresholds.to(DType::f64).to(cpu).reshape(one);
     return matmul(u * relu(s - t).reshape(column), vt).to(x.dtype()).to(x.device());
   }
-  // Of 20 matrices one has singular values close together, which magnify rounding more than the others do.
+  // Of 20 matrices or 33 singular values some lie close together, which magnifies rounding.
   static std::vector<Sample<SingularValueThreshold>> samples() {
     return {{{}, {{{2, 7, 4}}, {{2}, 0.5, 1}}},      {{}, {{{3, 5, 12}}, {{3}, 0.5, 1.5}}},
-            {{}, {{{20, 33, 17}}, {{20}, 1, 3}}, 4}, {{}, {{{6, 6}}, {{}, 0.5, 1}}},
-            {{}, {{{2, 1, 5}}, {{2}, 0.1, 0.2}}},    {{}, {{{0, 4, 3}}, {{0}, 1, 2}}}};
+            {{}, {{{20, 33, 15}}, {{20}, 1, 3}}, 4}, {{}, {{{6, 6}}, {{}, 0.5, 1}}},
+            {{}, {{{2, 1, 5}}, {{2}, 0.1, 0.2}}},    {{}, {{{0, 4, 3}}, {{0}, 1, 2}}},
+            {{}, {{{17, 20}}, {{}, 1, 2}}},          {{}, {{{1, 48, 33}}, {{1}, 1, 3}}, 4}};
   }
 };
 PURSUIT_OPERATOR(SingularValueThreshold)
