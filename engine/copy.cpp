@@ -1,5 +1,7 @@
 #include "engine/copy.h"
 
+#include <cstring>
+
 #include "cuda/runtime.h"
 #include "engine/for_each.h"
 
@@ -67,6 +69,14 @@ void copy_to(Dev dev, const Tensor& dst, const Tensor& src) {
   fail("copy", "f64 exists on the CPU only");
 }
 
+#ifdef PURSUIT_GPU
+struct Write {
+  uint8_t* to;
+  uint8_t bytes[64];
+  HD void operator()(int64_t i) const { to[i] = bytes[i]; }
+};
+#endif
+
 }  // namespace
 
 void copy_strided(const Tensor& dst, const Tensor& src) {
@@ -78,6 +88,25 @@ void copy_strided(const Tensor& dst, const Tensor& src) {
 #endif
   }
   copy_to(Cpu{}, dst, src);
+}
+
+void write_small(const Tensor& to, const void* from) {
+  if (to.bytes() > 64 || !to.is_contiguous())
+    fail("write_small", "got " + to.str() + ", need at most 64 bytes, contiguous");
+  if (to.device().is_cuda()) {
+#ifdef PURSUIT_GPU
+    Write write{static_cast<uint8_t*>(to.raw()), {}};
+    std::memcpy(write.bytes, from, size_t(to.bytes()));
+    Layout<1> flat;
+    flat.ndim = 1;
+    flat.numel = flat.size[0] = to.bytes();
+    flat.stride[0][0] = 1;
+    return for_each(Cuda{}, flat, write);
+#else
+    fail("copy", "this build has no CUDA");
+#endif
+  }
+  std::memcpy(to.raw(), from, size_t(to.bytes()));
 }
 
 }  // namespace pursuit

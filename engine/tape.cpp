@@ -29,20 +29,25 @@ std::vector<Node*> topological_order(Node* root) {
   return order;
 }
 
+// Gradients of a leaf with a copy come in both dtypes; they add up in the leaf's own.
+Tensor add_up(const Node& node, const Tensor& a, const Tensor& b) {
+  return node.copy.defined() ? a.to(DType::f32) + b.to(DType::f32) : a + b;
+}
+
 void check_gradient_fits(const Node& node, const Tensor& g, const Tensor& home) {
-  if (g.shape() != home.shape() || g.dtype() != home.dtype())
+  if (g.shape() != home.shape() || (g.dtype() != home.dtype() && !node.copy.defined()))
     fail(node.name, "a gradient of " + g.str() + " reached a leaf whose gradient is " + home.str());
 }
 
 void collect(Node& leaf, const Tensor& g) {
   if (leaf.bound) {
     check_gradient_fits(leaf, g, leaf.grad);
-    copy_values(leaf.grad, leaf.fresh ? g : leaf.grad + g);
+    copy_values(leaf.grad, leaf.fresh ? g : add_up(leaf, leaf.grad, g));
   } else if (leaf.fresh) {
     leaf.grad = g;
   } else {
     check_gradient_fits(leaf, g, leaf.grad);
-    leaf.grad = leaf.grad + g;
+    leaf.grad = add_up(leaf, leaf.grad, g);
   }
   leaf.fresh = false;
 }
@@ -108,6 +113,13 @@ void Tensor::bind_grad(Tensor home) {
   node_->fresh = true;
 }
 
+void Tensor::bind_copy(Tensor copy) {
+  if (!node_ || !node_->leaf || dtype_ != DType::f32) fail("bind_copy", "a " + str() + " is no f32 leaf");
+  if (copy.shape() != shape_ || copy.device() != device_)
+    fail("bind_copy", "got " + copy.str() + ", need the shape and device of " + str());
+  node_->copy = copy.detach();
+}
+
 void Tensor::backward() const {
   if (numel() != 1)
     fail("backward", "a " + str() + " is not a scalar; pass the gradient of the loss with respect to it");
@@ -146,7 +158,7 @@ void Tensor::backward(const Tensor& seed) const {
       Node* in = node.inputs[i].get();
       if (!in || !grads[i].defined()) continue;
       Tensor& slot = pending[in];
-      slot = slot.defined() ? slot + grads[i] : grads[i];
+      slot = slot.defined() ? add_up(*in, slot, grads[i]) : grads[i];
     }
   }
 }

@@ -93,9 +93,20 @@ Tensor zeros(const Shape& shape, DType dtype, Device device) {
 }
 
 Tensor full(const Shape& shape, double value, DType dtype, Device device) {
-  Tensor t = empty(shape, dtype);
-  with_type(dtype, [&]<class T>(Type<T>) { std::fill_n(t.data<T>(), t.numel(), from_double<T>(value)); });
-  return t.to(device);
+  Tensor t = empty(shape, dtype, device);
+  with_type(dtype, [&]<class T>(Type<T>) {
+    const T v = from_double<T>(value);
+    if (!device.is_cuda()) {
+      std::fill_n(t.data<T>(), t.numel(), v);
+    } else if (t.numel() == 1) {
+      write_small(t, &v);
+    } else {
+      const Tensor one = empty({}, dtype, device);
+      write_small(one, &v);
+      copy_strided(t, one.expand(shape));
+    }
+  });
+  return t;
 }
 
 Tensor arange(int64_t n, DType dtype, Device device) {
@@ -127,7 +138,13 @@ Tensor Tensor::slice(int dim, int64_t begin, int64_t end) const {
 }
 Tensor Tensor::expand(const Shape& shape) const { return pursuit::expand(*this, shape); }
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : pursuit::contiguous(*this); }
-Tensor Tensor::to(DType dtype) const { return dtype == dtype_ ? *this : cast(*this, dtype); }
+Tensor Tensor::to(DType dtype) const {
+  if (dtype == dtype_) return *this;
+  if (!node_ || !node_->copy.defined() || node_->copy.dtype() != dtype) return cast(*this, dtype);
+  Tensor copy = node_->copy;
+  copy.node_ = node_;
+  return copy;
+}
 Tensor Tensor::to(Device device) const { return device == device_ ? *this : to_device(*this, device); }
 
 Tensor Tensor::transpose(int d0, int d1) const {

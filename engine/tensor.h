@@ -71,6 +71,9 @@ class Tensor {
   Tensor grad() const;      // of a leaf; undefined before the first backward
   void zero_grad();         // the next backward overwrites instead of adding
   void bind_grad(Tensor home);  // the leaf's gradient collects in `home` (same shape, contiguous) from now on
+  // to(copy.dtype()) of this f32 leaf is `copy` from now on, which the caller keeps equal to the values, and
+  // gradients of the copy are the leaf's: weights of a model that computes in bf16 are not cast at every use.
+  void bind_copy(Tensor copy);
   // Runs the tape from this tensor and frees what it saved. `seed` is dLoss/dThis; without one this is a
   // scalar loss.
   void backward(const Tensor& seed) const;
@@ -132,6 +135,7 @@ struct Node {
   Tensor grad;         // of a leaf
   bool fresh = true;   // the leaf's gradient holds nothing yet
   bool bound = false;  // grad is a buffer that bind_grad gave
+  Tensor copy;         // a leaf's values in another dtype, see bind_copy
 };
 
 // While one lives, operators of this thread record nothing.

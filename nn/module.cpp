@@ -13,6 +13,15 @@ void Module::collect(const std::string& prefix, std::vector<NamedTensor>& out) c
   for (const auto& [name, child] : children_) child->collect(prefix + name + ".", out);
 }
 
+void Module::to(Device device) {
+  MemoryTag tag("weights");
+  for (const NamedTensor& p : parameters()) {
+    Tensor moved = p.tensor->detach().to(device);
+    if (p.tensor->needs_grad()) moved.requires_grad();
+    *p.tensor = moved;
+  }
+}
+
 void Module::set_training(bool on) {
   training_ = on;
   for (const auto& [name, child] : children_) child->set_training(on);

@@ -24,6 +24,9 @@ class Module {
   // All parameters, own ones first, children in the order of registration: "blocks.0.attn.qkv.weight".
   std::vector<NamedTensor> parameters() const;
 
+  // Moves all parameters to a device, before anything else holds them.
+  void to(Device device);
+
   // What differs between training and evaluation (dropout, drop path) follows this; default: evaluation.
   void set_training(bool on);
   bool training() const { return training_; }

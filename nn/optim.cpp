@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/cpu/rows.h"
+#include "engine/optim.h"
 #include "engine/parallel.h"
 
 namespace pursuit::nn {
@@ -12,21 +13,38 @@ bool decays_by_timm(const std::string& name, const Tensor& t) {
   return t.ndim() > 1 && name != "pos_embed" && name != "cls_token";
 }
 
-FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters,
-                               const std::function<bool(const std::string&, const Tensor&)>& decays) {
-  int64_t total = 0;
+std::vector<int64_t> flat_offsets(const std::vector<NamedTensor>& parameters) {
+  constexpr int64_t alignment = 8;  // 16 bytes of bf16, which kernels read at once
+  std::vector<int64_t> offsets;
+  int64_t end = 0;
   for (const NamedTensor& p : parameters) {
-    if (p.tensor->dtype() != DType::f32 || p.tensor->device().is_cuda())
-      fail("optimizer", p.name + " is a " + p.tensor->str() + ", need f32 on the cpu");
-    segments_.push_back({p, total, p.tensor->numel(), decays(p.name, *p.tensor)});
-    total += p.tensor->numel();
+    offsets.push_back((end + alignment - 1) / alignment * alignment);
+    end = offsets.back() + p.tensor->numel();
+  }
+  offsets.push_back(end);
+  return offsets;
+}
+
+FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters,
+                               const std::function<bool(const std::string&, const Tensor&)>& decays_by,
+                               DType computes_in) {
+  const std::vector<int64_t> offsets = flat_offsets(parameters);
+  const int64_t total = offsets.back();
+  const Device device = parameters.empty() ? cpu : parameters[0].tensor->device();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const NamedTensor& p = parameters[i];
+    if (p.tensor->dtype() != DType::f32 || p.tensor->device() != device)
+      fail("optimizer", p.name + " is a " + p.tensor->str() + ", need f32 on " + device.name());
+    segments_.push_back({p, offsets[i], p.tensor->numel(), decays_by(p.name, *p.tensor)});
   }
   {
     MemoryTag tag("weights");
-    values = zeros({total});
+    values = zeros({total}, DType::f32, device);
+    if (computes_in != DType::f32) copy = zeros({total}, computes_in, device);
   }
   MemoryTag tag("weight gradients");
-  grads = zeros({total});
+  grads = zeros({total}, DType::f32, device);
+  std::vector<uint8_t> flags(static_cast<size_t>(total));
   for (const Segment& s : segments_) {
     Tensor& t = *s.parameter.tensor;
     const Shape strides = contiguous_strides(t.shape());
@@ -34,8 +52,14 @@ FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters,
     copy_values(home, t);
     home.set_node(t.node());
     t = home;
-    t.bind_grad(grads.view(t.shape(), strides, s.offset));
+    // On a GPU one kernel gathers all gradients in the end: a copy for each would cost a launch for each.
+    if (!on_gpu()) t.bind_grad(grads.view(t.shape(), strides, s.offset));
+    t.requires_grad();
+    if (copy.defined()) t.bind_copy(copy.view(t.shape(), strides, s.offset));
+    std::fill_n(flags.begin() + s.offset, s.count, uint8_t(s.decays));
   }
+  if (on_gpu()) decays = from_vector(flags, {total}, device);
+  refresh();
 }
 
 void FlatParameters::zero_grad() {
@@ -43,8 +67,17 @@ void FlatParameters::zero_grad() {
 }
 
 void FlatParameters::finish_grad() {
+  if (on_gpu()) {
+    std::vector<FlatPart> parts;
+    for (const Segment& s : segments_) parts.push_back({s.parameter.tensor->grad(), s.offset, s.count});
+    return gather(parts, grads);
+  }
   for (const Segment& s : segments_)
     if (!s.parameter.tensor->grad().defined()) std::fill_n(grads.data<float>() + s.offset, s.count, 0.0f);
+}
+
+void FlatParameters::refresh() {
+  if (copy.defined()) copy_values(copy, values);
 }
 
 double FlatParameters::grad_norm() const {
@@ -74,30 +107,48 @@ void FlatParameters::for_each_range(const std::function<void(int64_t, int64_t, b
 Optimizer::Optimizer(FlatParameters& parameters, const OptimizerConfig& config)
     : flat_(parameters), config_(config) {
   MemoryTag tag("optimizer");
-  first_ = zeros(flat_.values.shape());
-  if (config.kind == OptimizerConfig::Kind::adamw) second_ = zeros(flat_.values.shape());
+  first_ = zeros_like(flat_.values);
+  if (config.kind == OptimizerConfig::Kind::adamw) second_ = zeros_like(flat_.values);
+  if (!flat_.on_gpu()) return;
+  numbers_ = zeros({4}, DType::f32, flat_.values.device());
+  if (config.clip_norm > 0) factor_ = zeros({1}, DType::f32, flat_.values.device());
 }
 
-void Optimizer::step(double lr, double grad_scale) {
+void Optimizer::begin(double lr) {
   ++steps_;
+  lr_ = lr;
+  if (flat_.on_gpu()) write_step(numbers_, steps_, lr, config_.beta1, config_.beta2, config_.weight_decay);
+}
+
+void Optimizer::update() {
+  const bool is_adamw = config_.kind == OptimizerConfig::Kind::adamw;
+  if (flat_.on_gpu()) {
+    if (config_.clip_norm > 0) clip_factor(flat_.grads, config_.clip_norm, factor_);
+    const FlatUpdate u{flat_.values, flat_.grads, first_,     second_,
+                       flat_.decays, factor_,     flat_.copy, numbers_};
+    return is_adamw ? adamw(u, config_.beta1, config_.beta2, config_.eps)
+                    : sgd(u, config_.momentum, config_.weight_decay, config_.nesterov);
+  }
+  const double factor =
+      config_.clip_norm > 0 ? std::min(1.0, config_.clip_norm / (flat_.grad_norm() + 1e-6)) : 1;
   float *p = flat_.values.data<float>(), *g = flat_.grads.data<float>(), *m = first_.data<float>();
   flat_.for_each_range([&](int64_t at, int64_t n, bool decays) {
     const double decay = decays ? config_.weight_decay : 0;
-    if (config_.kind == OptimizerConfig::Kind::adamw) {
-      const AdamStep s{lr,
+    if (is_adamw) {
+      const AdamStep s{lr_,
                        config_.beta1,
                        config_.beta2,
                        config_.eps,
                        decay,
                        1 - std::pow(config_.beta1, double(steps_)),
                        1 - std::pow(config_.beta2, double(steps_)),
-                       grad_scale};
+                       factor};
       rows<float>().adamw(p + at, g + at, m + at, second_.data<float>() + at, n, s);
     } else {
-      rows<float>().sgd(p + at, g + at, m + at, n,
-                        {lr, config_.momentum, decay, config_.nesterov, grad_scale});
+      rows<float>().sgd(p + at, g + at, m + at, n, {lr_, config_.momentum, decay, config_.nesterov, factor});
     }
   });
+  flat_.refresh();
 }
 
 std::vector<NamedTensor> Optimizer::state() {
@@ -106,20 +157,25 @@ std::vector<NamedTensor> Optimizer::state() {
   return {{"optimizer.momentum", &first_}};
 }
 
-Ema::Ema(const FlatParameters& parameters, double decay) : flat_(parameters), decay_(decay) {
+Ema::Ema(FlatParameters& parameters, double decay) : flat_(parameters), decay_(decay) {
   MemoryTag tag("weights");
   values = empty_like(parameters.values);
   copy_values(values, parameters.values);
 }
 
 void Ema::update() {
+  if (flat_.on_gpu()) return ema(values, flat_.values, decay_);
   flat_.for_each_range([&](int64_t at, int64_t n, bool) {
     rows<float>().ema(values.data<float>() + at, flat_.values.data<float>() + at, n, decay_);
   });
 }
 
 void Ema::swap() {
-  std::swap_ranges(values.data<float>(), values.data<float>() + values.numel(), flat_.values.data<float>());
+  const Tensor average = empty_like(values);
+  copy_values(average, values);
+  copy_values(values, flat_.values);
+  copy_values(flat_.values, average);
+  flat_.refresh();
 }
 
 }  // namespace pursuit::nn

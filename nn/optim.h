@@ -12,19 +12,27 @@ namespace pursuit::nn {
 // averaging are single passes over flat memory. The model's tensors become views of `values`.
 class FlatParameters {
  public:
-  // `decays(name, tensor)`: whether weight decay applies to the parameter.
+  // `decays_by(name, tensor)`: whether weight decay applies to the parameter. A model that computes in bf16
+  // gets a bf16 copy of all weights that updates write along; f32 stays what is trained and saved.
   FlatParameters(const std::vector<NamedTensor>& parameters,
-                 const std::function<bool(const std::string&, const Tensor&)>& decays);
+                 const std::function<bool(const std::string&, const Tensor&)>& decays_by,
+                 DType computes_in = DType::f32);
 
   void zero_grad();
-  // Call after backward and before a step: parameters that no gradient reached get zeros.
+  // Call after backward and before a step: all gradients are in `grads` then, zeros where none arrived.
   void finish_grad();
-  double grad_norm() const;  // Euclidean, over all gradients
+  // Call after writing to the parameters: makes the copy equal to them again.
+  void refresh();
 
-  // Calls body(offset, count, decays) on ranges that cover the buffer, over the threads.
+  bool on_gpu() const { return values.device().is_cuda(); }
+  // On the CPU: the Euclidean norm of all gradients, and body(offset, count, decays) called on ranges that
+  // cover the parameters, over the threads.
+  double grad_norm() const;
   void for_each_range(const std::function<void(int64_t, int64_t, bool)>& body) const;
 
-  Tensor values, grads;  // [total]
+  Tensor values, grads;  // [total], f32
+  Tensor copy;           // [total], bf16, if the model computes in it
+  Tensor decays;         // u8 [total], 1 where weight decay applies; on a GPU
 
  private:
   struct Segment {
@@ -35,6 +43,9 @@ class FlatParameters {
   std::vector<Segment> segments_;
 };
 
+// Where each parameter begins in a flat buffer, and the end of the last.
+std::vector<int64_t> flat_offsets(const std::vector<NamedTensor>& parameters);
+
 // timm's rule: matrices decay, vectors (biases, norms, scalars), pos_embed and cls_token do not.
 bool decays_by_timm(const std::string& name, const Tensor& t);
 
@@ -44,6 +55,7 @@ struct OptimizerConfig {
   double momentum = 0.9;  // sgd
   bool nesterov = true;   // sgd
   double weight_decay = 0.05;
+  double clip_norm = 0;  // gradients of a larger norm are scaled down to it (0: never)
 };
 
 // AdamW (Loshchilov & Hutter 2019): p -= lr wd p, then p -= lr mhat / (sqrt(vhat) + eps); or SGD with
@@ -51,8 +63,14 @@ struct OptimizerConfig {
 class Optimizer {
  public:
   Optimizer(FlatParameters& parameters, const OptimizerConfig& config);
-  // One update with gradients multiplied by grad_scale first (clipping).
-  void step(double lr, double grad_scale = 1);
+  // One step is begin and update. On a GPU begin leaves the step's number and learning rate in device memory,
+  // so that an update that was recorded can be replayed in later steps.
+  void begin(double lr);
+  void update();
+  void step(double lr) {
+    begin(lr);
+    update();
+  }
 
   int64_t steps() const { return steps_; }
   void set_steps(int64_t n) { steps_ = n; }
@@ -64,18 +82,20 @@ class Optimizer {
   OptimizerConfig config_;
   Tensor first_, second_;
   int64_t steps_ = 0;
+  double lr_ = 0;
+  Tensor numbers_, factor_;  // on a GPU, see FlatUpdate
 };
 
 // Exponential moving average of the parameters: e <- decay e + (1 - decay) p.
 class Ema {
  public:
-  Ema(const FlatParameters& parameters, double decay);
+  Ema(FlatParameters& parameters, double decay);
   void update();
   void swap();  // exchanges averaged and current values, for an evaluation; call again to go back
   Tensor values;
 
  private:
-  const FlatParameters& flat_;
+  FlatParameters& flat_;
   double decay_;
 };
 

@@ -53,6 +53,27 @@ TEST_CASE("tape: a gradient collects in the buffer it was given") {
   CHECK_THROWS_AS(x.bind_grad(zeros({3}, DType::f64)), Error);
 }
 
+TEST_CASE("tape: a leaf's copy takes its place, and gradients of both add up in the leaf") {
+  for (const bool bound : {false, true}) {
+    Tensor x = from_vector<float>({1, 2}, {2}).requires_grad();
+    const Tensor copy = from_vector<float>({3, 4}, {2}).to(DType::bf16), home = zeros({2});
+    if (bound) x.bind_grad(home);
+    x.bind_copy(copy);
+    CHECK(x.to(DType::bf16).to_vector() == Values{3, 4});
+    CHECK(x.to(DType::f64).to_vector() == Values{1, 2});
+    sum(square(x.to(DType::bf16))).backward();
+    CHECK(x.grad().to_vector() == Values{6, 8});
+    // 1/128 more than 6 is no bf16 number: the sum is in f32.
+    x.zero_grad();
+    (sum(square(x.to(DType::bf16))).to(DType::f32) + sum(x * 0.0078125)).backward();
+    sum(x).backward();
+    CHECK(x.grad().to_vector() == Values{7.0078125, 9.0078125});
+    if (bound) CHECK(home.to_vector() == Values{7.0078125, 9.0078125});
+    CHECK_THROWS_AS(x.bind_copy(zeros({3}, DType::bf16)), Error);
+    CHECK_THROWS_AS(copy.detach().bind_copy(copy), Error);
+  }
+}
+
 TEST_CASE("tape: branches that meet again add up, once each") {
   Tensor x = leaf({3});
   const Tensor a = x * 2.0, b = square(a), c = a * b;  // a feeds b and c: c = 8 x^3

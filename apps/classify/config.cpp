@@ -217,6 +217,7 @@ nn::OptimizerConfig optimizer_config(const Config& c) {
   nn::OptimizerConfig o;
   o.kind = c.optimizer == "sgd" ? nn::OptimizerConfig::Kind::sgd : nn::OptimizerConfig::Kind::adamw;
   o.weight_decay = c.weight_decay;
+  o.clip_norm = c.clip_norm;
   return o;
 }
 

@@ -108,8 +108,8 @@ class Evaluation {
     if (data_->size() == 0) fail("eval", "the test split is empty");
     check_classes();
     // Nothing here trains: off the tape, the parameters' gradients are not computed in attacks.
-    const Device device = device_from_name(config_.device);
-    for (const nn::NamedTensor& p : loaded_.model->parameters()) *p.tensor = p.tensor->detach().to(device);
+    for (const nn::NamedTensor& p : loaded_.model->parameters()) *p.tensor = p.tensor->detach();
+    loaded_.model->to(device_from_name(config_.device));
     loaded_.model->set_training(false);
 
     results_.data = describe_data(config_);

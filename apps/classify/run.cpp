@@ -112,13 +112,13 @@ LoadedModel load_model(const std::string& run_or_file, bool use_ema) {
   if (use_ema) {
     const auto it = file.tensors.find(ema_name);
     if (it == file.tensors.end()) fail("checkpoint", path + " holds no averaged weights; train with --ema");
-    int64_t at = 0;
-    for (const nn::NamedTensor& p : loaded.model->parameters()) {
-      const int64_t n = p.tensor->numel();
-      if (at + n > it->second.numel())
-        fail("checkpoint", path + ": the averaged weights do not fit the model");
-      copy_values(*p.tensor, it->second.slice(0, at, at + n).reshape(p.tensor->shape()));
-      at += n;
+    const std::vector<nn::NamedTensor> parameters = loaded.model->parameters();
+    const std::vector<int64_t> offsets = nn::flat_offsets(parameters);
+    if (it->second.numel() != offsets.back())
+      fail("checkpoint", path + ": the averaged weights do not fit the model");
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const Tensor& t = *parameters[i].tensor;
+      copy_values(t, it->second.slice(0, offsets[i], offsets[i] + t.numel()).reshape(t.shape()));
     }
   }
   fs::path name = fs::path(run_or_file).lexically_normal();

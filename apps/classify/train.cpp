@@ -196,9 +196,7 @@ class Trainer {
                value, progress_.step));
     loss.backward();
     flat_->finish_grad();
-    double scale = 1;
-    if (config_.clip_norm > 0) scale = std::min(1.0, config_.clip_norm / (flat_->grad_norm() + 1e-6));
-    optimizer_->step(lr, scale);
+    optimizer_->step(lr);
     if (ema_) ema_->update();
     ++progress_.step;
     if (progress_.batch == 1) progress_.loss_sum = progress_.loss_count = 0;

@@ -65,11 +65,11 @@ void vit_case(Golden& g) {
   for (const std::string& name : g.names("param."))
     if (std::none_of(parameters.begin(), parameters.end(), [&](const auto& p) { return p.name == name; }))
       fail("goldens", "the model has no parameter '" + name + "'");
+  model.to(g.device());
   for (const nn::NamedTensor& p : parameters) {
     const Tensor& values = g.stored("param." + p.name);
     if (values.shape() != p.tensor->shape())
       fail("goldens", "param." + p.name + " is " + values.str() + ", the model has " + p.tensor->str());
-    if (g.device().is_cuda()) *p.tensor = p.tensor->detach().to(g.device()).requires_grad();
     copy_values(p.tensor->detach(), values);
   }
 
