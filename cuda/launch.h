@@ -54,7 +54,7 @@ void launch_as(void (*)(P...), const Grid& grid, std::type_identity_t<P>... argu
   if (e != cudaSuccess) fail_launch(kernel_name(__PRETTY_FUNCTION__), grid, text_of(e) + device_state());
 #else
   simt::run(kernel_name(__PRETTY_FUNCTION__), grid.blocks, grid.threads, grid.shared,
-            [&] { kernel(arguments...); });
+            [=] { kernel(arguments...); });
 #endif
 }
 

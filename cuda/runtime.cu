@@ -1,6 +1,9 @@
 #include <cuda_runtime.h>
 
+#include <array>
+#include <cstdint>
 #include <cstdio>
+#include <mutex>
 
 #include "cuda/check.h"
 #include "cuda/runtime.h"
@@ -9,7 +12,33 @@ namespace pursuit::cuda {
 
 namespace {
 
-thread_local cudaStream_t stream = nullptr;
+constexpr size_t most_devices = 16;
+
+// Made at the first use and never destroyed. They do not wait for the default stream, which cannot be
+// captured.
+struct Streams {
+  std::once_flag once;
+  cudaStream_t work, copies;
+};
+
+Streams& streams(int device) {
+  static std::array<Streams, most_devices> all;
+  Streams& s = all.at(size_t(device));
+  std::call_once(s.once, [&] {
+    CUDA_CHECK(cudaSetDevice(device));
+    CUDA_CHECK(cudaStreamCreateWithFlags(&s.work, cudaStreamNonBlocking));
+    CUDA_CHECK(cudaStreamCreateWithFlags(&s.copies, cudaStreamNonBlocking));
+  });
+  return s;
+}
+
+cudaStream_t work_stream(int device) {
+  CUDA_CHECK(cudaSetDevice(device));
+  return streams(device).work;
+}
+
+cudaStream_t as_stream(void* s) { return static_cast<cudaStream_t>(s); }
+cudaEvent_t as_event(void* e) { return static_cast<cudaEvent_t>(e); }
 
 std::string version(int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); }
 
@@ -36,6 +65,27 @@ std::string find_reason() {
 const std::string& reason() {
   static const std::string r = find_reason();
   return r;
+}
+
+void* or_null(cudaError_t e, void* p) {
+  if (e == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // or it would be blamed on the next launch
+    return nullptr;
+  }
+  CUDA_CHECK(e);
+  return p;
+}
+
+// The device's own pool, told to keep what is given back.
+cudaMemPool_t driver_pool(int device) {
+  cudaMemPool_t pool;
+  CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, device));
+  static std::array<std::once_flag, most_devices> once;
+  std::call_once(once.at(size_t(device)), [&] {
+    uint64_t all = UINT64_MAX;
+    CUDA_CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
+  });
+  return pool;
 }
 
 }  // namespace
@@ -72,41 +122,53 @@ void* allocate(int device, size_t bytes) {
   CUDA_CHECK(cudaSetDevice(device));
   void* p = nullptr;
   const cudaError_t e = cudaMalloc(&p, bytes);
-  if (e == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // the error is sticky until read, and would be blamed on the next launch
-    return nullptr;
-  }
-  CUDA_CHECK(e);
-  return p;
+  return or_null(e, p);
 }
 
 void release(int, void* p) noexcept { cudaFree(p); }
+
+void* allocate_async(int device, size_t bytes) {
+  const cudaStream_t on = work_stream(device);
+  void* p = nullptr;
+  const cudaError_t e = cudaMallocFromPoolAsync(&p, bytes, driver_pool(device), on);
+  return or_null(e, p);
+}
+
+void release_async(int device, void* p) noexcept { cudaFreeAsync(p, streams(device).work); }
+
+void trim_async(int device) { CUDA_CHECK(cudaMemPoolTrimTo(driver_pool(device), 0)); }
 
 void memory_info(int device, size_t& free, size_t& total) {
   CUDA_CHECK(cudaSetDevice(device));
   CUDA_CHECK(cudaMemGetInfo(&free, &total));
 }
 
+void* allocate_pinned(size_t bytes) {
+  void* p = nullptr;
+  const cudaError_t e = cudaHostAlloc(&p, bytes, cudaHostAllocPortable);
+  return or_null(e, p);
+}
+
+void release_pinned(void* p) noexcept { cudaFreeHost(p); }
+
 void copy_to_host(void* to, const void* from, int device, size_t bytes) {
-  CUDA_CHECK(cudaSetDevice(device));
-  CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream));
-  CUDA_CHECK(cudaStreamSynchronize(stream));
+  const cudaStream_t on = work_stream(device);
+  CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, on));
+  CUDA_CHECK(cudaStreamSynchronize(on));
 }
 
 void copy_to_device(void* to, const void* from, int device, size_t bytes) {
-  CUDA_CHECK(cudaSetDevice(device));
-  CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
-  CUDA_CHECK(cudaStreamSynchronize(stream));
+  const cudaStream_t on = work_stream(device);
+  CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, on));
+  CUDA_CHECK(cudaStreamSynchronize(on));
 }
 
 void copy_on_device(void* to, const void* from, int device, size_t bytes) {
-  CUDA_CHECK(cudaSetDevice(device));
-  CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
+  CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, work_stream(device)));
 }
 
 void fill_zero(void* to, int device, size_t bytes) {
-  CUDA_CHECK(cudaSetDevice(device));
-  CUDA_CHECK(cudaMemsetAsync(to, 0, bytes, stream));
+  CUDA_CHECK(cudaMemsetAsync(to, 0, bytes, work_stream(device)));
 }
 
 void synchronize(int device) {
@@ -119,7 +181,56 @@ int current_device() {
   CUDA_CHECK(cudaGetDevice(&device));
   return device;
 }
-void* current_stream() { return stream; }
-void set_current_stream(void* s) { stream = static_cast<cudaStream_t>(s); }
+void* current_stream() { return streams(current_device()).work; }
+void* stream(int device) { return streams(device).work; }
+void* copy_stream(int device) { return streams(device).copies; }
+
+void* create_event(int device) {
+  CUDA_CHECK(cudaSetDevice(device));
+  cudaEvent_t e;
+  CUDA_CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+  return e;
+}
+void destroy_event(void* event) noexcept { cudaEventDestroy(as_event(event)); }
+void record_event(void* event, void* s) { CUDA_CHECK(cudaEventRecord(as_event(event), as_stream(s))); }
+void wait_for_event(void* s, void* event) {
+  CUDA_CHECK(cudaStreamWaitEvent(as_stream(s), as_event(event), 0));
+}
+void synchronize_event(void* event) { CUDA_CHECK(cudaEventSynchronize(as_event(event))); }
+
+void start_copy_to_host(void* to, const void* from, size_t bytes, void* s) {
+  CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, as_stream(s)));
+}
+void start_copy_to_device(void* to, const void* from, size_t bytes, void* s) {
+  CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, as_stream(s)));
+}
+
+// Relaxed: the memory pool may take more memory from the system meanwhile.
+void begin_capture(int device) {
+  CUDA_CHECK(cudaStreamBeginCapture(work_stream(device), cudaStreamCaptureModeRelaxed));
+}
+
+void* end_capture(int device) {
+  cudaGraph_t graph = nullptr;
+  CUDA_CHECK(cudaStreamEndCapture(work_stream(device), &graph));
+  cudaGraphExec_t runnable = nullptr;
+  const cudaError_t e = cudaGraphInstantiate(&runnable, graph, 0);
+  cudaGraphDestroy(graph);
+  CUDA_CHECK(e);
+  return runnable;
+}
+
+void cancel_capture(int device) noexcept {
+  cudaGraph_t graph = nullptr;
+  cudaStreamEndCapture(streams(device).work, &graph);
+  if (graph) cudaGraphDestroy(graph);
+  cudaGetLastError();
+}
+
+void launch_graph(void* graph, int device) {
+  CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), work_stream(device)));
+}
+
+void destroy_graph(void* graph) noexcept { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
 
 }  // namespace pursuit::cuda

@@ -39,12 +39,13 @@ struct Block {
   const char* tag = "";
   Block* before = nullptr;  // neighbours inside the segment
   Block* after = nullptr;
-  void* stream = nullptr;  // a freed block serves the stream it was allocated for only
+  int64_t arena = 0;    // the recording that the block belongs to; 0: none
+  bool direct = false;  // goes back to where it came from when freed
 };
 
 struct ByFit {
   bool operator()(const Block* a, const Block* b) const {
-    return std::tie(a->stream, a->size, a->start) < std::tie(b->stream, b->size, b->start);
+    return std::tie(a->arena, a->size, a->start) < std::tie(b->arena, b->size, b->start);
   }
 };
 
@@ -52,10 +53,12 @@ struct ByFit {
 class Pool {
  public:
   explicit Pool(Device device) : device_(device) {
-    const char* mode = std::getenv("PURSUIT_ALLOC");
-    raw_ = mode && std::string(mode) == "raw";
-    if (mode && !raw_ && std::string(mode) != "pool")
-      fail("memory", std::string("PURSUIT_ALLOC is '") + mode + "'; known are pool and raw");
+    const char* set = std::getenv("PURSUIT_ALLOC");
+    const std::string mode = set ? set : "pool";
+    if (mode != "pool" && mode != "raw" && mode != "async")
+      fail("memory", "PURSUIT_ALLOC is '" + mode + "'; known are pool, raw and async");
+    raw_ = mode == "raw";
+    async_ = mode == "async" && device.is_cuda();
     const char* debug = std::getenv("PURSUIT_ALLOC_DEBUG");
     debug_ = debug && *debug == '1';
   }
@@ -69,10 +72,10 @@ class Pool {
     }
     const bool guarded = debug_ && !device_.is_cuda();
     const int64_t wanted = bytes + (guarded ? 2 * kGuard : 0);
-    const int64_t size = raw_ ? std::max<int64_t>(1, wanted) : std::max(kRound, round_up(wanted, kRound));
+    const int64_t size = direct() ? std::max<int64_t>(1, wanted) : std::max(kRound, round_up(wanted, kRound));
     Block* b = find(size);
     if (!b) b = grow(size);
-    if (!b) {
+    if (!b && !open_) {
       ++stats_.retries;
       trim_locked();
       b = grow(size);
@@ -106,9 +109,40 @@ class Pool {
     stats_.allocated -= b->size;
     live_.erase(b);
     b = merge(b);
-    if (raw_ && whole(b)) return release(b);
+    if (b->direct && !b->arena && !open_) return release(b);
     free_[b->small].insert(b);
     if (!whole(b)) stats_.inactive_split += b->size;
+  }
+
+  // Arenas are numbered from 1.
+  int64_t open_arena() {
+    std::lock_guard lock(mutex_);
+    if (open_) fail("memory", "an arena on " + device_.name() + " is open already");
+    trim_locked();  // what the recording takes is taken for good: leave it all there is
+    return open_ = ++arenas_;
+  }
+  void close_arena(int64_t number) {
+    std::lock_guard lock(mutex_);
+    if (open_ != number) return;
+    open_ = 0;
+    release_direct();
+  }
+  void forget_arena(int64_t number) {
+    std::lock_guard lock(mutex_);
+    if (open_ == number) open_ = 0;
+    for (auto& list : free_) {
+      std::vector<Block*> moved;
+      for (Block* b : list)
+        if (b->arena == number) moved.push_back(b);
+      for (Block* b : moved) {
+        list.erase(b);
+        b->arena = 0;
+        list.insert(b);
+      }
+    }
+    for (Block* b : live_)
+      if (b->arena == number) b->arena = 0;
+    release_direct();
   }
 
   void trim() {
@@ -158,12 +192,12 @@ class Pool {
   }
 
   Block* find(int64_t size) {
-    if (raw_) return nullptr;
+    if (direct()) return nullptr;
     auto& list = free_[size <= kSmall];
     Block key{nullptr, size, 0, size <= kSmall};
-    key.stream = stream();
+    key.arena = open_;
     const auto it = list.lower_bound(&key);
-    if (it == list.end() || (*it)->stream != key.stream) return nullptr;
+    if (it == list.end() || (*it)->arena != key.arena) return nullptr;
     Block* b = *it;
     // A large remainder over twice the request is worth keeping whole for its own size.
     list.erase(it);
@@ -172,8 +206,8 @@ class Pool {
   }
 
   Block* grow(int64_t size) {
-    const bool small = size <= kSmall && !raw_;
-    const int64_t bytes = small ? kSmallSegment : raw_ ? size : round_up(size, kLargeRound);
+    const bool small = size <= kSmall && !direct();
+    const int64_t bytes = small ? kSmallSegment : direct() ? size : round_up(size, kLargeRound);
     if (limit_ && stats_.reserved + bytes > limit_) return nullptr;
     void* p = system_allocate(bytes);
     if (!p) return nullptr;
@@ -181,15 +215,16 @@ class Pool {
     stats_.reserved += bytes;
     stats_.reserved_peak = std::max(stats_.reserved_peak, stats_.reserved);
     Block* b = new Block{static_cast<char*>(p), bytes, 0, small};
-    b->stream = stream();
+    b->arena = open_;
+    b->direct = direct();
     return b;
   }
 
   void split(Block* b, int64_t size) {
     const int64_t rest = b->size - size;
-    if (raw_ || rest < (b->small ? kRound : kSmall)) return;
+    if (b->direct || rest < (b->small ? kRound : kSmall)) return;
     Block* tail = new Block{b->start + size, rest, 0, b->small};
-    tail->stream = b->stream;
+    tail->arena = b->arena;
     tail->before = b;
     tail->after = b->after;
     if (tail->after) tail->after->before = tail;
@@ -217,16 +252,27 @@ class Pool {
   void release(Block* b) noexcept {
     ++stats_.system_frees;
     stats_.reserved -= b->size;
-    system_release(b->start, b->size);
+    system_release(b);
     delete b;
+  }
+
+  // Blocks that were freed while an arena was open, or belonged to one.
+  void release_direct() {
+    release_where([](const Block* b) { return b->direct && !b->arena; });
   }
 
   void trim_locked() {
     if (device_.is_cuda()) cuda::synchronize(device_.index);
+    release_where([](const Block* b) { return whole(b) && !b->arena; });
+    if (async_) cuda::trim_async(device_.index);
+  }
+
+  template <class F>
+  void release_where(const F& chosen) {
     for (auto& list : free_)
       for (auto it = list.begin(); it != list.end();) {
         Block* b = *it;
-        if (whole(b)) {
+        if (chosen(b)) {
           it = list.erase(it);
           release(b);
         } else {
@@ -235,9 +281,12 @@ class Pool {
       }
   }
 
-  void* stream() const { return device_.is_cuda() ? cuda::current_stream() : nullptr; }
+  // Requests are passed on, not served from segments. A recording has segments of its own in any case but
+  // raw.
+  bool direct() const { return raw_ || (async_ && !open_); }
 
   void* system_allocate(int64_t bytes) {
+    if (device_.is_cuda() && async_ && direct()) return cuda::allocate_async(device_.index, size_t(bytes));
     if (device_.is_cuda()) return cuda::allocate(device_.index, size_t(bytes));
     const size_t alignment = bytes >= kLargeRound ? size_t(kLargeRound) : 64;
     void* p = std::aligned_alloc(alignment, size_t(round_up(bytes, int64_t(alignment))));
@@ -245,9 +294,10 @@ class Pool {
     if (p && bytes >= kLargeRound) madvise(p, size_t(bytes), MADV_HUGEPAGE);
     return p;
   }
-  void system_release(void* p, int64_t) noexcept {
-    if (device_.is_cuda()) return cuda::release(device_.index, p);
-    std::free(p);
+  void system_release(const Block* b) noexcept {
+    if (device_.is_cuda() && async_ && b->direct) return cuda::release_async(device_.index, b->start);
+    if (device_.is_cuda()) return cuda::release(device_.index, b->start);
+    std::free(b->start);
   }
 
   std::map<std::string, int64_t> tags() const {
@@ -285,7 +335,8 @@ class Pool {
   std::set<Block*> live_;
   MemoryStats stats_;
   int64_t limit_ = 0, violations_ = 0;
-  bool raw_ = false, debug_ = false;
+  int64_t arenas_ = 0, open_ = 0;
+  bool raw_ = false, async_ = false, debug_ = false;
 };
 
 // Never destroyed: tensors in static storage may outlive any static pool.
@@ -310,6 +361,18 @@ Storage allocate(Device device, int64_t bytes) {
   Block* b = p.take(bytes);
   return Storage(b->start + (b->guarded ? kGuard : 0), [&p, b](void*) { p.give(b); });
 }
+
+Storage allocate_pinned(int64_t bytes) {
+  void* p = cuda::allocate_pinned(size_t(std::max<int64_t>(1, bytes)));
+  if (!p)
+    throw OutOfMemory("[memory] the system gives no more page-locked memory: requested " +
+                      std::to_string(bytes) + " bytes; use a smaller batch");
+  return Storage(p, [](void* memory) { cuda::release_pinned(memory); });
+}
+
+Arena::Arena(Device device) : device_(device), number_(pool(device).open_arena()) {}
+Arena::~Arena() { pool(device_).forget_arena(number_); }
+void Arena::close() { pool(device_).close_arena(number_); }
 
 MemoryStats memory_stats(Device device) { return pool(device).stats(); }
 void reset_peak_memory(Device device) { pool(device).reset_peak(); }

@@ -33,6 +33,26 @@ using Storage = std::shared_ptr<void>;
 // Out of memory: frees the cache, tries once more, then throws OutOfMemory with the figures.
 Storage allocate(Device device, int64_t bytes);
 
+// Page-locked memory of the host, which a GPU copies from and to by itself; for buffers that are kept.
+Storage allocate_pinned(int64_t bytes);
+
+// Memory of a recorded graph, whose kernels keep the addresses. Blocks allocated on the device while it is
+// open (until close) come from segments of its own and return there when they are freed, to serve the same
+// recording only; memory that is freed meanwhile is not given back to the system. When it goes, its blocks
+// are like all others. One can be open on a device.
+class Arena {
+ public:
+  explicit Arena(Device device);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  void close();
+
+ private:
+  Device device_;
+  int64_t number_;
+};
+
 MemoryStats memory_stats(Device device = cpu);
 std::string memory_summary(Device device = cpu);  // the statistics and the live bytes by tag, as a table
 void reset_peak_memory(Device device = cpu);
@@ -52,7 +72,8 @@ class MemoryTag {
 };
 
 // Debugging: new blocks are filled with NaN bits and have 256 guard bytes on both sides, checked when freed.
-// Also on with PURSUIT_ALLOC_DEBUG=1. PURSUIT_ALLOC=raw passes every request on to the system.
+// Also on with PURSUIT_ALLOC_DEBUG=1. PURSUIT_ALLOC=raw passes every request on to the system, async those
+// for a GPU to the driver's pool (cudaMallocAsync).
 void set_memory_debug(bool on);
 int64_t guard_violations();  // blocks found overrun so far
 void check_guards();  // looks at every live block too; throws Error that names the tag of a damaged one

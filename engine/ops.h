@@ -120,9 +120,11 @@ Tensor singular_value_threshold(const Tensor& a, double tau);
 Tensor singular_value_threshold(const Tensor& a, const Tensor& tau);
 
 // Regularisation. Element i is kept where word i of Philox stream (seed, stream) is below 1 - p, and scaled
-// 1/(1-p).
-Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream);
-Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream);  // whole samples (dimension 0)
+// 1/(1-p). `counter` (may be undefined: 0), an i64 on x's device, is added to the stream when the kernels
+// read it, forward and backward: what is recorded as a graph draws anew where it is changed between the runs.
+Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter = {});
+Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream,
+                 const Tensor& counter = {});  // whole samples (dimension 0)
 
 // Pictures and tokens.
 // images [B, C, H, W], weight [dim, C, patch, patch], bias [dim]: [B, patches row by row, dim]

@@ -35,6 +35,11 @@ HD inline uint32_t philox_word(uint64_t seed, uint64_t stream, uint64_t i) {
   return philox(seed, stream, i / 4).v[i % 4];
 }
 
+// Where a stream begins that is counted from a number in memory, null for 0.
+HD inline uint64_t counted_stream(uint64_t stream, const int64_t* counter) {
+  return counter ? stream + uint64_t(*counter) : stream;
+}
+
 // Uniform in [0, 1) with 24 bits, exact in f32.
 HD inline float to_uniform(uint32_t word) { return float(word >> 8) * 0x1p-24f; }
 

@@ -1,5 +1,6 @@
 #include "nn/vit.h"
 
+#include "engine/copy.h"
 #include "engine/ops.h"
 #include "nn/init.h"
 
@@ -45,13 +46,16 @@ VitBlock::VitBlock(const VitConfig& config, int index)
   add_module("mlp", mlp);
 }
 
-Tensor VitBlock::forward(const Tensor& x, DType dtype, uint64_t seed, uint64_t stream) const {
+Tensor VitBlock::forward(const Tensor& x, DType dtype, const Noise& noise) const {
   if (!training() || drop_path_ == 0) {
     const Tensor y = attn.forward(norm1.forward(x).to(dtype), x);
     return mlp.forward(norm2.forward(y).to(dtype), y);
   }
-  const Tensor y = x + pursuit::drop_path(attn.forward(norm1.forward(x).to(dtype)), drop_path_, seed, stream);
-  return y + pursuit::drop_path(mlp.forward(norm2.forward(y).to(dtype)), drop_path_, seed, stream + 1);
+  const auto dropped = [&](const Tensor& branch, uint64_t stream) {
+    return pursuit::drop_path(branch, drop_path_, noise.seed, noise.stream + stream, noise.counter);
+  };
+  const Tensor y = x + dropped(attn.forward(norm1.forward(x).to(dtype)), 0);
+  return y + dropped(mlp.forward(norm2.forward(y).to(dtype)), 1);
 }
 
 VisionTransformer::VisionTransformer(const VitConfig& config)
@@ -80,20 +84,33 @@ Tensor VisionTransformer::embed(const Tensor& images) const {
   const Tensor tokens = patch_.forward(images).to(stream);
   const Tensor first = cls_token.to(stream).expand({images.size(0), 1, c.dim});
   const Tensor x = concat(first, tokens, 1) + pos_embed.to(stream);
-  return training() && c.dropout > 0 ? dropout(x, c.dropout, seed_, step_ * streams_per_step) : x;
+  if (!training() || c.dropout == 0) return x;
+  return dropout(x, c.dropout, noise_.seed, noise_.stream, noise_.counter);
+}
+
+void VisionTransformer::set_step(uint64_t seed, uint64_t step) {
+  const uint64_t first = step * streams_per_step;
+  const Device device = cls_token.device();
+  noise_.seed = seed;
+  noise_.stream = device.is_cuda() ? 0 : first;
+  if (!device.is_cuda()) return;
+  if (!noise_.counter.defined()) noise_.counter = empty({}, DType::i64, device);
+  write_small(noise_.counter, &first);
+}
+
+Noise VisionTransformer::noise_of_block(size_t i) const {
+  return {noise_.seed, noise_.stream + 2 * i + 2, noise_.counter};
 }
 
 Tensor VisionTransformer::features(const Tensor& images) const {
   Tensor x = embed(images);
-  for (size_t i = 0; i < blocks_.size(); ++i)
-    x = blocks_[i]->forward(x, images.dtype(), seed_, step_ * streams_per_step + 2 * i + 2);
+  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, images.dtype(), noise_of_block(i));
   return norm_.forward(x).to(images.dtype());
 }
 
 Tensor VisionTransformer::forward(const Tensor& images) const {
   Tensor x = embed(images);
-  for (size_t i = 0; i < blocks_.size(); ++i)
-    x = blocks_[i]->forward(x, images.dtype(), seed_, step_ * streams_per_step + 2 * i + 2);
+  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, images.dtype(), noise_of_block(i));
   // The norm works token by token, so only the class token needs it.
   return head_.forward(norm_.forward(x.select(1, 0)).to(images.dtype()));
 }
@@ -105,7 +122,7 @@ Tensor VisionTransformer::class_attention(const Tensor& images, int block) const
     fail("vit",
          "block " + std::to_string(block) + " of a model with " + std::to_string(config_.depth) + " blocks");
   Tensor x = embed(images);
-  for (int i = 0; i < at; ++i) x = blocks_[size_t(i)]->forward(x, images.dtype(), 0, 0);
+  for (int i = 0; i < at; ++i) x = blocks_[size_t(i)]->forward(x, images.dtype(), {});
   const VitBlock& b = *blocks_[size_t(at)];
   return b.attn.class_token_attention(b.norm1.forward(x).to(images.dtype()));
 }

@@ -20,12 +20,18 @@ struct VitConfig {
   int64_t tokens() const { return (image / patch) * (image / patch) + 1; }
 };
 
+// Where a layer's noise comes from: a Philox stream counted from a number on the device, see dropout.
+struct Noise {
+  uint64_t seed = 0, stream = 0;
+  Tensor counter;
+};
+
 class VitBlock : public Module {
  public:
   VitBlock(const VitConfig& config, int index);
-  // x is the residual stream; the layers beside it compute in `dtype`. `stream`: the Philox stream of this
-  // block's drop path in this step.
-  Tensor forward(const Tensor& x, DType dtype, uint64_t seed, uint64_t stream) const;
+  // x is the residual stream; the layers beside it compute in `dtype`. Drop path takes the noise's stream and
+  // the next one.
+  Tensor forward(const Tensor& x, DType dtype, const Noise& noise) const;
 
   LayerNorm norm1;
   Attention attn;
@@ -52,21 +58,23 @@ class VisionTransformer : public Module {
   // tape.
   Tensor class_attention(const Tensor& images, int block = -1) const;
 
-  // Seed and number of the training step; dropout and drop path are functions of them alone.
-  void set_step(uint64_t seed, uint64_t step) { seed_ = seed, step_ = step; }
+  // Seed and number of the training step; dropout and drop path are functions of them alone. On a GPU the
+  // number goes to device memory, where also a recorded step finds it.
+  void set_step(uint64_t seed, uint64_t step);
 
   const VitConfig& config() const { return config_; }
   Tensor cls_token, pos_embed;
 
  private:
   Tensor embed(const Tensor& images) const;
+  Noise noise_of_block(size_t i) const;
 
   VitConfig config_;
   PatchProjection patch_;
   std::vector<std::unique_ptr<VitBlock>> blocks_;
   LayerNorm norm_;
   Linear head_;
-  uint64_t seed_ = 0, step_ = 0;
+  Noise noise_;  // of this step
 };
 
 // How the weights start.

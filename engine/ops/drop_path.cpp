@@ -10,6 +10,7 @@ struct DropPath {
   static constexpr const char* name = "drop_path";
   double p = 0;
   uint64_t seed = 0, stream = 0;
+  Tensor counter = {};
 
   template <class T>
   struct Body {
@@ -17,15 +18,19 @@ struct DropPath {
     T* y;
     int64_t inner;
     uint64_t seed, stream;
+    const int64_t* counter;
     float keep, scale;
     HD void operator()(int64_t i, int64_t j) const {
-      y[j] = philox_uniform(seed, stream, uint64_t(i / inner)) < keep ? down<T>(up(x[i]) * scale) : T{};
+      y[j] = philox_uniform(seed, counted_stream(stream, counter), uint64_t(i / inner)) < keep
+                 ? down<T>(up(x[i]) * scale)
+                 : T{};
     }
   };
 
   template <class T>
   static void kernel(Cpu, const T* x, T* y, int64_t samples, int64_t inner, uint64_t seed, uint64_t stream,
-                     float keep, float scale) {
+                     const int64_t* counter, float keep, float scale) {
+    stream = counted_stream(stream, counter);
     parallel_for(samples, std::max<int64_t>(1, 16384 / inner), [&](int64_t b, int64_t e) {
       for (int64_t s = b; s < e; ++s) {
         const bool kept = philox_uniform(seed, stream, uint64_t(s)) < keep;
@@ -36,12 +41,12 @@ struct DropPath {
 #ifdef PURSUIT_GPU
   template <class T>
   static void kernel(Cuda dev, const T* x, T* y, int64_t samples, int64_t inner, uint64_t seed,
-                     uint64_t stream, float keep, float scale) {
+                     uint64_t stream, const int64_t* counter, float keep, float scale) {
     Layout<2> flat;
     flat.ndim = 1;
     flat.numel = flat.size[0] = samples * inner;
     flat.stride[0][0] = flat.stride[1][0] = 1;
-    for_each(dev, flat, Body<T>{x, y, inner, seed, stream, keep, scale});
+    for_each(dev, flat, Body<T>{x, y, inner, seed, stream, counter, keep, scale});
   }
 #endif
 
@@ -52,7 +57,7 @@ struct DropPath {
     const float scale = p < 1 ? float(1 / (1 - p)) : 0.0f;
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       launch<DropPath>(dev, x.data<T>(), y.data<T>(), x.size(0), x.numel() / x.size(0), seed, stream,
-                       float(1 - p), scale);
+                       counter.defined() ? counter.data<int64_t>() : nullptr, float(1 - p), scale);
     });
     return y;
   }
@@ -72,10 +77,12 @@ struct DropPath {
 };
 PURSUIT_OPERATOR(DropPath)
 
-Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream) {
+Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter) {
   if (!(p >= 0 && p <= 1)) fail("drop_path", "got p " + std::to_string(p) + ", need 0 to 1");
+  if (counter.defined() && (counter.numel() != 1 || counter.device() != x.device()))
+    fail("drop_path", "got the counter " + counter.str() + ", need one number beside " + x.str());
   if (x.ndim() == 0) fail("drop_path", "got " + x.str() + ", need samples along dimension 0");
-  return p == 0 ? x : apply(DropPath{p, seed, stream}, x);
+  return p == 0 ? x : apply(DropPath{p, seed, stream, counter}, x);
 }
 
 }  // namespace pursuit

@@ -10,22 +10,27 @@ struct Dropout {
   static constexpr const char* name = "dropout";
   double p = 0;
   uint64_t seed = 0, stream = 0;
+  Tensor counter = {};
 
   template <class T>
   struct Body {
     const T* x;
     T* y;
     uint64_t seed, stream;
+    const int64_t* counter;
     float keep, scale;
     HD void operator()(int64_t i, int64_t j) const {
-      y[j] = philox_uniform(seed, stream, uint64_t(i)) < keep ? down<T>(up(x[i]) * scale) : T{};
+      y[j] = philox_uniform(seed, counted_stream(stream, counter), uint64_t(i)) < keep
+                 ? down<T>(up(x[i]) * scale)
+                 : T{};
     }
   };
 
   // Four words come from one Philox block.
   template <class T>
-  static void kernel(Cpu, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream, float keep,
-                     float scale) {
+  static void kernel(Cpu, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream, const int64_t* counter,
+                     float keep, float scale) {
+    stream = counted_stream(stream, counter);
     parallel_for((n + 3) / 4, 1024, [&](int64_t b, int64_t e) {
       for (int64_t block = b; block < e; ++block) {
         const PhiloxBlock words = philox(seed, stream, uint64_t(block));
@@ -36,13 +41,13 @@ struct Dropout {
   }
 #ifdef PURSUIT_GPU
   template <class T>
-  static void kernel(Cuda dev, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream, float keep,
-                     float scale) {
+  static void kernel(Cuda dev, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream,
+                     const int64_t* counter, float keep, float scale) {
     Layout<2> flat;
     flat.ndim = 1;
     flat.numel = flat.size[0] = n;
     flat.stride[0][0] = flat.stride[1][0] = 1;
-    for_each(dev, flat, Body<T>{x, y, seed, stream, keep, scale});
+    for_each(dev, flat, Body<T>{x, y, seed, stream, counter, keep, scale});
   }
 #endif
 
@@ -51,7 +56,8 @@ struct Dropout {
     Tensor y = empty(x.shape(), x.dtype(), x.device());
     const float scale = p < 1 ? float(1 / (1 - p)) : 0.0f;
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      launch<Dropout>(dev, x.data<T>(), y.data<T>(), x.numel(), seed, stream, float(1 - p), scale);
+      launch<Dropout>(dev, x.data<T>(), y.data<T>(), x.numel(), seed, stream,
+                      counter.defined() ? counter.data<int64_t>() : nullptr, float(1 - p), scale);
     });
     return y;
   }
@@ -69,9 +75,11 @@ struct Dropout {
 };
 PURSUIT_OPERATOR(Dropout)
 
-Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream) {
+Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter) {
   if (!(p >= 0 && p <= 1)) fail("dropout", "got p " + std::to_string(p) + ", need 0 to 1");
-  return p == 0 ? x : apply(Dropout{p, seed, stream}, x);
+  if (counter.defined() && (counter.numel() != 1 || counter.device() != x.device()))
+    fail("dropout", "got the counter " + counter.str() + ", need one number beside " + x.str());
+  return p == 0 ? x : apply(Dropout{p, seed, stream, counter}, x);
 }
 
 }  // namespace pursuit

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cuda/gemm.cuh"
+#include "tests/simt/stream.h"
 
 // cuda/gemm.h on the simulated GPU: the CPU's products, rounded once at the end as the library does it. To
 // the simulator a product is no launch.
@@ -42,7 +43,7 @@ void gemm(const Gemm& given) {
     const auto f = g.factors == DType::f32  ? multiply<float, float>
                    : g.result == DType::f32 ? multiply<bf16, float>
                                             : multiply<bf16, bf16>;
-    f(g);
+    simt::submit([=] { f(g); });
     return true;
   });
 }

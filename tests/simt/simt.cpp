@@ -15,6 +15,7 @@
 
 #include "engine/error.h"
 #include "tests/simt/memory.h"
+#include "tests/simt/stream.h"
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -331,9 +332,11 @@ Machine& machine() {
 
 void run(const std::string& name, dim3 blocks, dim3 threads, size_t shared,
          const std::function<void()>& kernel) {
-  static std::mutex one_at_a_time;
-  std::lock_guard lock(one_at_a_time);
-  machine().run(name, blocks, threads, shared, kernel);
+  submit([=] {
+    static std::mutex one_at_a_time;
+    std::lock_guard lock(one_at_a_time);
+    machine().run(name, blocks, threads, shared, kernel);
+  });
 }
 
 void* shared_array(size_t bytes, size_t taken) { return machine().shared_array(bytes, taken); }

@@ -45,8 +45,9 @@ extern dim3 blockDim, gridDim;
 
 namespace simt {
 
-// Runs `kernel` for every thread of the grid. Throws if the launch is not valid, if threads wait for each
-// other for ever, if a result depends on their order, or what the kernel threw.
+// Runs `kernel` for every thread of the grid, now or, while a graph is captured, in its launches: what it
+// needs it holds by value. Throws if the launch is not valid, if threads wait for each other for ever, if a
+// result depends on their order, or what the kernel threw.
 void run(const std::string& name, dim3 blocks, dim3 threads, size_t shared,
          const std::function<void()>& kernel);
 

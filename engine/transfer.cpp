@@ -1,0 +1,85 @@
+#include "engine/transfer.h"
+
+#include <cstring>
+
+#include "cuda/runtime.h"
+#include "engine/copy.h"
+#include "engine/parallel.h"
+
+namespace pursuit {
+
+namespace {
+
+Tensor pinned_tensor(const Shape& shape, DType dtype) {
+  return Tensor(allocate_pinned(shape.numel() * size_of(dtype)), shape, contiguous_strides(shape), 0, dtype,
+                cpu);
+}
+
+void copy_bytes(void* to, const void* from, int64_t bytes) {
+  parallel_for(bytes, 1 << 20, [&](int64_t begin, int64_t end) {
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin, size_t(end - begin));
+  });
+}
+
+}  // namespace
+
+Event::Event(int device) : handle_(cuda::create_event(device)) {}
+Event::~Event() { cuda::destroy_event(handle_); }
+void Event::record(void* stream) { cuda::record_event(handle_, stream); }
+void Event::hold_up(void* stream) const { cuda::wait_for_event(stream, handle_); }
+void Event::wait() const { cuda::synchronize_event(handle_); }
+
+Upload::Upload(Tensor into, DType from) : into_(std::move(into)), from_(from) {
+  if (!into_.device().is_cuda()) return;
+  MemoryTag tag("batches");
+  const int device = into_.device().index;
+  for (auto& slot : slots_) {
+    slot = std::make_unique<Slot>(device);
+    slot->pinned = pinned_tensor(into_.shape(), from);
+    slot->staged = empty(into_.shape(), from, into_.device());
+    slot->used.record(cuda::stream(device));  // by whom the memory belonged to before
+  }
+}
+
+Upload::~Upload() {
+  for (auto& slot : slots_)
+    if (slot) slot->arrived.wait();
+}
+
+void Upload::send(const void* values) {
+  if (!into_.device().is_cuda()) {
+    const Storage borrowed(Storage(), const_cast<void*>(values));
+    return copy_strided(into_,
+                        Tensor(borrowed, into_.shape(), contiguous_strides(into_.shape()), 0, from_, cpu));
+  }
+  const int device = into_.device().index;
+  void *work = cuda::stream(device), *copies = cuda::copy_stream(device);
+  Slot& slot = *slots_[next_];
+  next_ = 1 - next_;
+  slot.arrived.wait();
+  copy_bytes(slot.pinned.raw(), values, slot.pinned.bytes());
+  slot.used.hold_up(copies);
+  cuda::start_copy_to_device(slot.staged.raw(), slot.pinned.raw(), size_t(slot.pinned.bytes()), copies);
+  slot.arrived.record(copies);
+  slot.arrived.hold_up(work);
+  copy_strided(into_, slot.staged);
+  slot.used.record(work);
+}
+
+Readback::Readback(Device device)
+    : host_(device.is_cuda() ? pinned_tensor({}, DType::f32) : empty({})),
+      arrived_(device.is_cuda() ? std::make_unique<Event>(device.index) : nullptr) {}
+
+void Readback::start(const Tensor& x) {
+  if (!arrived_) return copy_values(host_, x.reshape({}));
+  void* work = cuda::stream(x.device().index);
+  cuda::start_copy_to_host(host_.raw(), x.data<float>(), sizeof(float), work);
+  arrived_->record(work);
+}
+
+float Readback::wait() const {
+  if (arrived_) arrived_->wait();
+  return *host_.data<float>();
+}
+
+}  // namespace pursuit

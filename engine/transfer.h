@@ -1,0 +1,57 @@
+#pragma once
+#include <memory>
+
+#include "engine/tensor.h"
+
+// Ways between host and device beside the computation. On the CPU they are plain copies.
+namespace pursuit {
+
+// An event of a GPU's streams.
+class Event {
+ public:
+  explicit Event(int device);
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void record(void* stream);
+  void hold_up(void* stream) const;  // what `stream` is given from now on waits for the event
+  void wait() const;                 // the host does; at once if nothing was recorded
+
+ private:
+  void* handle_;
+};
+
+// The way of one input, batch after batch, into the same tensor. Values are copied to pinned memory, from
+// there to the device on a stream of its own while the device works on the batch before, and, converted to
+// the tensor's dtype, into the tensor in front of what is launched next.
+class Upload {
+ public:
+  Upload(Tensor into, DType from);
+  ~Upload();
+  void send(const void* values);  // into.numel() of them, of the dtype `from`; may be changed on return
+
+ private:
+  struct Slot {
+    explicit Slot(int device) : arrived(device), used(device) {}
+    Tensor pinned, staged;
+    Event arrived, used;
+  };
+  Tensor into_;
+  DType from_;
+  std::unique_ptr<Slot> slots_[2];
+  int next_ = 0;
+};
+
+// The way of one f32 number back to the host: start at once, wait later.
+class Readback {
+ public:
+  explicit Readback(Device device);
+  void start(const Tensor& x);
+  float wait() const;
+
+ private:
+  Tensor host_;
+  std::unique_ptr<Event> arrived_;  // of a GPU
+};
+
+}  // namespace pursuit
