@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cuda/gemm.h"
 #include "cuda/jacobi.cuh"
 #include "engine/cpu/batch_eigen.h"
 #include "engine/cpu/scratch.h"
@@ -60,8 +61,26 @@ struct BatchProduct {
   int64_t batch;
   void operator()(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
                   const float* b, int64_t ldb, float beta, float* c, int64_t ldc) const {
-    cuda::gemm(cuda::Gemm::f32, ta, tb, m, n, k, alpha, a, lda, m * k, b, ldb, k * n, beta, c, ldc, m * n,
-               batch);
+    cuda::gemm({.m = m,
+                .n = n,
+                .k = k,
+                .a = a,
+                .lda = lda,
+                .ta = ta,
+                .b = b,
+                .ldb = ldb,
+                .tb = tb,
+                .d = c,
+                .ldd = ldc,
+                .c = beta == 0 ? nullptr : c,
+                .ldc = ldc,
+                .alpha = alpha,
+                .beta = beta,
+                .batch = batch,
+                .stride_a = m * k,
+                .stride_b = k * n,
+                .stride_c = m * n,
+                .stride_d = m * n});
   }
 };
 #endif

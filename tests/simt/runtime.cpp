@@ -8,6 +8,7 @@
 #include <new>
 #include <vector>
 
+#include "engine/error.h"
 #include "tests/simt/memory.h"
 #include "tests/simt/stream.h"
 
