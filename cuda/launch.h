@@ -20,6 +20,18 @@ struct Grid {
   size_t shared = 0;
 };
 
+// What a block's shared memory can be at most.
+inline size_t shared_memory_limit() {
+#ifdef __CUDACC__
+  int device = 0, bytes = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return size_t(bytes);
+#else
+  return simt::most_shared;
+#endif
+}
+
 // Blocks of `threads` that cover n items, one each, or fewer that walk over them in strides of the grid.
 inline unsigned blocks_for(int64_t n, int64_t threads, int64_t most = 65535) {
   const int64_t blocks = (n + threads - 1) / threads;

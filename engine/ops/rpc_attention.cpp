@@ -1,5 +1,7 @@
 #include <cmath>
 
+#include "cuda/rpc_attention_backward.cuh"
+#include "cuda/rpc_attention_forward.cuh"
 #include "engine/cpu/packed.h"
 #include "engine/operator.h"
 #include "engine/ops.h"
@@ -13,10 +15,13 @@ namespace pursuit {
 struct RpcAttention {
   static constexpr const char* name = "rpc_attention";
   RpcOptions options = {};
-  Tensor kv = {};            // [B, N, 2, H, D]
-  Tensor z = {};             // [n, B, H, N, D], in the compute type
-  Tensor region = {};        // u8 [n, B, H, N, D]: X inside, above or below the threshold
-  Tensor stats = {};         // [n, B, H, N, 2], of the softmax
+  Tensor kv = {};   // [B, N, 2, H, D]
+  Tensor z = {};    // [n, B, H, N, D]; on the CPU in the compute type
+  Tensor l = {};    // [n - 1, B, H, N, D], of the iterations before the last; on the GPU only
+  Tensor out = {};  // the result; on the GPU only
+  Tensor region =
+      {};             // u8 [n, B, H, N, D] or the GPU's packing of it: X inside, above or below the threshold
+  Tensor stats = {};  // [n, B, H, N, 2], of the softmax
   Tensor l1 = {}, tau = {};  // [B, H]: ||K||_1 and the threshold
   bool constant_mu = false;
 
@@ -119,24 +124,79 @@ struct RpcAttention {
     });
   }
 
+  Shape region_shape(const PackedShape& s, [[maybe_unused]] Device device) const {
+#ifdef PURSUIT_GPU
+    if (device.is_cuda())
+      return {options.iterations,
+              s.batch,
+              s.heads,
+              cuda_shape(s).tiles(),
+              cuda::region_words(cuda::head_dim_tile(s.d)),
+              32 * 4};
+#endif
+    return {options.iterations, s.batch, s.heads, s.n, s.d};
+  }
+
+#ifdef PURSUIT_GPU
+  cuda::RpcShape cuda_shape(const PackedShape& s) const {
+    return {s.batch,
+            int(s.heads),
+            int(s.n),
+            int(s.d),
+            options.iterations,
+            float(head_shape(s).scale),
+            float(options.lambda),
+            float(mu_times_l1(s)),
+            options.causal,
+            options.threshold == RpcOptions::Threshold::quotient,
+            options.dual_sign == RpcOptions::DualSign::plus,
+            options.shrink_every_iteration,
+            !constant_mu && !options.detach_mu};
+  }
+
+  template <class T>
+  static void kernel(Cuda, const RpcAttention& op, const PackedShape& s, const float* mu, T* out) {
+    if (op.kv.numel() == 0) return;
+    cuda::for_head_dim(s.d, [&]<int D>() {
+      cuda::rpc_forward<T, D>({op.cuda_shape(s), op.kv.data<T>(), mu, op.z.data<T>(), op.l.data<T>(),
+                               static_cast<uint32_t*>(op.region.raw()), op.stats.data<float>(),
+                               op.l1.data<float>(), op.tau.data<float>(), out});
+    });
+  }
+  template <class T>
+  static void gradient(Cuda, const RpcAttention& op, const PackedShape& s, const T* go, T* gx) {
+    if (op.kv.numel() == 0) return;
+    cuda::for_head_dim(s.d, [&]<int D>() {
+      cuda::rpc_backward<T, D>({op.cuda_shape(s), op.kv.data<T>(), op.z.data<T>(), op.l.data<T>(),
+                                op.out.data<T>(), static_cast<const uint32_t*>(op.region.raw()),
+                                op.stats.data<float>(), op.l1.data<float>(), op.tau.data<float>(), go, gx});
+    });
+  }
+#endif
+
   Tensor forward(const Tensor& x, const Tensor& mu) {
     kv = x.contiguous();
     constant_mu = mu.defined();
     const PackedShape s(kv);
     const int64_t n = options.iterations;
     const DType wide = compute_type(x.dtype());
-    z = empty({n, s.batch, s.heads, s.n, s.d}, wide, x.device());
-    region = empty({n, s.batch, s.heads, s.n, s.d}, DType::u8, x.device());
+    const bool on_gpu = x.device().is_cuda();
+    z = empty({n, s.batch, s.heads, s.n, s.d}, on_gpu ? x.dtype() : wide, x.device());
+    region = empty(region_shape(s, x.device()), DType::u8, x.device());
     stats = empty({n, s.batch, s.heads, s.n, 2}, wide, x.device());
     l1 = empty({s.batch, s.heads}, wide, x.device());
     tau = empty({s.batch, s.heads}, wide, x.device());
     const Tensor given = constant_mu ? mu.to(wide).contiguous() : Tensor();
-    Tensor out = empty({s.batch, s.n, s.width()}, x.dtype(), x.device());
+    Tensor y = empty({s.batch, s.n, s.width()}, x.dtype(), x.device());
+    if (on_gpu) {
+      l = empty({n - 1, s.batch, s.heads, s.n, s.d}, x.dtype(), x.device());
+      out = y;
+    }
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       const compute_t<T>* fixed = constant_mu ? given.data<compute_t<T>>() : nullptr;
-      launch<RpcAttention>(dev, *this, s, fixed, out.data<T>());
+      launch<RpcAttention>(dev, *this, s, fixed, y.data<T>());
     });
-    return out;
+    return y;
   }
   Grads backward(const Tensor& gy, Needs) {
     const PackedShape s(kv);

@@ -25,9 +25,8 @@ namespace simt {
 namespace {
 
 constexpr size_t stack_bytes = 256 * 1024;
-constexpr size_t fence = 64;                // poisoned bytes after a shared array
-constexpr size_t most_shared = 227 * 1024;  // sm_90
-constexpr unsigned char unwritten = 0xFF;   // NaN, in every floating type
+constexpr size_t fence = 64;               // poisoned bytes after a shared array
+constexpr unsigned char unwritten = 0xFF;  // NaN, in every floating type
 
 enum class Order { ascending, descending, shuffled };
 constexpr Order orders[] = {Order::ascending, Order::descending, Order::shuffled};

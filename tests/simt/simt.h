@@ -45,6 +45,8 @@ extern dim3 blockDim, gridDim;
 
 namespace simt {
 
+constexpr size_t most_shared = 227 * 1024;  // of a block, on sm_90
+
 // Runs `kernel` for every thread of the grid, now or, while a graph is captured, in its launches: what it
 // needs it holds by value. Throws if the launch is not valid, if threads wait for each other for ever, if a
 // result depends on their order, or what the kernel threw.

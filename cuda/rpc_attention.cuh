@@ -1,0 +1,224 @@
+#pragma once
+#include "cuda/attend.cuh"
+
+// What the kernels of RPC-Attention share. With W = clip(X) + L the iteration is, elementwise,
+//   U = W - L,  X = K - L + U,  W' = clip(X) + L,  Z' = W' - c U,
+// so that W is all that a lane keeps beside L while Z Z^T is worked on; c is 2, or 0 for the dual sign plus.
+#ifdef PURSUIT_GPU
+namespace pursuit::cuda {
+
+// Head dims have kernels of these sizes; others are padded with zeros to the next.
+constexpr int most_head_dim = 128;
+constexpr int head_dim_tile(int64_t d) { return d <= 16 ? 16 : d <= 32 ? 32 : d <= 64 ? 64 : most_head_dim; }
+
+// f.operator()<D>() for the head dim's D.
+template <class F>
+void for_head_dim(int64_t d, const F& f) {
+  switch (head_dim_tile(d)) {
+    case 16:
+      return f.template operator()<16>();
+    case 32:
+      return f.template operator()<32>();
+    case 64:
+      return f.template operator()<64>();
+    default:
+      return f.template operator()<most_head_dim>();
+  }
+}
+
+// Tiles of 16 rows in a warp's strip: two, which halves the reads of shared memory, where registers allow.
+template <int D>
+constexpr int strip_tiles = D <= 64 ? 2 : 1;
+
+// A lane's share of 16 rows' regions, 2 bits a number: 0 where |X| < tau, 1 for X >= tau, 2 for X <= -tau.
+constexpr int region_words(int head_dim) { return head_dim <= 32 ? 1 : head_dim / 32; }
+
+struct RpcStep {
+  float tau, dual;  // tau is 0 where nothing shrinks (S = X); dual is c
+  bool shrinks;
+};
+
+struct RpcShape {
+  int64_t batch;
+  int heads, n, d, iterations;
+  float scale, lambda, mu_times_l1;  // mu = mu_times_l1 / ||K||_1
+  bool causal, quotient, dual_plus, shrink_every_iteration, tau_has_gradient;
+
+  HD int64_t all_heads() const { return batch * heads; }
+  HD int tiles() const { return (n + 31) / 32 * 2; }  // of 16 rows
+
+  // A head's rows in kv [B, N, 2, H, D], in the result [B, N, H, D], and in what is kept of the iterations,
+  // [iterations, B, H, N, D].
+  template <class T>
+  __device__ HeadRows<T> keys(T* kv, int64_t head) const {
+    return {kv + (head / heads * n * 2 * heads + head % heads) * d, 2 * heads * d, n, d};
+  }
+  template <class T>
+  __device__ HeadRows<T> values(T* kv, int64_t head) const {
+    return keys(kv + int64_t(heads) * d, head);
+  }
+  template <class T>
+  __device__ HeadRows<T> merged(T* out, int64_t head) const {
+    return {out + (head / heads * n * heads + head % heads) * d, heads * d, n, d};
+  }
+  template <class T>
+  __device__ HeadRows<T> kept(T* z, int t, int64_t head) const {
+    return {z + (t * all_heads() + head) * n * d, d, n, d};
+  }
+  // L of iteration t: the last is the result.
+  template <class T>
+  __device__ HeadRows<T> low_rank(T* l, T* out, int t, int64_t head) const {
+    return t + 1 == iterations ? merged(out, head) : kept(l, t, head);
+  }
+  // The tile's [region_words, 32] of region [iterations, B, H, tiles, region_words, 32].
+  template <class U>
+  __device__ U* regions(U* region, int t, int64_t head, int tile, int words) const {
+    return region + ((t * all_heads() + head) * tiles() + tile) * words * warp_size;
+  }
+  // [N, 2] of stats [iterations, B, H, N, 2]: P_ij = exp2(scale log2(e) z_i z_j - stats[0]) stats[1].
+  template <class F>
+  __device__ F* row_stats(F* stats, int t, int64_t head) const {
+    return stats + (t * all_heads() + head) * n * 2;
+  }
+
+  __device__ float threshold(float mu) const { return quotient ? lambda / mu : lambda * mu; }
+  __device__ RpcStep step(float tau, int t) const {
+    const bool shrinks = shrink_every_iteration || t + 1 == iterations;
+    return {shrinks ? tau : 0, dual_plus ? 0.0f : 2.0f, shrinks};
+  }
+  // What dLoss/dtau = gtau gives to dLoss/dK_ij, but for K_ij's sign.
+  __device__ float tau_gradient(float gtau, float tau, float l1) const {
+    return !tau_has_gradient || l1 == 0 ? 0 : (quotient ? 1 : -1) * gtau * tau / l1;
+  }
+};
+
+// Two numbers side by side.
+template <class T>
+using Two = std::conditional_t<std::is_same_v<T, bf16>, uint32_t, float2>;
+template <class T>
+__device__ inline Two<T> make_two(float x, float y) {
+  if constexpr (std::is_same_v<T, bf16>)
+    return pack_bf16(x, y);
+  else
+    return make_float2(x, y);
+}
+__device__ inline float2 load_two(const float* p) { return *reinterpret_cast<const float2*>(p); }
+__device__ inline float2 load_two(const bf16* p) {
+  const uint32_t both = *reinterpret_cast<const uint32_t*>(p);
+  return make_float2(__uint_as_float(both << 16), __uint_as_float(both & 0xffff0000u));
+}
+template <class T>
+__device__ inline void store_two(T* p, Two<T> both) {
+  *reinterpret_cast<Two<T>*>(p) = both;
+}
+
+// One step of 16 rows: w becomes W', z receives Z' and `region` the regions of X. k and z are rows of shared
+// memory.
+template <int D, class T>
+__device__ inline void rpc_step(const T* k, T* z, TileD (&w)[D / 8], const TileD (&l)[D / 8],
+                                const RpcStep& step, uint32_t* region) {
+  uint32_t codes = 0;
+#pragma unroll
+  for (int j = 0; j < D / 8; ++j) {
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+      const int at = tile_row(i) * row_stride<T, D> + 8 * j + tile_col(i);
+      const float2 pair = load_two(k + at);
+      float z_new[2];
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const float low = l[j].v[i + e], u = w[j].v[i + e] - low;
+        const float x = (e == 0 ? pair.x : pair.y) - low + u;
+        const uint32_t code = x >= step.tau ? 1 : x <= -step.tau ? 2 : 0;
+        codes |= code << (j % 4 * 8 + (i + e) * 2);
+        w[j].v[i + e] = fminf(fmaxf(x, -step.tau), step.tau) + low;
+        z_new[e] = w[j].v[i + e] - step.dual * u;
+      }
+      store_two(z + at, make_two<T>(z_new[0], z_new[1]));
+    }
+    if (j % 4 == 3 || j + 1 == D / 8) {
+      region[j / 4 * warp_size + int(threadIdx.x) % warp_size] = codes;
+      codes = 0;
+    }
+  }
+}
+
+// A lane's numbers of results, kept in memory: [J, 32] of four numbers.
+template <int J>
+__device__ inline void load_results(TileD (&d)[J], const float* p) {
+#pragma unroll
+  for (int j = 0; j < J; ++j) {
+    const float4 four = reinterpret_cast<const float4*>(p)[j * warp_size + int(threadIdx.x) % warp_size];
+    d[j] = {{four.x, four.y, four.z, four.w}};
+  }
+}
+template <int J>
+__device__ inline void save_results(const TileD (&d)[J], float* p) {
+#pragma unroll
+  for (int j = 0; j < J; ++j)
+    reinterpret_cast<float4*>(p)[j * warp_size + int(threadIdx.x) % warp_size] =
+        make_float4(d[j].v[0], d[j].v[1], d[j].v[2], d[j].v[3]);
+}
+
+// The gradient of a step of 16 rows. In: gz = dLoss/dZ as far as it comes from the products, gu = dLoss/dU.
+// Out: gu becomes what reaches U of the step before, gl what reaches its L; gk grows by dLoss/dX. Returns the
+// lane's part of dLoss/dtau. gu and gk are as save_results leaves them, gl is [row, row + 8] of every tile.
+template <int D, class T>
+__device__ inline float rpc_step_grad(const TileD (&gz)[D / 8], Two<T> (&gl)[D / 8][2], float* gu, float* gk,
+                                      const RpcStep& step, const uint32_t* region) {
+  const int lane = int(threadIdx.x) % warp_size;
+  float gtau = 0;
+#pragma unroll
+  for (int j = 0; j < D / 8; ++j) {
+    const uint32_t codes = region[j / 4 * warp_size + lane] >> (j % 4 * 8);
+    TileD u[1], k[1];
+    load_results(u, gu + j * 4 * warp_size);
+    load_results(k, gk + j * 4 * warp_size);
+    float low[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t code = codes >> (2 * i) & 3;
+      const float g = gz[j].v[i] + u[0].v[i], gx = code == 0 ? g : 0;
+      gtau += code == 1 ? g : code == 2 ? -g : 0;
+      k[0].v[i] += gx;
+      u[0].v[i] = step.dual * (u[0].v[i] - g) + gx;
+      low[i] = g - gx - u[0].v[i];
+    }
+    gl[j][0] = make_two<T>(low[0], low[1]);
+    gl[j][1] = make_two<T>(low[2], low[3]);
+    save_results(u, gu + j * 4 * warp_size);
+    save_results(k, gk + j * 4 * warp_size);
+  }
+  return gtau;
+}
+
+// k [16, D], results, += c sign(keys), keys being rows of shared memory; sign(0) = 0.
+template <int D, class T>
+__device__ inline void add_signs(TileD (&k)[D / 8], const T* keys, float c) {
+#pragma unroll
+  for (int j = 0; j < D / 8; ++j)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float x = up(keys[tile_row(i) * row_stride<T, D> + 8 * j + tile_col(i)]);
+      k[j].v[i] += x > 0 ? c : x < 0 ? -c : 0;
+    }
+}
+
+// A strip's rows as left factors: bf16 ones in registers, f32 ones, which would take too many, in shared
+// memory.
+template <class T, int D, int R>
+using LeftRows = std::conditional_t<std::is_same_v<T, bf16>, KeptRows<T, D, R>, SharedRows<T, D>>;
+template <int D>
+__device__ inline void take_rows(SharedRows<float, D>& left, const float* rows) {
+  left.p = rows;
+}
+template <int D, int R>
+__device__ inline void take_rows(KeptRows<bf16, D, R>& left, const bf16* rows) {
+#pragma unroll
+  for (int r = 0; r < R; ++r)
+#pragma unroll
+    for (int k = 0; k < D / tile_depth<bf16>; ++k) left.a[r][k] = SharedRows<bf16, D>{rows}.tile(r, k);
+}
+
+}  // namespace pursuit::cuda
+#endif
