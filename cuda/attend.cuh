@@ -12,12 +12,18 @@
 //
 //   product_with_rows<D>(s, q, keys);  // s = q keys^T
 //   hide(s, -INFINITY, first_row, first_col, n, causal);
-//   if (softmax.add(s, fade)) scale_rows(o, fade);  // s <- exp2(s - most)
+//   if (softmax.grow(s, fade)) scale_rows(o, fade);
+//   softmax.add(s);  // s <- exp2(s - most)
 //   add_product<D>(o, s, values);  // o += s values
 //
 // Unless it says otherwise, a function is called by whole warps, all lanes with the same arguments.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
+
+// The thread's warp, the same for the compiler as well in all lanes: what follows from it stays out of the
+// lanes' registers.
+__device__ inline int warp_index() { return __shfl_sync(all_lanes, int(threadIdx.x) / warp_size, 0); }
+__device__ inline int lane_index() { return int(threadIdx.x) % warp_size; }
 
 // --- rows of a head in global and shared memory
 
@@ -42,17 +48,17 @@ template <class T, int D>
 constexpr int row_stride = D + per_move<T>;
 
 // to [count, D] in shared memory = rows first, first + 1, ... of x; zeros behind its last row and column.
-// Called by `threads` threads, numbered by `thread`; the rows are there after close_copies, wait_copies and a
-// barrier.
+// Called by `threads` threads, a multiple of 32, numbered by `thread`; the rows are there after close_copies,
+// wait_copies and a barrier.
 template <int D, class T>
 __device__ void load_rows(T* to, const HeadRows<const T>& x, int first, int count, int thread, int threads) {
   constexpr int moves = D / per_move<T>;
-  const bool aligned = x.aligned();
-  for (int e = thread; e < count * moves; e += threads) {
-    const int row = e / moves, col = e % moves * per_move<T>;
+  const int col = thread % moves * per_move<T>;
+  const bool moved = x.aligned() && col < x.d;
+  for (int row = thread / moves; row < count; row += threads / moves) {
     const bool inside = first + row < x.n;
     T* target = to + row * row_stride<T, D> + col;
-    if (aligned && inside && col < x.d) {
+    if (moved && inside) {
       copy_async(target, x.at(first + row) + col);
     } else {
 #pragma unroll
@@ -66,14 +72,13 @@ __device__ void load_rows(T* to, const HeadRows<const T>& x, int first, int coun
 template <int D, class T>
 __device__ void store_rows(const HeadRows<T>& y, int first, const T* from) {
   constexpr int moves = D / per_move<T>;
-  const bool aligned = y.aligned();
-  for (int e = int(threadIdx.x) % warp_size; e < 16 * moves; e += warp_size) {
-    const int row = e / moves, col = e % moves * per_move<T>;
-    if (first + row >= y.n) continue;
+  const int lane = lane_index(), col = lane % moves * per_move<T>;
+  const bool moved = y.aligned() && col < y.d;
+  for (int row = lane / moves; row < 16 && first + row < y.n; row += warp_size / moves) {
     const T* source = from + row * row_stride<T, D> + col;
     T* target = y.at(first + row) + col;
-    if (aligned) {
-      if (col < y.d) *reinterpret_cast<uint4*>(target) = *reinterpret_cast<const uint4*>(source);
+    if (moved) {
+      *reinterpret_cast<uint4*>(target) = *reinterpret_cast<const uint4*>(source);
     } else {
 #pragma unroll
       for (int k = 0; k < per_move<T>; ++k)
@@ -92,52 +97,59 @@ class Panels {
   }
 
   // x: `Parts` matrices of n rows; panel: rows of a panel, a multiple of 16; memory: for numbers(panel, n).
-  __device__ Panels(const HeadRows<const T>* x, int panel, T* memory) : panel_(panel), memory_(memory) {
+  // Constructed and used by all threads of the block.
+  __device__ Panels(const HeadRows<const T>* x, int panel, T* memory)
+      : panel_(panel), whole_(panel >= x[0].n), memory_(memory) {
 #pragma unroll
     for (int i = 0; i < Parts; ++i) x_[i] = x[i];
+    if (whole_) {
+      start(0, 0);
+      wait_copies<0>();
+      __syncthreads();
+    }
   }
 
   // Calls f(first, part) for every panel with rows of [begin, end): its first row, and part[i], its rows of
-  // matrix i. Called by all threads of the block.
+  // matrix i.
   template <class F>
   __device__ void walk(int begin, int end, F f) {
-    const int last = (end + panel_ - 1) / panel_;
-    if (!there_) {
+    int side = 0;
+    begin -= begin % panel_;
+    if (!whole_) {
       __syncthreads();  // others may still read what an earlier walk has left
-      start(begin / panel_);
+      start(begin, side);
     }
-    for (int i = begin / panel_; i < last; ++i) {
-      if (!there_) {
+    for (int from = begin; from < end; from += panel_) {
+      if (!whole_) {
         wait_copies<0>();
         __syncthreads();
-        if (i + 1 < last) start(i + 1);
-        there_ = panel_ >= x_[0].n;
+        if (from + panel_ < end) start(from + panel_, 1 - side);
       }
-      f(i * panel_, Places(*this, i));
+      f(from, Places{*this, side});
+      side = 1 - side;
     }
   }
 
  private:
   struct Places {
     const Panels& panels;
-    int i;
-    __device__ Places(const Panels& p, int number) : panels(p), i(number) {}
-    __device__ const T* operator[](int which) const { return panels.buffer(i, which); }
+    int side;
+    __device__ const T* operator[](int which) const { return panels.place(side, which); }
   };
-  __device__ T* buffer(int i, int which) const {
-    return memory_ + (i % 2 * Parts + which) * panel_ * row_stride<T, D>;
+  __device__ T* place(int side, int which) const {
+    return memory_ + (side * Parts + which) * panel_ * row_stride<T, D>;
   }
-  __device__ void start(int i) const {
+  __device__ void start(int from, int side) const {
 #pragma unroll
     for (int k = 0; k < Parts; ++k)
-      load_rows<D>(buffer(i, k), x_[k], i * panel_, panel_, int(threadIdx.x), int(blockDim.x));
+      load_rows<D>(place(side, k), x_[k], from, panel_, int(threadIdx.x), int(blockDim.x));
     close_copies();
   }
 
   HeadRows<const T> x_[Parts];
   int panel_;
+  bool whole_;
   T* memory_;
-  bool there_ = false;
 };
 
 // --- strips as left factors: tile(r, k) is tile r of 16 rows, step k along the depth
@@ -155,7 +167,7 @@ struct SharedRows {
   // Loads them from global memory; `own` is memory of the warp for them.
   __device__ void load(const HeadRows<const T>& x, int first, T* own) {
     __syncwarp();
-    load_rows<D>(own, x, first, 16, int(threadIdx.x) % warp_size, warp_size);
+    load_rows<D>(own, x, first, 16, lane_index(), warp_size);
     close_copies();
     wait_copies<0>();
     __syncwarp();
@@ -253,17 +265,6 @@ __device__ void for_numbers(TileD (&s)[R][J], const TileD (&t)[R][J], F f) {
       for (int i = 0; i < 4; ++i) f(s[r][j].v[i], t[r][j].v[i], 2 * r + i / 2, 2 * j + i % 2);
 }
 
-// Calls f(J, c) for the chunks of columns c in [begin, end), a multiple of 16 of them; the last, if there are
-// only 16 left, as f(2, c). J and 2 are types, std::integral_constant.
-template <int J, class F>
-__device__ void for_chunks(int begin, int end, F f) {
-  static_assert(J == 2 || J == 4);
-  int c = begin;
-  for (; c + J * 8 <= end; c += J * 8) f(std::integral_constant<int, J>{}, c);
-  if constexpr (J > 2)
-    if (c < end) f(std::integral_constant<int, 2>{}, c);
-}
-
 template <int R, int J>
 __device__ void scale_rows(TileD (&o)[R][J], const float (&factor)[2 * R]) {
   for_numbers(o, [&](float& v, int r, int) { v *= factor[r]; });
@@ -323,9 +324,11 @@ __device__ inline float power_of_2(float x) {
 template <int R, int J>
 __device__ void hide(TileD (&s)[R][J], float value, int first_row, int first_col, int n, bool causal) {
   if (first_col + J * 8 <= (causal ? min(n, first_row + 1) : n)) return;
+  // Seen from the lane's first number, whose column is `left` before the end and `ahead` before its row.
+  const int left = n - first_col - chunk_col(0), ahead = first_row + strip_row(0) - first_col - chunk_col(0);
   for_numbers(s, [&](float& v, int r, int c) {
-    const int col = first_col + chunk_col(c);
-    if (col >= n || (causal && col > first_row + strip_row(r))) v = value;
+    const int row = strip_row(r) - strip_row(0), col = chunk_col(c) - chunk_col(0);
+    if (col >= left || (causal && col - row > ahead)) v = value;
   });
 }
 
@@ -335,7 +338,7 @@ struct RowSoftmax {
   // As long as no score passes `most` by more than 8, it stays as it is: powers up to 2^8 do no harm, and
   // what was added up with it need not be scaled.
   static constexpr float slack = 8;
-  float most[2 * R], total[2 * R];  // total: of this lane's columns
+  float most[2 * R], total[2 * R];  // total: of the lane's columns, and after finish the row's 1 / total
 
   __device__ RowSoftmax() {
 #pragma unroll
@@ -345,43 +348,44 @@ struct RowSoftmax {
     }
   }
 
-  // s <- exp2(s - most); -inf is a hidden score. If true, `most` has grown, and what was added up with the
-  // powers of earlier chunks is to be multiplied by fade.
+  // Lets `most` grow with scores s, of which -inf are hidden. If it did, what was added up with earlier
+  // powers is to be multiplied by fade.
   template <int J>
-  __device__ bool add(TileD (&s)[R][J], float (&fade)[2 * R]) {
+  __device__ bool grow(TileD (&s)[R][J], float (&fade)[2 * R]) {
     float next[2 * R];
 #pragma unroll
     for (int i = 0; i < 2 * R; ++i) next[i] = most[i];
     for_numbers(s, [&](float v, int r, int) { next[r] = fmaxf(next[r], v); });
     bool grows = false;
 #pragma unroll
+    for (int i = 0; i < 2 * R; ++i) grows = grows || next[i] > most[i] + slack;
+    if (!__any_sync(all_lanes, grows)) return false;
+#pragma unroll
     for (int i = 0; i < 2 * R; ++i) {
       next[i] = row_max(next[i]);
-      grows = grows || next[i] > most[i] + slack;
+      fade[i] = power_of_2(most[i] - next[i]);
+      total[i] *= fade[i];
+      most[i] = next[i];
     }
-    grows = __any_sync(all_lanes, grows);
-    if (grows) {
-#pragma unroll
-      for (int i = 0; i < 2 * R; ++i) {
-        fade[i] = power_of_2(most[i] - next[i]);
-        total[i] *= fade[i];
-        most[i] = next[i];
-      }
-    }
+    return true;
+  }
+
+  // s <- exp2(s - most), added to total.
+  template <int J>
+  __device__ void add(TileD (&s)[R][J]) {
     for_numbers(s, [&](float& v, int r, int) {
       v = power_of_2(v - most[r]);
       total[r] += v;
     });
-    return grows;
   }
 
-  // After the last chunk: softmax = exp2(s - most) inverse. A row without a visible score has 0 and 0.
-  __device__ void finish(float (&inverse)[2 * R]) {
+  // After the last chunk: softmax = exp2(s - most) total. A row without a visible score has 0 and 0.
+  __device__ void finish() {
 #pragma unroll
     for (int i = 0; i < 2 * R; ++i) {
       const float sum = row_sum(total[i]);
       most[i] = sum == 0 ? 0 : most[i];
-      inverse[i] = sum == 0 ? 0 : 1 / sum;
+      total[i] = sum == 0 ? 0 : __fdividef(1, sum);
     }
   }
 };

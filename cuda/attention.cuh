@@ -4,6 +4,8 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
+constexpr int chunk = 16;  // columns at a time
+
 // Attention over packed projections [B, n, parts, heads, d]: q, k, v, or k, v with keys as queries.
 struct AttentionShape {
   int n, d, parts, heads;
@@ -23,11 +25,17 @@ struct AttentionShape {
     return y < 0 || y > 1 ? 0 : zeta - gamma;
   }
 
-  // Head number b * heads + h of one part of x [B, n, of, heads, d].
+  // Head number b * heads + h of one part of x [B, n, of, heads, d]. B * n is below 2^32: a product of 32-bit
+  // numbers stays out of the lanes' registers.
   template <class T>
   __device__ HeadRows<T> rows(T* x, int head, int part, int of) const {
-    const int64_t b = head / heads, h = head % heads;
-    return {x + ((b * n * of + part) * heads + h) * d, of * heads * d, n, d};
+    const int b = head / heads, h = head % heads, ld = of * heads * d;
+    return {x + uint64_t(unsigned(b) * unsigned(n)) * unsigned(ld) + (part * heads + h) * d, ld, n, d};
+  }
+  // The same of x [B, heads, n].
+  template <class T>
+  __device__ T* of_head(T* x, int head) const {
+    return x + uint64_t(unsigned(head)) * unsigned(n);
   }
   template <class T>
   __device__ HeadRows<T> queries(T* x, int head) const {
@@ -43,93 +51,90 @@ struct AttentionShape {
   }
 };
 
-// How the strips of a head are dealt out: to `groups` blocks of `warps` warps, which take one each `rounds`
-// times.
+// How the rows of a head are dealt out: to `groups` blocks, a strip a warp, as often as it takes.
 struct StripPlan {
-  int panel, groups, rounds, warps;
+  int panel, groups, warps;
 
-  // The rows of the panel that starts at row `from`, as far as they are before `end`, in whole tiles.
-  __device__ int rows(int from, int end) const { return min(panel, (end - from + 15) / 16 * 16); }
   __device__ int head() const { return int(blockIdx.x) / groups; }
-  // The strip of the block's first warp in a round.
-  __device__ int block_strip(int round) const { return (round * groups + int(blockIdx.x) % groups) * warps; }
-  __device__ int strip(int round) const { return block_strip(round) + int(threadIdx.x) / warp_size; }
+  __device__ int group() const { return int(blockIdx.x) % groups; }
+  // The rows of the panel that starts at row `from`, as far as they are before `end`, in whole chunks.
+  __device__ int rows(int from, int end) const {
+    return min(panel, (end - from + chunk - 1) / chunk * chunk);
+  }
 };
 
-// What a warp works on: strips of R * 16 rows against chunks of J * 8 columns. The strip's rows stay in
-// registers where they are few.
-template <class T, int D, int R_, int J_>
-struct Strips {
-  static constexpr int R = R_, J = J_;
+// What a warp works on: a strip of R * 16 rows. As left factors they stay in registers where they are few.
+template <class T, int D, int most_tiles>
+struct Strip {
   static constexpr bool kept = std::is_same_v<T, bf16> && D <= 64;
+  static constexpr int R = kept ? most_tiles : 1, rows = R * 16;
+  using Scores = TileD[R][chunk / 8];
   using Left = std::conditional_t<kept, KeptRows<T, D, R>, SharedRows<T, D>>;
-  static_assert(kept || R == 1);
 
   // Numbers of shared memory that a warp needs to load `factors` left factors, and the place of factor i.
   static constexpr int own_numbers(int factors) { return (kept ? 1 : factors) * 16 * row_stride<T, D>; }
   __device__ static T* own_place(T* own, int i) { return own + (kept ? 0 : i) * 16 * row_stride<T, D>; }
 };
-
 template <class T, int D>
-using ForwardStrips = Strips<T, D, std::is_same_v<T, bf16> && D <= 64 ? 2 : 1, 4>;
+using QueryStrip = Strip<T, D, 2>;
 template <class T, int D>
-using QueryStrips = Strips<T, D, std::is_same_v<T, bf16> && D <= 64 ? 2 : 1, 2>;
-template <class T, int D>
-using KeyStrips = Strips<T, D, 1, 2>;
+using KeyStrip = Strip<T, D, 1>;
 
 constexpr int attention_warps = 4;
 
-// out [B, n, heads, d] = map(softmax(scale q k^T)) v, and stats [B, heads, n]: the maximum of each row, in
-// powers of two, and 1 / sum.
+// out [B, n, heads, d] = map(softmax(scale q k^T)) v, and stats [B, heads, n]: a number near the maximum of
+// each row, in powers of two, and 1 / sum.
 template <class T, int D>
-__global__ void __launch_bounds__(attention_warps* warp_size, ForwardStrips<T, D>::kept ? 3 : 1)
+__global__ void __launch_bounds__(attention_warps* warp_size, QueryStrip<T, D>::kept ? 3 : 1)
     attention_kernel(const T* qkv, T* out, float2* stats, AttentionShape a, StripPlan plan) {
-  using S = ForwardStrips<T, D>;
+  using S = QueryStrip<T, D>;
   constexpr int R = S::R;
-  const int head = plan.head();
+  const int head = plan.head(), step = plan.warps * S::rows;
   const HeadRows<const T> kv[] = {a.keys(qkv, head), a.values(qkv, head)};
   Shared shared;
   Panels<T, D, 2> panels(kv, plan.panel, shared.array<T>(Panels<T, D, 2>::numbers(plan.panel, a.n)));
-  T* own = shared.array<T>(plan.warps * S::own_numbers(1)) + threadIdx.x / warp_size * S::own_numbers(1);
+  T* own = shared.array<T>(plan.warps * S::own_numbers(1)) + warp_index() * S::own_numbers(1);
+  stats = a.of_head(stats, head);
 
-  for (int round = 0; round < plan.rounds; ++round) {
-    const int first = plan.strip(round) * 16 * R;
+  for (int begin = plan.group() * step; begin < a.n; begin += plan.groups * step) {
+    const int first = begin + warp_index() * S::rows;
     const bool active = first < a.n;
-    const int end = a.causal ? min(a.n, first + 16 * R) : a.n;
-    const int walk_end = a.causal ? min(a.n, (plan.block_strip(round) + plan.warps) * 16 * R) : a.n;
     typename S::Left q;
     if (active) q.load(a.queries(qkv, head), first, own);
     RowSoftmax<R> softmax;
-    float fade[2 * R], inverse[2 * R];
+    float fade[2 * R];
     TileD o[R][D / 8];
     // Clipping needs the sums of whole rows, hence a walk of its own for them.
     for (int pass = a.clips() ? 0 : 1; pass < 2; ++pass) {
-      panels.walk(0, walk_end, [&](int from, const auto& part) {
+      panels.walk(0, a.causal ? min(a.n, begin + step) : a.n, [&](int from, const auto& part) {
         if (!active) return;
-        for_chunks<S::J>(0, plan.rows(from, end), [&](auto tiles, int c) {
-          TileD s[R][tiles()];
+        const int cols = plan.rows(from, a.causal ? min(a.n, first + S::rows) : a.n);
+        for (int c = 0; c < cols; c += chunk) {
+          typename S::Scores s;
           product_with_rows<D>(s, q, part[0] + c * row_stride<T, D>);
           scale(s, a.scale * log2_e);
           hide(s, -INFINITY, first, from + c, a.n, a.causal);
-          if (a.clips() && pass == 1)
-            for_numbers(
-                s, [&](float& v, int r, int) { v = a.clip(power_of_2(v - softmax.most[r]) * inverse[r]); });
-          else if (softmax.add(s, fade))
-            scale_rows(o, fade);
+          if (a.clips() && pass == 1) {
+            for_numbers(s, [&](float& v, int r, int) {
+              v = a.clip(power_of_2(v - softmax.most[r]) * softmax.total[r]);
+            });
+          } else {
+            if (softmax.grow(s, fade)) scale_rows(o, fade);
+            softmax.add(s);
+          }
           if (pass == 1) add_product<D>(o, s, part[1] + c * row_stride<T, D>);
-        });
+        }
       });
-      if (pass == 0 || !a.clips()) softmax.finish(inverse);
+      if (pass == 0 || !a.clips()) softmax.finish();
     }
     if (!active) continue;
-    if (!a.clips()) scale_rows(o, inverse);
-    store_strip<D>(a.rows(out, head, 0, 1), first, o, own);
 #pragma unroll
     for (int r = 0; r < 2 * R; ++r) {
       const int row = first + strip_row(r);
-      if (threadIdx.x % 4 == 0 && row < a.n)
-        stats[int64_t(head) * a.n + row] = make_float2(softmax.most[r], inverse[r]);
+      if (threadIdx.x % 4 == 0 && row < a.n) stats[row] = make_float2(softmax.most[r], softmax.total[r]);
     }
+    if (!a.clips()) scale_rows(o, softmax.total);
+    store_strip<D>(a.rows(out, head, 0, 1), first, o, own);
   }
 }
 
@@ -145,19 +150,19 @@ template <class T, int D>
 __global__ void __launch_bounds__(attention_warps* warp_size, 2)
     attention_query_gradient_kernel(const T* qkv, const T* go, const float2* stats, RowGradient* rows, T* gx,
                                     AttentionShape a, StripPlan plan) {
-  using S = QueryStrips<T, D>;
+  using S = QueryStrip<T, D>;
   constexpr int R = S::R;
-  const int head = plan.head();
+  const int head = plan.head(), step = plan.warps * S::rows;
   const HeadRows<const T> kv[] = {a.keys(qkv, head), a.values(qkv, head)};
   Shared shared;
   Panels<T, D, 2> panels(kv, plan.panel, shared.array<T>(Panels<T, D, 2>::numbers(plan.panel, a.n)));
-  T* own = shared.array<T>(plan.warps * S::own_numbers(2)) + threadIdx.x / warp_size * S::own_numbers(2);
+  T* own = shared.array<T>(plan.warps * S::own_numbers(2)) + warp_index() * S::own_numbers(2);
+  stats = a.of_head(stats, head);
+  rows = a.of_head(rows, head);
 
-  for (int round = 0; round < plan.rounds; ++round) {
-    const int first = plan.strip(round) * 16 * R;
+  for (int begin = plan.group() * step; begin < a.n; begin += plan.groups * step) {
+    const int first = begin + warp_index() * S::rows;
     const bool active = first < a.n;
-    const int end = a.causal ? min(a.n, first + 16 * R) : a.n;
-    const int walk_end = a.causal ? min(a.n, (plan.block_strip(round) + plan.warps) * 16 * R) : a.n;
     typename S::Left q, g;
     RowGradient row[2 * R];
     if (active) {
@@ -166,29 +171,30 @@ __global__ void __launch_bounds__(attention_warps* warp_size, 2)
 #pragma unroll
       for (int r = 0; r < 2 * R; ++r)
         if (first + strip_row(r) < a.n) {
-          const float2 saved = stats[int64_t(head) * a.n + first + strip_row(r)];
+          const float2 saved = stats[first + strip_row(r)];
           row[r] = {saved.x, saved.y};
         }
     }
     TileD gq[R][D / 8];
     for (int pass = 0; pass < (gx ? 2 : 1); ++pass) {
-      panels.walk(0, walk_end, [&](int from, const auto& part) {
+      panels.walk(0, a.causal ? min(a.n, begin + step) : a.n, [&](int from, const auto& part) {
         if (!active) return;
-        for_chunks<S::J>(0, plan.rows(from, end), [&](auto tiles, int c) {
-          TileD s[R][tiles()], dp[R][tiles()];
-          product_with_rows<D>(s, q, part[0] + c * row_stride<T, D>);
+        const int cols = plan.rows(from, a.causal ? min(a.n, first + S::rows) : a.n);
+        for (int c = 0; c < cols; c += chunk) {
+          typename S::Scores p, dp;
+          product_with_rows<D>(p, q, part[0] + c * row_stride<T, D>);
           product_with_rows<D>(dp, g, part[1] + c * row_stride<T, D>);
-          scale(s, a.scale * log2_e);
-          hide(s, -INFINITY, first, from + c, a.n, a.causal);
-          for_numbers(s, [&](float& p, int r, int) { p = row[r].p(p); });
-          if (a.clips()) for_numbers(dp, s, [&](float& d, float p, int, int) { d *= a.slope(p); });
+          scale(p, a.scale * log2_e);
+          hide(p, -INFINITY, first, from + c, a.n, a.causal);
+          for_numbers(p, [&](float& v, int r, int) { v = row[r].p(v); });
+          if (a.clips()) for_numbers(dp, p, [&](float& d, float v, int, int) { d *= a.slope(v); });
           if (pass == 0) {
-            for_numbers(s, dp, [&](float p, float d, int r, int) { row[r].dot += p * d; });
+            for_numbers(dp, p, [&](float d, float v, int r, int) { row[r].dot += v * d; });
           } else {
-            for_numbers(s, dp, [&](float& p, float d, int r, int) { p *= d - row[r].dot; });
-            add_product<D>(gq, s, part[0] + c * row_stride<T, D>);
+            for_numbers(dp, p, [&](float& d, float v, int r, int) { d = v * (d - row[r].dot); });
+            add_product<D>(gq, dp, part[0] + c * row_stride<T, D>);
           }
-        });
+        }
       });
 #pragma unroll
       for (int r = 0; r < 2 * R; ++r)
@@ -197,8 +203,7 @@ __global__ void __launch_bounds__(attention_warps* warp_size, 2)
     if (!active) continue;
 #pragma unroll
     for (int r = 0; r < 2 * R; ++r)
-      if (threadIdx.x % 4 == 0 && first + strip_row(r) < a.n)
-        rows[int64_t(head) * a.n + first + strip_row(r)] = row[r];
+      if (threadIdx.x % 4 == 0 && first + strip_row(r) < a.n) rows[first + strip_row(r)] = row[r];
     if (!gx) continue;
     scale(gq, a.scale);
     store_strip<D>(a.queries(gx, head), first, gq, own);
@@ -211,23 +216,20 @@ template <class T, int D, bool symmetric>
 __global__ void __launch_bounds__(attention_warps* warp_size, 2)
     attention_key_gradient_kernel(const T* qkv, const T* go, const RowGradient* rows, T* gx, AttentionShape a,
                                   StripPlan plan) {
-  using S = KeyStrips<T, D>;
+  using S = KeyStrip<T, D>;
   constexpr int R = S::R, parts = symmetric ? 3 : 2;
-  const int head = plan.head();
+  const int head = plan.head(), step = plan.warps * S::rows;
   const HeadRows<const T> qgv[] = {a.queries(qkv, head), a.rows(go, head, 0, 1), a.values(qkv, head)};
   Shared shared;
   using P = Panels<T, D, parts>;
   P panels(qgv, plan.panel, shared.array<T>(P::numbers(plan.panel, a.n)));
-  T* own =
-      shared.array<T>(plan.warps * S::own_numbers(parts)) + threadIdx.x / warp_size * S::own_numbers(parts);
-  const auto row_gradient = [&](int i) { return i < a.n ? rows[int64_t(head) * a.n + i] : RowGradient{}; };
+  T* own = shared.array<T>(plan.warps * S::own_numbers(parts)) + warp_index() * S::own_numbers(parts);
+  rows = a.of_head(rows, head);
+  const auto row_gradient = [&](int i) { return i < a.n ? rows[i] : RowGradient{}; };
 
-  for (int round = 0; round < plan.rounds; ++round) {
-    const int first = plan.strip(round) * 16 * R;
+  for (int begin = plan.group() * step; begin < a.n; begin += plan.groups * step) {
+    const int first = begin + warp_index() * S::rows;
     const bool active = first < a.n;
-    // Without symmetry, a causal strip of keys meets the queries from its own first row on.
-    const int begin = a.causal && !symmetric ? first : 0;
-    const int walk_begin = a.causal && !symmetric ? min(a.n - 1, plan.block_strip(round) * 16 * R) : 0;
     typename S::Left k, v, g;
     RowGradient row[2 * R];
     if (active) {
@@ -240,23 +242,24 @@ __global__ void __launch_bounds__(attention_warps* warp_size, 2)
       }
     }
     TileD gk[R][D / 8], gv[R][D / 8];
-    panels.walk(walk_begin, a.n, [&](int from, const auto& part) {
+    const bool later_only = a.causal && !symmetric;
+    panels.walk(later_only ? begin : 0, a.n, [&](int from, const auto& part) {
       if (!active) return;
-      for_chunks<S::J>(max(0, begin - from), plan.rows(from, a.n), [&](auto tiles, int c) {
-        constexpr int J = tiles();
+      const int cols = plan.rows(from, a.n);
+      for (int c = later_only ? max(0, first - from) : 0; c < cols; c += chunk) {
         const int at = c * row_stride<T, D>;
-        TileD s[R][J], ds[R][J];
+        typename S::Scores s, ds;
         product_with_rows<D>(s, k, part[0] + at);
         scale(s, a.scale * log2_e);
         // The strip's rows as keys of the columns' queries.
-        if (!a.causal || from + c + J * 8 > first) {
-          RowGradient col[2 * J];
+        if (!a.causal || from + c + chunk > first) {
+          RowGradient col[chunk / 4];
 #pragma unroll
-          for (int i = 0; i < 2 * J; ++i) col[i] = row_gradient(from + c + chunk_col(i));
-          TileD p[R][J];
+          for (int i = 0; i < chunk / 4; ++i) col[i] = row_gradient(from + c + chunk_col(i));
+          typename S::Scores p;
           product_with_rows<D>(ds, v, part[1] + at);
           for_numbers(p, s, [&](float& weight, float score, int, int i) { weight = col[i].p(score); });
-          if (a.causal && from + c < first + 16 * R)
+          if (a.causal && from + c < first + S::rows)
             for_numbers(p, [&](float& weight, int r, int i) {
               if (from + c + chunk_col(i) < first + strip_row(r)) weight = 0;
             });
@@ -268,17 +271,17 @@ __global__ void __launch_bounds__(attention_warps* warp_size, 2)
         }
         // And as queries of the columns' keys.
         if constexpr (symmetric)
-          if (!a.causal || from + c < first + 16 * R) {
-            TileD dp[R][J];
+          if (!a.causal || from + c < first + S::rows) {
+            typename S::Scores dp;
             product_with_rows<D>(dp, g, part[2] + at);
             hide(s, -INFINITY, first, from + c, a.n, a.causal);
             for_numbers(s, [&](float& p, int r, int) { p = row[r].p(p); });
             if (a.clips()) for_numbers(dp, s, [&](float& d, float p, int, int) { d *= a.slope(p); });
-            for_numbers(s, dp, [&](float& p, float d, int r, int) { p *= d - row[r].dot; });
-            for_numbers(ds, s, [&](float& sum, float term, int, int) { sum += term; });
+            for_numbers(dp, s, [&](float& d, float p, int r, int) { d = p * (d - row[r].dot); });
+            for_numbers(ds, dp, [&](float& sum, float term, int, int) { sum += term; });
           }
         add_product<D>(gk, ds, part[0] + at);
-      });
+      }
     });
     if (!active) continue;
     scale(gk, a.scale);
@@ -292,17 +295,13 @@ __global__ void __launch_bounds__(attention_warps* warp_size, 2)
 template <class S, class T, int D>
 StripPlan plan_strips(int n, int64_t heads) {
   constexpr int panel_bytes = 36 * 1024, most = panel_bytes / int(row_stride<T, D> * sizeof(T));
-  const int padded = (n + 15) / 16 * 16, strips = (n + 16 * S::R - 1) / (16 * S::R);
+  const int padded = (n + chunk - 1) / chunk * chunk, strips = (n + S::rows - 1) / S::rows;
+  const int rounds = (strips + attention_warps - 1) / attention_warps;
   const bool whole = padded <= most;
-  StripPlan plan;
-  plan.panel = whole ? padded : most / 2 / 32 * 32;
-  plan.rounds = (strips + attention_warps - 1) / attention_warps;
-  plan.warps = (strips + plan.rounds - 1) / plan.rounds;
   // A block that holds a whole head makes all of its strips, unless there are too few heads for all
   // processors.
-  plan.groups = whole && heads >= 256 ? 1 : plan.rounds;
-  plan.rounds = (plan.rounds + plan.groups - 1) / plan.groups;
-  return plan;
+  return {whole ? padded : most / 2 / chunk * chunk, whole && heads >= 256 ? 1 : rounds,
+          (strips + rounds - 1) / rounds};
 }
 
 template <class S, class T, int D, int Parts, int Factors>
@@ -314,23 +313,22 @@ Grid strip_grid(const StripPlan& plan, int n, int64_t heads) {
 
 template <class T, int D>
 void attention_forward(const T* qkv, T* out, float2* stats, const AttentionShape& a, int64_t batch) {
-  using S = ForwardStrips<T, D>;
-  const StripPlan plan = plan_strips<S, T, D>(a.n, batch * a.heads);
-  launch<attention_kernel<T, D>>(strip_grid<S, T, D, 2, 1>(plan, a.n, batch * a.heads), qkv, out, stats, a,
-                                 plan);
+  using S = QueryStrip<T, D>;
+  const int64_t heads = batch * a.heads;
+  const StripPlan plan = plan_strips<S, T, D>(a.n, heads);
+  launch<attention_kernel<T, D>>(strip_grid<S, T, D, 2, 1>(plan, a.n, heads), qkv, out, stats, a, plan);
 }
 
 // rows: memory for [batch, heads, n].
 template <class T, int D>
 void attention_backward(const T* qkv, const T* go, const float2* stats, RowGradient* rows, T* gx,
                         const AttentionShape& a, int64_t batch) {
+  using Q = QueryStrip<T, D>;
+  using K = KeyStrip<T, D>;
   const int64_t heads = batch * a.heads;
-  using Q = QueryStrips<T, D>;
-  const StripPlan queries = plan_strips<Q, T, D>(a.n, heads);
+  const StripPlan queries = plan_strips<Q, T, D>(a.n, heads), keys = plan_strips<K, T, D>(a.n, heads);
   launch<attention_query_gradient_kernel<T, D>>(strip_grid<Q, T, D, 2, 2>(queries, a.n, heads), qkv, go,
                                                 stats, rows, a.parts == 3 ? gx : nullptr, a, queries);
-  using K = KeyStrips<T, D>;
-  const StripPlan keys = plan_strips<K, T, D>(a.n, heads);
   if (a.parts == 3)
     launch<attention_key_gradient_kernel<T, D, false>>(strip_grid<K, T, D, 2, 2>(keys, a.n, heads), qkv, go,
                                                        rows, gx, a, keys);
