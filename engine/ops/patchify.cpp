@@ -1,6 +1,10 @@
+#include "cuda/patchify.cuh"
+
 #include <vector>
 
-#include "engine/gemm.h"
+#include "cuda/dense.cuh"
+#include "engine/cpu/dense.h"
+#include "engine/cpu/wide_rows.h"
 #include "engine/operator.h"
 #include "engine/ops.h"
 #include "engine/parallel.h"
@@ -69,22 +73,29 @@ struct Patchify {
       }
     });
   }
-  // gx and gw are nullable. gw += gy^T patches: the products run one after another with the threads inside,
-  // so that the sum has one order. gx: every pixel belongs to one patch, so the products are scattered, not
-  // added.
+  // gx, gw and gb are nullable. gw = gy^T patches: the products run one after another with the threads
+  // inside, so that the sum has one order. gx: every pixel belongs to one patch, so the products are
+  // scattered, not added.
   template <class T>
   static void gradient(Cpu, const PatchGrid& grid, const T* x, const T* weight, const T* gy, int64_t dim,
-                       T* gx, compute_t<T>* gw) {
+                       T* gx, T* gw, T* gb) {
     using R = compute_t<T>;
     const int64_t length = grid.length(), patches = grid.patches();
-    const int64_t many = std::min(8 * tile, patches);
-    std::vector<T> rows(gw ? static_cast<size_t>(many * length) : 0);
-    for (int64_t i = 0; gw && i < patches; i += many) {
-      const int64_t n = std::min(many, patches - i);
-      parallel_for(n, 32,
-                   [&](int64_t b, int64_t e) { grid.gather(x, i + b, i + e, rows.data() + b * length); });
-      gemm(true, false, dim, length, n, R(1), gy + i * dim, dim, rows.data(), length, R(1), gw, length);
+    if (gw) {
+      const int64_t many = std::min(8 * tile, patches);
+      std::vector<T> rows(static_cast<size_t>(many * length));
+      std::vector<R> wide;
+      std::fill_n(gw, dim * length, T{});
+      change_row(gw, dim * length, wide, [&](R* sums) {
+        for (int64_t i = 0; i < patches; i += many) {
+          const int64_t n = std::min(many, patches - i);
+          parallel_for(n, 32,
+                       [&](int64_t b, int64_t e) { grid.gather(x, i + b, i + e, rows.data() + b * length); });
+          gemm(true, false, dim, length, n, R(1), gy + i * dim, dim, rows.data(), length, R(1), sums, length);
+        }
+      });
     }
+    if (gb) dense_bias_gradient(gy, gb, patches, dim);
     if (!gx) return;
     parallel_for(patches, 64, [&](int64_t b, int64_t e) {
       std::vector<T> part(static_cast<size_t>(std::min(tile, e - b) * length));
@@ -96,6 +107,46 @@ struct Patchify {
       }
     });
   }
+#ifdef PURSUIT_GPU
+  // The patches of all images at once: as much memory as the images.
+  template <class T>
+  static Storage room(const PatchGrid& grid) {
+    return allocate(cuda_device(cuda::current_device()), grid.patches() * grid.length() * int64_t(sizeof(T)));
+  }
+  template <bool to_images, class T>
+  static void move(const PatchGrid& grid, const T* from, T* to) {
+    if (grid.patches() * grid.length() == 0) return;
+    cuda::with_pack<T>(grid.patch, to_images ? to : from, [&]<int V>() {
+      cuda::launch<cuda::patches_kernel<to_images, V, T>>({unsigned(grid.images * grid.down()), 256}, from,
+                                                          to, int(grid.channels), int(grid.height),
+                                                          int(grid.width), int(grid.patch));
+    });
+  }
+  template <class T>
+  static Storage gathered(const PatchGrid& grid, const T* x) {
+    const Storage rows = room<T>(grid);
+    move<false>(grid, x, static_cast<T*>(rows.get()));
+    return rows;
+  }
+
+  template <class T>
+  static void kernel(Cuda, const PatchGrid& grid, const T* x, const T* weight, const T* bias, T* y,
+                     int64_t dim) {
+    const Storage rows = gathered(grid, x);
+    cuda::dense<T, T>(static_cast<const T*>(rows.get()), weight, bias, nullptr, y, grid.patches(),
+                      grid.length(), dim);
+  }
+  template <class T>
+  static void gradient(Cuda, const PatchGrid& grid, const T* x, const T* weight, const T* gy, int64_t dim,
+                       T* gx, T* gw, T* gb) {
+    const Storage rows = gw ? gathered(grid, x) : room<T>(grid);
+    T* patches = static_cast<T*>(rows.get());
+    cuda::dense_parameter_gradients<T>(gy, patches, gw, gb, grid.patches(), grid.length(), dim);
+    if (!gx) return;
+    cuda::dense_input_gradient<T>(gy, weight, patches, grid.patches(), grid.length(), dim);
+    move<true>(grid, static_cast<const T*>(patches), gx);
+  }
+#endif
 
   Tensor forward(const Tensor& images, const Tensor& w, const Tensor& bias) {
     x = images.contiguous();
@@ -113,16 +164,14 @@ struct Patchify {
     const Tensor dy = gy.contiguous();
     const PatchGrid g = grid();
     const int64_t dim = weight.size(0);
-    Tensor gx, gw, gb;
-    if (needs[0]) gx = empty(x.shape(), x.dtype(), x.device());
-    if (needs[1]) gw = zeros(weight.shape(), compute_type(x.dtype()), x.device());
-    if (needs[2]) gb = sum(dy, {0, 1});
+    Tensor gx = needs[0] ? empty_like(x) : Tensor(), gw = needs[1] ? empty_like(weight) : Tensor(),
+           gb = needs[2] ? empty({dim}, x.dtype(), x.device()) : Tensor();
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      launch_gradient<Patchify>(dev, g, x.data<T>(), weight.data<T>(), dy.data<T>(), dim,
-                                needs[0] ? gx.data<T>() : nullptr,
-                                needs[1] ? gw.data<compute_t<T>>() : nullptr);
+      const auto pointer = [](const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; };
+      launch_gradient<Patchify>(dev, g, x.data<T>(), weight.data<T>(), dy.data<T>(), dim, pointer(gx),
+                                pointer(gw), pointer(gb));
     });
-    return {gx, needs[1] ? gw.to(x.dtype()) : Tensor(), gb};
+    return {gx, gw, gb};
   }
   Tensor reference(const Tensor& images, const Tensor& w, const Tensor& bias) const {
     const int64_t p = w.size(2), c = images.size(1), down = images.size(2) / p, across = images.size(3) / p;
@@ -132,10 +181,9 @@ struct Patchify {
     return matmul(patches, w.reshape({w.size(0), c * p * p}).transpose(0, 1)) + bias;
   }
   static std::vector<Sample<Patchify>> samples() {
-    return {{{}, {{{2, 3, 4, 6}}, {{5, 3, 2, 2}}, {{5}}}},
-            {{}, {{{1, 1, 8, 4}}, {{33, 1, 4, 4}}, {{33}}}},
-            {{}, {{{3, 2, 3, 3}}, {{4, 2, 1, 1}}, {{4}}}},
-            {{}, {{{0, 3, 4, 4}}, {{5, 3, 2, 2}}, {{5}}}}};
+    return {{{}, {{{2, 3, 4, 6}}, {{5, 3, 2, 2}}, {{5}}}},  {{}, {{{1, 1, 8, 4}}, {{33, 1, 4, 4}}, {{33}}}},
+            {{}, {{{3, 2, 3, 3}}, {{4, 2, 1, 1}}, {{4}}}},  {{}, {{{2, 3, 16, 8}}, {{6, 3, 8, 8}}, {{6}}}},
+            {{}, {{{2, 1, 8, 16}}, {{5, 1, 4, 4}}, {{5}}}}, {{}, {{{0, 3, 4, 4}}, {{5, 3, 2, 2}}, {{5}}}}};
   }
 };
 PURSUIT_OPERATOR(Patchify)
