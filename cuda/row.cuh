@@ -39,7 +39,12 @@ constexpr int longest_kept_row = V == 1 ? 512 : 1024;
 // A thread of the team has packs of V neighbouring columns.
 template <int V, bool by_warp>
 class Team {
+ public:
+  static constexpr bool keeps_rows = by_warp;
   static constexpr int threads = by_warp ? 128 : 512;  // of a block
+  static constexpr int64_t teams_of_block = by_warp ? threads / warp_size : 1;
+
+ private:
   static constexpr int warps = threads / warp_size;
   static constexpr int kept = longest_kept_row<V> / (warp_size * V);  // packs, by a thread
 
@@ -53,13 +58,22 @@ class Team {
   struct Streamed {
     using Number = T;
     const T* row;
-    __device__ Pack<T, V> at(int64_t j, int) const { return load_pack<V>(row + j); }
+    __device__ Pack<T, V> at(int64_t j, int) const {
+      constexpr int W = V < pack_width<T> ? V : pack_width<T>;
+      Pack<T, V> pack;
+#pragma unroll
+      for (int v = 0; v < V; v += W) {
+        const Pack<T, W> part = load_pack<W>(row + j + v);
+#pragma unroll
+        for (int w = 0; w < W; ++w) pack.v[v + w] = part.v[w];
+      }
+      return pack;
+    }
   };
 
  public:
   template <class T>
   using Row = std::conditional_t<by_warp, Kept<T>, Streamed<T>>;
-  static constexpr bool keeps_rows = by_warp;
 
   // A launch for n > 0 rows, on at most so many blocks, and how many teams it has.
   static Grid grid(int64_t n, int64_t most_blocks = 65535) {
@@ -67,8 +81,13 @@ class Team {
   }
   static int64_t teams(const Grid& g) { return int64_t(g.blocks.x) * teams_of_block; }
 
+  // A kernel with shared memory of its own, beside the grid's, takes it from `shared` afterwards.
+  __device__ Team(int64_t cols, Shared& shared) : cols_(cols) {
+    if constexpr (!by_warp) part_ = shared.array<uint64_t>(warps);
+  }
   __device__ explicit Team(int64_t cols) : cols_(cols) {
-    if constexpr (!by_warp) part_ = Shared().array<uint64_t>(warps);
+    Shared shared;
+    if constexpr (!by_warp) part_ = shared.array<uint64_t>(warps);
   }
 
   // The team's rows are first(), first() + step() ... The first is the team's number too.
@@ -90,6 +109,15 @@ class Team {
       return {row};
     }
   }
+
+  // A row that all teams read, from the cache.
+  template <class T>
+  __device__ Streamed<T> stream(const T* row) const {
+    return {row};
+  }
+  // Column j's place in an array [cols] of shared memory, which only the thread that has the column uses: its
+  // neighbours' are in other banks.
+  __device__ int64_t place(int64_t j) const { return j % V * (cols_ / V) + j / V; }
 
   // Calls f(column, number of each row there) for this thread's columns.
   template <class F, class... R>
@@ -126,8 +154,6 @@ class Team {
   }
 
  private:
-  static constexpr int64_t teams_of_block = by_warp ? warps : 1;
-
   // Where pack k starts that this thread keeps.
   __device__ static int column(int k) { return (k * warp_size + int(threadIdx.x % warp_size)) * V; }
 
@@ -161,11 +187,12 @@ class Team {
   uint64_t* part_ = nullptr;
 };
 
-// Calls f(Type<Team>{}) with the team for rows of `cols` numbers of matrices that start at these addresses.
+// Calls f(Type<Team>{}) with the team for rows of `cols` numbers T, or wider ones, of matrices that start at
+// these addresses.
 template <class T, class F>
-void with_team(int64_t cols, std::initializer_list<const T*> matrices, const F& f) {
+void with_team(int64_t cols, std::initializer_list<const void*> matrices, const F& f) {
   constexpr int V = pack_width<T>;
-  const bool packs = cols % V == 0 && std::all_of(matrices.begin(), matrices.end(), [](const T* p) {
+  const bool packs = cols % V == 0 && std::all_of(matrices.begin(), matrices.end(), [](const void* p) {
                        return reinterpret_cast<uintptr_t>(p) % 16 == 0;
                      });
   if (packs && cols <= longest_kept_row<V>) return f(Type<Team<V, true>>{});

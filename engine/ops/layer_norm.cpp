@@ -1,3 +1,5 @@
+#include "cuda/layer_norm.cuh"
+
 #include "engine/cpu/packed.h"
 #include "engine/operator.h"
 #include "engine/ops.h"
@@ -34,8 +36,9 @@ struct LayerNorm {
     });
   }
 
+  // gp [2, cols]: the gradients of weight and bias.
   template <class T>
-  static void gradient(Cpu, const LayerNorm& op, const T* gy, T* gx, compute_t<T>* gw, compute_t<T>* gb) {
+  static void gradient(Cpu, const LayerNorm& op, const T* gy, T* gx, compute_t<T>* gp) {
     using R = compute_t<T>;
     const int64_t cols = op.x.size(-1), n = op.mean.numel(), step = std::is_same_v<T, bf16> ? block : n;
     const T* x = op.x.data<T>();
@@ -58,10 +61,44 @@ struct LayerNorm {
         }
       }
     });
-    const R* sums = partial.data<R>();
-    rows<R>().column_sums(sums, parts, cols, 2 * cols, gw, false);
-    rows<R>().column_sums(sums + cols, parts, cols, 2 * cols, gb, false);
+    rows<R>().column_sums(partial.data<R>(), parts, 2 * cols, 2 * cols, gp, false);
   }
+
+#ifdef PURSUIT_GPU
+  template <class T>
+  static void kernel(Cuda, const LayerNorm& op, const float* bias, T* y) {
+    const int64_t cols = op.x.size(-1), n = op.mean.numel();
+    if (n == 0) return;
+    const T* x = op.x.data<T>();
+    const float* weight = op.weight.data<float>();
+    cuda::with_team<T>(cols, {x, weight, bias, y}, [&]<class Team>(Type<Team>) {
+      cuda::launch<cuda::layer_norm_kernel<Team, T>>(Team::grid(n), x, weight, bias, n, cols, float(op.eps),
+                                                     y, op.mean.data<float>(), op.rstd.data<float>());
+    });
+  }
+  template <class T>
+  static void gradient(Cuda, const LayerNorm& op, const T* gy, T* gx, float* gp) {
+    constexpr int64_t most_blocks = 660;  // 5 for each of an H100's 132 multiprocessors
+    constexpr int64_t longest = 20000;    // two rows of sums fit into a block's shared memory
+    const int64_t cols = op.x.size(-1), n = op.mean.numel();
+    if (cols > longest)
+      fail(name, "got rows of " + std::to_string(cols) + ", the GPU has a gradient for at most " +
+                     std::to_string(longest));
+    if (cols == 0) return;
+    const T* x = op.x.data<T>();
+    const float* weight = op.weight.data<float>();
+    cuda::with_team<T>(cols, {x, weight, gy, gx}, [&]<class Team>(Type<Team>) {
+      cuda::Grid grid = Team::grid(n, most_blocks);
+      grid.shared += cuda::shared_size<float>(Team::teams_of_block * 2 * cols);
+      const Tensor part = empty({grid.blocks.x, 2, cols}, DType::f32, op.x.device());
+      if (n)
+        cuda::launch<cuda::layer_norm_gradient_kernel<Team, T>>(grid, x, gy, weight, op.mean.data<float>(),
+                                                                op.rstd.data<float>(), n, cols, gx,
+                                                                part.data<float>());
+      cuda::add_column_parts(part.data<float>(), gp, part.size(0), 2 * cols);
+    });
+  }
+#endif
 
   Tensor forward(const Tensor& in, const Tensor& w, const Tensor& b) {
     x = in.contiguous();
@@ -79,13 +116,12 @@ struct LayerNorm {
   }
   Grads backward(const Tensor& gy, Needs) {
     const Tensor g = gy.contiguous();
-    Tensor gx = empty_like(x), gw = empty_like(weight), gb = empty_like(weight);
+    Tensor gx = empty_like(x), gp = empty({2, x.size(-1)}, weight.dtype(), x.device());
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      using R = compute_t<T>;
-      launch_gradient<LayerNorm>(dev, *this, static_cast<const T*>(g.data<T>()), gx.data<T>(), gw.data<R>(),
-                                 gb.data<R>());
+      launch_gradient<LayerNorm>(dev, *this, static_cast<const T*>(g.data<T>()), gx.data<T>(),
+                                 gp.data<compute_t<T>>());
     });
-    return {gx, gw.to(parameter), gb.to(parameter)};
+    return {gx, gp.select(0, 0).to(parameter), gp.select(0, 1).to(parameter)};
   }
   Tensor reference(const Tensor& in, const Tensor& w, const Tensor& b) const {
     const Tensor centred = in - pursuit::mean(in, {-1}, true);
@@ -96,6 +132,9 @@ struct LayerNorm {
     return {{{}, {{{3, 5}, -2, 2}, {{5}}, {{5}}}, 8},
             {{1e-3}, {{{2, 129, 33}, -2, 2}, {{33}}, {{33}}}, 8},
             {{}, {{{1, 768}, -2, 2}, {{768}}, {{768}}}, 8},
+            {{}, {{{9, 32}, -2, 2}, {{32}}, {{32}}}, 8},
+            {{}, {{{3, 513}, -2, 2}, {{513}}, {{513}}}, 8},
+            {{}, {{{2, 1032}, -2, 2}, {{1032}}, {{1032}}}, 8},
             {{}, {{{2, 19, 33}, -2, 2}, wide({{33}}), wide({{33}})}, 8},
             {{}, {{{0, 5}}, {{5}}, {{5}}}}};
   }
