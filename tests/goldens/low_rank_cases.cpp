@@ -52,7 +52,7 @@ void svt_case(Golden& g) {
 // f32 one: the decomposition takes no bf16.
 void pcp_case(Golden& g) {
   const bool exact = g.dtype() == DType::f64;
-  const Tensor m = g.stored("in.M").to(exact ? DType::f64 : DType::f32);
+  const Tensor m = g.stored("in.M").to(exact ? DType::f64 : DType::f32).to(g.device());
   PcpOptions options;
   options.lambda = g.number("lambda");
   options.tolerance = exact ? g.number("tol") : float_tolerance;
