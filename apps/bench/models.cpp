@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "apps/bench/workload.h"
+#include "engine/graph.h"
 #include "engine/ops.h"
 #include "engine/random.h"
 #include "nn/optim.h"
@@ -15,17 +16,18 @@ using nn::VitConfig;
 
 constexpr uint64_t seed = 1;
 
-// Forward, cross-entropy with label smoothing, backward and AdamW, as `classify train` does them.
+// Forward, cross-entropy with label smoothing, backward and AdamW, as `classify train` does them: on a GPU
+// recorded as a graph in the second step.
 struct TrainingStep {
   nn::VisionTransformer model;
   nn::FlatParameters flat;
   nn::Optimizer optimizer;
   Tensor images, labels;
+  bool ran = false;
+  std::unique_ptr<Graph> graph;
 
   TrainingStep(const VitConfig& config, int64_t batch, DType dtype, Device device)
-      : model(config),
-        flat((move(model, device), model.parameters()), nn::decays_by_timm),
-        optimizer(flat, {}) {
+      : model(config), flat(weights(model, device), nn::decays_by_timm, dtype), optimizer(flat, {}) {
     model.set_training(true);
     images = normal({batch, config.channels, config.image, config.image}, 0, 1, seed, 1).to(dtype).to(device);
     std::vector<int32_t> classes(static_cast<size_t>(batch));
@@ -34,18 +36,24 @@ struct TrainingStep {
     labels = from_vector(classes, {batch}, device);
   }
 
-  static void move(nn::VisionTransformer& model, Device device) {
+  static std::vector<nn::NamedTensor> weights(nn::VisionTransformer& model, Device device) {
     nn::initialise(model, nn::Init::timm, seed);
-    for (const nn::NamedTensor& p : model.parameters())
-      *p.tensor = p.tensor->detach().to(device).requires_grad();
+    model.to(device);
+    return model.parameters();
   }
 
   void operator()() {
+    optimizer.begin(5e-4);
+    if (flat.on_gpu() && ran && !graph) graph = std::make_unique<Graph>(images.device(), [this] { work(); });
+    graph ? graph->launch() : work();
+    ran = true;
+  }
+  void work() {
     const Tensor loss = cross_entropy(model.forward(images).to(DType::f32), labels, 0.1);
     flat.zero_grad();
     loss.backward();
     flat.finish_grad();
-    optimizer.step(5e-4);
+    optimizer.update();
   }
 };
 

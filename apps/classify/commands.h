@@ -10,7 +10,7 @@ namespace pursuit::classify {
 struct TrainOptions {
   Config config;
   std::string out, resume;
-  bool quiet = false, overwrite = false;
+  bool quiet = false, overwrite = false, no_graph = false;
 };
 int train(TrainOptions options);
 

@@ -60,6 +60,8 @@ int run(int argc, char** argv) {
   train_command->add_option("--resume", train_options.resume,
                             "Go on with the run in this folder, bit for bit");
   train_command->add_flag("--overwrite", train_options.overwrite, "Replace the run that --out already holds");
+  train_command->add_flag("--no-graph", train_options.no_graph,
+                          "Run every step operator by operator, also on a GPU; same result");
   train_command->add_flag("--quiet", train_options.quiet, "No progress on stderr");
   add_config_options(*train_command, train_options.config);
   train_command->callback([&] {

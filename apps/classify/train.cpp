@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <filesystem>
 #include <thread>
 
@@ -10,13 +11,12 @@
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
 #include "apps/classify/run.h"
+#include "apps/classify/training_step.h"
 #include "apps/common/files.h"
 #include "apps/common/metrics.h"
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"
 #include "apps/common/tensorboard.h"
-#include "data/mixup.h"
-#include "engine/ops.h"
 #include "engine/parallel.h"
 #include "nn/schedule.h"
 
@@ -29,11 +29,12 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
-// Philox streams of one seed, apart from those of the weights (small numbers), the data and the layers'
-// noise.
-constexpr uint64_t mixup_streams = uint64_t(1) << 40;
-
 constexpr int64_t log_every = 10;  // steps
+
+struct StepUnderWay {
+  int64_t number, epoch, batch, images;  // number and batch from 1
+  double lr;
+};
 
 class Trainer {
  public:
@@ -59,6 +60,7 @@ class Trainer {
       // same.
       if (progress_.batch == loader_->batches_per_epoch()) next_epoch();
     }
+    finish_steps(0);
     bar.finish();
     bar_ = nullptr;
     save();
@@ -75,7 +77,7 @@ class Trainer {
   void prepare() {
     validate(config_);
     set_num_threads(config_.threads > 0 ? config_.threads : int(std::thread::hardware_concurrency()));
-    const Device device = device_from_name(config_.device);
+    device_ = device_from_name(config_.device);
     const bool resuming = !options_.resume.empty();
     train_data_ = open_data(config_, data::Split::train);
     if (resuming && !config_.classes.empty()) {
@@ -87,7 +89,9 @@ class Trainer {
     test_data_ = open_data(config_, data::Split::test);
     model_ = std::make_unique<nn::VisionTransformer>(vit_config(config_));
     nn::initialise(*model_, config_.init == "timm" ? nn::Init::timm : nn::Init::pytorch, config_.seed);
-    flat_ = std::make_unique<nn::FlatParameters>(model_->parameters(), nn::decays_by_timm);
+    model_->to(device_);
+    flat_ = std::make_unique<nn::FlatParameters>(model_->parameters(), nn::decays_by_timm,
+                                                 dtype_from_name(config_.dtype));
     optimizer_ = std::make_unique<nn::Optimizer>(*flat_, optimizer_config(config_));
     if (config_.ema > 0) ema_ = std::make_unique<nn::Ema>(*flat_, config_.ema);
     loader_ =
@@ -99,8 +103,8 @@ class Trainer {
                                 train_data_->size(), config_.batch_size));
 
     open_folder(resuming);
-    dtype_ = dtype_from_name(config_.dtype);
-    device_ = device;
+    step_ =
+        std::make_unique<TrainingStep>(config_, *model_, *flat_, *optimizer_, ema_.get(), !options_.no_graph);
     schedule_.kind = config_.schedule == "cosine"       ? nn::Schedule::Kind::cosine
                      : config_.schedule == "polynomial" ? nn::Schedule::Kind::polynomial
                                                         : nn::Schedule::Kind::constant;
@@ -127,6 +131,7 @@ class Trainer {
       fs::remove_all(fs::path(folder_) / "tensorboard", error);
     } else if (has_checkpoint) {
       progress_ = load_checkpoint(folder_, *model_, *optimizer_, ema_.get());
+      flat_->refresh();
     }
     apps::write_file_atomically((fs::path(folder_) / "config.json").string(),
                                 to_json(config_).dump(2) + "\n");
@@ -139,8 +144,7 @@ class Trainer {
   void print_head() {
     int64_t count = 0;
     for (const nn::NamedTensor& p : model_->parameters()) count += p.tensor->numel();
-    fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(device_from_name(config_.device)),
-               config_.dtype);
+    fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(device_), config_.dtype);
     fmt::print(stderr, "data   {}: {} training and {} test pictures, {} classes, {}x{}x{}\n",
                config_.data.empty() ? "built-in shapes" : config_.data, train_data_->size(),
                test_data_->size(), config_.classes.size(), config_.channels, config_.image_size,
@@ -165,57 +169,42 @@ class Trainer {
     return schedule_.at(double(progress_.step) / per_epoch);
   }
 
-  Tensor loss_of(data::Batch& batch) {
-    if (config_.mixup > 0 || config_.cutmix > 0) {
-      Random random(config_.seed, mixup_streams + uint64_t(progress_.step));
-      const int64_t classes = int64_t(config_.classes.size());
-      const std::vector<float> targets = data::mixup(batch, classes,
-                                                     {.mixup_alpha = config_.mixup,
-                                                      .cutmix_alpha = config_.cutmix,
-                                                      .label_smoothing = config_.label_smoothing},
-                                                     random);
-      const Tensor logits = model_->forward(images_of(batch, device_, dtype_)).to(DType::f32);
-      return soft_cross_entropy(logits, from_vector(targets, {batch.size, classes}, device_));
-    }
-    const Tensor logits = model_->forward(images_of(batch, device_, dtype_)).to(DType::f32);
-    return cross_entropy(logits, labels_of(batch, device_), config_.label_smoothing);
-  }
-
+  // Starts a step. On a GPU its loss is looked at when the next one has been started, so that the GPU always
+  // has work.
   void step() {
     const double lr = learning_rate();
-    model_->set_training(true);
-    model_->set_step(config_.seed, uint64_t(progress_.step));
-    flat_->zero_grad();
-    const Tensor loss = loss_of(batch_);
-    const double value = loss.item();
-    if (!std::isfinite(value))
-      fail("train",
-           fmt::format(
-               "the loss is {} at step {}; the checkpoint of an earlier step is kept. Use a lower --lr "
-               "or --clip-norm",
-               value, progress_.step));
-    loss.backward();
-    flat_->finish_grad();
-    optimizer_->step(lr);
-    if (ema_) ema_->update();
+    step_->start(batch_, progress_.step, lr);
     ++progress_.step;
-    if (progress_.batch == 1) progress_.loss_sum = progress_.loss_count = 0;
-    progress_.loss_sum += value;
-    ++progress_.loss_count;
-    report_step(value, lr);
+    under_way_.push_back({progress_.step, progress_.epoch, progress_.batch, batch_.size, lr});
+    finish_steps(device_.is_cuda() ? 1 : 0);
     const bool due = config_.checkpoint_steps > 0 && progress_.step % config_.checkpoint_steps == 0;
     if (due || seconds_since(saved_) >= config_.checkpoint_seconds) save();
   }
 
-  void report_step(double loss, double lr) {
-    bar_->update(progress_.step, batch_.size, fmt::format("loss {:.3f}", loss));
-    images_ += batch_.size;
-    if (progress_.step % log_every != 0) return;
+  void finish_steps(size_t left_under_way) {
+    for (; under_way_.size() > left_under_way; under_way_.pop_front()) {
+      const StepUnderWay& s = under_way_.front();
+      const double loss = step_->loss(s.number - 1);
+      if (!std::isfinite(loss))
+        fail("train",
+             fmt::format("the loss is {} at step {}; the checkpoint of an earlier step is kept. Use a lower "
+                         "--lr or --clip-norm",
+                         loss, s.number - 1));
+      if (s.batch == 1) progress_.loss_sum = progress_.loss_count = 0;
+      progress_.loss_sum += loss;
+      ++progress_.loss_count;
+      report(s, loss);
+    }
+  }
+
+  void report(const StepUnderWay& s, double loss) {
+    bar_->update(s.number, s.images, fmt::format("loss {:.3f}", loss));
+    images_ += s.images;
+    if (s.number % log_every != 0) return;
     const double rate = double(images_) / std::max(1e-9, seconds_since(logged_));
-    metrics_->write(progress_.step,
-                    {{"epoch", progress_.epoch}, {"loss", loss}, {"lr", lr}, {"images_per_second", rate}});
-    events_->scalars(progress_.step,
-                     {{"train/loss", loss}, {"train/lr", lr}, {"train/images_per_second", rate}});
+    metrics_->write(s.number,
+                    {{"epoch", s.epoch}, {"loss", loss}, {"lr", s.lr}, {"images_per_second", rate}});
+    events_->scalars(s.number, {{"train/loss", loss}, {"train/lr", s.lr}, {"train/images_per_second", rate}});
     images_ = 0;
     logged_ = Clock::now();
   }
@@ -235,6 +224,7 @@ class Trainer {
   }
 
   Score evaluate_now() {
+    finish_steps(0);
     const Clock::time_point start = Clock::now();
     model_->set_training(false);
     if (ema_) ema_->swap();
@@ -260,6 +250,7 @@ class Trainer {
   }
 
   void save() {
+    finish_steps(0);
     save_checkpoint(folder_, config_, progress_, *model_, *optimizer_, ema_.get());
     saved_ = Clock::now();
   }
@@ -292,7 +283,6 @@ class Trainer {
   Config config_;
   std::string folder_;
   Device device_;
-  DType dtype_ = DType::f32;
   Progress progress_;
   nn::Schedule schedule_;
   std::unique_ptr<data::Dataset> train_data_, test_data_;
@@ -300,6 +290,8 @@ class Trainer {
   std::unique_ptr<nn::FlatParameters> flat_;
   std::unique_ptr<nn::Optimizer> optimizer_;
   std::unique_ptr<nn::Ema> ema_;
+  std::unique_ptr<TrainingStep> step_;
+  std::deque<StepUnderWay> under_way_;
   std::unique_ptr<data::Loader> loader_, test_loader_;
   std::unique_ptr<apps::MetricsWriter> metrics_;
   std::unique_ptr<apps::TensorboardWriter> events_;
