@@ -16,14 +16,16 @@ struct ClippedSoftmax {
   static void kernel(Cpu, const T* x, T* p, T* y, int64_t n, int64_t cols, double gamma, double zeta) {
     using R = compute_t<T>;
     parallel_for(n, std::max<int64_t>(1, 4096 / (cols + 1)), [&](int64_t b, int64_t e) {
-      std::vector<R> wide;
+      std::vector<R> wide, clipped(size_t(cols), R(0));
       for (int64_t i = b; i < e; ++i) {
         std::copy_n(x + i * cols, cols, p + i * cols);
-        change_row(p + i * cols, cols, wide,
-                   [&](R* row) { rows<R>().softmax_rows(row, 1, cols, cols, nullptr, -1); });
-        std::copy_n(p + i * cols, cols, y + i * cols);
-        change_row(y + i * cols, cols, wide,
-                   [&](R* row) { rows<R>().clipped_softmax_rows(row, 1, cols, cols, R(gamma), R(zeta)); });
+        change_row(p + i * cols, cols, wide, [&](R* row) {
+          rows<R>().softmax_rows(row, 1, cols, cols, nullptr, -1);
+          // Clipping takes what is not rounded to T yet: it magnifies the smallest probabilities' error.
+          std::copy_n(row, cols, clipped.data());
+          rows<R>().clipped_softmax_rows(clipped.data(), 1, cols, cols, R(gamma), R(zeta));
+          for (int64_t j = 0; j < cols; ++j) y[i * cols + j] = down<T>(clipped[size_t(j)]);
+        });
       }
     });
   }
