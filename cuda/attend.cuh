@@ -156,7 +156,7 @@ class Panels {
 
 template <class T, int D>
 struct SharedRows {
-  static constexpr int unroll = 2;
+  static constexpr int unroll = 4;
   const T* p;
 
   __device__ TileA<T> tile(int r, int k) const {

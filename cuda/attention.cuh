@@ -64,12 +64,17 @@ struct StripPlan {
 };
 
 // What a warp works on: a strip of R * 16 rows. As left factors they stay in registers where they are few.
-template <class T, int D, int most_tiles>
+template <class T_, int D_, int most_tiles>
 struct Strip {
+  using T = T_;
+  static constexpr int D = D_;
   static constexpr bool kept = std::is_same_v<T, bf16> && D <= 64;
   static constexpr int R = kept ? most_tiles : 1, rows = R * 16;
   using Scores = TileD[R][chunk / 8];
   using Left = std::conditional_t<kept, KeptRows<T, D, R>, SharedRows<T, D>>;
+
+  static constexpr int most_warps = D * sizeof(T) > 256 ? 2 : 4;  // of a block
+  static constexpr int most_threads = most_warps * warp_size;
 
   // Numbers of shared memory that a warp needs to load `factors` left factors, and the place of factor i.
   static constexpr int own_numbers(int factors) { return (kept ? 1 : factors) * 16 * row_stride<T, D>; }
@@ -80,12 +85,18 @@ using QueryStrip = Strip<T, D, 2>;
 template <class T, int D>
 using KeyStrip = Strip<T, D, 1>;
 
-constexpr int attention_warps = 4;
+// Blocks for whose registers and shared memory a processor has room.
+template <class T, int D>
+constexpr int forward_blocks = !QueryStrip<T, D>::kept ? 1
+                               : D == 16               ? 5
+                                                       : 3;
+template <class T, int D>
+constexpr int backward_blocks = KeyStrip<T, D>::kept&& D == 16 ? 4 : 2;
 
 // out [B, n, heads, d] = map(softmax(scale q k^T)) v, and stats [B, heads, n]: a number near the maximum of
 // each row, in powers of two, and 1 / sum.
 template <class T, int D>
-__global__ void __launch_bounds__(attention_warps* warp_size, QueryStrip<T, D>::kept ? 3 : 1)
+__global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, forward_blocks<T, D>)
     attention_kernel(const T* qkv, T* out, float2* stats, AttentionShape a, StripPlan plan) {
   using S = QueryStrip<T, D>;
   constexpr int R = S::R;
@@ -147,7 +158,7 @@ struct alignas(16) RowGradient {
 
 // rows [B, heads, n], with dp = go v^T; and, if gx is given, its queries dq = scale p (dp - dot) k.
 template <class T, int D>
-__global__ void __launch_bounds__(attention_warps* warp_size, 2)
+__global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, backward_blocks<T, D>)
     attention_query_gradient_kernel(const T* qkv, const T* go, const float2* stats, RowGradient* rows, T* gx,
                                     AttentionShape a, StripPlan plan) {
   using S = QueryStrip<T, D>;
@@ -213,7 +224,7 @@ __global__ void __launch_bounds__(attention_warps* warp_size, 2)
 // gx's values dv = map(p)^T go and keys dk = scale ds^T q with ds = p (dp - dot). Where keys are queries
 // (symmetric), scale (ds + ds^T) k: the score of rows i and j is that of j and i as well.
 template <class T, int D, bool symmetric>
-__global__ void __launch_bounds__(attention_warps* warp_size, 2)
+__global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<T, D>)
     attention_key_gradient_kernel(const T* qkv, const T* go, const RowGradient* rows, T* gx, AttentionShape a,
                                   StripPlan plan) {
   using S = KeyStrip<T, D>;
@@ -242,45 +253,55 @@ __global__ void __launch_bounds__(attention_warps* warp_size, 2)
       }
     }
     TileD gk[R][D / 8], gv[R][D / 8];
-    const bool later_only = a.causal && !symmetric;
-    panels.walk(later_only ? begin : 0, a.n, [&](int from, const auto& part) {
+    panels.walk(a.causal && !symmetric ? begin : 0, a.n, [&](int from, const auto& part) {
       if (!active) return;
-      const int cols = plan.rows(from, a.n);
-      for (int c = later_only ? max(0, first - from) : 0; c < cols; c += chunk) {
-        const int at = c * row_stride<T, D>;
-        typename S::Scores s, ds;
-        product_with_rows<D>(s, k, part[0] + at);
-        scale(s, a.scale * log2_e);
-        // The strip's rows as keys of the columns' queries.
-        if (!a.causal || from + c + chunk > first) {
+      // The chunks of [c, end), where the strip's rows are keys of the columns' queries, queries of the
+      // columns' keys, or both.
+      const auto chunks = [&]<bool as_key, bool as_query>(int c, int end) {
+        for (; c < end; c += chunk) {
+          const int at = c * row_stride<T, D>;
           RowGradient col[chunk / 4];
+          typename S::Scores s, p, ds, dp;
+          product_with_rows<D>(s, k, part[0] + at);
+          if constexpr (as_key) {
 #pragma unroll
-          for (int i = 0; i < chunk / 4; ++i) col[i] = row_gradient(from + c + chunk_col(i));
-          typename S::Scores p;
-          product_with_rows<D>(ds, v, part[1] + at);
-          for_numbers(p, s, [&](float& weight, float score, int, int i) { weight = col[i].p(score); });
-          if (a.causal && from + c < first + S::rows)
-            for_numbers(p, [&](float& weight, int r, int i) {
-              if (from + c + chunk_col(i) < first + strip_row(r)) weight = 0;
-            });
-          if (a.clips())
-            for_numbers(ds, p, [&](float& dp, float weight, int, int) { dp *= a.slope(weight); });
-          for_numbers(ds, p, [&](float& dp, float weight, int, int i) { dp = weight * (dp - col[i].dot); });
-          if (a.clips()) for_numbers(p, [&](float& weight, int, int) { weight = a.clip(weight); });
-          add_product<D>(gv, p, part[1] + at);
-        }
-        // And as queries of the columns' keys.
-        if constexpr (symmetric)
-          if (!a.causal || from + c < first + S::rows) {
-            typename S::Scores dp;
-            product_with_rows<D>(dp, g, part[2] + at);
+            for (int i = 0; i < chunk / 4; ++i) col[i] = row_gradient(from + c + chunk_col(i));
+            product_with_rows<D>(ds, v, part[1] + at);
+          }
+          if constexpr (as_query) product_with_rows<D>(dp, g, part[2] + at);
+          scale(s, a.scale * log2_e);
+          if constexpr (as_key) {
+            for_numbers(p, s, [&](float& weight, float score, int, int i) { weight = col[i].p(score); });
+            if (a.causal && from + c < first + S::rows)
+              for_numbers(p, [&](float& weight, int r, int i) {
+                if (from + c + chunk_col(i) < first + strip_row(r)) weight = 0;
+              });
+            if (a.clips())
+              for_numbers(ds, p, [&](float& d, float weight, int, int) { d *= a.slope(weight); });
+            for_numbers(ds, p, [&](float& d, float weight, int, int i) { d = weight * (d - col[i].dot); });
+            if (a.clips()) for_numbers(p, [&](float& weight, int, int) { weight = a.clip(weight); });
+            add_product<D>(gv, p, part[1] + at);
+          }
+          if constexpr (as_query) {
             hide(s, -INFINITY, first, from + c, a.n, a.causal);
-            for_numbers(s, [&](float& p, int r, int) { p = row[r].p(p); });
-            if (a.clips()) for_numbers(dp, s, [&](float& d, float p, int, int) { d *= a.slope(p); });
-            for_numbers(dp, s, [&](float& d, float p, int r, int) { d = p * (d - row[r].dot); });
+            for_numbers(s, [&](float& weight, int r, int) { weight = row[r].p(weight); });
+            if (a.clips())
+              for_numbers(dp, s, [&](float& d, float weight, int, int) { d *= a.slope(weight); });
+            for_numbers(dp, s, [&](float& d, float weight, int r, int) { d = weight * (d - row[r].dot); });
             for_numbers(ds, dp, [&](float& sum, float term, int, int) { sum += term; });
           }
-        add_product<D>(gk, ds, part[0] + at);
+          add_product<D>(gk, ds, part[0] + at);
+        }
+      };
+      const int cols = plan.rows(from, a.n);
+      const int before = a.causal ? min(cols, max(0, first - from)) : 0;
+      if constexpr (symmetric) {
+        const int after = a.causal ? min(cols, max(0, first + S::rows - from)) : cols;
+        chunks.template operator()<false, true>(0, before);
+        chunks.template operator()<true, true>(before, after);
+        chunks.template operator()<true, false>(after, cols);
+      } else {
+        chunks.template operator()<true, false>(before, cols);
       }
     });
     if (!active) continue;
@@ -292,49 +313,56 @@ __global__ void __launch_bounds__(attention_warps* warp_size, 2)
 
 // --- the launches
 
-template <class S, class T, int D>
-StripPlan plan_strips(int n, int64_t heads) {
-  constexpr int panel_bytes = 36 * 1024, most = panel_bytes / int(row_stride<T, D> * sizeof(T));
+struct StripLaunch {
+  Grid grid;
+  StripPlan plan;
+};
+
+// For strips S, `Factors` of them a warp, against panels of `Parts` matrices, in at most `shared` bytes.
+template <class S, int Parts, int Factors, int shared>
+StripLaunch deal_strips(int n, int64_t heads) {
+  using T = typename S::T;
+  constexpr int own = S::most_warps * S::own_numbers(Factors) * int(sizeof(T));
+  constexpr int most = (shared - own) / (Parts * row_stride<T, S::D> * int(sizeof(T)));
+  constexpr int streamed = most / 2 / chunk * chunk;
+  static_assert(streamed > 0);
   const int padded = (n + chunk - 1) / chunk * chunk, strips = (n + S::rows - 1) / S::rows;
-  const int rounds = (strips + attention_warps - 1) / attention_warps;
+  const int rounds = (strips + S::most_warps - 1) / S::most_warps;
   const bool whole = padded <= most;
+  StripPlan plan{whole ? padded : streamed, rounds, (strips + rounds - 1) / rounds};
   // A block that holds a whole head makes all of its strips, unless there are too few heads for all
   // processors.
-  return {whole ? padded : most / 2 / chunk * chunk, whole && heads >= 256 ? 1 : rounds,
-          (strips + rounds - 1) / rounds};
+  if (whole && heads >= 256) plan.groups = 1;
+  return {{unsigned(heads * plan.groups), unsigned(plan.warps * warp_size),
+           shared_size<T>(Panels<T, S::D, Parts>::numbers(plan.panel, n)) +
+               shared_size<T>(plan.warps * S::own_numbers(Factors))},
+          plan};
 }
 
-template <class S, class T, int D, int Parts, int Factors>
-Grid strip_grid(const StripPlan& plan, int n, int64_t heads) {
-  return {unsigned(heads * plan.groups), unsigned(plan.warps * warp_size),
-          shared_size<T>(Panels<T, D, Parts>::numbers(plan.panel, n)) +
-              shared_size<T>(plan.warps * S::own_numbers(Factors))};
-}
+// Shared memory of a block: three forward blocks on a processor of an H100, and what every GPU has.
+constexpr int forward_shared = 75 * 1024, backward_shared = 99 * 1024;
 
 template <class T, int D>
 void attention_forward(const T* qkv, T* out, float2* stats, const AttentionShape& a, int64_t batch) {
-  using S = QueryStrip<T, D>;
-  const int64_t heads = batch * a.heads;
-  const StripPlan plan = plan_strips<S, T, D>(a.n, heads);
-  launch<attention_kernel<T, D>>(strip_grid<S, T, D, 2, 1>(plan, a.n, heads), qkv, out, stats, a, plan);
+  const auto [grid, plan] = deal_strips<QueryStrip<T, D>, 2, 1, forward_shared>(a.n, batch * a.heads);
+  launch<attention_kernel<T, D>>(grid, qkv, out, stats, a, plan);
 }
 
 // rows: memory for [batch, heads, n].
 template <class T, int D>
 void attention_backward(const T* qkv, const T* go, const float2* stats, RowGradient* rows, T* gx,
                         const AttentionShape& a, int64_t batch) {
-  using Q = QueryStrip<T, D>;
-  using K = KeyStrip<T, D>;
   const int64_t heads = batch * a.heads;
-  const StripPlan queries = plan_strips<Q, T, D>(a.n, heads), keys = plan_strips<K, T, D>(a.n, heads);
-  launch<attention_query_gradient_kernel<T, D>>(strip_grid<Q, T, D, 2, 2>(queries, a.n, heads), qkv, go,
-                                                stats, rows, a.parts == 3 ? gx : nullptr, a, queries);
-  if (a.parts == 3)
-    launch<attention_key_gradient_kernel<T, D, false>>(strip_grid<K, T, D, 2, 2>(keys, a.n, heads), qkv, go,
-                                                       rows, gx, a, keys);
-  else
-    launch<attention_key_gradient_kernel<T, D, true>>(strip_grid<K, T, D, 3, 3>(keys, a.n, heads), qkv, go,
-                                                      rows, gx, a, keys);
+  const auto queries = deal_strips<QueryStrip<T, D>, 2, 2, backward_shared>(a.n, heads);
+  launch<attention_query_gradient_kernel<T, D>>(queries.grid, qkv, go, stats, rows,
+                                                a.parts == 3 ? gx : nullptr, a, queries.plan);
+  if (a.parts == 3) {
+    const auto keys = deal_strips<KeyStrip<T, D>, 2, 2, backward_shared>(a.n, heads);
+    launch<attention_key_gradient_kernel<T, D, false>>(keys.grid, qkv, go, rows, gx, a, keys.plan);
+  } else {
+    const auto keys = deal_strips<KeyStrip<T, D>, 3, 3, backward_shared>(a.n, heads);
+    launch<attention_key_gradient_kernel<T, D, true>>(keys.grid, qkv, go, rows, gx, a, keys.plan);
+  }
 }
 
 }  // namespace pursuit::cuda

@@ -168,7 +168,14 @@ struct Attention {
             {{AttentionOptions{.scale = 0.7, .causal = true}}, {{{1, 9, 2, 2, 4}, -2, 2}}},
             {{AttentionOptions{.gamma = -0.03, .zeta = 1.03}}, {{{1, 18, 3, 2, 4}, -3, 3}}},
             {{}, {{{1, 1, 3, 1, 1}}}},
-            {{}, {{{0, 5, 3, 2, 4}}}}};
+            {{}, {{{0, 5, 3, 2, 4}}}},
+            // Of the GPU's tiles: every width, more than one round of strips, panels that stream.
+            {{AttentionOptions{.causal = true}}, {{{1, 68, 2, 1, 16}}}},
+            {{AttentionOptions{.scale = -0.4}}, {{{1, 40, 3, 2, 24}}}},
+            {{}, {{{1, 66, 2, 1, 64}, -0.7, 0.7}}},
+            {{AttentionOptions{.causal = true, .gamma = -0.03, .zeta = 1.03}}, {{{1, 50, 3, 1, 100}}}},
+            {{AttentionOptions{.gamma = -0.03, .zeta = 1.03}}, {{{1, 3, 3, 2, 130}}}},
+            {{AttentionOptions{.causal = true}}, {{{1, 4, 2, 1, 129}, -0.5, 0.5}}}};
   }
 };
 PURSUIT_OPERATOR(Attention)
