@@ -390,5 +390,12 @@ struct RowSoftmax {
   }
 };
 
+// What the gradient of softmax knows of a row: p = exp2(score - most) inverse, and dot = sum_j p_j dp_j.
+struct alignas(16) RowGradient {
+  float most = 0, inverse = 0, dot = 0, unused = 0;  // of a row that is not there: p = 0
+
+  __device__ float p(float score) const { return power_of_2(score - most) * inverse; }
+};
+
 }  // namespace pursuit::cuda
 #endif

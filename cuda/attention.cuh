@@ -149,13 +149,6 @@ __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, forward_blocks
   }
 }
 
-// What the gradient of softmax knows of a row: p = exp2(score - most) inverse, and dot = sum_j p_j dp_j.
-struct alignas(16) RowGradient {
-  float most = 0, inverse = 0, dot = 0, unused = 0;  // of a row that is not there: p = 0
-
-  __device__ float p(float score) const { return power_of_2(score - most) * inverse; }
-};
-
 // rows [B, heads, n], with dp = go v^T; and, if gx is given, its queries dq = scale p (dp - dot) k.
 template <class T, int D>
 __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, backward_blocks<T, D>)
