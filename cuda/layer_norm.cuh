@@ -5,10 +5,11 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// y = (x - mean) rstd weight + bias by rows, rstd = 1 / sqrt(variance about the mean + eps).
-template <class Team, class T>
+// y = (x - mean) rstd weight + bias by rows, rstd = 1 / sqrt(variance about the mean + eps). T is the type of
+// x and gx, Y that of y and gy.
+template <class Team, class T, class Y>
 __global__ void layer_norm_kernel(const T* x, const float* weight, const float* bias, int64_t n, int64_t cols,
-                                  float eps, T* y, float* mean, float* rstd) {
+                                  float eps, Y* y, float* mean, float* rstd) {
   const Team team(cols);
   const auto w = team.stream(weight), b = team.stream(bias);
   for (int64_t i = team.first(); i < n; i += team.step()) {
@@ -31,9 +32,9 @@ __global__ void layer_norm_kernel(const T* x, const float* weight, const float* 
 // With n = (x - mean) rstd and g = gy weight: gx = rstd (g - average(g) - n average(g n)). part [blocks, 2,
 // cols] is given the sums of gy n and of gy over each block's rows, for which a team has 2 cols floats of
 // shared memory. Bounded so that a multiprocessor holds 20 warps: enough reads under way.
-template <class Team, class T>
+template <class Team, class T, class Y>
 __global__ void __launch_bounds__(Team::threads, 640 / Team::threads)
-    layer_norm_gradient_kernel(const T* x, const T* gy, const float* weight, const float* mean,
+    layer_norm_gradient_kernel(const T* x, const Y* gy, const float* weight, const float* mean,
                                const float* rstd, int64_t n, int64_t cols, T* gx, float* part) {
   Shared shared;
   const Team team(cols, shared);
@@ -43,7 +44,8 @@ __global__ void __launch_bounds__(Team::threads, 640 / Team::threads)
   team.each([&](int64_t j, float) { mine[team.place(j)] = mine[cols + team.place(j)] = 0; }, w);
 
   for (int64_t i = team.first(); i < n; i += team.step()) {
-    const auto row = team.read(x + i * cols), up = team.read(gy + i * cols);
+    const auto row = team.read(x + i * cols);
+    const auto up = team.read(gy + i * cols);
     const float centre = mean[i], spread = rstd[i];
     float sum_g = 0, sum_gn = 0;
     team.each(

@@ -18,10 +18,11 @@ __device__ inline Pack<T, V> load_pack(const T* p) {
 }
 template <class T, int V>
 __device__ inline void store_pack(T* p, const Pack<T, V>& pack) {
-  if constexpr (sizeof(pack) == sizeof(uint4)) {  // by name, or the compiler may cut it into four
-    uint4 words;
+  if constexpr (sizeof pack == 16 || sizeof pack == 8) {  // by name, or the compiler may cut it into four
+    using Words = std::conditional_t<sizeof pack == 16, uint4, uint2>;
+    Words words;
     memcpy(&words, &pack, sizeof words);
-    __stwb(reinterpret_cast<uint4*>(p), words);
+    __stwb(reinterpret_cast<Words*>(p), words);
   } else {
     *reinterpret_cast<Pack<T, V>*>(p) = pack;
   }

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "engine/tensor.h"
@@ -71,8 +72,10 @@ Tensor softmax(const Tensor& x);
 Tensor log_softmax(const Tensor& x);
 Tensor clipped_softmax(const Tensor& x, double gamma,
                        double zeta);  // clip((zeta - gamma) softmax(x) + gamma, 0, 1)
-// x [..., dim], weight and bias [dim], which may be f32 beside a bf16 x; the result has x's dtype.
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps);
+// x [..., dim], weight and bias [dim], which may be f32 beside a bf16 x. The result has x's dtype, or is bf16
+// of an f32 x, rounded once.
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                  std::optional<DType> result = {});
 
 // Losses, mean over the rows (not ignored). logits [rows, classes].
 // Labels i32 [rows]: (1 - e) nll + e mean_j(-log p_j) with e = label_smoothing.

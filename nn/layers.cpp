@@ -18,9 +18,9 @@ LayerNorm::LayerNorm(int64_t dim, double eps) : eps_(eps) {
   add_parameter("bias", bias, {dim});
 }
 
-Tensor LayerNorm::forward(const Tensor& x) const {
+Tensor LayerNorm::forward(const Tensor& x, DType result) const {
   const DType t = compute_type(x.dtype());
-  return layer_norm(x, weight.to(t), bias.to(t), eps_);
+  return layer_norm(x, weight.to(t), bias.to(t), eps_, result);
 }
 
 Mlp::Mlp(int64_t dim, int64_t hidden) : fc1(dim, hidden), fc2(hidden, dim) {

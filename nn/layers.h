@@ -17,7 +17,8 @@ class Linear : public Module {
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(int64_t dim, double eps = 1e-6);
-  Tensor forward(const Tensor& x) const;
+  // `result` is x's dtype, or bf16 of an f32 x.
+  Tensor forward(const Tensor& x, DType result) const;
   Tensor weight, bias;
 
  private:

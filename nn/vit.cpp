@@ -48,14 +48,14 @@ VitBlock::VitBlock(const VitConfig& config, int index)
 
 Tensor VitBlock::forward(const Tensor& x, DType dtype, const Noise& noise) const {
   if (!training() || drop_path_ == 0) {
-    const Tensor y = attn.forward(norm1.forward(x).to(dtype), x);
-    return mlp.forward(norm2.forward(y).to(dtype), y);
+    const Tensor y = attn.forward(norm1.forward(x, dtype), x);
+    return mlp.forward(norm2.forward(y, dtype), y);
   }
   const auto dropped = [&](const Tensor& branch, uint64_t stream) {
     return pursuit::drop_path(branch, drop_path_, noise.seed, noise.stream + stream, noise.counter);
   };
-  const Tensor y = x + dropped(attn.forward(norm1.forward(x).to(dtype)), 0);
-  return y + dropped(mlp.forward(norm2.forward(y).to(dtype)), 1);
+  const Tensor y = x + dropped(attn.forward(norm1.forward(x, dtype)), 0);
+  return y + dropped(mlp.forward(norm2.forward(y, dtype)), 1);
 }
 
 VisionTransformer::VisionTransformer(const VitConfig& config)
@@ -105,14 +105,14 @@ Noise VisionTransformer::noise_of_block(size_t i) const {
 Tensor VisionTransformer::features(const Tensor& images) const {
   Tensor x = embed(images);
   for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, images.dtype(), noise_of_block(i));
-  return norm_.forward(x).to(images.dtype());
+  return norm_.forward(x, images.dtype());
 }
 
 Tensor VisionTransformer::forward(const Tensor& images) const {
   Tensor x = embed(images);
   for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, images.dtype(), noise_of_block(i));
   // The norm works token by token, so only the class token needs it.
-  return head_.forward(norm_.forward(x.select(1, 0)).to(images.dtype()));
+  return head_.forward(norm_.forward(x.select(1, 0), images.dtype()));
 }
 
 Tensor VisionTransformer::class_attention(const Tensor& images, int block) const {
@@ -124,7 +124,7 @@ Tensor VisionTransformer::class_attention(const Tensor& images, int block) const
   Tensor x = embed(images);
   for (int i = 0; i < at; ++i) x = blocks_[size_t(i)]->forward(x, images.dtype(), {});
   const VitBlock& b = *blocks_[size_t(at)];
-  return b.attn.class_token_attention(b.norm1.forward(x).to(images.dtype()));
+  return b.attn.class_token_attention(b.norm1.forward(x, images.dtype()));
 }
 
 void initialise(VisionTransformer& model, Init init, uint64_t seed) {

@@ -202,6 +202,15 @@ TEST_CASE("patchify, embedding and upsample_bilinear of small input by hand") {
   const std::string m = message_of([&] { embedding(from_vector<int32_t>({2, 3}, {2}), table); });
   CHECK(m.find("id 1 is 3") != std::string::npos);
   CHECK_THROWS_AS(embedding(from_vector<int32_t>({-1}, {1}), table), Error);
+  if (cuda::available()) {  // a kernel cannot throw: the token becomes NaN, and has no gradient
+    Tensor there = table.to(cuda_device()).detach();
+    there.requires_grad();
+    const Tensor tokens = embedding(from_vector<int32_t>({2, 3, -1, 2}, {4}, cuda_device()), there);
+    for (const int i : {1, 2}) CHECK(std::isnan(tokens.select(0, i).to_vector()[0]));
+    check_close(tokens.select(0, 3), {20, 21});
+    tokens.backward(ones({4, 2}).to(cuda_device()));
+    check_close(there.grad(), {0, 0, 0, 0, 2, 2});
+  }
 
   // Half-pixel centres: 2 to 4 columns gives weights 0, 1/4, 3/4, 1.
   check_close(upsample_bilinear(from_vector<float>({0, 4}, {1, 1, 1, 2}), 1, 4), {0, 1, 3, 4});

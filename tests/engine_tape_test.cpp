@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 
+#include "cuda/runtime.h"
 #include "engine/gradcheck.h"
 #include "engine/ops.h"
 
@@ -190,6 +191,38 @@ TEST_CASE("f32 beside bf16: a residual passes layers of bf16 unrounded, and so d
   CHECK_THROWS_AS(linear(x, none({4, 4}), {}, f64), Error);
   CHECK_THROWS_AS(layer_norm(x, zeros({4}, DType::f64), zeros({4}, DType::f64), 1e-6), Error);
   CHECK_THROWS_AS(layer_norm(w, none({4}), none({4}), 1e-6), Error);
+}
+
+TEST_CASE("layer_norm of f32 rounded to bf16 on the way is the rounded f32 one, gradients included") {
+  std::vector<Device> devices = {cpu};
+  if (cuda::available()) devices.push_back(cuda_device());
+  for (const Device device : devices)
+    for (const int64_t cols : {7, 12, 1036}) {
+      std::vector<Tensor> in = {uniform({19, cols}, -1, 1, 1, 1).to(device),
+                                uniform({cols}, -1, 1, 1, 2).to(device),
+                                uniform({cols}, -1, 1, 1, 3).to(device)};
+      const Tensor seed = uniform({19, cols}, -1, 1, 1, 4).to(DType::bf16).to(device);
+      const auto run = [&](const std::function<Tensor()>& f) {
+        std::vector<std::vector<double>> all;
+        for (Tensor& t : in) {
+          t = t.detach();
+          t.requires_grad();
+        }
+        const Tensor y = f();
+        CHECK(y.dtype() == DType::bf16);
+        y.backward(seed);
+        all.push_back(y.to_vector());
+        for (const Tensor& t : in) {
+          CHECK(t.grad().dtype() == DType::f32);
+          all.push_back(t.grad().to_vector());
+        }
+        return all;
+      };
+      CHECK(run([&] { return layer_norm(in[0], in[1], in[2], 1e-6, DType::bf16); }) ==
+            run([&] { return layer_norm(in[0], in[1], in[2], 1e-6).to(DType::bf16); }));
+    }
+  const Tensor x = zeros({2, 4}, DType::bf16), w = zeros({4});
+  CHECK_THROWS_WITH_AS(layer_norm(x, w, w, 1e-6, DType::f32), doctest::Contains("result of f32"), Error);
 }
 
 TEST_CASE("tape: saved tensors are freed by the backward pass") {

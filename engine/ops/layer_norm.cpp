@@ -7,26 +7,26 @@
 namespace pursuit {
 
 // Statistics, weight and bias stay in f32 (f64 under f64) whatever the dtype of x: bf16 has too few digits
-// for them.
+// for them. T is the type of x and its gradient, Y that of the result and its.
 struct LayerNorm {
   static constexpr const char* name = "layer_norm";
   double eps = 1e-6;
+  std::optional<DType> result = {};  // none: that of x
   Tensor x = {}, weight = {};
   Tensor mean = {}, rstd = {};   // [rows]
   DType parameter = DType::f32;  // of weight and bias as given
 
   static constexpr int64_t block = 16;  // rows widened at a time under bf16
 
-  template <class T>
-  static void kernel(Cpu, const LayerNorm& op, const compute_t<T>* bias, T* y) {
+  template <class T, class Y>
+  static void kernel(Cpu, const LayerNorm& op, const T* x, const compute_t<T>* bias, Y* y) {
     using R = compute_t<T>;
-    const int64_t cols = op.x.size(-1), n = op.mean.numel(), step = std::is_same_v<T, bf16> ? block : n;
-    const T* x = op.x.data<T>();
+    const int64_t cols = op.x.size(-1), n = op.mean.numel(), step = std::is_same_v<Y, bf16> ? block : n;
     const R* w = op.weight.data<R>();
     parallel_for(n, 16, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; r += step) {
         const int64_t m = std::min(step, end - r);
-        R* copy = scratch<R>(0, std::is_same_v<T, bf16> ? 2 * block * cols : 0);
+        R* copy = scratch<R>(0, std::is_same_v<Y, bf16> ? 2 * block * cols : 0);
         const Rows<const R> from = read_rows(x + r * cols, cols, m, cols, copy);
         const Rows<R> to = target_rows(y + r * cols, cols, cols, copy + block * cols);
         rows<R>().layer_norm_rows(from.p, w, bias, to.p, op.mean.data<R>() + r, op.rstd.data<R>() + r, m,
@@ -37,11 +37,10 @@ struct LayerNorm {
   }
 
   // gp [2, cols]: the gradients of weight and bias.
-  template <class T>
-  static void gradient(Cpu, const LayerNorm& op, const T* gy, T* gx, compute_t<T>* gp) {
+  template <class T, class Y>
+  static void gradient(Cpu, const LayerNorm& op, const T* x, const Y* gy, T* gx, compute_t<T>* gp) {
     using R = compute_t<T>;
-    const int64_t cols = op.x.size(-1), n = op.mean.numel(), step = std::is_same_v<T, bf16> ? block : n;
-    const T* x = op.x.data<T>();
+    const int64_t cols = op.x.size(-1), n = op.mean.numel(), step = std::is_same_v<Y, bf16> ? block : n;
     // Fixed parts of the rows, summed in order: the result does not depend on the number of threads.
     const int64_t parts = std::clamp<int64_t>(n / 64, 1, 16);
     const Tensor partial = zeros({parts, 2, cols}, op.weight.dtype());
@@ -51,7 +50,7 @@ struct LayerNorm {
         const int64_t end = n * (p + 1) / parts;
         for (int64_t r = n * p / parts; r < end; r += step) {
           const int64_t m = std::min(step, end - r);
-          R* copy = scratch<R>(0, std::is_same_v<T, bf16> ? 3 * block * cols : 0);
+          R* copy = scratch<R>(0, std::is_same_v<Y, bf16> ? 3 * block * cols : 0);
           const Rows<const R> from = read_rows(x + r * cols, cols, m, cols, copy);
           const Rows<const R> up = read_rows(gy + r * cols, cols, m, cols, copy + block * cols);
           const Rows<R> to = target_rows(gx + r * cols, cols, cols, copy + 2 * block * cols);
@@ -65,19 +64,19 @@ struct LayerNorm {
   }
 
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const LayerNorm& op, const float* bias, T* y) {
+  template <class T, class Y>
+  static void kernel(Cuda, const LayerNorm& op, const T* x, const float* bias, Y* y) {
     const int64_t cols = op.x.size(-1), n = op.mean.numel();
     if (n == 0) return;
-    const T* x = op.x.data<T>();
     const float* weight = op.weight.data<float>();
     cuda::with_team<T>(cols, {x, weight, bias, y}, [&]<class Team>(Type<Team>) {
-      cuda::launch<cuda::layer_norm_kernel<Team, T>>(Team::grid(n), x, weight, bias, n, cols, float(op.eps),
-                                                     y, op.mean.data<float>(), op.rstd.data<float>());
+      cuda::launch<cuda::layer_norm_kernel<Team, T, Y>>(Team::grid(n), x, weight, bias, n, cols,
+                                                        float(op.eps), y, op.mean.data<float>(),
+                                                        op.rstd.data<float>());
     });
   }
-  template <class T>
-  static void gradient(Cuda, const LayerNorm& op, const T* gy, T* gx, float* gp) {
+  template <class T, class Y>
+  static void gradient(Cuda, const LayerNorm& op, const T* x, const Y* gy, T* gx, float* gp) {
     constexpr int64_t most_blocks = 660;  // 5 for each of an H100's 132 multiprocessors
     constexpr int64_t longest = 20000;    // two rows of sums fit into a block's shared memory
     const int64_t cols = op.x.size(-1), n = op.mean.numel();
@@ -85,16 +84,15 @@ struct LayerNorm {
       fail(name, "got rows of " + std::to_string(cols) + ", the GPU has a gradient for at most " +
                      std::to_string(longest));
     if (cols == 0) return;
-    const T* x = op.x.data<T>();
     const float* weight = op.weight.data<float>();
     cuda::with_team<T>(cols, {x, weight, gy, gx}, [&]<class Team>(Type<Team>) {
       cuda::Grid grid = Team::grid(n, most_blocks);
       grid.shared += cuda::shared_size<float>(Team::teams_of_block * 2 * cols);
       const Tensor part = empty({grid.blocks.x, 2, cols}, DType::f32, op.x.device());
       if (n)
-        cuda::launch<cuda::layer_norm_gradient_kernel<Team, T>>(grid, x, gy, weight, op.mean.data<float>(),
-                                                                op.rstd.data<float>(), n, cols, gx,
-                                                                part.data<float>());
+        cuda::launch<cuda::layer_norm_gradient_kernel<Team, T, Y>>(grid, x, gy, weight, op.mean.data<float>(),
+                                                                   op.rstd.data<float>(), n, cols, gx,
+                                                                   part.data<float>());
       cuda::add_column_parts(part.data<float>(), gp, part.size(0), 2 * cols);
     });
   }
@@ -108,18 +106,17 @@ struct LayerNorm {
     const int64_t n = x.size(-1) ? x.numel() / x.size(-1) : 0;
     mean = empty({n}, compute_type(x.dtype()), x.device());
     rstd = empty({n}, compute_type(x.dtype()), x.device());
-    Tensor y = empty_like(x);
-    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      launch<LayerNorm>(dev, *this, static_cast<const compute_t<T>*>(bias.data<compute_t<T>>()), y.data<T>());
+    Tensor y = empty(x.shape(), result.value_or(x.dtype()), x.device());
+    dispatch(y, x, name, [&]<class Dev, class Y, class T>(Dev dev, Type<Y>, Type<T>) {
+      launch<LayerNorm>(dev, *this, x.data<T>(), bias.data<compute_t<T>>(), y.data<Y>());
     });
     return y;
   }
   Grads backward(const Tensor& gy, Needs) {
     const Tensor g = gy.contiguous();
     Tensor gx = empty_like(x), gp = empty({2, x.size(-1)}, weight.dtype(), x.device());
-    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      launch_gradient<LayerNorm>(dev, *this, static_cast<const T*>(g.data<T>()), gx.data<T>(),
-                                 gp.data<compute_t<T>>());
+    dispatch(g, x, name, [&]<class Dev, class Y, class T>(Dev dev, Type<Y>, Type<T>) {
+      launch_gradient<LayerNorm>(dev, *this, x.data<T>(), g.data<Y>(), gx.data<T>(), gp.data<compute_t<T>>());
     });
     return {gx, gp.select(0, 0).to(parameter), gp.select(0, 1).to(parameter)};
   }
@@ -141,12 +138,16 @@ struct LayerNorm {
 };
 PURSUIT_OPERATOR(LayerNorm)
 
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                  std::optional<DType> result) {
   if (x.ndim() < 1 || weight.shape() != Shape{x.size(-1)} || bias.shape() != weight.shape() ||
       weight.dtype() != bias.dtype() || !fits_beside(weight.dtype(), x.dtype()))
     fail("layer_norm", "got x " + x.str() + ", weight " + weight.str() + ", bias " + bias.str() +
                            ", need [..., dim], [dim], [dim] of one dtype or f32 beside a bf16 x");
-  return apply(LayerNorm{eps}, x, weight, bias);
+  if (result && !fits_beside(x.dtype(), *result))
+    fail("layer_norm", "got x " + x.str() + " and a result of " + name_of(*result) +
+                           ", need x's dtype, or bf16 of an f32 x");
+  return apply(LayerNorm{eps, result}, x, weight, bias);
 }
 
 }  // namespace pursuit
