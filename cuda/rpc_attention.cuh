@@ -33,6 +33,13 @@ constexpr int strip_tiles = D <= 64 ? 2 : 1;
 // A lane's share of 16 rows' regions, 2 bits a number: 0 where |X| < tau, 1 for X >= tau, 2 for X <= -tau.
 constexpr int region_words(int head_dim) { return head_dim <= 32 ? 1 : head_dim / 32; }
 
+// What a block can hold of a head whose state stays on one multiprocessor; registers are the limit.
+constexpr int on_chip_head_dim = 64, on_chip_warps = 8;
+// Other heads are streamed: blocks of four warps, panels of so many rows.
+constexpr int streaming_warps = 4;
+template <class T, int D>
+constexpr int panel_rows = D * sizeof(T) <= 128 ? 64 : 8192 / (D * sizeof(T));
+
 struct RpcStep {
   float tau, dual;  // tau is 0 where nothing shrinks (S = X); dual is c
   bool shrinks;
@@ -137,7 +144,7 @@ __device__ inline void rpc_step(const T* k, T* z, TileD (&w)[D / 8], const TileD
       store_two(z + at, make_two<T>(z_new[0], z_new[1]));
     }
     if (j % 4 == 3 || j + 1 == D / 8) {
-      region[j / 4 * warp_size + int(threadIdx.x) % warp_size] = codes;
+      region[j / 4 * warp_size + lane_index()] = codes;
       codes = 0;
     }
   }
@@ -148,7 +155,7 @@ template <int J>
 __device__ inline void load_results(TileD (&d)[J], const float* p) {
 #pragma unroll
   for (int j = 0; j < J; ++j) {
-    const float4 four = reinterpret_cast<const float4*>(p)[j * warp_size + int(threadIdx.x) % warp_size];
+    const float4 four = reinterpret_cast<const float4*>(p)[j * warp_size + lane_index()];
     d[j] = {{four.x, four.y, four.z, four.w}};
   }
 }
@@ -156,7 +163,7 @@ template <int J>
 __device__ inline void save_results(const TileD (&d)[J], float* p) {
 #pragma unroll
   for (int j = 0; j < J; ++j)
-    reinterpret_cast<float4*>(p)[j * warp_size + int(threadIdx.x) % warp_size] =
+    reinterpret_cast<float4*>(p)[j * warp_size + lane_index()] =
         make_float4(d[j].v[0], d[j].v[1], d[j].v[2], d[j].v[3]);
 }
 
@@ -166,7 +173,7 @@ __device__ inline void save_results(const TileD (&d)[J], float* p) {
 template <int D, class T>
 __device__ inline float rpc_step_grad(const TileD (&gz)[D / 8], Two<T> (&gl)[D / 8][2], float* gu, float* gk,
                                       const RpcStep& step, const uint32_t* region) {
-  const int lane = int(threadIdx.x) % warp_size;
+  const int lane = lane_index();
   float gtau = 0;
 #pragma unroll
   for (int j = 0; j < D / 8; ++j) {
@@ -192,6 +199,16 @@ __device__ inline float rpc_step_grad(const TileD (&gz)[D / 8], Two<T> (&gl)[D /
   return gtau;
 }
 
+// rpc_step_grad's gl to 16 rows of shared memory.
+template <int D, class T>
+__device__ inline void store_next(T* g, const Two<T> (&gl)[D / 8][2]) {
+#pragma unroll
+  for (int j = 0; j < D / 8; ++j)
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      store_two(g + tile_row(2 * i) * row_stride<T, D> + 8 * j + tile_col(0), gl[j][i]);
+}
+
 // k [16, D], results, += c sign(keys), keys being rows of shared memory; sign(0) = 0.
 template <int D, class T>
 __device__ inline void add_signs(TileD (&k)[D / 8], const T* keys, float c) {
@@ -204,12 +221,11 @@ __device__ inline void add_signs(TileD (&k)[D / 8], const T* keys, float c) {
     }
 }
 
-// A strip's rows as left factors: bf16 ones in registers, f32 ones, which would take too many, in shared
-// memory.
+// A strip's rows as left factors: in registers where they are few, else in shared memory.
 template <class T, int D, int R>
-using LeftRows = std::conditional_t<std::is_same_v<T, bf16>, KeptRows<T, D, R>, SharedRows<T, D>>;
-template <int D>
-__device__ inline void take_rows(SharedRows<float, D>& left, const float* rows) {
+using LeftRows = std::conditional_t<std::is_same_v<T, bf16> && D <= 64, KeptRows<T, D, R>, SharedRows<T, D>>;
+template <int D, class T>
+__device__ inline void take_rows(SharedRows<T, D>& left, const T* rows) {
   left.p = rows;
 }
 template <int D, int R>

@@ -1,4 +1,6 @@
 #pragma once
+#include <utility>
+
 #include "cuda/launch.h"
 #include "cuda/rpc_attention.cuh"
 
@@ -20,11 +22,11 @@ struct RpcBackward {
   T* gx;
 };
 
-// dot[i] = row i of x [16, D] in shared memory times row first + i of y; by one warp.
-template <int D, class T>
-__device__ inline void row_dots(float* dot, const T* x, const HeadRows<const T>& y, int first) {
+// f(i, row i of x [16, D] in shared memory times row first + i of y), by one warp.
+template <int D, class T, class F>
+__device__ void row_dots(const T* x, const HeadRows<const T>& y, int first, F f) {
   constexpr int moves = D / per_move<T>, rows = warp_size / moves;
-  const int lane = int(threadIdx.x) % warp_size, col = lane % moves * per_move<T>;
+  const int lane = lane_index(), col = lane % moves * per_move<T>;
   const bool aligned = y.aligned();
 #pragma unroll 1  // or the addresses of all rows would wait in registers
   for (int i = lane / moves; i < 16; i += rows) {
@@ -44,92 +46,51 @@ __device__ inline void row_dots(float* dot, const T* x, const HeadRows<const T>&
     }
 #pragma unroll
     for (int o = moves / 2; o > 0; o /= 2) sum += __shfl_xor_sync(all_lanes, sum, o);
-    if (col == 0) dot[i] = sum;
+    if (col == 0) f(i, sum);
   }
 }
 
-// Rows in shared memory: Z, V, g and, a number a row, the softmax's stats and D.
+// Rows in shared memory.
 template <class T, int D>
 struct RpcGradRows {
   const T *z, *v, *g;
-  const float *base, *inverse, *dot;
+  const RowGradient* softmax;
 
   __device__ RpcGradRows from(int row) const {
     const int at = row * row_stride<T, D>;
-    return {z + at, v + at, g + at, base + row, inverse + row, dot + row};
+    return {z + at, v + at, g + at, softmax + row};
   }
 };
 
-// A warp's 16 rows: dZ_i / scale and dV_i, added up over the columns.
+// A warp's 16 rows: dZ_i / scale and dV_i while they are added up over the columns, 16 at a time.
 template <class T, int D>
 struct RpcGradStrip {
+  using Chunk = TileD[1][2];
+
   TileD gz[1][D / 8];
   LeftRows<T, D, 1> z, v, g;
-  float base[2], inverse[2], dot[2];
+  RowGradient row[2];
 
   __device__ void begin(const RpcGradRows<T, D>& own) {
     take_rows(z, own.z);
     take_rows(v, own.v);
     take_rows(g, own.g);
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      base[r] = own.base[strip_row(r)];
-      inverse[r] = own.inverse[strip_row(r)];
-      dot[r] = own.dot[strip_row(r)];
-    }
+    for (int r = 0; r < 2; ++r) row[r] = own.softmax[strip_row(r)];
 #pragma unroll
-    for (int j = 0; j < D / 8; ++j) gz[0][j] = TileD{};
+    for (int j = 0; j < D / 8; ++j) gz[0][j] = {};
   }
 
-  // Adds 16 columns. by_row: they are visible to the strip's rows; by_column: the strip's rows are visible to
-  // them; on the diagonal of causal scores some are.
-  template <bool by_row, bool by_column>
-  __device__ void add(const RpcGradRows<T, D>& cols, bool causal_diagonal, float scale,
+  // Adds columns first ... end - 1, whose rows begin at `cols`, to gz and gv; own_row is the strip's first.
+  __device__ void add(RpcGradRows<T, D> cols, int own_row, int first, int end, const RpcShape& s,
                       TileD (&gv)[1][D / 8]) {
-    TileD e[1][2], gp[1][2], gp_back[1][2];
-    product_with_rows<D>(e, z, cols.z);
-    if constexpr (by_row) product_with_rows<D>(gp, g, cols.v);
-    if constexpr (by_column) product_with_rows<D>(gp_back, v, cols.g);
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int first = 8 * j + tile_col(0);
-      const float2 col_base = load_two(cols.base + first), col_inverse = load_two(cols.inverse + first),
-                   col_dot = load_two(cols.dot + first);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int r = i / 2, above = first + i % 2 - strip_row(r);
-        const float score = e[0][j].v[i] * scale;
-        float sum = 0;
-        if constexpr (by_row) {
-          float p = power_of_2(score - base[r]) * inverse[r];
-          if (causal_diagonal && above > 0) p = 0;
-          sum += p * (gp[0][j].v[i] - dot[r]);
-        }
-        if constexpr (by_column) {
-          float p = power_of_2(score - (i % 2 == 0 ? col_base.x : col_base.y)) *
-                    (i % 2 == 0 ? col_inverse.x : col_inverse.y);
-          if (causal_diagonal && above < 0) p = 0;
-          sum += p * (gp_back[0][j].v[i] - (i % 2 == 0 ? col_dot.x : col_dot.y));
-          gp_back[0][j].v[i] = p;
-        }
-        e[0][j].v[i] = sum;
-      }
-    }
-    add_product<D>(gz, e, cols.z);
-    if constexpr (by_column) add_product<D>(gv, gp_back, cols.g);
-  }
-
-  // Adds columns first ... end - 1 in 16s; `row` is the strip's first.
-  __device__ void add(const RpcGradRows<T, D>& cols, int row, int first, int end, bool causal, float scale,
-                      TileD (&gv)[1][D / 8]) {
-    for (int col = first; col < end; col += 16) {
-      const RpcGradRows<T, D> some = cols.from(col - first);
-      if (!causal || col == row)
-        add<true, true>(some, causal, scale, gv);
-      else if (col < row)
-        add<true, false>(some, false, scale, gv);
+    for (int col = first; col < end; col += 16, cols = cols.from(16)) {
+      if (!s.causal || col == own_row)
+        add_chunk<true, true>(cols, s, gv);
+      else if (col < own_row)
+        add_chunk<true, false>(cols, s, gv);
       else
-        add<false, true>(some, false, scale, gv);
+        add_chunk<false, true>(cols, s, gv);
     }
   }
 
@@ -138,27 +99,61 @@ struct RpcGradStrip {
   __device__ void finish(int rows, float scale) {
     for_numbers(gz, [&](float& x, int r, int) { x = strip_row(r) < rows ? x * scale : 0; });
   }
+
+ private:
+  // by_row: the strip's rows see the columns; by_column: the columns' rows see the strip's. Both is the
+  // diagonal if causal, where only some do.
+  template <bool by_row, bool by_column>
+  __device__ void add_chunk(const RpcGradRows<T, D>& cols, const RpcShape& s, TileD (&gv)[1][D / 8]) {
+    Chunk score, p, e, e_back;
+    product_with_rows<D>(score, z, cols.z);
+    if constexpr (by_row) product_with_rows<D>(e, g, cols.v);
+    if constexpr (by_column) product_with_rows<D>(e_back, v, cols.g);
+    scale(score, s.scale * log2_e);
+    const bool diagonal = by_row && by_column && s.causal;
+    if constexpr (by_row) {
+      for_numbers(p, score, [&](float& x, float y, int r, int) { x = row[r].p(y); });
+      if (diagonal)
+        for_numbers(p, [&](float& x, int r, int c) {
+          if (chunk_col(c) > strip_row(r)) x = 0;
+        });
+      for_numbers(e, p, [&](float& gp, float x, int r, int) { gp = x * (gp - row[r].dot); });
+    }
+    if constexpr (by_column) {
+      RowGradient col[4];
+#pragma unroll
+      for (int c = 0; c < 4; ++c) col[c] = cols.softmax[chunk_col(c)];
+      for_numbers(p, score, [&](float& x, float y, int, int c) { x = col[c].p(y); });
+      if (diagonal)
+        for_numbers(p, [&](float& x, int r, int c) {
+          if (chunk_col(c) < strip_row(r)) x = 0;
+        });
+      for_numbers(e_back, p, [&](float& gp, float x, int, int c) { gp = x * (gp - col[c].dot); });
+      add_product<D>(gv, p, cols.g);
+    }
+    if constexpr (by_row && by_column)
+      for_numbers(e, e_back, [](float& sum, float x, int, int) { sum += x; });
+    add_product<D>(gz, by_row ? e : e_back, cols.z);
+  }
 };
 
 // One block a head, a warp for every strip of rows. Z, V and g lie in shared memory, and in f32 dU and dK.
 template <class T, int D>
-__global__ void __launch_bounds__(256, D == 16 ? 2 : 1) rpc_backward_kernel(RpcBackward<T> a) {
+__global__ void __launch_bounds__(256, D * sizeof(T) == 32 ? 2 : 1) rpc_backward_kernel(RpcBackward<T> a) {
   constexpr int R = strip_tiles<D>, ld = row_stride<T, D>;
   const RpcShape& s = a.shape;
   const int64_t head = blockIdx.x;
   const int rows = (s.n + 15) / 16 * 16, thread = int(threadIdx.x), threads = int(blockDim.x);
-  const int row = thread / warp_size * 16 * R;  // the warp's first
+  const int row = warp_index() * 16 * R;  // the warp's first
   Shared shared;
   T* z = shared.array<T>(rows * ld);
   T* v = shared.array<T>(rows * ld);
   T* g = shared.array<T>(rows * ld);
   float* gu = shared.array<float>(rows * D);
   float* gk = shared.array<float>(rows * D);
-  float* base = shared.array<float>(rows);
-  float* inverse = shared.array<float>(rows);
-  float* dot = shared.array<float>(rows);
+  RowGradient* softmax = shared.array<RowGradient>(rows);
   float* part = shared.array<float>(32);
-  const RpcGradRows<T, D> all{z, v, g, base, inverse, dot};
+  const RpcGradRows<T, D> all{z, v, g, softmax};
 
   load_rows<D>(v, s.values(a.kv, head), 0, rows, thread, threads);
   load_rows<D>(g, s.merged(a.go, head), 0, rows, thread, threads);
@@ -180,14 +175,15 @@ __global__ void __launch_bounds__(256, D == 16 ? 2 : 1) rpc_backward_kernel(RpcB
     close_copies();
     const float* stats = s.row_stats(a.stats, t, head);
     for (int i = thread; i < rows; i += threads) {
-      base[i] = i < s.n ? stats[2 * i] : 0;
-      inverse[i] = i < s.n ? stats[2 * i + 1] : 0;
+      softmax[i].most = i < s.n ? stats[2 * i] : 0;
+      softmax[i].inverse = i < s.n ? stats[2 * i + 1] : 0;
     }
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const int first = row + 16 * r;
       if (first >= rows) break;
-      row_dots<D>(dot + first, g + first * ld, s.low_rank(a.l, a.out, t, head), first);
+      row_dots<D>(g + first * ld, s.low_rank(a.l, a.out, t, head), first,
+                  [&](int i, float dot) { softmax[first + i].dot = dot; });
     }
     wait_copies<0>();
     __syncthreads();
@@ -200,7 +196,7 @@ __global__ void __launch_bounds__(256, D == 16 ? 2 : 1) rpc_backward_kernel(RpcB
       if (first >= rows) break;
       RpcGradStrip<T, D> strip;
       strip.begin(all.from(first));
-      strip.add(all, first, 0, rows, s.causal, s.scale * log2_e, gv[r]);
+      strip.add(all, first, 0, rows, s, gv[r]);
       strip.finish(s.n - first, s.scale);
       const float outside = rpc_step_grad<D, T>(strip.gz[0], next[r], gu + first * D, gk + first * D, step,
                                                 s.regions(a.region, t, head, first / 16, region_words(D)));
@@ -211,11 +207,7 @@ __global__ void __launch_bounds__(256, D == 16 ? 2 : 1) rpc_backward_kernel(RpcB
     for (int r = 0; r < R; ++r) {
       const int first = row + 16 * r;
       if (first >= rows) break;
-#pragma unroll
-      for (int j = 0; j < D / 8; ++j)
-#pragma unroll
-        for (int i = 0; i < 2; ++i)
-          store_two(g + (first + tile_row(2 * i)) * ld + 8 * j + tile_col(0), next[r][j][i]);
+      store_next<D>(g + first * ld, next[r]);
     }
     __syncwarp();
   }
@@ -237,19 +229,199 @@ __global__ void __launch_bounds__(256, D == 16 ? 2 : 1) rpc_backward_kernel(RpcB
   }
 }
 
+// What lies in global memory between the kernels of longer heads.
+template <class T>
+struct RpcBackwardScratch {
+  float *gu, *gk, *gv;      // zeros at first; as save_results leaves them, [B, H, tiles, 16 D]
+  float *dot, *dot_before;  // D of this iteration and of the one before, [B, H, 16 tiles]
+  T *g, *g_before;          // the same of g, [B, H, N, D]
+  float* gtau;              // zeros at first; [B, H, blocks a head]
+};
+constexpr int rpc_block_rows = streaming_warps * 16;
+
+// D of the last iteration.
+template <class T, int D>
+__global__ void __launch_bounds__(streaming_warps* warp_size)
+    rpc_last_dots_kernel(RpcBackward<T> a, float* dot, int blocks_a_head) {
+  const RpcShape& s = a.shape;
+  const int64_t head = blockIdx.x / blocks_a_head;
+  const int block_row = int(blockIdx.x) % blocks_a_head * rpc_block_rows;
+  const int own = warp_index() * 16, row = block_row + own;
+  Shared shared;
+  T* g = shared.array<T>(rpc_block_rows * row_stride<T, D>);
+  load_rows<D>(g, s.merged(a.go, head), block_row, rpc_block_rows, int(threadIdx.x), int(blockDim.x));
+  close_copies();
+  wait_copies<0>();
+  __syncthreads();
+  if (row < s.n)
+    row_dots<D>(g + own * row_stride<T, D>, s.merged(a.out, head), row,
+                [&](int i, float x) { dot[head * s.tiles() * 16 + row + i] = x; });
+}
+
+// Iteration t of longer heads: a block makes dZ and dV of its rows and the gradient of their step.
+template <class T, int D>
+__global__ void __launch_bounds__(streaming_warps* warp_size)
+    rpc_iteration_gradient_kernel(RpcBackward<T> a, RpcBackwardScratch<T> w, int t, int blocks_a_head) {
+  constexpr int ld = row_stride<T, D>, panel = panel_rows<T, D>;
+  const RpcShape& s = a.shape;
+  const int64_t head = blockIdx.x / blocks_a_head;
+  const int block_row = int(blockIdx.x) % blocks_a_head * rpc_block_rows;
+  const int thread = int(threadIdx.x), own = warp_index() * 16, row = block_row + own;
+  const HeadRows<const T> zvg[] = {
+      s.kept(a.z, t, head), s.values(a.kv, head),
+      t + 1 == s.iterations ? s.merged(a.go, head) : s.template kept<const T>(w.g, 0, head)};
+  Shared shared;
+  T* rows[3];
+#pragma unroll
+  for (int i = 0; i < 3; ++i) rows[i] = shared.array<T>(rpc_block_rows * ld);
+  Panels<T, D, 3> panels(zvg, panel, shared.array<T>(Panels<T, D, 3>::numbers(panel, s.n)));
+  RowGradient* own_softmax = shared.array<RowGradient>(rpc_block_rows);
+  RowGradient* panel_softmax = shared.array<RowGradient>(panel);
+  float* part = shared.array<float>(32);
+
+  const float* stats = s.row_stats(a.stats, t, head);
+  const float* dots = w.dot + head * s.tiles() * 16;
+  const auto load_softmax = [&](RowGradient* to, int from, int count) {
+    for (int i = thread; i < count; i += int(blockDim.x)) {
+      const int at = from + i;
+      to[i] = at < s.n ? RowGradient{stats[2 * at], stats[2 * at + 1], dots[at]} : RowGradient{};
+    }
+  };
+#pragma unroll
+  for (int i = 0; i < 3; ++i)
+    load_rows<D>(rows[i], zvg[i], block_row, rpc_block_rows, thread, int(blockDim.x));
+  close_copies();
+  load_softmax(own_softmax, block_row, rpc_block_rows);
+  wait_copies<0>();
+  __syncthreads();
+
+  const bool active = row < s.n;
+  const int64_t tile = head * s.tiles() + row / 16;
+  RpcGradStrip<T, D> strip;
+  TileD gv[1][D / 8];
+  if (active) {
+    const RpcGradRows<T, D> all{rows[0], rows[1], rows[2], own_softmax};
+    strip.begin(all.from(own));
+    load_results(gv[0], w.gv + tile * 16 * D);
+  }
+  panels.walk(0, s.n, [&](int from, const auto& place) {
+    load_softmax(panel_softmax, from, panel);
+    __syncthreads();
+    if (active)
+      strip.add({place[0], place[1], place[2], panel_softmax}, row, from, min(s.n, from + panel), s, gv);
+  });
+
+  float outside = 0;
+  if (active) {
+    strip.finish(s.n - row, s.scale);
+    const RpcStep step = s.step(a.tau[head], t);
+    Two<T> next[D / 8][2];
+    outside = rpc_step_grad<D, T>(strip.gz[0], next, w.gu + tile * 16 * D, w.gk + tile * 16 * D, step,
+                                  s.regions(a.region, t, head, row / 16, region_words(D)));
+    if (!step.shrinks) outside = 0;
+    T* g = rows[2] + own * ld;
+    __syncwarp();
+    if (t > 0) {
+      save_results(gv[0], w.gv + tile * 16 * D);
+      store_next<D>(g, next);
+      __syncwarp();
+      store_rows<D>(s.kept(w.g_before, 0, head), row, g);
+      row_dots<D>(g, s.low_rank(a.l, a.out, t - 1, head), row,
+                  [&](int i, float x) { w.dot_before[tile * 16 + i] = x; });
+    } else {
+      store_strip<D>(s.values(a.gx, head), row, gv, g);
+    }
+  }
+  outside = block_sum(outside, part);
+  if (thread == 0) w.gtau[blockIdx.x] += outside;
+}
+
+// What is left of dK: the path through tau.
+template <class T, int D>
+__global__ void __launch_bounds__(streaming_warps* warp_size)
+    rpc_key_gradient_kernel(RpcBackward<T> a, RpcBackwardScratch<T> w, int blocks_a_head) {
+  const RpcShape& s = a.shape;
+  const int64_t head = blockIdx.x / blocks_a_head;
+  const int block_row = int(blockIdx.x) % blocks_a_head * rpc_block_rows;
+  const int own = warp_index() * 16, row = block_row + own;
+  Shared shared;
+  T* keys = shared.array<T>(rpc_block_rows * row_stride<T, D>);
+  load_rows<D>(keys, s.keys(a.kv, head), block_row, rpc_block_rows, int(threadIdx.x), int(blockDim.x));
+  close_copies();
+  wait_copies<0>();
+  __syncthreads();
+  if (row >= s.n) return;
+  float gtau = 0;
+  for (int i = 0; i < blocks_a_head; ++i) gtau += w.gtau[head * blocks_a_head + i];
+  TileD k[1][D / 8];
+  load_results(k[0], w.gk + (head * s.tiles() + row / 16) * 16 * D);
+  add_signs<D>(k[0], keys + own * row_stride<T, D>, s.tau_gradient(gtau, a.tau[head], a.l1[head]));
+  store_strip<D>(s.keys(a.gx, head), row, k, keys + own * row_stride<T, D>);
+}
+
+// --- the launches
+
 template <class T, int D>
 size_t rpc_backward_shared(int n) {
   const int rows = (n + 15) / 16 * 16;
   return 3 * shared_size<T>(rows * row_stride<T, D>) + 2 * shared_size<float>(rows * D) +
-         3 * shared_size<float>(rows) + shared_size<float>(32);
+         shared_size<RowGradient>(rows) + shared_size<float>(32);
+}
+template <class T, int D>
+bool rpc_backward_on_chip(int n) {
+  return D <= on_chip_head_dim && n <= on_chip_warps * 16 * strip_tiles<D> &&
+         rpc_backward_shared<T, D>(n) <= shared_memory_limit();
+}
+inline int rpc_backward_blocks(int n) { return (n + rpc_block_rows - 1) / rpc_block_rows; }
+
+// Numbers of scratch memory that rpc_backward wants: f32, zeros at first, and of the type T.
+template <class T, int D>
+int64_t rpc_backward_zeros(const RpcShape& s) {
+  return rpc_backward_on_chip<T, D>(s.n)
+             ? 0
+             : s.all_heads() * (s.tiles() * 16 * (3 * D + 2) + rpc_backward_blocks(s.n));
+}
+template <class T, int D>
+int64_t rpc_backward_rows(const RpcShape& s) {
+  return rpc_backward_on_chip<T, D>(s.n) ? 0 : 2 * s.all_heads() * s.n * s.d;
 }
 
 template <class T, int D>
-void rpc_backward(const RpcBackward<T>& a) {
-  constexpr int strip = 16 * strip_tiles<D>;
-  const unsigned threads = unsigned((a.shape.n + strip - 1) / strip * warp_size);
-  launch<rpc_backward_kernel<T, D>>(
-      {unsigned(a.shape.all_heads()), threads, rpc_backward_shared<T, D>(a.shape.n)}, a);
+void rpc_backward(const RpcBackward<T>& a, float* zeros, T* rows) {
+  const RpcShape& s = a.shape;
+  if (rpc_backward_on_chip<T, D>(s.n)) {
+    constexpr int strip = 16 * strip_tiles<D>;
+    if constexpr (D <= on_chip_head_dim)
+      launch<rpc_backward_kernel<T, D>>(
+          {unsigned(s.all_heads()), unsigned((s.n + strip - 1) / strip * warp_size),
+           rpc_backward_shared<T, D>(s.n)},
+          a);
+    return;
+  }
+  const int64_t all_rows = s.all_heads() * s.tiles() * 16, part = all_rows * D;
+  float* dot = zeros + 3 * part;
+  RpcBackwardScratch<T> w{zeros,
+                          zeros + part,
+                          zeros + 2 * part,
+                          dot,
+                          dot + all_rows,
+                          rows,
+                          rows + s.all_heads() * s.n * s.d,
+                          dot + 2 * all_rows};
+  constexpr int ld = row_stride<T, D>, panel = panel_rows<T, D>;
+  const int blocks = rpc_backward_blocks(s.n);
+  const unsigned all_blocks = unsigned(s.all_heads() * blocks), threads = streaming_warps * warp_size;
+  const size_t own = shared_size<T>(rpc_block_rows * ld);
+  launch<rpc_last_dots_kernel<T, D>>({all_blocks, threads, own}, a, w.dot, blocks);
+  const size_t all = 3 * own + shared_size<T>(Panels<T, D, 3>::numbers(panel, s.n)) +
+                     shared_size<RowGradient>(rpc_block_rows) + shared_size<RowGradient>(panel) +
+                     shared_size<float>(32);
+  for (int t = s.iterations - 1; t >= 0; --t) {
+    launch<rpc_iteration_gradient_kernel<T, D>>({all_blocks, threads, all}, a, w, t, blocks);
+    std::swap(w.dot, w.dot_before);
+    std::swap(w.g, w.g_before);
+  }
+  launch<rpc_key_gradient_kernel<T, D>>({all_blocks, threads, own}, a, w, blocks);
 }
 
 }  // namespace pursuit::cuda

@@ -17,96 +17,69 @@ struct RpcForward {
   float* stats;      // kept
   float *l1, *tau;   // [B, H]: ||K||_1 and the threshold
   T* out;
+
+  // The head's tau for ||K||_1; both are written down by one thread.
+  __device__ float threshold(int64_t head, float norm) const {
+    const float limit = shape.threshold(mu ? mu[head] : shape.mu_times_l1 / norm);
+    if (threadIdx.x == 0) {
+      l1[head] = norm;
+      tau[head] = limit;
+    }
+    return limit;
+  }
 };
 
-// A warp's strip of softmax(scale Z Z^T) V: R tiles of 16 rows, with Z's rows in shared memory and the
-// columns coming in chunks. A row's powers are taken relative to its own score z_i z_i, which is always among
-// them, or to a greater one if one exceeds that by so much that powers might grow out of hand; in most chunks
-// there is then nothing to rescale.
+// A warp's strip of softmax(scale Z Z^T) V while it is added up: R tiles of 16 rows, Z's own in shared
+// memory.
 template <class T, int D, int R>
 struct RpcStrip {
   static constexpr int ld = row_stride<T, D>;
-  static constexpr float headroom = 16;                                     // powers up to 2^16
-  static constexpr int chunk = std::is_same_v<T, bf16> && D <= 64 ? 4 : 2;  // tiles of 8 columns
+  static constexpr int wide = std::is_same_v<T, bf16> && D <= 64 ? 4 : 2;  // tiles of 8 columns at a time
 
   TileD out[R][D / 8];
-  float base[2 * R], total[2 * R];
-  LeftRows<T, D, R> left;
+  RowSoftmax<R> softmax;
+  LeftRows<T, D, R> rows;
 
-  __device__ void begin(const T* z, float scale) {
-    take_rows(left, z);
-#pragma unroll
-    for (int r = 0; r < 2 * R; ++r) {
-      float square = 0;
-#pragma unroll
-      for (int j = 0; j < D / 8; ++j) {
-        const float2 pair = load_two(z + strip_row(r) * ld + 8 * j + tile_col(0));
-        square += pair.x * pair.x + pair.y * pair.y;
-      }
-      base[r] = row_sum(square) * scale;
-      total[r] = 0;
-    }
+  __device__ void begin(const T* z) {
+    take_rows(rows, z);
+    softmax = {};
 #pragma unroll
     for (int r = 0; r < R; ++r)
 #pragma unroll
-      for (int j = 0; j < D / 8; ++j) out[r][j] = TileD{};
+      for (int j = 0; j < D / 8; ++j) out[r][j] = {};
   }
 
   // Adds columns first ... end - 1, whose rows of Z and V begin at z and v; `row` is the strip's first.
-  __device__ void add(const T* z, const T* v, int row, int first, int end, const RpcShape& s, float scale) {
+  __device__ void add(const T* z, const T* v, int row, int first, int end, const RpcShape& s) {
     int col = first;
-    for (; end - col > 8 * (chunk - 2); col += 8 * chunk, z += 8 * chunk * ld, v += 8 * chunk * ld)
-      add_chunk<chunk>(z, v, row, col, s, scale);
-    if (col < end) add_chunk<2>(z, v, row, col, s, scale);
+    for (; end - col > 8 * (wide - 2); col += 8 * wide, z += 8 * wide * ld, v += 8 * wide * ld)
+      add_chunk<wide>(z, v, row, col, s);
+    if (col < end) add_chunk<2>(z, v, row, col, s);
   }
 
   // After the last column: divides by the sums, and writes the rows' stats.
   __device__ void finish(int row, const RpcShape& s, float* stats) {
+    softmax.finish();
+    scale_rows(out, softmax.total);
 #pragma unroll
     for (int r = 0; r < 2 * R; ++r) {
-      total[r] = 1 / row_sum(total[r]);
       const int i = row + strip_row(r);
-      if (threadIdx.x % 4 == 0 && i < s.n) store_two(stats + 2 * i, make_float2(base[r], total[r]));
+      if (threadIdx.x % 4 == 0 && i < s.n)
+        store_two(stats + 2 * i, make_float2(softmax.most[r], softmax.total[r]));
     }
-    scale_rows(out, total);
   }
 
  private:
   template <int J>
-  __device__ void add_chunk(const T* z, const T* v, int row, int col, const RpcShape& s, float scale) {
+  __device__ void add_chunk(const T* z, const T* v, int row, int col, const RpcShape& s) {
     TileD p[R][J];
-    product_with_rows<D>(p, left, z);
-    const int end = col + 8 * J;
-    const bool hides = end > s.n || (s.causal && end > row + 1);
-    float most = 0;
-    for_numbers(p, [&](float& x, int r, int c) {
-      x = x * scale - base[r];
-      const int j = col + chunk_col(c);
-      if (hides && (j >= s.n || (s.causal && j > row + strip_row(r)))) x = -INFINITY;
-      most = fmaxf(most, x);
-    });
-    if (__any_sync(all_lanes, most > headroom)) raise(p);
-    for_numbers(p, [&](float& x, int r, int) {
-      x = power_of_2(x);
-      total[r] += x;
-    });
+    product_with_rows<D>(p, rows, z);
+    scale(p, s.scale * log2_e);
+    hide(p, -INFINITY, row, col, s.n, s.causal);
+    float fade[2 * R];
+    if (softmax.grow(p, fade)) scale_rows(out, fade);
+    softmax.add(p);
     add_product<D>(out, p, v);
-  }
-
-  // Takes p's rows and what was added up relative to their greatest numbers.
-  template <int J>
-  __device__ void raise(TileD (&p)[R][J]) {
-    float above[2 * R] = {}, fade[2 * R];
-    for_numbers(p, [&](float x, int r, int) { above[r] = fmaxf(above[r], x); });
-#pragma unroll
-    for (int r = 0; r < 2 * R; ++r) {
-      above[r] = row_max(above[r]);
-      base[r] += above[r];
-      fade[r] = power_of_2(-above[r]);
-      total[r] *= fade[r];
-    }
-    scale_rows(out, fade);
-    for_numbers(p, [&](float& x, int r, int) { x -= above[r]; });
   }
 };
 
@@ -117,7 +90,7 @@ __global__ void __launch_bounds__(256, D == 16 ? 2 : 1) rpc_forward_kernel(RpcFo
   const RpcShape& s = a.shape;
   const int64_t head = blockIdx.x;
   const int rows = int(blockDim.x) / warp_size * 16 * R;
-  const int row = int(threadIdx.x) / warp_size * 16 * R;  // the warp's first
+  const int row = warp_index() * 16 * R;  // the warp's first
   Shared shared;
   T* k = shared.array<T>(rows * ld);
   T* v = shared.array<T>(rows * ld);
@@ -131,14 +104,8 @@ __global__ void __launch_bounds__(256, D == 16 ? 2 : 1) rpc_forward_kernel(RpcFo
 
   float sum = 0;
   for (int e = int(threadIdx.x); e < rows * D; e += int(blockDim.x)) sum += fabsf(up(k[e / D * ld + e % D]));
-  const float l1 = block_sum(sum, part);
-  const float tau = s.threshold(a.mu ? a.mu[head] : s.mu_times_l1 / l1);
-  if (threadIdx.x == 0) {
-    a.l1[head] = l1;
-    a.tau[head] = tau;
-  }
+  const float tau = a.threshold(head, block_sum(sum, part));
 
-  const float scale = s.scale * log2_e;
   const int end = s.causal ? min(s.n, row + 16 * R) : s.n;
   TileD w[R][D / 8];
   RpcStrip<T, D, R> strip;
@@ -152,8 +119,8 @@ __global__ void __launch_bounds__(256, D == 16 ? 2 : 1) rpc_forward_kernel(RpcFo
       store_rows<D>(s.kept(a.z, t, head), first, z + first * ld);
     }
     __syncthreads();
-    strip.begin(z + row * ld, scale);
-    strip.add(z, v, row, 0, end, s, scale);
+    strip.begin(z + row * ld);
+    strip.add(z, v, row, 0, end, s);
     strip.finish(row, s, s.row_stats(a.stats, t, head));
     __syncthreads();
     store_strip<D>(s.low_rank(a.l, a.out, t, head), row, strip.out, z + row * ld);
@@ -161,29 +128,134 @@ __global__ void __launch_bounds__(256, D == 16 ? 2 : 1) rpc_forward_kernel(RpcFo
   }
 }
 
-// Rows of the one block, and their shared memory.
+// The same head by head for longer ones: tau and the first step. w: W as save_results leaves it, [B, H,
+// tiles, 16 D].
+constexpr int rpc_begin_warps = 8;
+template <class T, int D>
+__global__ void __launch_bounds__(rpc_begin_warps* warp_size) rpc_begin_kernel(RpcForward<T> a, float* w) {
+  constexpr int ld = row_stride<T, D>, rows = rpc_begin_warps * 16;
+  const RpcShape& s = a.shape;
+  const int64_t head = blockIdx.x;
+  const int thread = int(threadIdx.x), own = warp_index() * 16;
+  Shared shared;
+  T* k = shared.array<T>(rows * ld);
+  T* z = shared.array<T>(rows * ld);
+  float* part = shared.array<float>(32);
+  const HeadRows<const T> keys = s.keys(a.kv, head);
+
+  float sum = 0;
+  for (int row = warp_index(); row < s.n; row += rpc_begin_warps)
+    for (int col = lane_index(); col < s.d; col += warp_size) sum += fabsf(up(keys.at(row)[col]));
+  const float tau = a.threshold(head, block_sum(sum, part));
+
+  for (int from = 0; from < s.tiles() * 16; from += rows) {
+    __syncthreads();
+    load_rows<D>(k, keys, from, rows, thread, int(blockDim.x));
+    close_copies();
+    wait_copies<0>();
+    __syncthreads();
+    const int tile = (from + own) / 16;
+    if (tile >= s.tiles()) continue;
+    TileD w_new[D / 8], l[D / 8];
+    rpc_step<D>(k + own * ld, z + own * ld, w_new, l, s.step(tau, 0),
+                s.regions(a.region, 0, head, tile, region_words(D)));
+    save_results(w_new, w + (head * s.tiles() + tile) * 16 * D);
+    __syncwarp();
+    store_rows<D>(s.kept(a.z, 0, head), tile * 16, z + own * ld);
+  }
+}
+
+// Iteration t of longer heads: a block makes the rows of L of its warps' strips, and of the next Z.
+template <class T, int D>
+__global__ void __launch_bounds__(streaming_warps* warp_size)
+    rpc_iteration_kernel(RpcForward<T> a, float* w, int t, int blocks_a_head) {
+  constexpr int R = strip_tiles<D>, ld = row_stride<T, D>, rows = streaming_warps * 16 * R;
+  const RpcShape& s = a.shape;
+  const int64_t head = blockIdx.x / blocks_a_head;
+  const int block_row = int(blockIdx.x) % blocks_a_head * rows, thread = int(threadIdx.x);
+  const int own = warp_index() * 16 * R, row = block_row + own;  // the warp's first
+  const HeadRows<const T> zv[] = {s.kept<const T>(a.z, t, head), s.values(a.kv, head)};
+  Shared shared;
+  T* k = shared.array<T>(rows * ld);
+  T* z = shared.array<T>(rows * ld);
+  Panels<T, D, 2> panels(zv, panel_rows<T, D>,
+                         shared.array<T>(Panels<T, D, 2>::numbers(panel_rows<T, D>, s.n)));
+  load_rows<D>(k, s.keys(a.kv, head), block_row, rows, thread, int(blockDim.x));
+  load_rows<D>(z, zv[0], block_row, rows, thread, int(blockDim.x));
+  close_copies();
+  wait_copies<0>();
+  __syncthreads();
+
+  const int end = row >= s.n ? 0 : s.causal ? min(s.n, row + 16 * R) : s.n;
+  RpcStrip<T, D, R> strip;
+  strip.begin(z + own * ld);
+  panels.walk(0, s.causal ? min(s.n, block_row + rows) : s.n, [&](int from, const auto& part) {
+    strip.add(part[0], part[1], row, from, min(end, from + panel_rows<T, D>), s);
+  });
+  if (row >= s.n) return;
+  strip.finish(row, s, s.row_stats(a.stats, t, head));
+  store_strip<D>(s.low_rank(a.l, a.out, t, head), row, strip.out, z + own * ld);
+  if (t + 1 == s.iterations) return;
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    const int at = (own + 16 * r) * ld, tile = row / 16 + r;
+    float* w_tile = w + (head * s.tiles() + tile) * 16 * D;
+    TileD w_new[D / 8];
+    load_results(w_new, w_tile);
+    __syncwarp();
+    rpc_step<D>(k + at, z + at, w_new, strip.out[r], s.step(a.tau[head], t + 1),
+                s.regions(a.region, t + 1, head, tile, region_words(D)));
+    save_results(w_new, w_tile);
+    __syncwarp();
+    store_rows<D>(s.kept(a.z, t + 1, head), tile * 16, z + at);
+  }
+}
+
+// --- the launches
+
+// Rows of the one block of a head on chip, and its shared memory.
 template <int D>
-int on_chip_rows(int n) {
+int rpc_forward_rows(int n) {
   constexpr int strip = 16 * strip_tiles<D>;
   return (n + strip - 1) / strip * strip;
 }
 template <class T, int D>
-size_t rpc_forward_shared(int rows) {
-  return 3 * shared_size<T>(rows * row_stride<T, D>) + shared_size<float>(32);
+size_t rpc_forward_shared(int n) {
+  return 3 * shared_size<T>(rpc_forward_rows<D>(n) * row_stride<T, D>) + shared_size<float>(32);
 }
-
 template <class T, int D>
 bool rpc_forward_on_chip(int n) {
-  const int rows = on_chip_rows<D>(n);
-  return rows <= 8 * 16 * strip_tiles<D> && rpc_forward_shared<T, D>(rows) <= shared_memory_limit();
+  return D <= on_chip_head_dim && rpc_forward_rows<D>(n) <= on_chip_warps * 16 * strip_tiles<D> &&
+         rpc_forward_shared<T, D>(n) <= shared_memory_limit();
+}
+
+// Numbers of scratch memory that rpc_forward wants.
+template <class T, int D>
+int64_t rpc_forward_scratch(const RpcShape& s) {
+  return rpc_forward_on_chip<T, D>(s.n) ? 0 : s.all_heads() * s.tiles() * 16 * D;
 }
 
 template <class T, int D>
-void rpc_forward(const RpcForward<T>& a) {
-  const int rows = on_chip_rows<D>(a.shape.n);
-  const unsigned threads = unsigned(rows / (16 * strip_tiles<D>)*warp_size);
-  launch<rpc_forward_kernel<T, D>>({unsigned(a.shape.all_heads()), threads, rpc_forward_shared<T, D>(rows)},
-                                   a);
+void rpc_forward(const RpcForward<T>& a, float* w) {
+  const RpcShape& s = a.shape;
+  constexpr int strip = 16 * strip_tiles<D>, ld = row_stride<T, D>;
+  if (rpc_forward_on_chip<T, D>(s.n)) {
+    if constexpr (D <= on_chip_head_dim)
+      launch<rpc_forward_kernel<T, D>>(
+          {unsigned(s.all_heads()), unsigned(rpc_forward_rows<D>(s.n) / strip * warp_size),
+           rpc_forward_shared<T, D>(s.n)},
+          a);
+    return;
+  }
+  launch<rpc_begin_kernel<T, D>>({unsigned(s.all_heads()), rpc_begin_warps * warp_size,
+                                  2 * shared_size<T>(rpc_begin_warps * 16 * ld) + shared_size<float>(32)},
+                                 a, w);
+  constexpr int rows = streaming_warps * strip;
+  const int blocks = (s.n + rows - 1) / rows;
+  const Grid grid{
+      unsigned(s.all_heads() * blocks), streaming_warps * warp_size,
+      2 * shared_size<T>(rows * ld) + shared_size<T>(Panels<T, D, 2>::numbers(panel_rows<T, D>, s.n))};
+  for (int t = 0; t < s.iterations; ++t) launch<rpc_iteration_kernel<T, D>>(grid, a, w, t, blocks);
 }
 
 }  // namespace pursuit::cuda

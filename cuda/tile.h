@@ -59,9 +59,11 @@ __device__ inline uint32_t pack_bf16(float first, float second) {
 #endif
 }
 
-// The 11 leading bits of x's mantissa, and the rest of it.
+// x rounded to the 11 bits that TF32 has, and the rest of it, of which the instruction cuts off one bit at
+// most. Cutting off bits here would make all products too small, and such errors add up. A NaN stays one in
+// the rest.
 __device__ inline void split_tf32(float x, uint32_t& high, uint32_t& low) {
-  high = __float_as_uint(x) & 0xffffe000u;
+  high = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
   low = __float_as_uint(x - __uint_as_float(high));
 }
 

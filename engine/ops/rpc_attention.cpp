@@ -15,14 +15,12 @@ namespace pursuit {
 struct RpcAttention {
   static constexpr const char* name = "rpc_attention";
   RpcOptions options = {};
-  Tensor kv = {};   // [B, N, 2, H, D]
-  Tensor z = {};    // [n, B, H, N, D]; on the CPU in the compute type
-  Tensor l = {};    // [n - 1, B, H, N, D], of the iterations before the last; on the GPU only
-  Tensor out = {};  // the result; on the GPU only
-  Tensor region =
-      {};             // u8 [n, B, H, N, D] or the GPU's packing of it: X inside, above or below the threshold
-  Tensor stats = {};  // [n, B, H, N, 2], of the softmax
+  Tensor kv = {};            // [B, N, 2, H, D]
+  Tensor z = {};             // [n, B, H, N, D], on the CPU in the compute type
+  Tensor region = {};        // u8 [n, B, H, N, D], on the GPU packed: X inside, above or below the threshold
+  Tensor stats = {};         // [n, B, H, N, 2], of the softmax
   Tensor l1 = {}, tau = {};  // [B, H]: ||K||_1 and the threshold
+  Tensor l = {}, out = {};   // GPU: L of all iterations but the last [n - 1, B, H, N, D], and the result
   bool constant_mu = false;
 
   AttendShape head_shape(const PackedShape& s) const {
@@ -157,19 +155,29 @@ struct RpcAttention {
   template <class T>
   static void kernel(Cuda, const RpcAttention& op, const PackedShape& s, const float* mu, T* out) {
     if (op.kv.numel() == 0) return;
+    if (s.d > cuda::most_head_dim)
+      fail(name, "the head dim is " + std::to_string(s.d) + ", kernels for the GPU end at " +
+                     std::to_string(cuda::most_head_dim) + "; use the CPU");
+    const cuda::RpcShape shape = op.cuda_shape(s);
     cuda::for_head_dim(s.d, [&]<int D>() {
-      cuda::rpc_forward<T, D>({op.cuda_shape(s), op.kv.data<T>(), mu, op.z.data<T>(), op.l.data<T>(),
+      const Tensor w = empty({cuda::rpc_forward_scratch<T, D>(shape)}, DType::f32, op.kv.device());
+      cuda::rpc_forward<T, D>({shape, op.kv.data<T>(), mu, op.z.data<T>(), op.l.data<T>(),
                                static_cast<uint32_t*>(op.region.raw()), op.stats.data<float>(),
-                               op.l1.data<float>(), op.tau.data<float>(), out});
+                               op.l1.data<float>(), op.tau.data<float>(), out},
+                              w.data<float>());
     });
   }
   template <class T>
   static void gradient(Cuda, const RpcAttention& op, const PackedShape& s, const T* go, T* gx) {
     if (op.kv.numel() == 0) return;
+    const cuda::RpcShape shape = op.cuda_shape(s);
     cuda::for_head_dim(s.d, [&]<int D>() {
-      cuda::rpc_backward<T, D>({op.cuda_shape(s), op.kv.data<T>(), op.z.data<T>(), op.l.data<T>(),
-                                op.out.data<T>(), static_cast<const uint32_t*>(op.region.raw()),
-                                op.stats.data<float>(), op.l1.data<float>(), op.tau.data<float>(), go, gx});
+      const Tensor w = zeros({cuda::rpc_backward_zeros<T, D>(shape)}, DType::f32, op.kv.device());
+      const Tensor rows = empty({cuda::rpc_backward_rows<T, D>(shape)}, op.kv.dtype(), op.kv.device());
+      cuda::rpc_backward<T, D>({shape, op.kv.data<T>(), op.z.data<T>(), op.l.data<T>(), op.out.data<T>(),
+                                static_cast<const uint32_t*>(op.region.raw()), op.stats.data<float>(),
+                                op.l1.data<float>(), op.tau.data<float>(), go, gx},
+                               w.data<float>(), rows.data<T>());
     });
   }
 #endif
@@ -212,11 +220,12 @@ struct RpcAttention {
     const PackedShape s(x);
     const Tensor k = x.select(2, 0).permute({0, 2, 1, 3}), v = x.select(2, 1).permute({0, 2, 1, 3});
     const Tensor keys = options.detach_mu ? k.detach() : k;
-    const Tensor mu = given.defined() ? given.to(x.dtype()).reshape({s.batch, s.heads, 1, 1})
-                                      : full({1}, mu_times_l1(s), x.dtype()) / sum(abs(keys), {2, 3}, true);
-    const Tensor lambda = full({1}, options.lambda, x.dtype());
+    const Tensor mu = given.defined()
+                          ? given.to(x.dtype()).reshape({s.batch, s.heads, 1, 1})
+                          : full({1}, mu_times_l1(s), x.dtype(), x.device()) / sum(abs(keys), {2, 3}, true);
+    const Tensor lambda = full({1}, options.lambda, x.dtype(), x.device());
     const Tensor threshold = options.threshold == RpcOptions::Threshold::product ? lambda * mu : lambda / mu;
-    Tensor l = zeros(k.shape(), x.dtype()), u = l;
+    Tensor l = zeros(k.shape(), x.dtype(), x.device()), u = l;
     for (int t = 0; t < options.iterations; ++t) {
       const Tensor xt = k - l + u;
       const bool shrinks = options.shrink_every_iteration || t + 1 == options.iterations;
@@ -248,6 +257,18 @@ struct RpcAttention {
                 .shrink_every_iteration = false}},
              {kv(1, 11, 2, 4), left_out()},
              32},
+            // The widths that the GPU has tiles for, more rows than a warp's strip; scores that leave softmax
+            // soft.
+            {{O{.iterations = 2, .causal = true}}, {kv(2, 35, 2, 16), left_out()}, 16},
+            {{O{.iterations = 2, .lambda = 0.5, .scale = 0.04, .threshold = O::Threshold::quotient}},
+             {kv(1, 33, 1, 32), left_out()},
+             16},
+            {{O{.iterations = 2, .scale = 0.05, .shrink_every_iteration = false}},
+             {kv(1, 19, 1, 64), left_out()},
+             16},
+            {{O{.iterations = 2, .lambda = 1.5, .scale = 0.03, .causal = true}},
+             {kv(1, 20, 2, 65), left_out()},
+             16},
             {{O{.iterations = 2}}, {kv(0, 5, 2, 4), left_out()}}};
   }
 };
@@ -262,6 +283,10 @@ Tensor rpc_attention(const Tensor& kv, const RpcOptions& options, const Tensor& 
     fail("rpc_attention", "lambda is " + std::to_string(options.lambda) + ", need more than 0");
   if (mu.defined() && mu.shape() != Shape{kv.size(0), kv.size(3)})
     fail("rpc_attention", "mu is " + mu.str() + ", need [batch, heads] for a " + kv.str());
+#ifdef PURSUIT_GPU
+  if (kv.device().is_cuda() && kv.size(4) > cuda::most_head_dim)
+    return RpcAttention{options}.reference(kv.to(DType::f32), mu.detach()).to(kv.dtype());
+#endif
   return apply(RpcAttention{options}, kv, mu.detach());
 }
 
