@@ -23,8 +23,8 @@ struct PcpResult {
   bool converged = false;                      // all of them
 };
 
-// m [n1, n2] or [B, n1, n2], f32 or f64; off the tape. Every matrix stops by itself, so a batch gives what its
-// matrices give alone. The CPU iterates in f64, a GPU in f32. Throws where an entry is NaN or infinite.
+// m [n1, n2] or [B, n1, n2], f32 or f64; off the tape. Every matrix stops by itself, so a batch gives what
+// its matrices give alone. The CPU iterates in f64, a GPU in f32. Throws where an entry is NaN or infinite.
 PcpResult principal_component_pursuit(const Tensor& m, const PcpOptions& options = {});
 
 }  // namespace pursuit
