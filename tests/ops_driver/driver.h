@@ -18,7 +18,8 @@ struct Report {
 
 // Runs every sample in every arrangement and holds results and gradients against a contiguous f64 run on the
 // CPU, and that one against the operator's reference. Never passes without having compared something.
-Report check(const OperatorInfo& op, Device device, const std::vector<DType>& dtypes);
+// `layouts`: all, or contiguous inputs only.
+Report check(const OperatorInfo& op, Device device, const std::vector<DType>& dtypes, bool layouts = true);
 
 // Central differences in f64 on the CPU for every sample.
 Report check_gradients(const OperatorInfo& op);

@@ -16,7 +16,7 @@ struct Options {
   std::string mode;
   std::vector<std::string> names;
   std::string device = "cpu", dtype;
-  bool json = false;
+  bool json = false, contiguous = false;
 };
 
 constexpr size_t shown_failures = 3;
@@ -121,13 +121,14 @@ int run(const Options& o) {
   set_memory_debug(true);
   if (o.mode != "canaries")
     for (const OperatorInfo* op : ops) {
-      const Report r = o.mode == "grad" ? driver::check_gradients(*op) : driver::check(*op, device, dtypes);
+      const Report r =
+          o.mode == "grad" ? driver::check_gradients(*op) : driver::check(*op, device, dtypes, !o.contiguous);
       counts.add(r.ok());
       print(r, o.mode.c_str(), o.json);
       std::fflush(stdout);
     }
   // Guards and plain loops of the canaries live in host memory.
-  if (o.mode == "canaries" || (o.mode == "check" && o.names.empty()))
+  if (o.mode == "canaries" || (o.mode == "check" && o.names.empty() && !o.contiguous))
     run_canaries(cpu, {DType::f32, DType::bf16}, o.json, counts);
   std::printf("%d passed, %d failed\n", counts.passed, counts.failed);
   return counts.failed || !counts.passed ? 1 : 0;
@@ -146,6 +147,7 @@ int main(int argc, char** argv) {
   app.add_option("name", o.names, "operators; default: all");
   app.add_option("--device", o.device, "cpu, cuda, cuda:1 ... or auto")->capture_default_str();
   app.add_option("--dtype", o.dtype, "f32, bf16 or f64; default: f32 and bf16 (bench: f32)");
+  app.add_flag("--contiguous", o.contiguous, "check: contiguous inputs only, and no canaries");
   app.add_flag("--json", o.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
   try {
