@@ -24,8 +24,8 @@ std::vector<Results> read_evaluations(const std::string& folder,
   std::vector<Results> all;
   if (!std::filesystem::exists(path)) return all;
   try {
-    for (const auto& one : nlohmann::ordered_json::parse(read_file(path)).at("evaluations"))
-      all.push_back(from_json(one));
+    const auto json = nlohmann::ordered_json::parse(read_file(path));
+    for (const auto& one : json.at("evaluations")) all.push_back(from_json(one));
   } catch (const std::exception& e) {
     fail("eval.json", "'" + path + "' is damaged (" + e.what() + "); remove it and evaluate again");
   }
