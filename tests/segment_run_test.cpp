@@ -91,12 +91,13 @@ TEST_CASE("segment: a config comes back from JSON, bad values are named") {
   Config config = tiny("mask");
   config.classes = {"a", "b"};
   config.colours = {{1, 2, 3}, {4, 5, 6}};
+  config.mean = config.std = {0.5, 0.5, 0.5};
   CHECK(to_json(config_from_json(to_json(config), "config.json")) == to_json(config));
   CHECK_NOTHROW(validate(config));
   const auto refused = [](const char* option, const std::function<void(Config&)>& change) {
     Config c = tiny();
     change(c);
-    CHECK_MESSAGE(contains(error_of([&] { validate(c); }), option), option);
+    CHECK_MESSAGE(contains(error_of([&] { validate(c); }), option), std::string(option));
   };
   refused("--height", [](Config& c) { c.height = 33; });
   refused("--width", [](Config& c) { c.width = 0; });
@@ -107,7 +108,8 @@ TEST_CASE("segment: a config comes back from JSON, bad values are named") {
   refused("--ratio-max", [](Config& c) { c.ratio_max = 0.1; });
   refused("--max-class-share", [](Config& c) { c.max_class_share = 0; });
   refused("--validation", [](Config& c) { c.validation = "dev"; });
-  refused("--attention", [](Config& c) { c.attention = "none"; });
+  refused("colours", [](Config& c) { c.classes = {"a"}; });
+  refused("attention", [](Config& c) { c.attention = "none"; });
   CHECK(contains(error_of([] { config_from_json({{"height", "tall"}}, "x.json"); }), "x.json"));
 }
 
@@ -142,7 +144,7 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   const auto refused = [&](const char* what, const std::function<void(EvalOptions&)>& change) {
     EvalOptions bad = e;
     change(bad);
-    CHECK_MESSAGE(contains(error_of([&] { eval(bad); }), what), what);
+    CHECK_MESSAGE(contains(error_of([&] { eval(bad); }), what), std::string(what));
   };
   refused("--corruptions", [](EvalOptions& o) { o.corruptions = {"rain"}; });
   refused("--severities", [](EvalOptions& o) { o.severities = {6}; });
@@ -205,6 +207,7 @@ TEST_CASE("segment: the encoder of a classifier is the start, its positions resi
   }
   CHECK(same > 10);
 
+  config.classes.clear();
   config.encoder = at("classifier");
   CHECK(train(config, into(at("run"))) == 0);
   config.dim = 24;

@@ -4,6 +4,7 @@
 
 #include "apps/segment/predictor.h"
 #include "engine/ops.h"
+#include "engine/random.h"
 #include "nn/segmenter.h"
 
 using namespace pursuit;

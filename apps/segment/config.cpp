@@ -4,6 +4,7 @@
 
 #include "apps/common/checks.h"
 #include "apps/common/fields.h"
+#include "engine/error.h"
 
 namespace pursuit::segment {
 
@@ -72,6 +73,12 @@ void validate(const Config& c) {
   check_range(app, "flip", c.flip, c.flip >= 0 && c.flip <= 1, "0 to 1");
   check_range(app, "max-class-share", c.max_class_share, c.max_class_share > 0 && c.max_class_share <= 1,
               "above 0, up to 1");
+  if (!c.classes.empty() && (c.classes.size() > 255 || c.colours.size() != c.classes.size() ||
+                             c.mean.size() != 3 || c.std.size() != 3))
+    fail(app, fmt::format(
+                  "the config has {} classes with {} colours and {} channels' statistics; need up to 255, as "
+                  "many, and 3",
+                  c.classes.size(), c.colours.size(), c.mean.size()));
 }
 
 std::string describe_attention(const Config& c) {

@@ -54,7 +54,7 @@ class Evaluation {
     loaded_ = load_model(options_.checkpoint, options_.ema);
     predictor_ = predictor_of(loaded_, options_);
     Config& config = loaded_.config;
-    config.test_limit = options_.limit;
+    config.limit = config.test_limit = options_.limit;
     config.skip_bad = config.skip_bad || options_.skip_bad;
     if (!options_.data.empty()) {
       config.data = options_.data;

@@ -50,23 +50,27 @@ std::string describe(const Views& v) {
 data::Image Predictor::classes_of(const data::Image& picture) const {
   NoGrad off;
   const data::Image rgb = data::to_rgb(picture);
-  Tensor sum;  // of the views' probabilities, [1, height, width, classes]
+  const int height = rgb.height, width = rgb.width;
+  Tensor logits;  // [1, classes, h, w]: of the only view, or the sum of all views' probabilities at full size
+  const bool single = views.scales.size() == 1 && !views.flip;
   for (const double scale : views.scales) {
     const data::Image view = scaled(rgb, views.short_side, scale);
     for (const bool flip : {false, true}) {
       if (flip && !views.flip) continue;
-      const Tensor logits =
-          flip ? mirrored(logits_of(*this, data::flip_horizontal(view))) : logits_of(*this, view);
-      if (std::isnan(pursuit::sum(logits).item()))
-        fail("segment", "the model gives NaN; the run has diverged");
-      const Tensor scores = upsample_bilinear(logits, rgb.height, rgb.width).permute({0, 2, 3, 1});
-      const Tensor probabilities = softmax(scores);
-      sum = sum.defined() ? sum + probabilities : probabilities;
+      const Tensor seen = logits_of(*this, flip ? data::flip_horizontal(view) : view);
+      if (std::isnan(sum(seen).item())) fail("segment", "the model gives NaN; the run has diverged");
+      if (single) {
+        logits = seen;
+        continue;
+      }
+      const Tensor full = upsample_bilinear(flip ? mirrored(seen) : seen, height, width);
+      const Tensor probabilities = softmax(full.permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
+      logits = logits.defined() ? logits + probabilities : probabilities;
     }
   }
-  const Tensor classes = argmax(sum).to(cpu);
-  data::Image out(rgb.width, rgb.height, 1);
-  std::copy_n(classes.data<int64_t>(), out.pixels.size(), out.pixels.begin());
+  const Tensor classes = upsample_argmax(logits, height, width).to(cpu);
+  data::Image out(width, height, 1);
+  std::copy_n(classes.data<int32_t>(), out.pixels.size(), out.pixels.begin());
   return out;
 }
 

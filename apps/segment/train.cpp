@@ -79,10 +79,7 @@ class Segmentation : public apps::Task {
   }
 
   apps::Loss loss() override {
-    const Tensor up =
-        upsample_bilinear(model_.forward(images_).to(DType::f32), config_.height, config_.width);
-    return {cross_entropy(up.permute({0, 2, 3, 1}).reshape({labels_.numel(), up.size(1)}),
-                          labels_.reshape({labels_.numel()}), 0, data::kIgnoredLabel)};
+    return {upsample_cross_entropy(model_.forward(images_), labels_, data::kIgnoredLabel)};
   }
 
   apps::Evaluation evaluate() override {
