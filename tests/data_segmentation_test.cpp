@@ -9,6 +9,7 @@
 #include <set>
 
 #include "data/augment.h"
+#include "data/colour.h"
 #include "data/index_png.h"
 #include "data/loader.h"
 #include "data/resize.h"
@@ -462,6 +463,24 @@ TEST_CASE(
   CHECK(unchanged < 45);
   CHECK(turned > 140);
   CHECK(turned < 260);
+}
+
+TEST_CASE("adjust_hsv: as Python's colorsys") {
+  const auto adjusted = [](std::vector<uint8_t> rgb, double degrees, double saturation) {
+    Image image(1, 1, 3);
+    image.pixels = std::move(rgb);
+    return adjust_hsv(image, degrees, saturation).pixels;
+  };
+  using Pixel = std::vector<uint8_t>;
+  CHECK(adjusted({255, 0, 0}, 36, 1) == Pixel{255, 153, 0});
+  CHECK(adjusted({200, 50, 50}, -36, 1) == Pixel{200, 50, 140});
+  CHECK(adjusted({200, 50, 50}, 0, 1.5) == Pixel{200, 0, 0});
+  CHECK(adjusted({10, 200, 100}, 30, 0.5) == Pixel{105, 200, 198});
+  CHECK(adjusted({30, 60, 220}, 36, 1.25) == Pixel{97, 0, 220});
+  CHECK(adjusted({90, 90, 90}, 20, 1.5) == Pixel{90, 90, 90});
+  CHECK(adjusted({250, 120, 3}, -90, 1) == Pixel{244, 3, 250});
+  CHECK(adjusted({12, 34, 56}, 180, 3) == Pixel{56, 28, 0});
+  CHECK(adjusted({255, 255, 0}, 350, 0) == Pixel{255, 255, 255});
 }
 
 TEST_CASE("to_padded: normalised picture, zeros and ignored labels around it") {

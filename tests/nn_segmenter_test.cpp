@@ -136,6 +136,41 @@ TEST_CASE("segmenter: the decoder is what the paper writes") {
   check_close(model.forward(images), masks.permute({0, 2, 1}).reshape({2, 5, 4, 6}), 2e-5);
 }
 
+TEST_CASE("segmenter: logits, loss and gradients are those of PyTorch in f64") {
+  nn::SegmenterConfig config;
+  config.encoder.image = 32, config.encoder.width = 48, config.encoder.patch = 8;
+  config.encoder.dim = 24, config.encoder.depth = 2, config.encoder.heads = 3, config.encoder.classes = 7;
+  config.encoder.attention.kind = nn::AttentionKind::rpc;
+  config.encoder.attention.rpc.lambda = 0.5;
+  nn::Segmenter model(config);
+  nn::initialise(model, nn::Init::pytorch, 3);
+  const Tensor labels = uniform({2, 32, 48}, 0, 7, 1, 2).to(DType::i32);
+  const Tensor logits = model.forward(uniform({2, 3, 32, 48}, -1, 1, 1, 1));
+  // The same weights in the published formulas, written with PyTorch 2.15.
+  const double first[] = {-0.40362357, -0.57988546, 0.53985110, 1.87309542,
+                          -0.84899960, 0.64895280,  -1.22939069};
+  const double last[] = {-0.75497075, -0.76791233, 1.59643168, 1.50529061,
+                         -0.45026776, -0.34866724, -0.77990421};
+  const std::vector<double> got = logits.to_vector();
+  REQUIRE(got.size() == 2 * 7 * 24);
+  for (size_t c = 0; c < 7; ++c) {
+    CHECK(std::fabs(got[c * 24] - first[c]) < 5e-5);
+    CHECK(std::fabs(got[(7 + c) * 24 + 23] - last[c]) < 5e-5);
+  }
+  const Tensor loss = upsample_cross_entropy(logits, labels, 3);
+  CHECK(std::fabs(loss.item() - 2.3665450831) < 2e-6);
+  loss.backward();
+  for (const auto& [name, norm] : {std::pair{"encoder.pos_embed", 0.88497745},
+                                   {"encoder.blocks.0.attn.qkv.weight", 0.85764385},
+                                   {"decoder.cls_emb", 10.79954119},
+                                   {"decoder.proj_patch", 1.05626798},
+                                   {"decoder.blocks.0.attn.qkv.weight", 3.31991262},
+                                   {"decoder.mask_norm.weight", 0.33853872}}) {
+    CAPTURE(name);
+    CHECK(sqrt(sum(square(parameter(model, name).grad()))).item() == doctest::Approx(norm).epsilon(1e-4));
+  }
+}
+
 TEST_CASE("segmenter: images of other sizes take interpolated positions") {
   nn::Segmenter model(small(nn::SegmenterDecoder::mask));
   nn::initialise(model, nn::Init::timm, 2);
