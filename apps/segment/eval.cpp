@@ -64,7 +64,7 @@ class Evaluation {
     data_ = open_data(config, options_.split);
     if (data_->size() == 0) fail("eval", "the " + options_.split + " split is empty");
     check_classes(config, *data_);
-    frost_ = options_.frost.empty() ? data::drawn_frost() : data::read_frost(options_.frost);
+    if (!options_.frost.empty()) frost_ = data::read_frost(options_.frost);
 
     results_.data = describe_data(config, options_.split);
     results_.views = describe(predictor_.views);
@@ -119,6 +119,7 @@ class Evaluation {
   bool corruptions() {
     const int64_t each = data_->size(), views = int64_t(corruptions_.size() * severities_.size());
     if (views == 0) return true;
+    const std::vector<data::Image>& frost = options_.frost.empty() ? data::drawn_frost() : frost_;
     apps::Progress bar("corruptions", 0, views * each, {.quiet = options_.quiet});
     int64_t before = 0;
     for (const std::string& name : corruptions_) {
@@ -128,7 +129,7 @@ class Evaluation {
             .change =
                 [&](const data::Image& image, int64_t index) {
                   return data::corrupt(image, name, severity,
-                                       data::corruption_seed(options_.seed, name, severity, index), frost_);
+                                       data::corruption_seed(options_.seed, name, severity, index), frost);
                 },
             .tick = [&](int64_t done) { bar.update(before + done, 1, note); }};
         const Evaluated found = evaluate(predictor_, *data_, hooks);
