@@ -83,6 +83,9 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0,
                      int64_t ignore_index = -1);
 Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets);  // targets [rows, classes]
+// Bilinear upsampling of logits [B, classes, h, w] to the size of labels [B, H, W] (integers) and their
+// cross-entropy, the mean over pixels that are not ignored, without logits of the full size. f32 for bf16.
+Tensor upsample_cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index = 255);
 // Grave et al. 2017, see nn/adaptive_softmax.h for the layout of the weights.
 
 // Attention over packed projections: qkv [B, N, P, H, D] with P = 3 (q, k, v) or, symmetric (keys as
@@ -137,5 +140,8 @@ Tensor embedding(const Tensor& ids,
                  const Tensor& weight);  // ids i32 or i64 [...], weight [vocab, dim]: [..., dim]
 // [B, C, h, w] to [B, C, H, W], align_corners false, no antialiasing.
 Tensor upsample_bilinear(const Tensor& x, int64_t height, int64_t width);
+// The class of every pixel, i32 [B, height, width]: the largest of the upsampled logits [B, classes, h, w],
+// first of equals. Off the tape, without logits of the full size.
+Tensor upsample_argmax(const Tensor& logits, int64_t height, int64_t width);
 
 }  // namespace pursuit

@@ -1,11 +1,10 @@
 #include <memory>
 
+#include "apps/bench/training_step.h"
 #include "apps/bench/workload.h"
-#include "engine/graph.h"
 #include "engine/ops.h"
 #include "engine/random.h"
-#include "nn/optim.h"
-#include "nn/vit.h"
+#include "nn/segmenter.h"
 
 namespace pursuit::bench {
 
@@ -16,58 +15,46 @@ using nn::VitConfig;
 
 constexpr uint64_t seed = 1;
 
-// Forward, cross-entropy with label smoothing, backward and AdamW, as `classify train` does them: on a GPU
-// recorded as a graph in the second step.
-struct TrainingStep {
-  nn::VisionTransformer model;
-  nn::FlatParameters flat;
-  nn::Optimizer optimizer;
-  Tensor images, labels;
-  bool ran = false;
-  std::unique_ptr<Graph> graph;
-
-  TrainingStep(const VitConfig& config, int64_t batch, DType dtype, Device device)
-      : model(config), flat(weights(model, device), nn::decays_by_timm, dtype), optimizer(flat, {}) {
-    model.set_training(true);
-    images = normal({batch, config.channels, config.image, config.image}, 0, 1, seed, 1).to(dtype).to(device);
-    std::vector<int32_t> classes(static_cast<size_t>(batch));
-    for (size_t i = 0; i < classes.size(); ++i)
-      classes[i] = int32_t(philox_word(seed, 2, i) % uint64_t(config.classes));
-    labels = from_vector(classes, {batch}, device);
-  }
-
-  static std::vector<nn::NamedTensor> weights(nn::VisionTransformer& model, Device device) {
-    nn::initialise(model, nn::Init::timm, seed);
-    model.to(device);
-    return model.parameters();
-  }
-
-  void operator()() {
-    optimizer.begin(5e-4);
-    if (flat.on_gpu() && ran && !graph) graph = std::make_unique<Graph>(images.device(), [this] { work(); });
-    graph ? graph->launch() : work();
-    ran = true;
-  }
-  void work() {
-    const Tensor loss = cross_entropy(model.forward(images).to(DType::f32), labels, 0.1);
-    flat.zero_grad();
-    loss.backward();
-    flat.finish_grad();
-    optimizer.update();
-  }
-};
+// `count` numbers below `limit`.
+Tensor random_labels(int64_t count, int64_t limit, uint64_t stream, Device device) {
+  std::vector<int32_t> all(static_cast<size_t>(count));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = int32_t(philox_word(seed, stream, i) % uint64_t(limit));
+  return from_vector(all, {count}, device);
+}
 
 Workload training(const std::string& name, const std::string& what, int64_t batch, const VitConfig& config) {
-  return {Workload::Group::model,
-          name,
-          what,
-          "images",
-          batch,
-          true,
-          [config](int64_t b, DType dtype, Device device) {
-            auto step = std::make_shared<TrainingStep>(config, b, dtype, device);
-            return [step] { (*step)(); };
-          }};
+  const auto make = [config](int64_t b, DType dtype, Device device) {
+    auto model = std::make_unique<nn::VisionTransformer>(config);
+    nn::initialise(*model, nn::Init::timm, seed);
+    auto step = std::make_shared<TrainingStep<nn::VisionTransformer>>(std::move(model), dtype, device,
+                                                                      nn::OptimizerConfig{});
+    const Tensor images =
+        normal({b, config.channels, config.image, config.image}, 0, 1, seed, 1).to(dtype).to(device);
+    const Tensor labels = random_labels(b, config.classes, 2, device);
+    step->loss = [images, labels](const nn::VisionTransformer& m) {
+      return cross_entropy(m.forward(images).to(DType::f32), labels, 0.1);
+    };
+    return [step] { (*step)(); };
+  };
+  return {Workload::Group::model, name, what, "images", batch, true, make};
+}
+
+Workload segmentation(const std::string& name, const std::string& what, const nn::SegmenterConfig& config) {
+  const auto make = [config](int64_t b, DType dtype, Device device) {
+    auto model = std::make_unique<nn::Segmenter>(config);
+    nn::initialise(*model, nn::Init::timm, seed);
+    auto step =
+        std::make_shared<TrainingStep<nn::Segmenter>>(std::move(model), dtype, device, nn::OptimizerConfig{});
+    const VitConfig& c = config.encoder;
+    const Tensor images = normal({b, c.channels, c.image, c.image}, 0, 1, seed, 1).to(dtype).to(device);
+    const Shape shape{b, c.image, c.image};
+    const Tensor labels = random_labels(shape.numel(), c.classes, 2, device).reshape(shape);
+    step->loss = [images, labels](const nn::Segmenter& m) {
+      return upsample_cross_entropy(m.forward(images), labels);
+    };
+    return [step] { (*step)(); };
+  };
+  return {Workload::Group::model, name, what, "images", 4, true, make};
 }
 
 VitConfig with_attention(VitConfig config, AttentionKind kind, int iterations = 4, int layer = 0) {
@@ -86,6 +73,10 @@ std::vector<Workload> model_workloads() {
   small.patch = 4;
   small.depth = 6;
   small.classes = 10;
+  nn::SegmenterConfig linear;
+  linear.encoder.image = 256;
+  linear.encoder.classes = 150;
+  linear.decoder = nn::SegmenterDecoder::linear;
   return {
       training("deit-tiny-softmax", "DeiT-tiny training step, softmax attention", 8,
                with_attention(deit, AttentionKind::softmax)),
@@ -99,6 +90,8 @@ std::vector<Workload> model_workloads() {
                with_attention(small, AttentionKind::softmax)),
       training("vit32-rpc", "6-block ViT on 32 px training step, RPC n=4 lambda=4 in block 0", 64,
                with_attention(small, AttentionKind::rpc)),
+      segmentation("segment-tiny", "ViT-tiny on 256 px, linear decoder of 150 classes, training step",
+                   linear),
   };
 }
 
