@@ -82,7 +82,17 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0,
                      int64_t ignore_index = -1);
 Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets);  // targets [rows, classes]
-// Grave et al. 2017, see nn/adaptive_softmax.h for the layout of the weights.
+// cross_entropy(linear(x, weight, bias), labels) without the logits of all classes in memory: x [rows, dim],
+// weight [classes, dim], bias [classes] or undefined. `count`, one number beside x or undefined (the rows
+// that are not ignored), is what the sum over the rows is divided by, so that parts of a batch add up to its
+// mean.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& labels,
+                            int64_t ignore_index = -1, const Tensor& count = {});
+// log p(label) of every row in the compute type, [rows]; 0 where ignored. Off the tape.
+Tensor linear_log_prob(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& labels,
+                       int64_t ignore_index = -1);
+// How many labels are not ignored, f32 [].
+Tensor label_count(const Tensor& labels, int64_t ignore_index = -1);
 
 // Attention over packed projections: qkv [B, N, P, H, D] with P = 3 (q, k, v) or, symmetric (keys as
 // queries), P = 2 (k, v); the result is [B, N, H * D], heads merged. No N x N tensor is kept.

@@ -116,6 +116,9 @@ struct RowKernels {
   // loss_i = -sum_j t_ij log softmax(z_i)_j, grad_ij = scale (softmax(z_i)_j sum_k t_ik - t_ij).
   // grad is nullable and may be the logits.
 
+  // Joins columns to stats [rows, 2], which holds the largest number m of a row's columns before these and
+  // the sum of their exp(z - m): -inf and 0 where there are none.
+  void (*exp_sum_rows)(const R* logits, int64_t rows, int64_t cols, int64_t ld, R* stats);
   // Rows labelled ignore_index get loss 0 and gradient 0. Returns -1, or the first row whose label is neither
   // ignore_index nor in [0, cols); that row and those after it are then not computed.
   int64_t (*cross_entropy_rows)(const R* logits, const int32_t* labels, int64_t rows, int64_t cols,
