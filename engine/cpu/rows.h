@@ -86,6 +86,10 @@ struct RowKernels {
   // d holds dY and receives dH = dY (Phi(h) + h phi(h)); y (nullable) receives gelu(h).
   void (*gelu_grad_rows)(const R* h, R* d, R* y, int64_t rows, int64_t cols, int64_t ldh, int64_t ldd,
                          int64_t ldy);
+  // h <- max(h + bias, 0); NaN stays.
+  void (*bias_relu_rows)(R* h, const R* bias, int64_t rows, int64_t cols, int64_t ldh);
+  // d holds dY of y = max(h, 0) and receives dH.
+  void (*relu_grad_rows)(const R* y, R* d, int64_t rows, int64_t cols, int64_t ldy, int64_t ldd);
   // y = 1 / (1 + exp(-x)).
   void (*sigmoid)(const R* x, R* y, int64_t n);
   // d holds dY and receives dX = dY y (1 - y).

@@ -4,20 +4,12 @@
 
 #include "cuda/dense.cuh"
 #include "engine/cpu/dense.h"
-#include "engine/for_each.h"
+#include "engine/operator.h"
 #include "engine/ops.h"
 
 namespace pursuit {
 
 namespace {
-
-// 1 where a label is not ignored.
-struct Counts {
-  const int64_t* label;
-  float* counts;
-  int64_t ignore_index;
-  HD void operator()(int64_t i, int64_t j) const { counts[j] = label[i] == ignore_index ? 0.0f : 1.0f; }
-};
 
 // Rows `numbers` of x [rows, ...], and back: row i of x to row numbers[i] of zeros.
 Tensor pick_rows(const Tensor& x, const std::vector<int64_t>& numbers) {
@@ -305,15 +297,6 @@ void check(const char* where, const Tensor& x, const Tensor& weight, const Tenso
 }
 
 }  // namespace
-
-Tensor label_count(const Tensor& labels, int64_t ignore_index) {
-  const Tensor label = labels.to(DType::i64), counts = empty(labels.shape(), DType::f32, labels.device());
-  dispatch(counts, "label_count", [&]<class Dev, class T>(Dev dev, Type<T>) {
-    for_each(dev, layout_of(label.shape(), label, counts),
-             Counts{label.data<int64_t>(), counts.data<float>(), ignore_index});
-  });
-  return sum(counts);
-}
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& labels,
                             int64_t ignore_index, const Tensor& count) {
