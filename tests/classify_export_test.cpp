@@ -68,7 +68,8 @@ void make_run(const std::string& folder, const Config& config) {
   nn::Optimizer optimizer(flat, optimizer_config(config));
   std::filesystem::create_directories(folder);
   apps::write_file_atomically(folder + "/config.json", to_json(config).dump(2));
-  save_checkpoint(folder, config, {}, model, optimizer, nullptr);
+  apps::save_checkpoint(apps::checkpoint_path(folder), "classify", to_json(config), {}, model, optimizer,
+                        nullptr);
 }
 
 data::Image picture(int size, int channels = 3) {

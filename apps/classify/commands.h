@@ -3,16 +3,12 @@
 #include <vector>
 
 #include "apps/classify/config.h"
+#include "apps/training/training_run.h"
 
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage.
 namespace pursuit::classify {
 
-struct TrainOptions {
-  Config config;
-  std::string out, resume;
-  bool quiet = false, overwrite = false, no_graph = false;
-};
-int train(TrainOptions options);
+int train(const Config& config, const apps::RunOptions& options);
 
 struct EvalOptions {
   std::string checkpoint, data, format;                       // data empty: the run's own

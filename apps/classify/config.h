@@ -3,32 +3,22 @@
 #include <string>
 #include <vector>
 
+#include "apps/training/fields.h"
 #include "data/dataset.h"
-#include "nn/optim.h"
-#include "nn/schedule.h"
 #include "nn/vit.h"
-
-namespace CLI {
-class App;
-}
 
 namespace pursuit::classify {
 
 // Everything that makes a run what it is: the options of `classify train`, also as the files in recipes/ and
 // as config.json in a run's folder, where it is all that resume, eval and predict need to know.
-struct Config {
+struct Config : apps::AttentionFields, apps::TrainingFields {
   // model
-  std::string attention = "softmax";
   int64_t image_size = 0;  // 0: the data's own size for small pictures, else 224
   int64_t patch = 0;       // 0: 4 up to 64 pixels, else 16
   int64_t dim = 192, depth = 12, heads = 3;
   double mlp_ratio = 4, dropout = 0, drop_path = 0.1;
   std::string init = "timm";
-  // iterated attention (rpc, svt), see RpcOptions
-  int iterations = 4, layer = 0;
-  double lambda = 4;
-  std::string threshold = "product", mu_width = "model", dual_sign = "minus";
-  bool detach_mu = false, shrink_every_iteration = true;
+  int layer = 0;  // that iterates, -1: every one
 
   // data
   std::string data;  // empty: the built-in synthetic shapes
@@ -37,6 +27,7 @@ struct Config {
   int64_t limit = 0, test_limit = 0;
   bool skip_bad = false;
   int64_t cache_mib = 512;
+  int workers = 1;
 
   // augmentation
   std::string crop = "auto";  // auto, none, padded, resized
@@ -46,41 +37,57 @@ struct Config {
   double colour_jitter = 0, random_erasing = 0, mixup = 0, cutmix = 0, label_smoothing = 0.1;
   int64_t repeats = 1;
 
-  // optimisation
-  int64_t epochs = 10, steps = 0;  // steps > 0 ends the run earlier, whatever the epochs
-  int64_t batch_size = 128, eval_batch_size = 256;
-  std::string optimizer = "adamw", schedule = "cosine";
-  double lr = 1e-3, min_lr = 1e-5, warmup_lr = 1e-6, warmup_epochs = 1;
-  std::string lr_step = "batch";  // batch, or epoch as the published recipe
-  double weight_decay = 0.05, clip_norm = 0, ema = 0;
-
-  // run
-  std::string dtype = "f32", device = "auto";
-  uint64_t seed = 0;
-  int threads = 0, workers = 1;
-  double checkpoint_seconds = 30;
-  int64_t checkpoint_steps = 0;  // 0: by time only
-  double eval_every = 1;         // epochs
-
   // filled in when the data is opened
   int64_t channels = 0;
   std::vector<std::string> classes;
   std::vector<double> mean, std;
 };
 
-// Adds the options of `train` to a subcommand; every one names a member of Config.
-void add_config_options(CLI::App& app, Config& config);
+template <class C, class F>
+void for_each_field(C& c, const F& f) {
+  for_each_attention_field(c, f);
+  f("layer", c.layer, "rpc, svt: the block that iterates, the others being symmetric (-1: every block)");
+  f("image-size", c.image_size,
+    "Side of the model's input in pixels (0: small pictures as they are, else 224)");
+  f("patch", c.patch, "Side of a patch in pixels (0: 4 for pictures up to 64 pixels, else 16)");
+  f("dim", c.dim, "Width of the model");
+  f("depth", c.depth, "Number of blocks");
+  f("heads", c.heads, "Attention heads");
+  f("mlp-ratio", c.mlp_ratio, "Hidden width of the MLP over the model's width");
+  f("dropout", c.dropout, "Dropout rate after the position embedding");
+  f("drop-path", c.drop_path, "Drop path rate of the last block (grows linearly from 0)");
+  f("init", c.init, "Initial weights: timm (truncated normal 0.02) or pytorch (uniform by fan-in)");
+  f("data", c.data, "Folder with the data set (left out: built-in drawn shapes)");
+  f("format", c.format, "Layout of the data: auto, idx, cifar10, folder, synthetic");
+  f("train-files", c.train_files, "cifar10: batch files to train on");
+  f("test-files", c.test_files, "cifar10: batch files to test on");
+  f("limit", c.limit, "Train on this many pictures, evenly spaced (0: all)");
+  f("test-limit", c.test_limit, "Test on this many pictures, evenly spaced (0: all)");
+  f("skip-bad", c.skip_bad, "Replace damaged pictures by the next good one and count them");
+  f("cache-mib", c.cache_mib, "Memory for decoded pictures of image folders, MiB");
+  f("workers", c.workers, "Threads that prepare batches (0: the training thread itself)");
+  f("crop", c.crop, "Training crop: auto, none, padded (small pictures), resized (random resized crop)");
+  f("crop-padding", c.crop_padding, "Pixels of padding for --crop padded (0: an eighth of the side)");
+  f("flip", c.flip, "Probability of a horizontal flip");
+  f("rand-augment", c.rand_augment, "RandAugment m9-mstd0.5-inc1");
+  f("colour-jitter", c.colour_jitter,
+    "Strength of colour jitter (0: none; off under RandAugment, as in timm)");
+  f("random-erasing", c.random_erasing, "Probability of random erasing");
+  f("mixup", c.mixup, "Mixup alpha (0: off)");
+  f("cutmix", c.cutmix, "CutMix alpha (0: off)");
+  f("label-smoothing", c.label_smoothing, "Label smoothing");
+  f("repeats", c.repeats, "Repeated augmentation: variants of a picture per list");
+  for_each_training_field(c, f);
+  f("channels", c.channels, "");
+  f("classes", c.classes, "");
+  f("mean", c.mean, "");
+  f("std", c.std, "");
+}
 
 nlohmann::ordered_json to_json(const Config& config);
 Config config_from_json(const nlohmann::ordered_json& json, const std::string& file);
 
-// "--name=value" for every entry of a recipe: the name of a file in recipes/ or a path. Throws with the list
-// of names.
-std::vector<std::string> recipe_arguments(const std::string& name);
-std::vector<std::string> recipe_names();
-
 nn::VitConfig vit_config(const Config& config);
-nn::OptimizerConfig optimizer_config(const Config& config);
 // Checks values that no option checks by itself; throws Error that names the option.
 void validate(const Config& config);
 

@@ -114,7 +114,7 @@ class Evaluation {
 
     results_.data = describe_data(config_);
     results_.ema = options_.ema;
-    results_.step = loaded_.progress.step;
+    results_.step = loaded_.state.step;
     results_.seed = options_.seed;
     results_.classes = config_.classes;
     if (!options_.frost.empty()) frost_ = data::read_frost(options_.frost);
@@ -138,7 +138,7 @@ class Evaluation {
     fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(device_from_name(config_.device)),
                config_.dtype);
     fmt::print(stderr, "model  {}: {} attention, step {}{}\n", loaded_.name, config_.attention,
-               loaded_.progress.step, options_.ema ? ", averaged weights" : "");
+               loaded_.state.step, options_.ema ? ", averaged weights" : "");
     fmt::print(stderr, "data   {}: {} pictures, {} classes\n",
                config_.data.empty() ? "built-in shapes" : config_.data, data_->size(),
                config_.classes.size());

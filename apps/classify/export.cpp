@@ -133,7 +133,7 @@ int export_weights(const std::string& checkpoint, const std::string& file, bool 
 }
 
 int import_weights(const std::string& file, const std::string& out, Config config) {
-  if (fs::exists(checkpoint_path(out)))
+  if (fs::exists(apps::checkpoint_path(out)))
     fail("import", out + ": there is a run already; choose another folder");
   const TensorFile weights = read_weights(file);
   // An exported file knows its own config; only the data may lie elsewhere.
@@ -149,12 +149,13 @@ int import_weights(const std::string& file, const std::string& out, Config confi
   validate(config);
 
   nn::VisionTransformer model(vit_config(config));
-  load_parameters(model, {weights.tensors.begin(), weights.tensors.end()}, file);
+  apps::load_parameters(model, {weights.tensors.begin(), weights.tensors.end()}, file);
   nn::FlatParameters flat(model.parameters(), nn::decays_by_timm);
   nn::Optimizer optimizer(flat, optimizer_config(config));
   fs::create_directories(out);
   apps::write_file_atomically((fs::path(out) / "config.json").string(), to_json(config).dump(2) + "\n");
-  save_checkpoint(out, config, {}, model, optimizer, nullptr);
+  apps::save_checkpoint(apps::checkpoint_path(out), "classify", to_json(config), {}, model, optimizer,
+                        nullptr);
   fmt::print(
       "{}: {} attention, {} blocks of width {} with {} heads, {} x {} pictures, patch {}, {} classes\n", out,
       config.attention, config.depth, config.dim, config.heads, config.image_size, config.image_size,

@@ -1,74 +1,37 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <exception>
-#include <filesystem>
-#include <optional>
 
 #include "apps/classify/commands.h"
-#include "apps/classify/run.h"
-#include "apps/common/files.h"
-#include "engine/error.h"
+#include "apps/common/command_line.h"
+#include "apps/common/fields.h"
+#include "apps/common/recipes.h"
 
 namespace {
 
 using namespace pursuit;
 using namespace pursuit::classify;
 
-// The value of an option before the parser runs: a recipe and a resumed run set the defaults that it starts
-// from.
-std::optional<std::string> peek(const std::vector<std::string>& args, const std::string& name) {
-  for (size_t i = 0; i < args.size(); ++i) {
-    if (args[i] == name && i + 1 < args.size()) return args[i + 1];
-    if (args[i].rfind(name + "=", 0) == 0) return args[i].substr(name.size() + 1);
-  }
-  return std::nullopt;
-}
-
-Config config_of_run(const std::string& folder) {
-  const std::string file = (std::filesystem::path(folder) / "config.json").string();
-  if (!std::filesystem::exists(file))
-    fail("train", folder + " holds no config.json: it is not the folder of a run");
-  try {
-    return config_from_json(nlohmann::ordered_json::parse(apps::read_file(file)), file);
-  } catch (const nlohmann::json::exception&) {
-    fail("train", file + " is damaged");
-  }
-}
-
-int run(int argc, char** argv) {
-  std::vector<std::string> args(argv + 1, argv + argc);
+int run(std::vector<std::string> args) {
   CLI::App app{"Trains and studies image classifiers whose attention can be made robust."};
   app.name("classify");
   app.set_version_flag("--version", PURSUIT_VERSION);
   app.require_subcommand(1);
   int code = 0;
 
-  TrainOptions train_options;
+  Config config;
+  apps::RunOptions options;
   CLI::App* train_command = app.add_subcommand("train", "Train a vision transformer");
   if (!args.empty() && args[0] == "train") {
-    if (const auto folder = peek(args, "--resume")) train_options.config = config_of_run(*folder);
-    if (const auto recipe = peek(args, "--recipe")) {
-      const std::vector<std::string> more = recipe_arguments(*recipe);
-      args.insert(args.begin() + 1, more.begin(), more.end());
-    }
+    if (const auto folder = apps::peek(args, "--resume"))
+      config = config_from_json(apps::config_of_run(*folder), *folder + "/config.json");
+    apps::insert_recipe("classify", args);
   }
-  std::string recipe;
-  train_command->add_option("--recipe", recipe,
-                            "Settings by name (see `classify recipes`) or a file; options override it");
-  train_command->add_option("--out", train_options.out, "Folder of the run (default runs/ATTENTION-SEED)");
-  train_command->add_option("--resume", train_options.resume,
-                            "Go on with the run in this folder, bit for bit");
-  train_command->add_flag("--overwrite", train_options.overwrite, "Replace the run that --out already holds");
-  train_command->add_flag("--no-graph", train_options.no_graph,
-                          "Run every step operator by operator, also on a GPU; same result");
-  train_command->add_flag("--quiet", train_options.quiet, "No progress on stderr");
-  add_config_options(*train_command, train_options.config);
+  apps::add_run_options(*train_command, options, "runs/ATTENTION-SEED");
+  apps::add_options(*train_command, config);
   train_command->callback([&] {
-    if (train_options.out.empty())
-      train_options.out =
-          fmt::format("runs/{}-{}", train_options.config.attention, train_options.config.seed);
-    code = train(train_options);
+    if (options.out.empty()) options.out = fmt::format("runs/{}-{}", config.attention, config.seed);
+    code = train(config, options);
   });
 
   EvalOptions e;
@@ -149,7 +112,7 @@ int run(int argc, char** argv) {
   CLI::App* import_command = app.add_subcommand("import", "A run from safetensors weights with timm's names");
   import_command->add_option("file", file, "The safetensors file to read")->required();
   import_command->add_option("--out", out, "Folder of the new run")->required();
-  add_config_options(*import_command, import_config);
+  apps::add_options(*import_command, import_config);
   import_command->callback([&] { code = import_weights(file, out, import_config); });
 
   std::string report_folder;
@@ -159,25 +122,13 @@ int run(int argc, char** argv) {
 
   CLI::App* recipes_command = app.add_subcommand("recipes", "List the recipes");
   recipes_command->callback([] {
-    for (const std::string& name : recipe_names()) fmt::print("{}\n", name);
+    for (const std::string& name : apps::recipe_names("classify")) fmt::print("{}\n", name);
   });
 
-  std::reverse(args.begin(), args.end());  // CLI11 takes a vector from its end
-  try {
-    app.parse(args);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  return code;
+  const int parsed = apps::parse(app, std::move(args));
+  return parsed != 0 ? parsed : code;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return apps::run_main(argc, argv, run); }

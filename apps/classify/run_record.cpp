@@ -74,17 +74,7 @@ RunRecord read_record(const std::string& folder) {
 }
 
 std::string describe_attention(const Config& c) {
-  const bool iterated = c.attention == "rpc" || c.attention == "svt";
-  const std::string where =
-      iterated ? fmt::format(" ({} iteration{}, {})", c.iterations, c.iterations == 1 ? "" : "s",
-                             c.layer < 0 ? "every block" : fmt::format("block {}", c.layer))
-               : "";
-  if (c.attention == "rpc") return "RPC-Attention" + where;
-  if (c.attention == "svt") return "RPC-Attention with singular value thresholding" + where;
-  if (c.attention == "scaled-s") return "Scaled Attention (S)";
-  if (c.attention == "scaled-alpha") return "Scaled Attention (alpha)";
-  if (c.attention == "clipped") return "clipped softmax attention";
-  return c.attention + " attention";
+  return apps::describe_attention(c, c.layer < 0 ? "every block" : fmt::format("block {}", c.layer));
 }
 
 std::optional<int64_t> parameter_count(const Config& c) {

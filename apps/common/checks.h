@@ -1,0 +1,30 @@
+#pragma once
+#include <initializer_list>
+#include <sstream>
+#include <string>
+
+#include "engine/error.h"
+
+namespace pursuit::apps {
+
+// Throws "--option is VALUE, need ..." unless `ok`. `app` names the program.
+template <class T>
+void check_range(const char* app, const char* option, T value, bool ok, const char* need) {
+  if (ok) return;
+  std::ostringstream text;
+  text << "--" << option << " is " << value << ", need " << need;
+  fail(app, text.str());
+}
+
+// Throws with the list of known words unless `value` is one of them.
+inline void check_word(const char* app, const char* option, const std::string& value,
+                       std::initializer_list<const char*> known) {
+  std::string list;
+  for (const char* k : known) {
+    if (value == k) return;
+    list += (list.empty() ? "" : ", ") + std::string(k);
+  }
+  fail(app, std::string("--") + option + " is '" + value + "', need one of " + list);
+}
+
+}  // namespace pursuit::apps

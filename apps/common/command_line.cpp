@@ -1,0 +1,59 @@
+#include "apps/common/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+
+#include "apps/common/files.h"
+#include "apps/common/recipes.h"
+#include "engine/error.h"
+
+namespace pursuit::apps {
+
+std::optional<std::string> peek(const std::vector<std::string>& args, const std::string& option) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == option && i + 1 < args.size()) return args[i + 1];
+    if (args[i].starts_with(option + "=")) return args[i].substr(option.size() + 1);
+  }
+  return std::nullopt;
+}
+
+nlohmann::ordered_json config_of_run(const std::string& folder) {
+  const std::string file = (std::filesystem::path(folder) / "config.json").string();
+  if (!std::filesystem::exists(file))
+    fail("train", folder + " holds no config.json: it is not the folder of a run");
+  const auto json = nlohmann::ordered_json::parse(read_file(file), nullptr, false);
+  if (json.is_discarded()) fail("train", file + " is damaged");
+  return json;
+}
+
+void insert_recipe(const std::string& app, std::vector<std::string>& args) {
+  const std::optional<std::string> recipe = peek(args, "--recipe");
+  if (!recipe) return;
+  const std::vector<std::string> settings = recipe_arguments(app, *recipe);
+  args.insert(args.begin() + 1, settings.begin(), settings.end());
+}
+
+int parse(CLI::App& app, std::vector<std::string> args) {
+  std::reverse(args.begin(), args.end());  // CLI11 takes a vector from its end
+  try {
+    app.parse(args);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return 0;
+}
+
+int run_main(int argc, char** argv, const std::function<int(std::vector<std::string>)>& body) {
+  try {
+    return body({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace pursuit::apps

@@ -1,0 +1,154 @@
+#include "apps/training/checkpoint.h"
+
+#include <filesystem>
+#include <map>
+
+#include "engine/error.h"
+
+namespace pursuit::apps {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* ema_name = "ema.values";
+
+const std::string& metadata(const TensorFile& file, const char* key, const std::string& path) {
+  const auto it = file.metadata.find(key);
+  if (it == file.metadata.end())
+    fail("checkpoint",
+         path + " has no '" + key +
+             "' in its metadata: it is no Pursuit checkpoint (`classify import` brings PyTorch weights in)");
+  return it->second;
+}
+
+Json parse(const std::string& text, const std::string& path) {
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) fail("checkpoint", path + ": its metadata is damaged");
+  return json;
+}
+
+Json to_json(const RunState& s) {
+  return {{"step", s.step},         {"epoch", s.epoch},
+          {"batch", s.batch},       {"best_score", s.best_score},
+          {"loss_sum", s.loss_sum}, {"loss_count", s.loss_count}};
+}
+
+RunState state_of(const TensorFile& file, const std::string& path) {
+  const Json j = parse(metadata(file, "progress", path), path);
+  try {
+    return {j.at("step"),       j.at("epoch"),    j.at("batch"),
+            j.at("best_score"), j.at("loss_sum"), j.at("loss_count")};
+  } catch (const Json::exception& e) {
+    fail("checkpoint", path + ": progress is damaged: " + e.what());
+  }
+}
+
+// The model's own tensors; what belongs to the optimizer and the average has a prefix.
+std::vector<std::pair<std::string, Tensor>> parameters_of(const TensorFile& file) {
+  std::vector<std::pair<std::string, Tensor>> out;
+  for (const auto& [name, t] : file.tensors)
+    if (!name.starts_with("optimizer.") && name != ema_name) out.push_back({name, t});
+  return out;
+}
+
+void restore(const Checkpoint& c, const std::string& name, Tensor& into) {
+  const auto it = c.file.tensors.find(name);
+  if (it == c.file.tensors.end()) fail("checkpoint", c.path + " lacks " + name);
+  if (it->second.shape() != into.shape())
+    fail("checkpoint", c.path + ": " + name + " is " + it->second.str() + ", need " + into.str());
+  copy_values(into, it->second.to(into.dtype()));
+}
+
+}  // namespace
+
+std::string checkpoint_path(const std::string& folder) {
+  return (fs::path(folder) / "checkpoint.safetensors").string();
+}
+
+std::string best_path(const std::string& folder) { return (fs::path(folder) / "best.safetensors").string(); }
+
+Checkpoint open_checkpoint(const std::string& app, const std::string& run_or_file) {
+  Checkpoint c;
+  const bool folder = fs::is_directory(run_or_file);
+  c.path = folder ? checkpoint_path(run_or_file) : run_or_file;
+  if (!fs::exists(c.path))
+    fail("checkpoint", folder
+                           ? run_or_file + " holds no checkpoint.safetensors: it is not the folder of a run"
+                           : "there is no file " + c.path);
+  c.file = load_safetensors(c.path);
+  c.config = parse(metadata(c.file, "config", c.path), c.path);
+  const auto by = c.file.metadata.find("app");
+  if (by != c.file.metadata.end() && by->second != app)
+    fail("checkpoint", c.path + " was written by `" + by->second + "`, need one of `" + app + "`");
+  if (c.file.metadata.contains("progress")) c.state = state_of(c.file, c.path);
+  fs::path name = fs::path(run_or_file).lexically_normal();
+  if (!name.has_filename()) name = name.parent_path();
+  c.name = folder ? name.filename().string() : name.stem().string();
+  return c;
+}
+
+void load_parameters(nn::Module& model, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                     const std::string& file) {
+  std::map<std::string, Tensor> given(tensors.begin(), tensors.end());
+  std::string missing, mismatched, unexpected;
+  const std::vector<nn::NamedTensor> parameters = model.parameters();
+  for (const nn::NamedTensor& p : parameters) {
+    const auto it = given.find(p.name);
+    if (it == given.end())
+      missing += " " + p.name;
+    else if (it->second.shape() != p.tensor->shape())
+      mismatched += " " + p.name + " " + it->second.shape().str() + " (need " + p.tensor->shape().str() + ")";
+  }
+  for (const nn::NamedTensor& p : parameters) given.erase(p.name);
+  for (const auto& [name, t] : given) unexpected += " " + name;
+  std::string text;
+  if (!missing.empty()) text += "; missing:" + missing;
+  if (!mismatched.empty()) text += "; of another shape:" + mismatched;
+  if (!unexpected.empty()) text += "; unexpected:" + unexpected;
+  if (!text.empty()) fail("checkpoint", file + " does not fit the model" + text);
+  given = {tensors.begin(), tensors.end()};
+  for (const nn::NamedTensor& p : parameters) copy_values(*p.tensor, given[p.name].to(p.tensor->dtype()));
+}
+
+void load_parameters(nn::Module& model, const Checkpoint& c, bool ema) {
+  load_parameters(model, parameters_of(c.file), c.path);
+  if (!ema) return;
+  const auto it = c.file.tensors.find(ema_name);
+  if (it == c.file.tensors.end()) fail("checkpoint", c.path + " holds no averaged weights; train with --ema");
+  const std::vector<nn::NamedTensor> parameters = model.parameters();
+  const std::vector<int64_t> offsets = nn::flat_offsets(parameters);
+  if (it->second.numel() != offsets.back())
+    fail("checkpoint", c.path + ": the averaged weights do not fit the model");
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& t = *parameters[i].tensor;
+    copy_values(t, it->second.slice(0, offsets[i], offsets[i] + t.numel()).reshape(t.shape()));
+  }
+}
+
+void save_checkpoint(const std::string& path, const std::string& app, const Json& config,
+                     const RunState& state, nn::Module& model, nn::Optimizer& optimizer, const nn::Ema* ema) {
+  std::map<std::string, Tensor> tensors;
+  for (const nn::NamedTensor& p : model.parameters()) tensors[p.name] = p.tensor->detach();
+  for (const nn::NamedTensor& s : optimizer.state()) tensors[s.name] = *s.tensor;
+  if (ema) tensors[ema_name] = ema->values;
+  save_safetensors(path, tensors,
+                   {{"format", "pt"},
+                    {"app", app},
+                    {"config", config.dump()},
+                    {"progress", to_json(state).dump()},
+                    {"optimizer_steps", std::to_string(optimizer.steps())}});
+}
+
+RunState resume(const Checkpoint& c, nn::Module& model, nn::Optimizer& optimizer, nn::Ema* ema) {
+  load_parameters(model, c);
+  for (const nn::NamedTensor& s : optimizer.state()) restore(c, s.name, *s.tensor);
+  if (ema) restore(c, ema_name, ema->values);
+  if (metadata(c.file, "optimizer_steps", c.path) != std::to_string(c.state.step))
+    fail("checkpoint", c.path + ": optimizer and progress disagree on the step");
+  optimizer.set_steps(c.state.step);
+  return c.state;
+}
+
+}  // namespace pursuit::apps

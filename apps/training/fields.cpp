@@ -1,0 +1,82 @@
+#include "apps/training/fields.h"
+
+#include <fmt/format.h>
+
+#include "apps/common/checks.h"
+
+namespace pursuit::apps {
+
+nn::AttentionConfig attention_config(const AttentionFields& f) {
+  nn::AttentionConfig attention;
+  attention.kind = nn::attention_kind(f.attention);
+  RpcOptions& rpc = attention.rpc;
+  rpc.iterations = f.iterations;
+  rpc.lambda = f.lambda;
+  rpc.threshold = f.threshold == "product" ? RpcOptions::Threshold::product : RpcOptions::Threshold::quotient;
+  rpc.mu_width = f.mu_width == "model" ? RpcOptions::MuWidth::model : RpcOptions::MuWidth::head;
+  rpc.dual_sign = f.dual_sign == "minus" ? RpcOptions::DualSign::minus : RpcOptions::DualSign::plus;
+  rpc.detach_mu = f.detach_mu;
+  rpc.shrink_every_iteration = f.shrink_every_iteration;
+  return attention;
+}
+
+bool is_iterated(const AttentionFields& f) { return f.attention == "rpc" || f.attention == "svt"; }
+
+std::string describe_attention(const AttentionFields& f, const std::string& where) {
+  const std::string iterated =
+      fmt::format(" ({} iteration{}, {})", f.iterations, f.iterations == 1 ? "" : "s", where);
+  if (f.attention == "rpc") return "RPC-Attention" + iterated;
+  if (f.attention == "svt") return "RPC-Attention with singular value thresholding" + iterated;
+  if (f.attention == "scaled-s") return "Scaled Attention (S)";
+  if (f.attention == "scaled-alpha") return "Scaled Attention (alpha)";
+  if (f.attention == "clipped") return "clipped softmax attention";
+  return f.attention + " attention";
+}
+
+nn::OptimizerConfig optimizer_config(const TrainingFields& f) {
+  nn::OptimizerConfig o;
+  o.kind = f.optimizer == "sgd" ? nn::OptimizerConfig::Kind::sgd : nn::OptimizerConfig::Kind::adamw;
+  o.weight_decay = f.weight_decay;
+  o.clip_norm = f.clip_norm;
+  return o;
+}
+
+nn::Schedule schedule(const TrainingFields& f) {
+  nn::Schedule s;
+  s.kind = f.schedule == "cosine"       ? nn::Schedule::Kind::cosine
+           : f.schedule == "polynomial" ? nn::Schedule::Kind::polynomial
+                                        : nn::Schedule::Kind::constant;
+  s.lr = f.lr;
+  s.min_lr = f.min_lr;
+  s.warmup_lr = f.warmup_lr;
+  s.warmup = f.warmup_epochs;
+  s.total = double(f.epochs);
+  return s;
+}
+
+void validate(const char* app, const AttentionFields& f) {
+  nn::attention_kind(f.attention);
+  check_word(app, "threshold", f.threshold, {"product", "quotient"});
+  check_word(app, "mu-width", f.mu_width, {"model", "head"});
+  check_word(app, "dual-sign", f.dual_sign, {"minus", "plus"});
+  check_range(app, "iterations", f.iterations, f.iterations >= 1, "at least 1");
+  check_range(app, "lambda", f.lambda, f.lambda > 0, "more than 0");
+}
+
+void validate(const char* app, const TrainingFields& f) {
+  check_word(app, "optimizer", f.optimizer, {"adamw", "sgd"});
+  check_word(app, "schedule", f.schedule, {"cosine", "polynomial", "constant"});
+  check_word(app, "lr-step", f.lr_step, {"batch", "epoch"});
+  check_word(app, "dtype", f.dtype, {"f32", "bf16"});
+  check_range(app, "batch-size", f.batch_size, f.batch_size > 0, "at least 1");
+  check_range(app, "eval-batch-size", f.eval_batch_size, f.eval_batch_size > 0, "at least 1");
+  check_range(app, "epochs", f.epochs, f.epochs > 0, "at least 1");
+  check_range(app, "steps", f.steps, f.steps >= 0, "0 or more");
+  check_range(app, "lr", f.lr, f.lr > 0, "more than 0");
+  check_range(app, "weight-decay", f.weight_decay, f.weight_decay >= 0, "0 or more");
+  check_range(app, "clip-norm", f.clip_norm, f.clip_norm >= 0, "0 or more");
+  check_range(app, "ema", f.ema, f.ema >= 0 && f.ema < 1, "0 up to, not including, 1");
+  check_range(app, "threads", f.threads, f.threads >= 0, "0 or more");
+}
+
+}  // namespace pursuit::apps

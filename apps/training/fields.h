@@ -1,0 +1,91 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "engine/dtype.h"
+#include "nn/attention.h"
+#include "nn/optim.h"
+#include "nn/schedule.h"
+
+// The part of a Config that every app has, see apps/common/fields.h: an app's Config derives from these and
+// its for_each_field calls theirs.
+namespace pursuit::apps {
+
+struct AttentionFields {
+  std::string attention = "softmax";
+  // Iterated kinds (rpc, svt), see RpcOptions.
+  int iterations = 4;
+  double lambda = 4;
+  std::string threshold = "product", mu_width = "model", dual_sign = "minus";
+  bool detach_mu = false, shrink_every_iteration = true;
+};
+
+template <class C, class F>
+void for_each_attention_field(C& c, const F& f) {
+  f("attention", c.attention,
+    "Attention kind: softmax, symmetric, rpc, svt, scaled-s, scaled-alpha, clipped, gated, linear");
+  f("iterations", c.iterations, "rpc, svt: iterations");
+  f("lambda", c.lambda, "rpc: weight of the sparse part");
+  f("threshold", c.threshold, "rpc: product (tau = lambda mu, the published code) or quotient (lambda / mu)");
+  f("mu-width", c.mu_width, "rpc: model or head, the width in mu = N width / (4 |K|_1)");
+  f("dual-sign", c.dual_sign, "rpc: minus (the published code) or plus (the exact minimiser)");
+  f("detach-mu", c.detach_mu, "rpc: no gradient through mu");
+  f("shrink-every-iteration", c.shrink_every_iteration,
+    "rpc: soft threshold in every iteration, not only the last");
+}
+
+nn::AttentionConfig attention_config(const AttentionFields& fields);
+// "RPC-Attention (4 iterations, block 0)"; `where` names the blocks that iterate.
+std::string describe_attention(const AttentionFields& fields, const std::string& where);
+bool is_iterated(const AttentionFields& fields);
+
+struct TrainingFields {
+  int64_t epochs = 10, steps = 0;  // steps > 0 ends the run earlier, whatever the epochs
+  int64_t batch_size = 128, eval_batch_size = 256;
+  std::string optimizer = "adamw", schedule = "cosine";
+  double lr = 1e-3, min_lr = 1e-5, warmup_lr = 1e-6, warmup_epochs = 1;
+  std::string lr_step = "batch";  // batch, or epoch as some published recipes
+  double weight_decay = 0.05, clip_norm = 0, ema = 0;
+  std::string dtype = "f32", device = "auto";
+  uint64_t seed = 0;
+  int threads = 0;
+  double checkpoint_seconds = 30;
+  int64_t checkpoint_steps = 0;  // 0: by time only
+  double eval_every = 1;         // epochs
+  bool keep_best = false;
+};
+
+template <class C, class F>
+void for_each_training_field(C& c, const F& f) {
+  f("epochs", c.epochs, "Epochs");
+  f("steps", c.steps, "Stop after this many steps (0: by epochs)");
+  f("batch-size", c.batch_size, "Samples per step");
+  f("eval-batch-size", c.eval_batch_size, "Samples per batch in evaluation");
+  f("optimizer", c.optimizer, "adamw or sgd (Nesterov momentum 0.9)");
+  f("schedule", c.schedule, "Learning rate: cosine, polynomial or constant");
+  f("lr", c.lr, "Peak learning rate");
+  f("min-lr", c.min_lr, "Final learning rate");
+  f("warmup-lr", c.warmup_lr, "Learning rate at the first step");
+  f("warmup-epochs", c.warmup_epochs, "Epochs of linear warm-up");
+  f("lr-step", c.lr_step, "Move the learning rate with every batch or every epoch");
+  f("weight-decay", c.weight_decay, "Weight decay of matrices");
+  f("clip-norm", c.clip_norm, "Clip the gradient's norm (0: off)");
+  f("ema", c.ema, "Decay of the averaged weights (0: off)");
+  f("dtype", c.dtype, "f32 or bf16 (weights and optimizer stay f32)");
+  f("device", c.device, "auto, cpu, cuda, cuda:1");
+  f("seed", c.seed, "Seed of weights, order, augmentation and dropout");
+  f("threads", c.threads, "CPU threads (0: all)");
+  f("checkpoint-seconds", c.checkpoint_seconds, "Save at least this often, seconds");
+  f("checkpoint-steps", c.checkpoint_steps, "Save every so many steps too (0: by time)");
+  f("eval-every", c.eval_every, "Evaluate every so many epochs, also parts of one (0: at the end only)");
+  f("keep-best", c.keep_best, "Keep the weights of the best evaluation too, as best.safetensors");
+}
+
+nn::OptimizerConfig optimizer_config(const TrainingFields& fields);
+nn::Schedule schedule(const TrainingFields& fields);  // in epochs
+
+// Checks values that no option checks by itself; throw Error that names the option and starts with `app`.
+void validate(const char* app, const AttentionFields& fields);
+void validate(const char* app, const TrainingFields& fields);
+
+}  // namespace pursuit::apps

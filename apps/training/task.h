@@ -1,0 +1,60 @@
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/training/fields.h"
+#include "nn/module.h"
+
+namespace pursuit::apps {
+
+// What one evaluation of the current weights found.
+struct Evaluation {
+  nlohmann::ordered_json metrics;                       // for metrics.jsonl: {"test_loss": 0.31, ...}
+  std::vector<std::pair<std::string, double>> scalars;  // for TensorBoard: {"test/loss", 0.31}
+  std::string text;                                     // "test loss 0.3100  test accuracy 91.20 %"
+  double score = 0;                                     // the larger the better
+  bool complete = true;                                 // false: it was stopped half-way
+};
+
+struct Loss {
+  Tensor minimised;   // []
+  Tensor shown = {};  // [], what progress and metrics show, if that is another number
+};
+
+// What is trained: model, data and loss of an app. A TrainingRun does the rest.
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  virtual std::string app() const = 0;   // "classify"
+  virtual std::string unit() const = 0;  // of next_batch(): "images"
+  virtual const TrainingFields& fields() const = 0;
+  virtual nlohmann::ordered_json config() const = 0;
+  virtual std::vector<std::string> head() const = 0;  // lines on data and model, printed at the start
+
+  virtual nn::Module& model() = 0;
+  virtual bool decays(const std::string& name, const Tensor& parameter) const {
+    return nn::decays_by_timm(name, parameter);
+  }
+
+  virtual int64_t batches_per_epoch() const = 0;
+  // Batches follow from this one on.
+  virtual void start_epoch(int64_t epoch, int64_t batch) = 0;
+  // Sends the next batch, and what else differs from step to step, to the tensors that loss() reads; `step`
+  // is the number of the optimizer step in the run, from 0. Returns the batch's samples; 0: the epoch is
+  // over.
+  virtual int64_t next_batch(int64_t step) = 0;
+  // The loss of that batch. On a GPU it is recorded once and replayed: what it reads keeps its address, and
+  // nothing waits for the device.
+  virtual Loss loss() = 0;
+  // Whether loss() can be recorded.
+  virtual bool can_record() const { return true; }
+
+  virtual Evaluation evaluate() = 0;
+  // After the last step: results and report into the run's folder, the summary to stdout.
+  virtual void finish(const std::string& folder, int64_t step, const Evaluation& last) = 0;
+};
+
+}  // namespace pursuit::apps

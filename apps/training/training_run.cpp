@@ -1,0 +1,257 @@
+#include "apps/training/training_run.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <filesystem>
+#include <optional>
+
+#include "apps/common/files.h"
+#include "apps/common/metrics.h"
+#include "apps/common/progress.h"
+#include "apps/common/signals.h"
+#include "apps/common/tensorboard.h"
+#include "apps/training/checkpoint.h"
+#include "apps/training/training_step.h"
+#include "engine/error.h"
+
+namespace pursuit::apps {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+constexpr int64_t log_every = 10;  // steps
+
+struct StepUnderWay {
+  int64_t number, epoch, batch, samples;  // number and batch from 1
+  double lr;
+};
+
+class TrainingRun {
+ public:
+  TrainingRun(Task& task, const RunOptions& options)
+      : task_(task),
+        fields_(task.fields()),
+        options_(options),
+        folder_(options.folder()),
+        flat_(
+            task.model().parameters(),
+            [&](const std::string& name, const Tensor& t) { return task.decays(name, t); },
+            dtype_from_name(fields_.dtype)),
+        optimizer_(flat_, optimizer_config(fields_)),
+        schedule_(schedule(fields_)) {
+    if (fields_.ema > 0) ema_.emplace(flat_, fields_.ema);
+    open_folder();
+    step_.emplace(task_, flat_, optimizer_, ema_ ? &*ema_ : nullptr, !options.no_graph);
+    catch_stop_signals();
+    started_ = saved_ = logged_ = Clock::now();
+  }
+
+  int run() {
+    const int64_t end = last_step();
+    bar_.emplace("train", state_.step, end, ProgressOptions{.quiet = options_.quiet, .unit = task_.unit()});
+    task_.start_epoch(state_.epoch, state_.batch);
+    while (state_.step < end && !stop_requested()) {
+      const int64_t samples = task_.next_batch(state_.step);
+      if (samples > 0) step(samples);
+      if (samples == 0 || state_.batch == task_.batches_per_epoch()) next_epoch(state_.step < end);
+    }
+    finish_steps(0);
+    bar_.reset();
+    save();
+    if (stop_requested()) {
+      fmt::print(stderr, "stopped at step {}; go on with: {} train --resume {}\n", state_.step, task_.app(),
+                 folder_);
+      return 1;
+    }
+    const Evaluation last = evaluate();
+    if (!last.complete) return 1;
+    task_.finish(folder_, state_.step, last);
+    return 0;
+  }
+
+ private:
+  void open_folder() {
+    const bool resuming = !options_.resume.empty(), has_checkpoint = fs::exists(checkpoint_path(folder_));
+    if (!resuming && has_checkpoint && !options_.overwrite)
+      fail("train", folder_ + " already holds a run; go on with --resume " + folder_ +
+                        ", choose another --out, or replace it with --overwrite");
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    if (error) fail("train", "cannot create " + folder_ + ": " + error.message());
+    if (!resuming) {
+      for (const char* old :
+           {"checkpoint.safetensors", "best.safetensors", "eval.json", "report.html", "metrics.jsonl"})
+        fs::remove(fs::path(folder_) / old, error);
+      fs::remove_all(fs::path(folder_) / "tensorboard", error);
+    } else if (has_checkpoint) {
+      state_ = resume(open_checkpoint(task_.app(), folder_), task_.model(), optimizer_, ema());
+      flat_.refresh();
+    }
+    write_file_atomically((fs::path(folder_) / "config.json").string(), task_.config().dump(2) + "\n");
+    const std::optional<int64_t> from = resuming ? std::optional(state_.step) : std::nullopt;
+    metrics_.emplace((fs::path(folder_) / "metrics.jsonl").string(), from);
+    events_.emplace((fs::path(folder_) / "tensorboard").string(), from);
+    if (!options_.quiet) print_head();
+  }
+
+  void print_head() {
+    fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(flat_.values.device()),
+               fields_.dtype);
+    for (const std::string& line : task_.head()) fmt::print(stderr, "{}\n", line);
+    fmt::print(stderr, "run    {}{}\n", folder_,
+               state_.step ? fmt::format(", going on at step {}", state_.step) : std::string());
+  }
+
+  nn::Ema* ema() { return ema_ ? &*ema_ : nullptr; }
+
+  int64_t last_step() const {
+    const int64_t all = fields_.epochs * task_.batches_per_epoch();
+    return fields_.steps > 0 ? std::min(fields_.steps, all) : all;
+  }
+
+  double learning_rate() const {
+    // By epochs, an epoch runs at the value of the one before: the published schedule is moved after each
+    // epoch.
+    if (fields_.lr_step == "epoch") return schedule_.at(double(std::max<int64_t>(0, state_.epoch - 1)));
+    return schedule_.at(double(state_.step) / double(task_.batches_per_epoch()));
+  }
+
+  // Starts a step. On a GPU its loss is looked at when the next one has been started, so that the GPU always
+  // has work.
+  void step(int64_t samples) {
+    const double lr = learning_rate();
+    step_->start(state_.step, lr);
+    ++state_.step;
+    ++state_.batch;
+    under_way_.push_back({state_.step, state_.epoch, state_.batch, samples, lr});
+    finish_steps(flat_.on_gpu() ? 1 : 0);
+    // What falls on the end of an epoch is done there.
+    if (state_.batch < task_.batches_per_epoch() && state_.step < last_step() && evaluation_is_due())
+      evaluate();
+    const bool due = fields_.checkpoint_steps > 0 && state_.step % fields_.checkpoint_steps == 0;
+    if (due || seconds_since(saved_) >= fields_.checkpoint_seconds) save();
+  }
+
+  void finish_steps(size_t left_under_way) {
+    for (; under_way_.size() > left_under_way; under_way_.pop_front()) {
+      const StepUnderWay& s = under_way_.front();
+      const double loss = step_->loss(s.number - 1);
+      if (!std::isfinite(loss))
+        fail("train",
+             fmt::format("the loss is {} at step {}; the checkpoint of an earlier step is kept. Use a lower "
+                         "--lr or --clip-norm",
+                         loss, s.number - 1));
+      if (s.batch == 1) state_.loss_sum = state_.loss_count = 0;
+      state_.loss_sum += loss;
+      ++state_.loss_count;
+      report(s, loss);
+    }
+  }
+
+  void report(const StepUnderWay& s, double loss) {
+    bar_->update(s.number, s.samples, fmt::format("loss {:.3f}", loss));
+    samples_ += s.samples;
+    if (s.number % log_every != 0) return;
+    const double rate = double(samples_) / std::max(1e-9, seconds_since(logged_));
+    const std::string rate_name = task_.unit() + "_per_second";
+    metrics_->write(s.number, {{"epoch", s.epoch}, {"loss", loss}, {"lr", s.lr}, {rate_name, rate}});
+    events_->scalars(s.number, {{"train/loss", loss}, {"train/lr", s.lr}, {"train/" + rate_name, rate}});
+    samples_ = 0;
+    logged_ = Clock::now();
+  }
+
+  void next_epoch(bool more) {
+    ++state_.epoch;
+    state_.batch = 0;
+    if (!more) return;
+    if (evaluation_is_due()) evaluate();
+    save();
+    task_.start_epoch(state_.epoch, 0);
+  }
+
+  bool evaluation_is_due() const {
+    const double every = fields_.eval_every * double(task_.batches_per_epoch());
+    return every > 0 && std::floor(double(state_.step) / every) > std::floor(double(state_.step - 1) / every);
+  }
+
+  Evaluation evaluate() {
+    finish_steps(0);
+    const Clock::time_point start = Clock::now();
+    task_.model().set_training(false);
+    if (ema_) ema_->swap();
+    Evaluation evaluation = task_.evaluate();
+    if (ema_) ema_->swap();
+    if (!evaluation.complete) return evaluation;
+    const double epoch = double(state_.step) / double(task_.batches_per_epoch());
+    const double mean_loss = state_.loss_count ? state_.loss_sum / double(state_.loss_count) : NAN;
+    nlohmann::ordered_json line = {{"epoch", epoch}, {"train_loss", mean_loss}};
+    line.update(evaluation.metrics);
+    line["seconds"] = seconds_since(started_);
+    metrics_->write(state_.step, line);
+    events_->scalars(state_.step, evaluation.scalars);
+    if (!options_.quiet) {
+      const std::string text = fmt::format("epoch {:>4}  train loss {:.4f}  {}", fmt::format("{:.4g}", epoch),
+                                           mean_loss, evaluation.text);
+      bar_ ? bar_->print(text) : void(fmt::print(stderr, "{}\n", text));
+    }
+    if (evaluation.score > state_.best_score) {
+      state_.best_score = evaluation.score;
+      if (fields_.keep_best) save_to(best_path(folder_));
+    }
+    // What the evaluation took belongs to no training step.
+    logged_ += std::chrono::duration_cast<Clock::duration>(Clock::now() - start);
+    return evaluation;
+  }
+
+  void save() {
+    finish_steps(0);
+    save_to(checkpoint_path(folder_));
+    saved_ = Clock::now();
+  }
+
+  void save_to(const std::string& path) {
+    save_checkpoint(path, task_.app(), task_.config(), state_, task_.model(), optimizer_, ema());
+  }
+
+  Task& task_;
+  const TrainingFields& fields_;
+  const RunOptions& options_;
+  std::string folder_;
+  RunState state_;
+  nn::FlatParameters flat_;
+  nn::Optimizer optimizer_;
+  std::optional<nn::Ema> ema_;
+  nn::Schedule schedule_;
+  std::optional<TrainingStep> step_;
+  std::deque<StepUnderWay> under_way_;
+  std::optional<MetricsWriter> metrics_;
+  std::optional<TensorboardWriter> events_;
+  std::optional<Progress> bar_;
+  Clock::time_point started_, saved_, logged_;
+  int64_t samples_ = 0;
+};
+
+}  // namespace
+
+void add_run_options(CLI::App& command, RunOptions& o, const std::string& default_out) {
+  command.add_option("--recipe", o.recipe, "Settings by name (see `recipes`) or a file; options override it");
+  command.add_option("--out", o.out, "Folder of the run (default " + default_out + ")");
+  command.add_option("--resume", o.resume, "Go on with the run in this folder, bit for bit");
+  command.add_flag("--overwrite", o.overwrite, "Replace the run that --out already holds");
+  command.add_flag("--no-graph", o.no_graph,
+                   "Run every step operator by operator, also on a GPU; same result");
+  command.add_flag("--quiet", o.quiet, "No progress on stderr");
+}
+
+int run_training(Task& task, const RunOptions& options) { return TrainingRun(task, options).run(); }
+
+}  // namespace pursuit::apps
