@@ -32,6 +32,7 @@ class TextBatches {
   TextBatches(Tokens tokens, int32_t line_end, const TextBatchOptions& options);
 
   int64_t batches() const { return (rows() + options_.batch_size - 1) / options_.batch_size; }
+  int64_t length() const { return options_.length; }
   int64_t rows() const { return int64_t(rows_.size()); }
   int64_t tokens() const { return int64_t(tokens_.ids.size()); }  // predicted in an epoch
   void get(int64_t epoch, int64_t batch, TextBatch& out);
