@@ -5,6 +5,7 @@
 
 #include "data/corruption_families.h"
 #include "engine/error.h"
+#include "engine/random.h"
 
 namespace pursuit::data {
 namespace {
@@ -82,6 +83,12 @@ Image corrupt(const Image& image, const std::string& name, int severity, uint64_
   Random random(seed, stream);
   const double scale = std::min({image.width, image.height, 224}) / 224.0;
   return to_image(corruption.apply(to_float(image), {severity - 1, scale, random, frost}));
+}
+
+uint64_t corruption_seed(uint64_t seed, const std::string& name, int severity, int64_t picture) {
+  const uint64_t type = uint64_t(&find("corruption_seed", name) - kCorruptions);
+  const PhiloxBlock block = philox(seed, type * 8 + uint64_t(severity), uint64_t(picture));
+  return uint64_t(block.v[0]) << 32 | block.v[1];
 }
 
 }  // namespace pursuit::data

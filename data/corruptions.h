@@ -34,4 +34,8 @@ const std::vector<Image>& drawn_frost();
 Image corrupt(const Image& image, const std::string& name, int severity, uint64_t seed,
               const std::vector<Image>& frost = drawn_frost());
 
+// The seed of a picture's corruption in a set, a function of the evaluation's seed, the picture's number, the
+// corruption and the severity alone.
+uint64_t corruption_seed(uint64_t seed, const std::string& name, int severity, int64_t picture);
+
 }  // namespace pursuit::data

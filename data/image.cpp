@@ -175,7 +175,7 @@ Image decode_image(const uint8_t* bytes, size_t size, const std::string& name) {
   return image;
 }
 
-Image read_image(const std::string& path) {
+std::vector<uint8_t> read_bytes(const std::string& path) {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);  // an error for folders too
   if (error) fail("read_image", path + ": " + error.message());
@@ -184,6 +184,11 @@ Image read_image(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file.read(reinterpret_cast<char*>(bytes.data()), std::streamsize(size)))
     fail("read_image", path + ": cannot be read");
+  return bytes;
+}
+
+Image read_image(const std::string& path) {
+  const std::vector<uint8_t> bytes = read_bytes(path);
   return decode_image(bytes.data(), bytes.size(), path);
 }
 

@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <filesystem>
-#include <map>
-#include <mutex>
-#include <set>
+#include <optional>
 
 #include "data/dataset.h"
+#include "data/decoded_files.h"
 #include "engine/error.h"
 
 namespace pursuit::data {
@@ -12,46 +11,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Decoded pictures kept until a byte budget is used up.
-class ImageCache {
- public:
-  explicit ImageCache(int64_t budget) : budget_(budget) {}
-
-  std::shared_ptr<const Image> find(int64_t i) const {
-    const std::lock_guard lock(mutex_);
-    const auto it = images_.find(i);
-    return it == images_.end() ? nullptr : it->second;
-  }
-
-  void keep(int64_t i, const Image& image) {
-    const int64_t bytes = int64_t(image.pixels.size());
-    {
-      const std::lock_guard lock(mutex_);
-      if (bytes > budget_ - used_ || images_.count(i)) return;
-      used_ += bytes;
-    }
-    auto copy = std::make_shared<const Image>(image);
-    const std::lock_guard lock(mutex_);
-    if (!images_.emplace(i, std::move(copy)).second) used_ -= bytes;
-  }
-
- private:
-  const int64_t budget_;
-  mutable std::mutex mutex_;
-  int64_t used_ = 0;
-  std::map<int64_t, std::shared_ptr<const Image>> images_;
-};
-
 class ImageFolder : public Dataset {
  public:
   ImageFolder(const std::string& root, std::vector<std::string> classes, const DatasetOptions& options)
-      : root_(root),
-        classes_(std::move(classes)),
-        skip_bad_(options.skip_bad),
-        prepare_(options.prepare),
-        cache_(options.cache_bytes) {
+      : root_(root), classes_(std::move(classes)), skip_bad_(options.skip_bad) {
     for (const std::string& name : list_folder(root_).folders) add_class(name);
     if (files_.empty()) fail("image_folder", root_ + " holds no class folder with pictures in it");
+    const auto load = [this, prepare = options.prepare](int64_t i) {
+      Image image = read_image(name(i));
+      return prepare ? prepare(std::move(image)) : image;
+    };
+    const auto bytes = [](const Image& image) { return int64_t(image.pixels.size()); };
+    pictures_.emplace(root_, size(), load, bytes, skip_bad_, options.cache_bytes);
   }
 
   int64_t size() const override { return int64_t(files_.size()); }
@@ -61,24 +32,11 @@ class ImageFolder : public Dataset {
   }
   const std::vector<std::string>& classes() const override { return classes_; }
 
-  int64_t skipped() const override {
-    const std::lock_guard lock(mutex_);
-    return empty_classes_ + int64_t(bad_.size());
-  }
+  int64_t skipped() const override { return empty_classes_ + pictures_->bad(); }
 
   Sample get(int64_t i) const override {
-    if (!skip_bad_) return {load(i), label(i), i};
-    for (int64_t step = 0; step < size(); ++step) {
-      const int64_t candidate = (i + step) % size();
-      if (known_bad(candidate)) continue;
-      try {
-        return {load(candidate), label(candidate), step == 0 ? i : -1};
-      } catch (const Error&) {
-        const std::lock_guard lock(mutex_);
-        bad_.insert(candidate);
-      }
-    }
-    fail("image_folder", root_ + ": none of its " + std::to_string(size()) + " pictures can be read");
+    auto [image, found] = pictures_->get(i);
+    return {std::move(image), label(found), found == i ? i : -1};
   }
 
  private:
@@ -118,29 +76,12 @@ class ImageFolder : public Dataset {
     for (std::string& picture : pictures) files_.push_back({std::move(picture), known - classes_.begin()});
   }
 
-  bool known_bad(int64_t i) const {
-    const std::lock_guard lock(mutex_);
-    return bad_.count(i) != 0;
-  }
-
-  Image load(int64_t i) const {
-    if (const auto kept = cache_.find(i)) return *kept;
-    Image image = read_image(name(i));
-    if (prepare_) image = prepare_(std::move(image));
-    cache_.keep(i, image);
-    return image;
-  }
-
   const std::string root_;
   const std::vector<std::string> classes_;
   const bool skip_bad_;
-  const std::function<Image(Image)> prepare_;
   std::vector<File> files_;
   int64_t empty_classes_ = 0;
-
-  mutable ImageCache cache_;
-  mutable std::mutex mutex_;
-  mutable std::set<int64_t> bad_;
+  std::optional<DecodedFiles<Image>> pictures_;
 };
 
 bool has_folder(const fs::path& path) {

@@ -25,7 +25,34 @@ void require(bool ok, const std::string& what, int64_t got, const std::string& n
 }  // namespace
 
 Loader::Loader(const Dataset& dataset, Transform transform, const LoaderOptions& options)
-    : dataset_(dataset), transform_(std::move(transform)), options_(options) {
+    : Loader(
+          dataset.size(), 1,
+          [&dataset, transform = std::move(transform)](int64_t i, Random& random, float* picture,
+                                                       int32_t* label) {
+            const Sample sample = dataset.get(i);
+            transform(sample, random, picture);
+            *label = int32_t(sample.label);
+            return sample.index;
+          },
+          options) {}
+
+Loader::Loader(const SegmentationDataset& dataset, SegmentationTransform transform,
+               const LoaderOptions& options)
+    : Loader(
+          dataset.size(), options.height * options.width,
+          [&dataset, transform = std::move(transform)](int64_t i, Random& random, float* picture,
+                                                       int32_t* labels) {
+            const SegmentationSample sample = dataset.get(i);
+            transform(sample, random, picture, labels);
+            return sample.index;
+          },
+          options) {}
+
+Loader::Loader(int64_t samples, int64_t labels_per_row, FillRow fill_row, const LoaderOptions& options)
+    : dataset_size_(samples),
+      labels_per_row_(labels_per_row),
+      fill_row_(std::move(fill_row)),
+      options_(options) {
   const LoaderOptions& o = options_;
   require(o.batch_size > 0, "batch size", o.batch_size, "1 or more");
   require(o.channels > 0 && o.height > 0 && o.width > 0, "a picture dimension",
@@ -35,8 +62,8 @@ Loader::Loader(const Dataset& dataset, Transform transform, const LoaderOptions&
   require(o.prefetch > 0, "prefetch", o.prefetch, "1 or more");
   require(o.world_size > 0, "world size", o.world_size, "1 or more");
   require(o.rank >= 0 && o.rank < o.world_size, "rank", o.rank, "0 to " + std::to_string(o.world_size - 1));
-  samples_ = dataset_.size() / o.world_size;
-  if (!o.drop_last) samples_ += o.rank < dataset_.size() % o.world_size;
+  samples_ = dataset_size_ / o.world_size;
+  if (!o.drop_last) samples_ += o.rank < dataset_size_ % o.world_size;
   require(
       !o.drop_last || samples_ >= o.batch_size, "batch size", o.batch_size,
       "at most the " + std::to_string(samples_) + " samples of an epoch, since a partial batch is left out");
@@ -62,9 +89,9 @@ void Loader::start(int64_t epoch, int64_t batch) {
   taken_ = claim_batch_ = batch;
   claim_row_ = 0;
   if (options_.shuffle) {
-    order_ = shuffled(dataset_.size(), options_.seed, epoch);
+    order_ = shuffled(dataset_size_, options_.seed, epoch);
   } else {
-    order_.resize(size_t(dataset_.size()));
+    order_.resize(size_t(dataset_size_));
     std::iota(order_.begin(), order_.end(), int64_t(0));
   }
   stopping_ = false;
@@ -83,18 +110,17 @@ void Loader::shape(Batch& batch, int64_t rows) const {
   batch.height = options_.height;
   batch.width = options_.width;
   batch.images.resize(size_t(rows * options_.channels * options_.height * options_.width));
-  batch.labels.resize(size_t(rows));
+  batch.labels.resize(size_t(rows * labels_per_row_));
   batch.indices.resize(size_t(rows));
 }
 
 void Loader::fill(Batch& batch, int64_t number, int64_t row) const {
   const int64_t position = (number * options_.batch_size + row) * options_.world_size + options_.rank;
-  const Sample sample = dataset_.get(order_[size_t(position / options_.repeats)]);
   Random random(options_.seed, position_stream(epoch_, position));
-  transform_(sample, random,
-             &batch.images[size_t(row * options_.channels * options_.height * options_.width)]);
-  batch.labels[size_t(row)] = int32_t(sample.label);
-  batch.indices[size_t(row)] = sample.index;
+  const int64_t pixels = options_.channels * options_.height * options_.width;
+  batch.indices[size_t(row)] =
+      fill_row_(order_[size_t(position / options_.repeats)], random, &batch.images[size_t(row * pixels)],
+                &batch.labels[size_t(row * labels_per_row_)]);
 }
 
 bool Loader::next(Batch& batch) {

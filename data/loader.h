@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/segmentation.h"
 #include "engine/random.h"
 
 namespace pursuit::data {
@@ -15,7 +16,7 @@ namespace pursuit::data {
 struct Batch {
   int64_t size = 0, channels = 0, height = 0, width = 0;
   std::vector<float> images;    // [size, channels, height, width]
-  std::vector<int32_t> labels;  // [size]
+  std::vector<int32_t> labels;  // [size], of a segmentation set [size, height, width]
   std::vector<int64_t>
       indices;  // [size], the samples' numbers; -1 where another picture stands in for a damaged one
 };
@@ -23,6 +24,9 @@ struct Batch {
 // Turns a sample into one picture of the batch, [channels, height, width] floats. Called from several threads
 // at once. All chance must come from the Random it is given, so that a run can be repeated.
 using Transform = std::function<void(const Sample&, Random&, float*)>;
+
+// The same for a picture whose every pixel has a label: labels are [height, width] numbers.
+using SegmentationTransform = std::function<void(const SegmentationSample&, Random&, float*, int32_t*)>;
 
 struct LoaderOptions {
   int64_t batch_size = 128;
@@ -52,6 +56,7 @@ class Loader {
  public:
   // Keeps a reference to the data set, which must outlive it. Throws pursuit::Error if options make no sense.
   Loader(const Dataset& dataset, Transform transform, const LoaderOptions& options);
+  Loader(const SegmentationDataset& dataset, SegmentationTransform transform, const LoaderOptions& options);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -67,6 +72,10 @@ class Loader {
   bool next(Batch& batch);
 
  private:
+  // Loads, transforms and labels one row and returns the sample's number, -1 for a stand-in.
+  using FillRow = std::function<int64_t(int64_t sample, Random&, float* picture, int32_t* labels)>;
+  Loader(int64_t samples, int64_t labels_per_row, FillRow fill_row, const LoaderOptions& options);
+
   struct Slot {
     Batch batch;
     int64_t remaining = 0;  // rows not yet done
@@ -80,8 +89,8 @@ class Loader {
   void work();
   void stop();
 
-  const Dataset& dataset_;
-  const Transform transform_;
+  const int64_t dataset_size_, labels_per_row_;
+  const FillRow fill_row_;
   const LoaderOptions options_;
   int64_t samples_ = 0;  // that this process takes in an epoch
 

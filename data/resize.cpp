@@ -128,6 +128,17 @@ Image resize(const Image& image, int width, int height, Filter filter) {
   return out;
 }
 
+Image resize_nearest(const Image& image, int width, int height) {
+  check_size("resize_nearest", image, width, height);
+  const auto source = [](int i, int from, int to) { return int((2 * int64_t(i) + 1) * from / (2 * to)); };
+  Image out(width, height, image.channels);
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x)
+      std::copy_n(image.at(source(x, image.width, width), source(y, image.height, height)), image.channels,
+                  out.at(x, y));
+  return out;
+}
+
 Image resize_shorter(const Image& image, int size, Filter filter) {
   check_size("resize_shorter", image, size, size);
   const int shorter = std::min(image.width, image.height);

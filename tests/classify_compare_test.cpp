@@ -89,21 +89,23 @@ TEST_CASE("compare: runs that differ in their seed alone are one row with mean a
   folders.insert(folders.begin() + 1, at("softmax"));
   write_run(folders[1], small_config("softmax", 0));
 
-  const Comparison c = compare_runs(folders);
+  const apps::Comparison c = compare_runs(folders);
   REQUIRE(c.groups.size() == 2);
   CHECK(c.groups[0].names == std::vector<std::string>{"rpc-0", "rpc-1", "rpc-2"});
   CHECK(c.groups[1].names == std::vector<std::string>{"softmax"});
-  const Measure& top1 = c.groups[0].measures.at("top-1");
+  const apps::Measure& top1 = c.groups[0].measures.at("top-1");
   CHECK(top1.mean() == doctest::Approx(84));
   CHECK(top1.spread() == doctest::Approx(std::sqrt((16 + 1 + 25) / 2.0)));
   CHECK(c.groups[0].measures.at("pgd 6/255").mean() == doctest::Approx(10));
   CHECK(c.groups[0].measures.at("fgsm 4/255 (pixel)").spread() == doctest::Approx(0));
-  CHECK(c.columns == std::vector<std::string>{"top-1", "pgd 6/255", "fgsm 4/255 (pixel)", "test loss"});
+  std::vector<std::string> columns;
+  for (const apps::Column& column : c.columns) columns.push_back(column.name);
+  CHECK(columns == std::vector<std::string>{"top-1", "pgd 6/255", "fgsm 4/255 (pixel)", "test loss"});
   CHECK(c.differences == std::vector<std::string>{"attention"});
 
   // By hand: patches 8 * 48 + 8, class token 8, positions 5 * 8, norms 3 * 16, qkv 24 * 8 + 24, proj 8 * 8 +
   // 8, MLP 32 * 8 + 32 + 8 * 32 + 8, head 2 * 8 + 2.
-  CHECK(c.groups[1].parameters.value_or(0) == 392 + 8 + 40 + 48 + 216 + 72 + 552 + 18);
+  CHECK(c.groups[1].first.parameters.value_or(0) == 392 + 8 + 40 + 48 + 216 + 72 + 552 + 18);
 
   const apps::Table table = to_table(c);
   REQUIRE(table.rows.size() == 2);
@@ -128,7 +130,7 @@ TEST_CASE("compare: speed and time come from the metrics, also over a resumed ru
       metrics.write(++step,
                     {{"train_loss", 1.5}, {"test_loss", NAN}, {"test_accuracy", 0.25}, {"seconds", seconds}});
   }
-  const Comparison c = compare_runs({at("a")});
+  const apps::Comparison c = compare_runs({at("a")});
   const auto& m = c.groups.at(0).measures;
   CHECK(m.at("images/s").mean() == 1000);
   CHECK(m.at("train time").mean() == 150);
@@ -145,7 +147,7 @@ TEST_CASE("compare: unlike evaluations are noted") {
   Results other = clean_results(0.6);
   other.count = 40;
   merge_results(at("b"), other);
-  const Comparison c = compare_runs({at("a"), at("b")});
+  const apps::Comparison c = compare_runs({at("a"), at("b")});
   REQUIRE(c.notes.size() == 1);
   CHECK(c.notes[0].find("40, 50") != std::string::npos);
 }

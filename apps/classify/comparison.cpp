@@ -31,7 +31,7 @@ std::vector<RunRecord> read_records(const std::vector<std::string>& folders) {
   return records;
 }
 
-void add_overview(Report& report, const Comparison& comparison, const std::vector<RunRecord>& records) {
+void add_overview(Report& report, const apps::Comparison& comparison, const std::vector<RunRecord>& records) {
   report.section("Overview");
   report.table(to_table(comparison),
                "Accuracies in %; runs that differ in their seed alone share a row: mean and sample standard "
@@ -134,7 +134,8 @@ void add_attacks(Report& report, const std::vector<RunRecord>& records) {
   report.table(table, "Top-1 accuracy under attack.");
 }
 
-void add_differences(Report& report, const Comparison& comparison, const std::vector<RunRecord>& records) {
+void add_differences(Report& report, const apps::Comparison& comparison,
+                     const std::vector<RunRecord>& records) {
   if (comparison.differences.empty()) return;
   apps::Table table{{"option"}, {}};
   std::vector<nlohmann::ordered_json> configs;
@@ -156,7 +157,7 @@ void add_differences(Report& report, const Comparison& comparison, const std::ve
 }  // namespace
 
 void write_comparison(const std::string& file, const std::vector<std::string>& folders) {
-  const Comparison comparison = compare_runs(folders);
+  const apps::Comparison comparison = compare_runs(folders);
   const std::vector<RunRecord> records = read_records(folders);
   std::string subtitle;
   for (const RunRecord& r : records) subtitle += (subtitle.empty() ? "" : ", ") + r.name;

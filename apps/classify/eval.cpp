@@ -12,6 +12,7 @@
 #include "apps/classify/results.h"
 #include "apps/classify/run.h"
 #include "apps/classify/run_record.h"
+#include "apps/common/choice.h"
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"
 #include "apps/common/table.h"
@@ -34,20 +35,6 @@ namespace fs = std::filesystem;
 
 std::string percent_cell(double accuracy) { return fmt::format("{:.2f}", 100 * accuracy); }
 
-// Those of `asked` in the order of `known`, once each; all of them for "all".
-std::vector<std::string> chosen(const std::string& option, const std::vector<std::string>& asked,
-                                const std::vector<std::string>& known) {
-  if (asked == std::vector<std::string>{"all"}) return known;
-  for (const std::string& name : asked)
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      fail("eval",
-           fmt::format("{}: there is no '{}'; known are {}, or all", option, name, fmt::join(known, ", ")));
-  std::vector<std::string> names;
-  std::copy_if(known.begin(), known.end(), std::back_inserter(names),
-               [&](const std::string& k) { return std::count(asked.begin(), asked.end(), k) > 0; });
-  return names;
-}
-
 class Evaluation {
  public:
   explicit Evaluation(const EvalOptions& options) : options_(options) {}
@@ -68,8 +55,8 @@ class Evaluation {
 
  private:
   void check_options() {
-    corruptions_ = chosen("--corruptions", options_.corruptions, data::corruption_names());
-    attacks_ = chosen("--attack", options_.attacks, attack_names());
+    corruptions_ = apps::chosen("--corruptions", options_.corruptions, data::corruption_names());
+    attacks_ = apps::chosen("--attack", options_.attacks, attack_names());
     severities_ = {options_.severities.begin(), options_.severities.end()};
     for (const int s : severities_)
       if (s < 1 || s > 5) fail("eval", fmt::format("--severities: got {}, need 1 to 5", s));
@@ -189,17 +176,13 @@ class Evaluation {
     return true;
   }
 
-  // A picture's corruption depends on the seed, its number, the corruption and the severity alone.
   std::function<data::Image(const data::Image&, const data::Sample&)> corruption(const std::string& name,
                                                                                  int severity) const {
-    const auto& all = data::corruption_names();
-    const uint64_t stream =
-        uint64_t(std::find(all.begin(), all.end(), name) - all.begin()) * 8 + uint64_t(severity);
     const std::vector<data::Image>* frost = options_.frost.empty() ? &data::drawn_frost() : &frost_;
-    return [name, severity, stream, frost, seed = options_.seed](const data::Image& image,
-                                                                 const data::Sample& sample) {
-      const PhiloxBlock block = philox(seed, stream, uint64_t(sample.index));
-      return data::corrupt(image, name, severity, uint64_t(block.v[0]) << 32 | block.v[1], *frost);
+    return [name, severity, frost, seed = options_.seed](const data::Image& image,
+                                                         const data::Sample& sample) {
+      return data::corrupt(image, name, severity, data::corruption_seed(seed, name, severity, sample.index),
+                           *frost);
     };
   }
 

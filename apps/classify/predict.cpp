@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "apps/classify/attention_map.h"
 #include "apps/classify/commands.h"
+#include "apps/common/picture_files.h"
 #include "apps/common/table.h"
-#include "data/dataset.h"
 #include "engine/parallel.h"
 
 namespace pursuit::classify {
@@ -17,31 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-// Folders stand for the pictures in them.
-std::vector<std::string> picture_files(const std::vector<std::string>& given) {
-  std::vector<std::string> files;
-  for (const std::string& name : given) {
-    if (!fs::is_directory(name)) {
-      files.push_back(name);
-      continue;
-    }
-    const size_t before = files.size();
-    for (const std::string& file : data::list_folder(name).files)
-      if (data::is_image_file(file)) files.push_back((fs::path(name) / file).string());
-    if (files.size() == before) fail("predict", name + ": the folder holds no JPEG or PNG pictures");
-  }
-  return files;
-}
-
-// <out>/<stem>-attention.png; pictures of the same name from several folders get a number.
-std::string picture_path(const PredictOptions& options, const std::string& image,
-                         std::set<std::string>& taken) {
-  const std::string stem = fs::path(image).stem().string();
-  std::string name = stem;
-  for (int i = 2; !taken.insert(name).second; ++i) name = fmt::format("{}-{}", stem, i);
-  return (fs::path(options.out) / (name + "-attention.png")).string();
-}
 
 Json to_json(const Prediction& p, const std::vector<std::string>& classes, size_t top) {
   Json list = Json::array();
@@ -77,12 +51,12 @@ int predict(const PredictOptions& options) {
   fs::create_directories(options.out);
 
   Json report = Json::array();
-  std::set<std::string> taken;
+  apps::UniqueStems name_of;
   bool failed = false;
-  for (const std::string& file : picture_files(options.images)) {
+  for (const std::string& file : apps::picture_files(options.images)) {
     try {
       const Prediction p = look_at(loaded, data::read_image(file), options.block);
-      const std::string picture = picture_path(options, file, taken);
+      const std::string picture = (fs::path(options.out) / (name_of(file) + "-attention.png")).string();
       data::write_png(picture, attention_pair(p));
       if (options.json)
         report.push_back(

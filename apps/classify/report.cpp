@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -16,6 +14,7 @@
 #include "apps/classify/run_record.h"
 #include "apps/common/metrics.h"
 #include "apps/common/text.h"
+#include "apps/training/report_parts.h"
 #include "engine/random.h"
 
 namespace pursuit::classify {
@@ -64,16 +63,11 @@ void add_highlights(Report& report, const RunRecord& r) {
   if (!h.empty()) report.highlights(h);
 }
 
-std::vector<std::pair<double, double>> in_percent(std::vector<std::pair<double, double>> points) {
-  for (auto& [x, y] : points) y *= 100;
-  return points;
-}
-
 void add_training(Report& report, const RunRecord& r) {
   if (r.metrics.empty()) return;
   report.section("Training");
   const auto series = [&](const char* key) { return apps::metric_series(r.metrics, key); };
-  const auto loss = series("loss"), test_loss = series("test_loss"), lr = series("lr");
+  const auto loss = series("loss"), test_loss = series("test_loss");
   if (!loss.empty()) {
     apps::LineChart chart{"Loss", "step", "cross-entropy", {}};
     chart.series.push_back({.name = "training", .points = loss, .smoothing = loss.size() > 20 ? 0.9 : 0});
@@ -83,11 +77,9 @@ void add_training(Report& report, const RunRecord& r) {
           fmt::format("Training loss with label smoothing {}; test loss without.", r.config->label_smoothing);
     report.chart(chart);
   }
-  if (const auto accuracy = in_percent(series("test_accuracy")); !accuracy.empty())
+  if (const auto accuracy = apps::in_percent(series("test_accuracy")); !accuracy.empty())
     report.chart(apps::LineChart{"Test accuracy", "step", "%", {{.name = "top-1", .points = accuracy}}});
-  if (!lr.empty()) report.chart(apps::LineChart{"Learning rate", "step", "", {{.name = "lr", .points = lr}}});
-  if (const auto rate = series("images_per_second"); !rate.empty())
-    report.chart(apps::LineChart{"Throughput", "step", "pictures/s", {{.name = "training", .points = rate}}});
+  add_rate_charts(report, r);
 }
 
 void add_test(Report& report, const RunRecord& r) {
@@ -219,38 +211,6 @@ void add_samples(Report& report, const RunRecord& r) {
   }
 }
 
-std::string text_of(const nlohmann::ordered_json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (!value.is_array()) return value.dump();
-  std::string list;
-  for (const auto& v : value) list += (list.empty() ? "" : ",") + text_of(v);
-  return list;
-}
-
-std::string quoted(const std::string& word) {
-  const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || strchr("-_./,=+:", c);
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
-  std::string out = "'";
-  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
-// The rest of a config follows from the data.
-bool is_option(const std::string& name) {
-  return name != "channels" && name != "classes" && name != "mean" && name != "std";
-}
-
-// The options that differ from the program's own.
-std::string train_command(const RunRecord& r) {
-  const auto own = to_json(Config{}), used = to_json(*r.config);
-  std::string command = "classify train --out " + quoted(r.folder);
-  for (const auto& [name, value] : used.items())
-    if (is_option(name) && value != own[name]) command += " --" + name + " " + quoted(text_of(value));
-  return command;
-}
-
 template <class T>
 std::string listed(const std::set<T>& values) {
   std::string list;
@@ -260,7 +220,8 @@ std::string listed(const std::set<T>& values) {
 
 // One command for the corruptions and one per space of the attacks.
 std::string eval_commands(const RunRecord& r, const Results& results) {
-  const std::string eval = "classify eval --checkpoint " + quoted(r.folder) + (results.ema ? " --ema" : "") +
+  const std::string eval = "classify eval --checkpoint " + apps::quoted(r.folder) +
+                           (results.ema ? " --ema" : "") +
                            (results.seed ? fmt::format(" --seed {}", results.seed) : "");
   std::string commands;
   if (!results.corrupted.empty()) {
@@ -292,20 +253,14 @@ std::string eval_commands(const RunRecord& r, const Results& results) {
 
 void add_configuration(Report& report, const RunRecord& r) {
   if (!r.config) return;
-  report.section("Configuration");
-  std::vector<std::pair<std::string, std::string>> entries;
-  const auto all = to_json(*r.config);
-  for (const auto& [name, value] : all.items())
-    if (const std::string text = text_of(value); is_option(name) && !text.empty())
-      entries.emplace_back(name, text);
-  entries.emplace_back("classes", std::to_string(r.config->classes.size()));
-  entries.emplace_back("mean of the pixels", fmt::format("{:.4f}", fmt::join(r.config->mean, ", ")));
-  entries.emplace_back("their standard deviation", fmt::format("{:.4f}", fmt::join(r.config->std, ", ")));
-  report.key_values(entries);
-
+  add_configuration(report, to_json(*r.config),
+                    {{"classes", std::to_string(r.config->classes.size())},
+                     {"mean of the pixels", fmt::format("{:.4f}", fmt::join(r.config->mean, ", "))},
+                     {"their standard deviation", fmt::format("{:.4f}", fmt::join(r.config->std, ", "))}});
   report.section("Reproduce");
-  report.code(train_command(r) + "\n" + (r.results ? eval_commands(r, *r.results) : "") + "classify report " +
-              quoted(r.folder) + "\n");
+  report.code(apps::train_command("classify", r.folder, to_json(Config{}), to_json(*r.config)) + "\n" +
+              (r.results ? eval_commands(r, *r.results) : "") + "classify report " + apps::quoted(r.folder) +
+              "\n");
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
 #include "apps/classify/results.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "apps/common/files.h"
+#include "apps/common/evaluations.h"
 #include "data/corruptions.h"
 #include "engine/error.h"
 
@@ -14,10 +13,6 @@ namespace pursuit::classify {
 using nlohmann::ordered_json;
 
 namespace {
-
-std::string path_of(const std::string& folder) {
-  return (std::filesystem::path(folder) / "eval.json").string();
-}
 
 double number(const ordered_json& json, const char* key) {
   const ordered_json& value = json.at(key);
@@ -46,32 +41,6 @@ Results from_json(const ordered_json& json) {
     r.attacked.push_back({a.at("attack"), a.at("space"), number(a, "budget"), a.at("count"),
                           number(a, "top1"), number(a, "top5"), number(a, "l2")});
   return r;
-}
-
-// The evaluations in a folder's eval.json, the one written last at the end.
-std::vector<Results> read_all(const std::string& folder) {
-  const std::string path = path_of(folder);
-  std::vector<Results> all;
-  if (!std::filesystem::exists(path)) return all;
-  try {
-    const ordered_json json = ordered_json::parse(apps::read_file(path));
-    for (const ordered_json& one : json.at("evaluations")) all.push_back(from_json(one));
-  } catch (const std::exception& e) {
-    fail("eval.json", "'" + path + "' is damaged (" + e.what() + "); remove it and evaluate again");
-  }
-  return all;
-}
-
-// Puts each of `fresh` in the place of the old one with the same key, or at the end.
-template <class T, class Key>
-void merge(std::vector<T>& old, const std::vector<T>& fresh, Key key) {
-  for (const T& f : fresh) {
-    const auto same = std::find_if(old.begin(), old.end(), [&](const T& o) { return key(o) == key(f); });
-    if (same == old.end())
-      old.push_back(f);
-    else if (f.count >= same->count)
-      *same = f;
-  }
 }
 
 }  // namespace
@@ -108,32 +77,22 @@ ordered_json to_json(const Results& r) {
 }
 
 std::optional<Results> read_results(const std::string& folder) {
-  std::vector<Results> all = read_all(folder);
+  std::vector<Results> all = apps::read_evaluations(folder, from_json);
   if (all.empty()) return std::nullopt;
   return std::move(all.back());
 }
 
 void merge_results(const std::string& folder, const Results& fresh) {
-  std::vector<Results> all = read_all(folder);
-  std::erase_if(all, [&](const Results& r) { return r.step != fresh.step; });
-  const auto same = std::find_if(
-      all.begin(), all.end(), [&](const Results& r) { return r.data == fresh.data && r.ema == fresh.ema; });
-  Results merged = fresh;
-  if (same != all.end()) {
-    Results old = std::move(*same);
-    all.erase(same);
-    merge(old.corrupted, fresh.corrupted, [](const auto& c) { return std::pair(c.name, c.severity); });
-    merge(old.attacked, fresh.attacked,
-          [](const auto& a) { return std::tuple(a.attack, a.space, a.budget); });
-    merged = old.count > fresh.count ? old : fresh;
-    merged.corrupted = std::move(old.corrupted);
-    merged.attacked = std::move(old.attacked);
-  }
-  all.push_back(std::move(merged));
-  ordered_json json = {{"evaluations", ordered_json::array()}};
-  for (const Results& r : all) json["evaluations"].push_back(to_json(r));
-  apps::write_file_atomically(path_of(folder),
-                              json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+  const auto same = [](const Results& a, const Results& b) { return a.data == b.data && a.ema == b.ema; };
+  const auto unite = [](const Results& old, const Results& now) {
+    Results both = old.count > now.count ? old : now;
+    both.corrupted = apps::united(old.corrupted, now.corrupted,
+                                  [](const auto& c) { return std::pair(c.name, c.severity); });
+    both.attacked = apps::united(old.attacked, now.attacked,
+                                 [](const auto& a) { return std::tuple(a.attack, a.space, a.budget); });
+    return both;
+  };
+  apps::add_evaluation(folder, fresh, from_json, to_json, same, unite);
 }
 
 std::vector<CorruptionSummary> summarise(const std::vector<Results::Corrupted>& corrupted) {

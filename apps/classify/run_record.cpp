@@ -3,73 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <filesystem>
 
-#include "apps/common/files.h"
-#include "apps/common/metrics.h"
 #include "nn/vit.h"
 
 namespace pursuit::classify {
 
-namespace {
-
-namespace fs = std::filesystem;
-
-Config read_config(const std::string& file) {
-  const auto json = nlohmann::ordered_json::parse(apps::read_file(file), nullptr, false);
-  if (!json.is_object()) fail("report", file + ": no JSON object; the file is damaged");
-  return config_from_json(json, file);
-}
-
-}  // namespace
-
-std::optional<double> RunRecord::last(const std::string& key) const {
-  const auto series = apps::metric_series(metrics, key);
-  if (series.empty() || !std::isfinite(series.back().second)) return std::nullopt;
-  return series.back().second;
-}
-
-// The clock of a resumed run starts again at 0.
-std::optional<double> RunRecord::training_seconds() const {
-  double done = 0, last = 0;
-  for (const auto& [step, seconds] : apps::metric_series(metrics, "seconds")) {
-    if (!std::isfinite(seconds)) continue;
-    if (seconds < last) done += last;
-    last = seconds;
-  }
-  return done + last > 0 ? std::optional(done + last) : std::nullopt;
-}
-
-std::optional<double> RunRecord::images_per_second() const {
-  std::vector<double> rates;
-  for (const auto& [step, rate] : apps::metric_series(metrics, "images_per_second"))
-    if (std::isfinite(rate)) rates.push_back(rate);
-  if (rates.empty()) return std::nullopt;
-  std::nth_element(rates.begin(), rates.begin() + std::ptrdiff_t(rates.size() / 2), rates.end());
-  return rates[rates.size() / 2];
-}
-
 RunRecord read_record(const std::string& folder) {
-  RunRecord r;
-  r.folder = folder;
-  r.name = fs::weakly_canonical(folder).filename().string();
-  if (!fs::is_directory(folder))
-    fail("report", folder + ": there is no such folder; give the folder of a run");
-  const auto attempt = [&](const char* file, const auto& read) {
-    const std::string path = (fs::path(folder) / file).string();
-    try {
-      if (fs::exists(path))
-        read(path);
-      else
-        r.problems.push_back(fmt::format("There is no {} in {}.", file, folder));
-    } catch (const std::exception& e) {
-      r.problems.push_back(e.what());
-    }
-  };
-  attempt("config.json", [&](const std::string& path) { r.config = read_config(path); });
-  attempt("metrics.jsonl", [&](const std::string& path) { r.metrics = apps::read_metrics(path); });
-  attempt("eval.json", [&](const std::string&) { r.results = read_results(folder); });
+  RunRecord r{apps::RunFolder(folder), {}, {}};
+  r.attempt("config.json", [&](const std::string& path) {
+    r.config = config_from_json(apps::read_json_object(path), path);
+  });
+  r.attempt("eval.json", [&](const std::string&) { r.results = read_results(folder); });
   return r;
 }
 

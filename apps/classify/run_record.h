@@ -1,5 +1,4 @@
 #pragma once
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -7,23 +6,14 @@
 
 #include "apps/classify/config.h"
 #include "apps/classify/results.h"
-#include "apps/common/charts.h"
+#include "apps/common/run_folder.h"
 
 namespace pursuit::classify {
 
 // What a run's folder holds, as far as it can be read, for the reports.
-struct RunRecord {
-  std::string folder, name;
+struct RunRecord : apps::RunFolder {
   std::optional<Config> config;
   std::optional<Results> results;
-  std::vector<nlohmann::ordered_json> metrics;
-  std::vector<std::string> problems;  // what could not be read, and why
-
-  // The last value of a key of metrics.jsonl.
-  std::optional<double> last(const std::string& key) const;
-  std::optional<double> training_seconds()
-      const;  // over all starts of a resumed run, up to the last evaluations
-  std::optional<double> images_per_second() const;  // the median
 };
 RunRecord read_record(const std::string& folder);
 

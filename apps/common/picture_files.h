@@ -1,0 +1,21 @@
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+namespace pursuit::apps {
+
+// The files a command was given; folders stand for the pictures in them. Throws Error on a folder without
+// any.
+std::vector<std::string> picture_files(const std::vector<std::string>& given);
+
+// Names for what is made of files: their stems; those of the same stem from several folders get a number.
+class UniqueStems {
+ public:
+  std::string operator()(const std::string& file);
+
+ private:
+  std::set<std::string> taken_;
+};
+
+}  // namespace pursuit::apps

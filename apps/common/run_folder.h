@@ -1,0 +1,31 @@
+#pragma once
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pursuit::apps {
+
+// What a run's folder holds, as far as it can be read, for the reports.
+struct RunFolder {
+  std::string folder, name;
+  std::vector<nlohmann::ordered_json> metrics;
+  std::vector<std::string> problems;  // what could not be read, and why
+
+  // Reads metrics.jsonl. Throws Error if there is no such folder.
+  explicit RunFolder(const std::string& folder);
+  // Reads another file of it, unless it is missing or damaged, which goes to the problems.
+  void attempt(const char* file, const std::function<void(const std::string& path)>& read);
+
+  // The last value of a key of metrics.jsonl.
+  std::optional<double> last(const std::string& key) const;
+  std::optional<double> training_seconds()
+      const;  // over all starts of a resumed run, up to the last evaluations
+  std::optional<double> images_per_second() const;  // the median
+};
+
+// The JSON object in a file; throws Error that names it.
+nlohmann::ordered_json read_json_object(const std::string& file);
+
+}  // namespace pursuit::apps

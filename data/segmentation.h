@@ -1,0 +1,65 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/image.h"
+#include "data/label_key.h"
+
+namespace pursuit::data {
+
+// A picture whose every pixel has a label.
+struct SegmentationSample {
+  Image image;        // RGB
+  Image labels;       // of the same size, one channel: the pixel's class, or kIgnoredLabel
+  int64_t index = 0;  // the number asked for, or -1 if another sample stands in for a damaged one
+};
+
+// Pictures with label maps, numbered 0 .. size()-1. All functions may be called from several threads at once.
+class SegmentationDataset {
+ public:
+  virtual ~SegmentationDataset() = default;
+  virtual int64_t size() const = 0;
+  virtual SegmentationSample get(int64_t i) const = 0;
+  virtual std::string name(int64_t i) const = 0;  // for messages: a file path, or "scene-train#12"
+  virtual const std::vector<std::string>& classes() const = 0;
+  virtual const std::vector<Rgb>& colours() const = 0;  // of the classes, for pictures of label maps
+  // Damaged or incomplete pairs met so far; stays 0 without SegmentationOptions::skip_bad.
+  virtual int64_t skipped() const { return 0; }
+};
+
+struct SegmentationOptions {
+  std::string format = "auto";  // auto, ade20k, camvid, coco_stuff, folder, scenes
+  int64_t limit = 0;            // keep this many samples, evenly spaced over the set; 0 keeps all
+  // Instead of an error, a picture without label map (or the reverse) is left out, and the next good pair in
+  // order (the first follows the last) stands in for a damaged one.
+  bool skip_bad = false;
+  // Keep decoded pairs in memory until this many bytes are used; those beyond are decoded each time.
+  int64_t cache_bytes = 0;
+  int scene_width = 128, scene_height = 96;  // scenes: in pixels
+  uint64_t scene_seed = 0;
+};
+
+// Opens one split ("train", "val" or "test") of the data at `path`; an empty path is the drawn scenes. A set
+// that has only one of val and test gives it for both. "auto" looks at what the folder holds:
+//   ade20k      images/{training,validation}, annotations/{training,validation}, objectInfo150.txt; value 0
+//               is ignored, 1 to 150 are the classes
+//   camvid      train, trainannot, val, valannot, test, testannot; train.txt, val.txt, test.txt list the
+//               pictures (only the names' stems count). Eleven classes, value 11 is ignored
+//   coco_stuff  {train,val}_img, {train,val}_label; 182 classes, named by number or by classes.txt
+//   folder      images, labels and classes.txt (see read_class_file). Splits are folders images/train,
+//               labels/train and so on; where there are none, every tenth picture is held out for val and
+//               test
+// A label map is the PNG with its picture's stem. Throws pursuit::Error that names the file or folder if the
+// layout or the partners do not fit; get() throws if a file is damaged, the two sizes differ or a label has
+// no meaning.
+std::unique_ptr<SegmentationDataset> open_segmentation(const std::string& path, const std::string& split,
+                                                       const SegmentationOptions& options = {});
+
+// Overlapping figures (circle, square, ...) on a textured ground, drawn when asked for; the labels are exact.
+// 2000 scenes for training, 200 others for val, 200 for test, or `size` of them.
+std::unique_ptr<SegmentationDataset> open_scenes(const std::string& split, int64_t size = 0, int width = 128,
+                                                 int height = 96, uint64_t seed = 0);
+
+}  // namespace pursuit::data

@@ -1,0 +1,124 @@
+#include "data/segmentation_augment.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "data/augment.h"
+#include "data/resize.h"
+#include "engine/error.h"
+
+namespace pursuit::data {
+namespace {
+
+constexpr int kTries = 10;
+
+// The largest share of one class among the counted pixels of a part of the label map; 1 if none counts.
+double largest_share(const Image& labels, const CropBox& box) {
+  std::array<int64_t, 256> counts{};
+  for (int y = box.y; y < box.y + box.height; ++y)
+    for (int x = box.x; x < box.x + box.width; ++x) ++counts[*labels.at(x, y)];
+  counts[kIgnoredLabel] = 0;
+  int64_t total = 0;
+  for (int64_t n : counts) total += n;
+  return total ? double(*std::max_element(counts.begin(), counts.end())) / double(total) : 1;
+}
+
+CropBox draw_varied_crop(const Image& labels, const SegmentationAugment& options, Random& random) {
+  CropBox box{0, 0, std::min(labels.width, options.crop_width), std::min(labels.height, options.crop_height)};
+  for (int i = 0; i <= kTries; ++i) {
+    box.y = int(random.below(labels.height - box.height + 1));
+    box.x = int(random.below(labels.width - box.width + 1));
+    if (options.max_class_share >= 1 || largest_share(labels, box) < options.max_class_share) break;
+  }
+  return box;
+}
+
+uint8_t to_byte(float v) { return uint8_t(std::clamp(v + 0.5f, 0.0f, 255.0f)); }
+
+Image scale_values(Image image, double factor, double shift) {
+  std::array<uint8_t, 256> table;
+  for (size_t v = 0; v < 256; ++v) table[v] = to_byte(float(double(v) * factor + shift));
+  for (uint8_t& v : image.pixels) v = table[v];
+  return image;
+}
+
+// Saturation by a factor and hue by an angle in sixths of a turn, in HSV.
+void shift_colour(uint8_t* rgb, float saturation, float hue) {
+  const float r = rgb[0], g = rgb[1], b = rgb[2];
+  const float value = std::max({r, g, b}), chroma = value - std::min({r, g, b});
+  if (chroma == 0) return;
+  const float angle = value == r   ? (g - b) / chroma
+                      : value == g ? 2 + (b - r) / chroma
+                                   : 4 + (r - g) / chroma;
+  const float wide = std::min(chroma * saturation, value), turned = angle + hue;
+  // Of the angle at which the channel is largest, a channel falls off from a distance of one sixth to two.
+  const auto channel = [&](float at) {
+    float distance = std::fabs(turned - at);
+    while (distance > 3) distance = std::fabs(distance - 6);
+    return to_byte(value - wide * std::clamp(distance - 1, 0.0f, 1.0f));
+  };
+  rgb[0] = channel(0);
+  rgb[1] = channel(2);
+  rgb[2] = channel(4);
+}
+
+}  // namespace
+
+Image photometric_distortion(const Image& image, Random& random) {
+  const auto drawn = [&](double low, double high, double none) {
+    return random.flip() ? random.uniform(low, high) : none;
+  };
+  const double brightness = drawn(-32, 32, 0);
+  const bool contrast_first = random.flip();
+  const double contrast = drawn(0.5, 1.5, 1), saturation = drawn(0.5, 1.5, 1), degrees = drawn(-36, 36, 0);
+  Image out = scale_values(image, 1, brightness);
+  if (contrast_first) out = scale_values(std::move(out), contrast, 0);
+  if (saturation != 1 || degrees != 0)
+    for (size_t i = 0; i < out.pixels.size(); i += 3)
+      shift_colour(&out.pixels[i], float(saturation), float(degrees / 60));
+  return contrast_first ? out : scale_values(std::move(out), contrast, 0);
+}
+
+SegmentationSample augment(const SegmentationSample& sample, const SegmentationAugment& options,
+                           Random& random) {
+  const int width = sample.image.width, height = sample.image.height;
+  double factor = random.uniform(options.ratio_min, options.ratio_max);
+  if (options.short_side > 0)
+    factor *= std::min(double(options.long_side) / std::max(width, height),
+                       double(options.short_side) / std::min(width, height));
+  const auto scaled = [&](int side) { return std::max(1, int(side * factor + 0.5)); };
+  SegmentationSample out{resize(sample.image, scaled(width), scaled(height), Filter::bilinear),
+                         resize_nearest(sample.labels, scaled(width), scaled(height)), sample.index};
+  const CropBox box = draw_varied_crop(out.labels, options, random);
+  out.image = crop(out.image, box.x, box.y, box.width, box.height);
+  out.labels = crop(out.labels, box.x, box.y, box.width, box.height);
+  if (random.flip(options.flip)) {
+    out.image = flip_horizontal(out.image);
+    out.labels = flip_horizontal(out.labels);
+  }
+  if (options.photometric) out.image = photometric_distortion(out.image, random);
+  return out;
+}
+
+void to_padded(const SegmentationSample& sample, const float* mean, const float* std, int width, int height,
+               float* chw, int32_t* labels) {
+  const Image& image = sample.image;
+  if (image.width > width || image.height > height)
+    fail("to_padded", "got a picture of " + std::to_string(image.width) + " x " +
+                          std::to_string(image.height) + ", need at most " + std::to_string(width) + " x " +
+                          std::to_string(height));
+  const auto pixels = int64_t(width) * height;
+  std::vector<float> inner(image.pixels.size());
+  to_normalised(image, mean, std, inner.data());
+  std::fill_n(chw, 3 * pixels, 0.0f);
+  for (int64_t row = 0; row < 3 * int64_t(image.height); ++row)
+    std::copy_n(&inner[size_t(row * image.width)], image.width,
+                chw + row / image.height * pixels + row % image.height * width);
+  if (!labels) return;
+  std::fill_n(labels, pixels, int32_t(kIgnoredLabel));
+  for (int y = 0; y < image.height; ++y)
+    std::copy_n(sample.labels.at(0, y), image.width, labels + int64_t(y) * width);
+}
+
+}  // namespace pursuit::data

@@ -1,0 +1,35 @@
+#pragma once
+#include "data/segmentation.h"
+#include "engine/random.h"
+
+namespace pursuit::data {
+
+// The augmentation of MMSegmentation's training pipelines, which Segmenter uses.
+struct SegmentationAugment {
+  int crop_width = 512, crop_height = 512;
+  // The picture is first scaled, its ratio kept, to fit in long_side x short_side times a drawn ratio. With
+  // short_side 0 the ratio is one to the picture's own size.
+  int short_side = 512, long_side = 2048;
+  double ratio_min = 0.5, ratio_max = 2;
+  // A crop is drawn again, ten times at most, while one class makes up this share of its counted pixels.
+  double max_class_share = 0.75;
+  double flip = 0.5;  // probability
+  bool photometric = true;
+};
+
+// Scaled (labels by their nearest pixel), cropped, flipped and with distorted colours, in this order. The
+// result is at most crop_width x crop_height.
+SegmentationSample augment(const SegmentationSample& sample, const SegmentationAugment& options,
+                           Random& random);
+
+// Brightness +-32, contrast, saturation (both by 0.5 to 1.5) and hue (+-36 degrees), each with probability
+// 1/2, contrast either before or after the other colour steps.
+Image photometric_distortion(const Image& image, Random& random);
+
+// (value / 255 - mean) / std per channel into chw [3, height, width], and the labels into `labels`
+// [height, width] (may be null). Right of and below the picture: 0 and kIgnoredLabel. Throws if the picture
+// is larger than width x height.
+void to_padded(const SegmentationSample& sample, const float* mean, const float* std, int width, int height,
+               float* chw, int32_t* labels);
+
+}  // namespace pursuit::data

@@ -1,0 +1,527 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "data/augment.h"
+#include "data/index_png.h"
+#include "data/loader.h"
+#include "data/resize.h"
+#include "data/segmentation.h"
+#include "data/segmentation_augment.h"
+#include "engine/error.h"
+
+using namespace pursuit::data;
+using pursuit::Random;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A folder that is removed with the test.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("pursuit_segmentation_test_" + std::to_string(getpid()));
+  Folder() {
+    fs::remove_all(path);
+    fs::create_directories(path);
+  }
+  ~Folder() { fs::remove_all(path); }
+  std::string str() const { return path.string(); }
+  std::string at(const std::string& name) const {
+    fs::create_directories((path / name).parent_path());
+    return (path / name).string();
+  }
+  void text(const std::string& name, const std::string& content) const { std::ofstream(at(name)) << content; }
+  void bytes(const std::string& name, const std::vector<uint8_t>& content) const {
+    std::ofstream(at(name), std::ios::binary)
+        .write(reinterpret_cast<const char*>(content.data()), long(content.size()));
+  }
+  // One channel: values; three: every pixel this grey.
+  void picture(const std::string& name, int width, int height, int channels,
+               const std::vector<uint8_t>& values) const {
+    Image image(width, height, channels);
+    for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = values[i % values.size()];
+    write_png(at(name), image);
+  }
+  // images/ and labels/ with as many pairs of 2 x 2 pixels, and two classes.
+  void pairs(int count, const std::string& split = "") const {
+    for (int i = 0; i < count; ++i) {
+      const std::string stem = split + "p" + std::to_string(10 + i);
+      picture("images/" + stem + ".png", 2, 2, 3, {uint8_t(i)});
+      picture("labels/" + stem + ".png", 2, 2, 1, {0, 1, 255, 1});
+    }
+    text("classes.txt", "sky\ntraffic light\n");
+  }
+};
+
+template <class F>
+std::string message(F f) {
+  try {
+    f();
+    return "no error";
+  } catch (const pursuit::Error& error) {
+    return error.what();
+  }
+}
+
+bool has(const std::string& text, const std::string& part) {
+  INFO("in \"" << text << "\"");
+  return text.find(part) != std::string::npos;
+}
+
+std::string shared(const std::string& name) {
+  const char* root = std::getenv("PURSUIT_SHARED");
+  return (fs::path(root ? root : "../shared") / "data" / name).string();
+}
+
+// A PNG written by hand, chunk by chunk: the encoder has neither palettes nor few bits.
+std::vector<uint8_t> raw_png(int width, int height, int bits, int colour_type,
+                             const std::vector<uint8_t>& palette, const std::vector<uint8_t>& rows) {
+  std::vector<uint8_t> out = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+  const auto put32 = [](std::vector<uint8_t>& to, uint32_t v) {
+    for (int s = 24; s >= 0; s -= 8) to.push_back(uint8_t(v >> s));
+  };
+  const auto chunk = [&](const std::string& type, const std::vector<uint8_t>& data) {
+    put32(out, uint32_t(data.size()));
+    const size_t from = out.size();
+    out.insert(out.end(), type.begin(), type.end());
+    out.insert(out.end(), data.begin(), data.end());
+    put32(out, uint32_t(crc32(0, &out[from], uInt(out.size() - from))));
+  };
+  std::vector<uint8_t> header;
+  put32(header, uint32_t(width));
+  put32(header, uint32_t(height));
+  for (int v : {bits, colour_type, 0, 0, 0}) header.push_back(uint8_t(v));
+  chunk("IHDR", header);
+  if (!palette.empty()) chunk("PLTE", palette);
+  uLongf size = compressBound(uLong(rows.size()));
+  std::vector<uint8_t> packed(size);
+  compress(packed.data(), &size, rows.data(), uLong(rows.size()));
+  packed.resize(size);
+  chunk("IDAT", packed);
+  chunk("IEND", {});
+  return out;
+}
+
+using Counts = std::array<int64_t, 256>;
+Counts counts_of(const SegmentationDataset& set) {
+  Counts counts{};
+  for (int64_t i = 0; i < set.size(); ++i)
+    for (const uint8_t label : set.get(i).labels.pixels) ++counts[label];
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("index png: palette, few bits and grey give the stored numbers") {
+  // Rows begin with the filter byte 0.
+  const auto palette = raw_png(3, 2, 8, 3, {9, 9, 9, 200, 0, 0, 0, 200, 0}, {0, 2, 0, 1, 0, 1, 1, 2});
+  CHECK(decode_index_png(palette, "a").pixels == std::vector<uint8_t>{2, 0, 1, 1, 1, 2});
+  CHECK(decode_image(palette.data(), palette.size(), "a").pixels[0] == 0);  // as a picture it has its colours
+  const auto two_bits = raw_png(4, 1, 2, 3, {9, 9, 9, 8, 8, 8, 7, 7, 7, 6, 6, 6}, {0, 0b00011011});
+  CHECK(decode_index_png(two_bits, "a").pixels == std::vector<uint8_t>{0, 1, 2, 3});
+  const auto four_bits = raw_png(2, 1, 4, 0, {}, {0, 0xb5});
+  CHECK(decode_index_png(four_bits, "a").pixels == std::vector<uint8_t>{11, 5});
+  const auto one_bit = raw_png(3, 1, 1, 0, {}, {0, 0b10100000});
+  CHECK(decode_index_png(one_bit, "a").pixels == std::vector<uint8_t>{1, 0, 1});
+  const auto sixteen = raw_png(1, 1, 16, 0, {}, {0, 1, 2});
+  CHECK(has(message([&] { decode_index_png(sixteen, "a.png"); }), "a.png: got 16 bits a pixel"));
+  auto cut = palette;
+  cut.resize(60);
+  CHECK(has(message([&] { decode_index_png(cut, "a.png"); }), "a.png: truncated PNG"));
+  auto damaged = palette;
+  damaged[damaged.size() - 20] ^= 1;
+  CHECK(has(message([&] { decode_index_png(damaged, "a.png"); }), "a.png: damaged PNG"));
+  CHECK(has(message([&] { decode_index_png({0xff, 0xd8, 0xff}, "a.jpg"); }), "label maps are PNGs"));
+}
+
+TEST_CASE("label key: numbers, ignored entries and colours") {
+  const Folder folder;
+  folder.text("classes.txt", "sky  10 20 30\r\nignore 0 0 0\n\ntraffic light 1 2 3\n");
+  const LabelKey key = read_class_file(folder.at("classes.txt"));
+  CHECK(key.classes() == std::vector<std::string>{"sky", "traffic light"});
+  CHECK(key.colours() == std::vector<Rgb>{{10, 20, 30}, {1, 2, 3}});
+  folder.picture("numbers.png", 2, 2, 1, {0, 1, 2, 255});
+  CHECK(key.read(folder.at("numbers.png")).pixels == std::vector<uint8_t>{0, 255, 1, 255});
+  folder.picture("colours.png", 3, 1, 3, {1, 2, 3, 0, 0, 0, 10, 20, 30});
+  CHECK(key.read(folder.at("colours.png")).pixels == std::vector<uint8_t>{1, 255, 0});
+  // A palette holds colours where the classes have them, numbers where not.
+  folder.bytes("palette.png", raw_png(2, 1, 8, 3, {10, 20, 30, 1, 2, 3}, {0, 1, 0}));
+  CHECK(key.read(folder.at("palette.png")).pixels == std::vector<uint8_t>{1, 0});
+  const LabelKey plain({{"sky", {}}, {"road", {}}}, "test");
+  CHECK(plain.read(folder.at("palette.png")).pixels == std::vector<uint8_t>{1, 0});
+  CHECK(plain.colours() == std::vector<Rgb>{{128, 0, 0}, {0, 128, 0}});  // VOC's aeroplane and bicycle
+
+  folder.picture("high.png", 2, 2, 1, {0, 1, 3, 0});
+  CHECK(has(message([&] { key.read(folder.at("high.png")); }),
+            "high.png: the pixel at x 0, y 1 has the label 3, need 0 to 2 or 255"));
+  folder.picture("unknown.png", 2, 1, 3, {1, 2, 3, 7, 8, 9});
+  CHECK(has(message([&] { key.read(folder.at("unknown.png")); }),
+            "unknown.png: the pixel at x 1, y 0 has the colour 7 8 9"));
+  CHECK(has(message([&] { plain.read(folder.at("unknown.png")); }), "the classes have no colours"));
+  CHECK(has(message([&] { key.read(folder.at("missing.png")); }), "missing.png"));
+  CHECK(has(message([] { LabelKey({{"ignore", {}}}, "f"); }), "f: no classes"));
+  CHECK(has(message([] { LabelKey(std::vector<LabelKey::Entry>(256, {"a", {}}), "f"); }), "at most 255"));
+  CHECK(has(message([] {
+              LabelKey({{"a", Rgb{1, 2, 3}}, {"b", {}}}, "f");
+            }),
+            "1 of 2 classes have a colour"));
+  CHECK(has(message([] { LabelKey({{"a", Rgb{1, 2, 3}}, {"b", Rgb{1, 2, 3}}}, "f"); }), "another entry's"));
+}
+
+TEST_CASE("segmentation folder: splits, held-out pictures, limit and errors") {
+  const Folder folder;
+  folder.pairs(21);
+  const auto train = open_segmentation(folder.str(), "train"), val = open_segmentation(folder.str(), "val");
+  CHECK(train->size() == 19);
+  CHECK(val->size() == 2);
+  std::set<std::string> names;
+  for (int64_t i = 0; i < train->size(); ++i) names.insert(train->name(i));
+  for (int64_t i = 0; i < val->size(); ++i) names.insert(val->name(i));
+  CHECK(names.size() == 21);
+  const SegmentationSample sample = val->get(1);
+  CHECK(sample.index == 1);
+  CHECK(sample.image.pixels == std::vector<uint8_t>(12, 19));
+  CHECK(sample.labels.pixels == std::vector<uint8_t>{0, 1, 255, 1});
+  SegmentationOptions options;
+  options.limit = 4;
+  const auto few = open_segmentation(folder.str(), "train", options);
+  CHECK(few->size() == 4);
+  CHECK(few->name(3) == train->name(14));
+
+  CHECK(has(message([&] { open_segmentation(folder.str(), "dev"); }), "unknown split: got dev"));
+  options.format = "kitti";
+  CHECK(
+      has(message([&] { open_segmentation(folder.str(), "train", options); }), "unknown format: got kitti"));
+  CHECK(has(message([&] { open_segmentation(folder.str() + "/none", "train"); }), "which is none"));
+  CHECK(has(message([&] { open_segmentation(folder.str() + "/images", "train"); }), "no known layout"));
+
+  folder.picture("labels/lonely.png", 2, 2, 1, {0});
+  CHECK(
+      has(message([&] { open_segmentation(folder.str(), "train"); }), "lonely: need a picture of that name"));
+  fs::remove(folder.path / "labels/lonely.png");
+  fs::remove(folder.path / "labels/p15.png");
+  CHECK(has(message([&] { open_segmentation(folder.str(), "train"); }), "p15.png has no label map"));
+  options = {};
+  options.skip_bad = true;
+  const auto rest = open_segmentation(folder.str(), "train", options);
+  CHECK(rest->size() == 18);
+  CHECK(rest->skipped() == 1);
+}
+
+TEST_CASE("segmentation folder: split folders, damaged pairs and the cache") {
+  const Folder folder;
+  folder.pairs(3, "train/");
+  folder.pairs(2, "val/");
+  CHECK(open_segmentation(folder.str(), "train")->size() == 3);
+  CHECK(open_segmentation(folder.str(), "test")->size() == 2);  // there is no other
+  folder.picture("labels/train/p11.png", 3, 2, 1, {0});
+  const auto strict = open_segmentation(folder.str(), "train");
+  const std::string error = message([&] { strict->get(1); });
+  CHECK(has(error, "labels/train/p11.png has 3 x 2 pixels"));
+  CHECK(has(error, "images/train/p11.png has 2 x 2"));
+  SegmentationOptions options;
+  options.skip_bad = true;
+  options.cache_bytes = 16;  // of one pair
+  const auto lenient = open_segmentation(folder.str(), "train", options);
+  CHECK(lenient->get(0).index == 0);
+  CHECK(lenient->get(1).index == -1);
+  CHECK(lenient->get(1).image.pixels[0] == 2);
+  CHECK(lenient->skipped() == 1);
+  fs::remove_all(folder.path / "images");
+  CHECK(lenient->get(0).image.pixels[0] == 0);  // from memory
+  CHECK(lenient->get(2).index == -1);
+  CHECK(lenient->skipped() == 2);
+}
+
+TEST_CASE("segmentation: real CamVid, ADE20K and COCO-Stuff folders load") {
+  if (!fs::exists(shared("camvid"))) {
+    MESSAGE("skipped: no data under $PURSUIT_SHARED");
+    return;
+  }
+  SegmentationOptions few;
+  few.limit = 5;
+  const auto camvid = open_segmentation(shared("camvid"), "test", few);
+  CHECK(open_segmentation(shared("camvid"), "train")->size() == 367);
+  CHECK(open_segmentation(shared("camvid"), "val")->size() == 101);
+  CHECK(open_segmentation(shared("camvid"), "test")->size() == 233);
+  CHECK(camvid->classes().size() == 11);
+  CHECK(camvid->get(0).image.width == 480);
+  const Counts of_camvid = counts_of(*camvid);
+  for (const size_t common : {0, 1, 3, 5, 8}) CHECK(of_camvid[common] > 0);
+  CHECK(of_camvid[11] == 0);
+  CHECK(of_camvid[kIgnoredLabel] > 0);
+
+  for (const char* split : {"train", "val"}) {
+    const auto ade = open_segmentation(shared("ADEChallengeData2016"), split);
+    CHECK(ade->size() == 3);
+    CHECK(ade->classes().size() == 150);
+    CHECK(ade->classes()[0] == "wall");
+    CHECK(ade->classes()[149] == "flag");
+    const Counts counts = counts_of(*ade);
+    CHECK(counts[kIgnoredLabel] > 0);
+    CHECK(std::all_of(counts.begin() + 150, counts.begin() + 255, [](int64_t n) { return n == 0; }));
+    // The raw number 0 is what is ignored, and the others are shifted by one.
+    const fs::path file = fs::path(ade->name(0)).filename().replace_extension(".png");
+    const std::string folder = std::string(split) == "train" ? "training" : "validation";
+    const Image raw =
+        to_grey(read_image(shared("ADEChallengeData2016/annotations/" + folder + "/" + file.string())));
+    const Image labels = ade->get(0).labels;
+    REQUIRE(raw.pixels.size() == labels.pixels.size());
+    bool same = true;
+    for (size_t i = 0; i < raw.pixels.size(); ++i)
+      same &= labels.pixels[i] == (raw.pixels[i] == 0 ? kIgnoredLabel : raw.pixels[i] - 1);
+    CHECK(same);
+  }
+  const auto coco = open_segmentation(shared("coco_stuff"), "train");
+  CHECK(coco->size() == 13);
+  CHECK(open_segmentation(shared("coco_stuff"), "test")->size() == 8);
+  CHECK(coco->classes().size() == 182);
+  const Counts of_coco = counts_of(*coco);
+  CHECK(of_coco[kIgnoredLabel] > 0);
+  CHECK(std::all_of(of_coco.begin() + 182, of_coco.begin() + 255, [](int64_t n) { return n == 0; }));
+}
+
+TEST_CASE("camvid: a list names files by their stem, without one the folder counts") {
+  const Folder folder;
+  for (const char* stem : {"a", "b", "c"}) {
+    folder.picture(std::string("train/") + stem + ".png", 2, 2, 3, {5});
+    folder.picture(std::string("trainannot/") + stem + ".png", 2, 2, 1, {0, 10, 11, 3});
+  }
+  CHECK(open_segmentation(folder.str(), "train")->size() == 3);
+  folder.text("train.txt", "/other/place/c.png /other/place/c.png\n/other/place/a.png x\n");
+  const auto listed = open_segmentation(folder.str(), "train");
+  REQUIRE(listed->size() == 2);
+  CHECK(has(listed->name(0), "train/c.png"));
+  CHECK(listed->get(0).labels.pixels == std::vector<uint8_t>{0, 10, 255, 3});
+  folder.text("train.txt", "/other/place/d.png x\n");
+  CHECK(has(message([&] { open_segmentation(folder.str(), "train"); }), "d: need a picture"));
+}
+
+TEST_CASE("ade20k: a damaged class list is named") {
+  const Folder folder;
+  fs::create_directories(folder.path / "images/training");
+  fs::create_directories(folder.path / "annotations/training");
+  CHECK(
+      has(message([&] { open_segmentation(folder.str(), "train"); }), "objectInfo150.txt cannot be opened"));
+  folder.text("objectInfo150.txt", "Idx\tRatio\tTrain\tVal\tName\n1\t0.1\t1\t1\twall\n3\t0.1\t1\t1\tsky\n");
+  CHECK(has(message([&] { open_segmentation(folder.str(), "train"); }), "line 3: need the class number 2"));
+  folder.text("objectInfo150.txt", "Idx\tRatio\tTrain\tVal\tName\n1\t0.1\t1\t1\twall\n");
+  CHECK(has(message([&] { open_segmentation(folder.str(), "train"); }), "holds no picture"));
+}
+
+TEST_CASE("scenes: repeatable, different between splits, every class drawn, labels where the figures are") {
+  const auto train = open_segmentation("", "train"), again = open_segmentation("", "train");
+  const auto val = open_segmentation("", "val"), test = open_segmentation("", "test");
+  CHECK(train->size() == 2000);
+  CHECK(val->size() == 200);
+  const SegmentationSample sample = train->get(7);
+  CHECK(sample.image.pixels == again->get(7).image.pixels);
+  CHECK(sample.labels.pixels == again->get(7).labels.pixels);
+  CHECK(sample.image.pixels != train->get(8).image.pixels);
+  CHECK(sample.image.pixels != val->get(7).image.pixels);
+  CHECK(test->get(7).image.pixels != val->get(7).image.pixels);
+  CHECK(sample.labels.width == 128);
+  CHECK(sample.labels.height == 96);
+  const auto few = open_scenes("train", 40, 64, 48, 3);
+  CHECK(few->size() == 40);
+  const Counts counts = counts_of(*few);
+  const auto classes = few->classes().size();
+  REQUIRE(classes == few->colours().size());
+  for (size_t c = 0; c < classes; ++c) CHECK(counts[c] > 500);
+  for (size_t c = classes; c < 256; ++c) CHECK(counts[c] == 0);
+  // A figure is drawn in its class's colour, give or take the spread and the grain.
+  int64_t near = 0, all = 0;
+  for (size_t i = 0; i < sample.labels.pixels.size(); ++i) {
+    const uint8_t label = sample.labels.pixels[i];
+    if (label == 0) continue;
+    ++all;
+    bool close = true;
+    for (size_t c = 0; c < 3; ++c)
+      close &= std::abs(int(sample.image.pixels[3 * i + c]) - int(train->colours()[label][c])) < 110;
+    near += close;
+  }
+  REQUIRE(all > 100);
+  CHECK(double(near) / double(all) > 0.99);
+  CHECK_THROWS_AS(open_scenes("dev"), pursuit::Error);
+  CHECK_THROWS_AS(open_scenes("train", 0, 8, 8), pursuit::Error);
+}
+
+namespace {
+
+// Red is the column, green the row, and the label the column's half: what moves together shows.
+SegmentationSample striped(int width, int height) {
+  SegmentationSample sample{Image(width, height, 3), Image(width, height, 1), 0};
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x) {
+      sample.image.at(x, y)[0] = uint8_t(x < width / 2 ? 40 : 200);
+      sample.image.at(x, y)[1] = uint8_t(y);
+      *sample.labels.at(x, y) = x < width / 2 ? 3 : 4;
+    }
+  return sample;
+}
+
+}  // namespace
+
+TEST_CASE("segmentation augment: picture and labels stay together") {
+  const SegmentationSample sample = striped(60, 40);
+  SegmentationAugment options;
+  options.crop_width = 32, options.crop_height = 24;
+  options.short_side = 0;
+  options.photometric = false;
+  std::set<bool> flipped;
+  std::set<int> widths;
+  int64_t checked = 0, wrong = 0;
+  for (uint64_t stream = 0; stream < 60; ++stream) {
+    Random random(1, stream), same(1, stream);
+    const SegmentationSample out = augment(sample, options, random);
+    const SegmentationSample again = augment(sample, options, same);
+    CHECK(out.image.pixels == again.image.pixels);
+    CHECK(out.labels.pixels == again.labels.pixels);
+    REQUIRE(out.image.width == out.labels.width);
+    REQUIRE(out.image.height == out.labels.height);
+    CHECK(out.image.width <= 32);
+    CHECK(out.image.height <= 24);
+    widths.insert(out.image.width);
+    flipped.insert(*out.labels.at(0, 0) > *out.labels.at(out.labels.width - 1, 0));
+    for (int y = 0; y < out.image.height; ++y)
+      for (int x = 0; x < out.image.width; ++x) {
+        const int red = out.image.at(x, y)[0], label = *out.labels.at(x, y);
+        CHECK_UNARY(label == 3 || label == 4);
+        if (red > 110 && red < 130) continue;  // on the border the colours mix, the labels do not
+        ++checked;
+        wrong += (red > 120) != (label == 4);
+      }
+  }
+  CHECK(checked > 10000);
+  CHECK(wrong == 0);
+  CHECK(flipped.size() == 2);
+  CHECK(widths.size() > 1);  // scaled below the crop's size at times
+}
+
+TEST_CASE("segmentation augment: no crop of one class where others are near") {
+  SegmentationSample sample = striped(64, 16);
+  SegmentationAugment options;
+  options.crop_width = options.crop_height = 16;
+  options.short_side = 0;
+  options.ratio_min = options.ratio_max = 1;
+  options.photometric = false;
+  const auto one_class = [&](double share) {
+    options.max_class_share = share;
+    int count = 0;
+    for (uint64_t stream = 0; stream < 300; ++stream) {
+      Random random(2, stream);
+      const Image labels = augment(sample, options, random).labels;
+      const auto threes = std::count(labels.pixels.begin(), labels.pixels.end(), 3);
+      const auto largest = std::max<int64_t>(threes, 256 - threes);
+      count += double(largest) / 256 >= 0.75;
+    }
+    return count;
+  };
+  const int freely = one_class(1), chosen = one_class(0.75);
+  CHECK(freely > 200);  // 9 in 49 places are mixed enough
+  CHECK(chosen < 75);   // eleven tries all fail in one of ten
+  CHECK(chosen > 0);    // and then the last crop is taken
+}
+
+TEST_CASE("segmentation augment: sizes follow the sides the picture is fitted to") {
+  SegmentationAugment options;
+  options.crop_width = options.crop_height = 10000;
+  options.ratio_min = options.ratio_max = 0.5;
+  options.short_side = 80, options.long_side = 120;
+  options.flip = 0;
+  Random random(1);
+  const SegmentationSample wide = augment(striped(100, 50), options, random);
+  CHECK(wide.image.width == 60);  // the longer side binds: 120 / 100 is below 80 / 50
+  CHECK(wide.image.height == 30);
+  const SegmentationSample square = augment(striped(50, 50), options, random);
+  CHECK(square.image.width == 40);
+}
+
+TEST_CASE(
+    "photometric distortion: grey stays grey, black black; hue turns, and half the steps are left out") {
+  Image image(4, 1, 3);
+  image.pixels = {0, 0, 0, 100, 100, 100, 200, 50, 50, 10, 200, 100};
+  int unchanged = 0, turned = 0;
+  for (uint64_t stream = 0; stream < 400; ++stream) {
+    Random random(3, stream);
+    const Image out = photometric_distortion(image, random);
+    CHECK(out.pixels[3] == out.pixels[4]);
+    CHECK(out.pixels[4] == out.pixels[5]);
+    unchanged += out.pixels == image.pixels;
+    // Of a red pixel at most 36 degrees away: red stays the largest channel.
+    CHECK(out.pixels[6] >= out.pixels[7]);
+    CHECK(out.pixels[6] >= out.pixels[8]);
+    turned += out.pixels[7] != out.pixels[8];
+  }
+  CHECK(unchanged > 10);  // one in 16
+  CHECK(unchanged < 45);
+  CHECK(turned > 140);
+  CHECK(turned < 260);
+}
+
+TEST_CASE("to_padded: normalised picture, zeros and ignored labels around it") {
+  SegmentationSample sample{Image(2, 1, 3), Image(2, 1, 1), 0};
+  sample.image.pixels = {0, 51, 102, 153, 204, 255};
+  sample.labels.pixels = {7, 8};
+  const float mean[] = {0.2f, 0.4f, 0.6f}, std[] = {0.5f, 0.25f, 0.2f};
+  std::vector<float> chw(3 * 2 * 3, 9);
+  std::vector<int32_t> labels(2 * 3, 9);
+  to_padded(sample, mean, std, 3, 2, chw.data(), labels.data());
+  const std::vector<float> want = {-0.4f, 0.8f, 0, 0, 0, 0, -0.8f, 1.6f, 0, 0, 0, 0, -1, 2, 0, 0, 0, 0};
+  for (size_t i = 0; i < want.size(); ++i) CHECK(chw[i] == doctest::Approx(want[i]));
+  CHECK(labels == std::vector<int32_t>{7, 8, 255, 255, 255, 255});
+  CHECK_THROWS_AS(to_padded(sample, mean, std, 1, 2, chw.data(), nullptr), pursuit::Error);
+}
+
+TEST_CASE("resize_nearest: the pixel under each centre") {
+  Image row(5, 1, 1);
+  row.pixels = {10, 11, 12, 13, 14};
+  CHECK(resize_nearest(row, 3, 1).pixels == std::vector<uint8_t>{10, 12, 14});
+  CHECK(resize_nearest(row, 10, 2).pixels ==
+        std::vector<uint8_t>{10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14});
+  CHECK(resize_nearest(row, 2, 1).pixels == std::vector<uint8_t>{11, 13});
+  CHECK_THROWS_AS(resize_nearest(row, 0, 1), pursuit::Error);
+}
+
+TEST_CASE("loader: pairs come the same whatever the threads, and resume in mid-epoch") {
+  const auto set = open_scenes("train", 37, 48, 32, 1);
+  SegmentationAugment augmentation;
+  augmentation.crop_width = augmentation.crop_height = 24;
+  augmentation.short_side = 0;
+  const float mean[] = {0.5f, 0.5f, 0.5f}, std[] = {0.25f, 0.25f, 0.25f};
+  const auto transform = [&](const SegmentationSample& sample, Random& random, float* chw, int32_t* labels) {
+    to_padded(augment(sample, augmentation, random), mean, std, 24, 24, chw, labels);
+  };
+  LoaderOptions options;
+  options.batch_size = 8;
+  options.height = options.width = 24;
+  options.shuffle = true;
+  options.seed = 4;
+  const auto epoch = [&](int threads, int64_t from) {
+    options.threads = threads;
+    Loader loader(*set, transform, options);
+    loader.start(2, from);
+    std::vector<Batch> batches;
+    for (Batch batch; loader.next(batch);) batches.push_back(batch);
+    return batches;
+  };
+  const auto want = epoch(0, 0);
+  REQUIRE(want.size() == 5);
+  CHECK(want[0].labels.size() == 8 * 24 * 24);
+  CHECK(want[4].labels.size() == 5 * 24 * 24);
+  for (const int threads : {1, 3})
+    for (const int64_t from : {0, 3}) {
+      const auto got = epoch(threads, from);
+      REQUIRE(got.size() == want.size() - size_t(from));
+      for (size_t b = 0; b < got.size(); ++b) {
+        CHECK(got[b].images == want[b + size_t(from)].images);
+        CHECK(got[b].labels == want[b + size_t(from)].labels);
+        CHECK(got[b].indices == want[b + size_t(from)].indices);
+      }
+    }
+}
