@@ -1,6 +1,5 @@
 #include "nn/vit.h"
 
-#include "engine/copy.h"
 #include "engine/ops.h"
 #include "nn/init.h"
 
@@ -29,8 +28,6 @@ const VitConfig& checked(const VitConfig& c) {
                     " blocks");
   return c;
 }
-
-constexpr uint64_t streams_per_step = 1024;
 
 }  // namespace
 
@@ -88,20 +85,6 @@ Tensor VisionTransformer::embed(const Tensor& images) const {
   return dropout(x, c.dropout, noise_.seed, noise_.stream, noise_.counter);
 }
 
-void VisionTransformer::set_step(uint64_t seed, uint64_t step) {
-  const uint64_t first = step * streams_per_step;
-  const Device device = cls_token.device();
-  noise_.seed = seed;
-  noise_.stream = device.is_cuda() ? 0 : first;
-  if (!device.is_cuda()) return;
-  if (!noise_.counter.defined()) noise_.counter = empty({}, DType::i64, device);
-  write_small(noise_.counter, &first);
-}
-
-Noise VisionTransformer::noise_of_block(size_t i) const {
-  return {noise_.seed, noise_.stream + 2 * i + 2, noise_.counter};
-}
-
 Tensor VisionTransformer::features(const Tensor& images) const {
   Tensor x = embed(images);
   for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, images.dtype(), noise_of_block(i));
@@ -124,7 +107,8 @@ Tensor VisionTransformer::class_attention(const Tensor& images, int block) const
   Tensor x = embed(images);
   for (int i = 0; i < at; ++i) x = blocks_[size_t(i)]->forward(x, images.dtype(), {});
   const VitBlock& b = *blocks_[size_t(at)];
-  return b.attn.class_token_attention(b.norm1.forward(x, images.dtype()));
+  const Tensor p = b.attn.probabilities(b.norm1.forward(x, images.dtype()), 1);
+  return p.select(2, 0);
 }
 
 void initialise(VisionTransformer& model, Init init, uint64_t seed) {

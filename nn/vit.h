@@ -4,6 +4,7 @@
 
 #include "nn/attention.h"
 #include "nn/layers.h"
+#include "nn/noise.h"
 
 namespace pursuit::nn {
 
@@ -18,12 +19,6 @@ struct VitConfig {
   double drop_path = 0;  // rate of the last block, growing linearly from 0 in the first
 
   int64_t tokens() const { return (image / patch) * (image / patch) + 1; }
-};
-
-// Where a layer's noise comes from: a Philox stream counted from a number on the device, see dropout.
-struct Noise {
-  uint64_t seed = 0, stream = 0;
-  Tensor counter;
 };
 
 class VitBlock : public Module {
@@ -58,16 +53,15 @@ class VisionTransformer : public Module {
   // tape.
   Tensor class_attention(const Tensor& images, int block = -1) const;
 
-  // Seed and number of the training step; dropout and drop path are functions of them alone. On a GPU the
-  // number goes to device memory, where also a recorded step finds it.
-  void set_step(uint64_t seed, uint64_t step);
+  // Seed and number of the training step; dropout and drop path are functions of them alone.
+  void set_step(uint64_t seed, uint64_t step) { noise_.set_step(seed, step, cls_token.device()); }
 
   const VitConfig& config() const { return config_; }
   Tensor cls_token, pos_embed;
 
  private:
   Tensor embed(const Tensor& images) const;
-  Noise noise_of_block(size_t i) const;
+  Noise noise_of_block(size_t i) const { return noise_.from(2 * i + 2); }
 
   VitConfig config_;
   PatchProjection patch_;
