@@ -6,6 +6,7 @@
 
 #include "apps/common/checks.h"
 #include "apps/common/fields.h"
+#include "data/text/grammar.h"
 
 namespace pursuit::lm {
 
@@ -72,7 +73,7 @@ nn::LmConfig model_config(const Config& c) {
   m.depth = c.depth;
   m.heads = c.heads;
   m.hidden = c.hidden;
-  m.activation = c.activation == "gelu" ? nn::Activation::gelu : nn::Activation::relu;
+  m.activation = c.activation == "gelu" ? Activation::gelu : Activation::relu;
   m.pre_norm = c.norm == "pre";
   m.attention = apps::attention_config(c);
   m.attention.bias = c.attention_bias;
@@ -113,6 +114,12 @@ data::TextBatchOptions train_rows(const Config& c) {
   rows.shuffle = c.shuffle;
   rows.seed = c.seed;
   return rows;
+}
+
+double source_entropy(const Config& c) {
+  if (!c.data.empty()) return 0;
+  const data::GrammarFacts facts = data::grammar_facts();
+  return facts.nats / (c.level == "byte" ? facts.bytes : facts.words);
 }
 
 std::string data_name(const Config& c) {

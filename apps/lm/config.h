@@ -48,7 +48,8 @@ void for_each_field(C& c, const F& f) {
   f("iterated-layers", c.iterated_layers,
     "rpc: the first blocks that iterate, the others being symmetric (-1: every block)");
   f("mu-scope", c.mu_scope,
-    "rpc: mu of the tokens seen so far (prefix), or of the whole window (window), which tells every token one "
+    "rpc: mu of the tokens seen so far (prefix), or of the whole window (window), which tells every token "
+    "one "
     "number about those after it");
   f("dim", c.dim, "Width of the model");
   f("depth", c.depth, "Number of blocks");
@@ -69,7 +70,8 @@ void for_each_field(C& c, const F& f) {
   f("level", c.level, "What the text is split into: word or byte");
   f("vocabulary-limit", c.vocabulary_limit, "Words of the vocabulary, the rest is <unk> (0: all)");
   f("min-count", c.min_count, "Words that occur less often in the training text are <unk>");
-  f("rows", c.rows, "blocks: the text cut at every --context tokens; documents: a row ends with its document");
+  f("rows", c.rows,
+    "blocks: the text cut at every --context tokens; documents: a row ends with its document");
   f("shuffle", c.shuffle, "A new order of the rows every epoch; false: as the text goes on");
   f("cache", c.cache, "Folder for the encoded text (left out: in the run's)");
   f("eval-tokens", c.eval_tokens, "Evaluate on this many tokens of the validation split (0: all)");
@@ -97,6 +99,9 @@ data::CorpusOptions corpus_options(const Config& config, const std::string& fold
 // Rows of `batch_size`, for training or, in order, for evaluation.
 data::TextBatchOptions train_rows(const Config& config);
 data::TextBatchOptions evaluation_rows(const Config& config);
+
+// The entropy of the built-in grammar in nats a token: no model expects a smaller loss. 0 for other data.
+double source_entropy(const Config& config);
 
 // "WikiText", "the built-in grammar": the data's folder without its path.
 std::string data_name(const Config& config);

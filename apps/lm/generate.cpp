@@ -23,12 +23,12 @@ int32_t sample(std::span<const double> logits, const SamplingOptions& options, R
   const size_t ranked = options.temperature == 0 ? 1
                         : options.top_k > 0      ? std::min(words.size(), size_t(options.top_k))
                                                  : words.size();
-  std::partial_sort(words.begin(), words.begin() + std::ptrdiff_t(ranked), words.end(), [&](int32_t a, int32_t b) {
-    return value(a) != value(b) ? value(a) > value(b) : a < b;
-  });
+  std::partial_sort(words.begin(), words.begin() + std::ptrdiff_t(ranked), words.end(),
+                    [&](int32_t a, int32_t b) { return value(a) != value(b) ? value(a) > value(b) : a < b; });
   words.resize(ranked);
   const double top = value(words[0]);
-  if (!std::isfinite(top)) fail("generate", "the model's probabilities are not finite; did its training diverge?");
+  if (!std::isfinite(top))
+    fail("generate", "the model's probabilities are not finite; did its training diverge?");
   if (ranked == 1) return words[0];
   std::vector<double> p;
   for (const int32_t word : words) p.push_back(std::exp((value(word) - top) / options.temperature));

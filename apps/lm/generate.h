@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/text/vocabulary.h"
+#include "data/text/corpus.h"
 #include "engine/random.h"
 #include "nn/transformer_lm.h"
 

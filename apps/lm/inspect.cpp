@@ -10,7 +10,8 @@ namespace pursuit::lm {
 namespace {
 
 // Sums of the entropies over rows without gaps, [depth, heads].
-std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBatches& rows, int64_t& sequences) {
+std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBatches& rows,
+                                   int64_t& sequences) {
   const nn::LmConfig& c = model.config();
   const Device device = model.embed_weight.device();
   std::vector<double> sums(size_t(c.depth * c.heads), 0.0);
@@ -23,7 +24,8 @@ std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBat
     for (size_t at = 0; at < batch.ids.size() && count < sequences; at += length) {
       // A row that is filled up would count its filling.
       if (batch.labels[at + length - 1] < 0) continue;
-      ids.insert(ids.end(), batch.ids.begin() + std::ptrdiff_t(at), batch.ids.begin() + std::ptrdiff_t(at + length));
+      ids.insert(ids.end(), batch.ids.begin() + std::ptrdiff_t(at),
+                 batch.ids.begin() + std::ptrdiff_t(at + length));
       ++count;
     }
     if (ids.empty()) continue;
@@ -122,12 +124,12 @@ apps::Table to_table(const Inspection& inspection) {
   apps::Table table{{"layer", "head", "entropy", "tr W", "|W|_F", "tr W^2", "r", "largest eigenvalue"}, {}};
   for (const HeadFacts& h : inspection.heads) {
     const std::complex<double> top = h.eigenvalues.empty() ? 0 : h.eigenvalues[0];
-    table.rows.push_back({std::to_string(h.layer), std::to_string(h.head), fmt::format("{:.3f}", h.entropy),
-                          fmt::format("{:.3f}", h.w.trace), fmt::format("{:.3f}", std::sqrt(h.w.frobenius2)),
-                          fmt::format("{:.3f}", h.w.trace_of_square),
-                          fmt::format("{:.2f}", h.w.concentration()),
-                          top.imag() == 0 ? fmt::format("{:.3f}", top.real())
-                                          : fmt::format("{:.3f} ± {:.3f}i", top.real(), std::abs(top.imag()))});
+    table.rows.push_back(
+        {std::to_string(h.layer), std::to_string(h.head), fmt::format("{:.3f}", h.entropy),
+         fmt::format("{:.3f}", h.w.trace), fmt::format("{:.3f}", std::sqrt(h.w.frobenius2)),
+         fmt::format("{:.3f}", h.w.trace_of_square), fmt::format("{:.2f}", h.w.concentration()),
+         top.imag() == 0 ? fmt::format("{:.3f}", top.real())
+                         : fmt::format("{:.3f} ± {:.3f}i", top.real(), std::abs(top.imag()))});
   }
   return table;
 }
@@ -136,11 +138,12 @@ void add_inspection(apps::Report& report, const Inspection& inspection) {
   report.section("Attention");
   report.table(
       to_table(inspection),
-      fmt::format("W is the query-key matrix of a head; r = tr W / |W|_F, at most {:.1f}, says how concentrated "
-                  "its eigenvalues are. Entropy in nats over {} windows of {} tokens; attention that is even over "
-                  "all it sees has {:.3f}.",
-                  std::sqrt(inspection.heads.empty() ? 0.0 : double(inspection.heads[0].w.width)),
-                  inspection.sequences, inspection.tokens, inspection.even_entropy()));
+      fmt::format(
+          "W is the query-key matrix of a head; r = tr W / |W|_F, at most {:.1f}, says how concentrated "
+          "its eigenvalues are. Entropy in nats over {} windows of {} tokens; attention that is even over "
+          "all it sees has {:.3f}.",
+          std::sqrt(inspection.heads.empty() ? 0.0 : double(inspection.heads[0].w.width)),
+          inspection.sequences, inspection.tokens, inspection.even_entropy()));
   apps::LineChart spectrum{"Eigenvalues of W", "by falling modulus", "real part", {}};
   apps::LineChart propagation{"Signal propagation", "token", "probability", {}};
   for (size_t i = 0; i < std::min(most_lines, inspection.heads.size()); ++i) {
@@ -149,15 +152,17 @@ void add_inspection(apps::Report& report, const Inspection& inspection) {
     for (size_t j = 0; j < h.eigenvalues.size(); ++j)
       values.points.emplace_back(double(j + 1), h.eigenvalues[j].real());
     const std::vector<double> probabilities = inspection.propagation(h);
-    for (size_t j = 0; j < probabilities.size(); ++j) rho.points.emplace_back(double(j + 1), probabilities[j]);
+    for (size_t j = 0; j < probabilities.size(); ++j)
+      rho.points.emplace_back(double(j + 1), probabilities[j]);
     spectrum.series.push_back(std::move(values));
     propagation.series.push_back(std::move(rho));
   }
   if (inspection.heads.size() > most_lines)
     spectrum.caption = propagation.caption =
         fmt::format("The first {} of {} heads.", most_lines, inspection.heads.size());
-  propagation.caption += " By the formula for tokens that are a random walk: flat where attention is even, a step "
-                         "where it is localised.";
+  propagation.caption +=
+      " By the formula for tokens that are a random walk: flat where attention is even, a step "
+      "where it is localised.";
   report.chart(spectrum);
   report.chart(propagation);
 }

@@ -14,8 +14,8 @@ namespace pursuit::lm {
 // What one head's attention is like.
 struct HeadFacts {
   int64_t layer = 0, head = 0;
-  double entropy = 0;     // nats, mean over queries and sequences
-  nn::QkStatistics w;     // of its query-key matrix
+  double entropy = 0;                             // nats, mean over queries and sequences
+  nn::QkStatistics w;                             // of its query-key matrix
   std::vector<std::complex<double>> eigenvalues;  // of it, by falling modulus
 };
 

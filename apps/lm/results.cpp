@@ -21,9 +21,9 @@ Results from_json(const nlohmann::ordered_json& j) {
 double Results::perplexity() const { return std::exp(loss); }
 
 nlohmann::ordered_json to_json(const Results& r) {
-  return {{"data", r.data},     {"split", r.split},  {"window", r.window}, {"attack", r.attack},
-          {"ema", r.ema},       {"step", r.step},    {"tokens", r.tokens}, {"loss", r.loss},
-          {"perplexity", r.perplexity()}};
+  return {{"data", r.data},     {"split", r.split}, {"window", r.window},
+          {"attack", r.attack}, {"ema", r.ema},     {"step", r.step},
+          {"tokens", r.tokens}, {"loss", r.loss},   {"perplexity", r.perplexity()}};
 }
 
 std::vector<Results> read_results(const std::string& folder) {
@@ -33,7 +33,8 @@ std::vector<Results> read_results(const std::string& folder) {
 void add_results(const std::string& folder, const Results& results) {
   const auto key = [](const Results& r) { return std::tuple(r.data, r.split, r.window, r.attack, r.ema); };
   apps::add_evaluation<Results>(
-      folder, results, from_json, to_json, [&](const Results& a, const Results& b) { return key(a) == key(b); },
+      folder, results, from_json, to_json,
+      [&](const Results& a, const Results& b) { return key(a) == key(b); },
       [](const Results&, const Results& fresh) { return fresh; });
 }
 

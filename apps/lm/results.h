@@ -9,14 +9,14 @@ namespace pursuit::lm {
 
 // One perplexity of one set of weights.
 struct Results {
-  std::string data;              // without its path
-  std::string split;             // train, valid, test
-  std::string window;            // blocks or sliding, see perplexity.h
-  std::string attack;            // empty, or "AAA, rate 0.015, stop words kept, seed 0"
-  bool ema = false;              // of the averaged weights
-  int64_t step = 0;              // optimizer steps behind the weights
-  int64_t tokens = 0;            // that were predicted
-  double loss = 0;               // mean cross-entropy, nats
+  std::string data;    // without its path
+  std::string split;   // train, valid, test
+  std::string window;  // blocks or sliding, see perplexity.h
+  std::string attack;  // empty, or "AAA, rate 0.015, stop words kept, seed 0"
+  bool ema = false;    // of the averaged weights
+  int64_t step = 0;    // optimizer steps behind the weights
+  int64_t tokens = 0;  // that were predicted
+  double loss = 0;     // mean cross-entropy, nats
   double perplexity() const;
 };
 nlohmann::ordered_json to_json(const Results& results);

@@ -17,7 +17,7 @@ struct LoadedModel {
 };
 struct LoadOptions {
   bool ema = false;
-  std::string device = "auto", dtype;  // dtype empty: the run's
+  std::string device = "auto", dtype = {};  // dtype empty: the run's
   int threads = 0;
 };
 // Off the tape, in evaluation mode, on the device. Also sets the number of threads.

@@ -33,6 +33,14 @@ std::string per_cent(double share) {
 
 }  // namespace
 
+Tokens first_tokens(Tokens tokens, int64_t count) {
+  if (count <= 0 || count >= int64_t(tokens.ids.size())) return tokens;
+  tokens.ids = tokens.ids.first(size_t(count));
+  const auto end = std::lower_bound(tokens.documents.begin(), tokens.documents.end(), count);
+  tokens.documents = tokens.documents.first(size_t(end - tokens.documents.begin()));
+  return tokens;
+}
+
 Tokens encode(const std::vector<TextFile>& files, TextSource::Layout layout, const Vocabulary& vocabulary) {
   const auto out = std::make_shared<Encoded>();
   for (const TextFile& file : files) {

@@ -15,6 +15,9 @@ struct Tokens {
   std::shared_ptr<const void> owner;
 };
 
+// The first `count` of them; 0: all.
+Tokens first_tokens(Tokens tokens, int64_t count);
+
 // Throws Error that names the file where its words are unknown: one that is not in a vocabulary without
 // <unk>.
 Tokens encode(const std::vector<TextFile>& files, TextSource::Layout layout, const Vocabulary& vocabulary);
