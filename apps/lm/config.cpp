@@ -39,6 +39,9 @@ Config config_from_json(const nlohmann::ordered_json& json, const std::string& f
 void validate(const Config& c) {
   apps::validate(app, static_cast<const apps::AttentionFields&>(c));
   apps::validate(app, static_cast<const apps::TrainingFields&>(c));
+  if (!nn::may_be_causal(nn::attention_kind(c.attention)))
+    fail(app,
+         "--attention " + c.attention + " mixes all tokens of a window and cannot be causal; choose another");
   check_word(app, "mu-scope", c.mu_scope, {"prefix", "window"});
   check_word(app, "norm", c.norm, {"pre", "post"});
   check_word(app, "activation", c.activation, {"gelu", "relu"});
@@ -84,7 +87,8 @@ nn::LmConfig model_config(const Config& c) {
   m.scale_embedding = c.scale_embedding;
   m.dropout = c.dropout;
   m.tied = c.tied;
-  m.cutoffs = c.cutoffs;
+  for (const int64_t cutoff : c.cutoffs)
+    if (cutoff < m.vocab) m.cutoffs.push_back(cutoff);
   m.div_value = c.div_value;
   m.init = init(c.init);
   return m;

@@ -64,7 +64,8 @@ void for_each_field(C& c, const F& f) {
   f("scale-embedding", c.scale_embedding, "Embeddings times the square root of the width");
   f("tied", c.tied, "The output layer shares the embedding's rows");
   f("dropout", c.dropout, "Dropout rate of the embedded tokens and of what every branch adds");
-  f("cutoffs", c.cutoffs, "Adaptive softmax: where its clusters begin (none: a softmax over all words)");
+  f("cutoffs", c.cutoffs,
+    "Adaptive softmax: where its clusters begin, as far as there are words (none: a softmax over all)");
   f("div-value", c.div_value, "Adaptive softmax, not tied: how much narrower every next cluster is");
   f("data", c.data, "Folder with the text (left out: the built-in grammar)");
   f("level", c.level, "What the text is split into: word or byte");

@@ -4,38 +4,44 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace pursuit::lm {
 
 namespace {
 
-// Sums of the entropies over rows without gaps, [depth, heads].
-std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBatches& rows,
-                                   int64_t& sequences) {
+// Mean over the queries of the first rows, [depth, heads]. Rows are taken without what fills them up, those
+// of one length together.
+std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBatches& rows, Inspection& out) {
   const nn::LmConfig& c = model.config();
-  const Device device = model.embed_weight.device();
-  std::vector<double> sums(size_t(c.depth * c.heads), 0.0);
+  std::map<int64_t, std::vector<int32_t>> by_length;
   data::TextBatch batch;
-  int64_t count = 0;
-  for (int64_t b = 0; b < rows.batches() && count < sequences; ++b) {
+  const int64_t wanted = std::min(out.sequences, rows.rows());
+  out.sequences = 0;
+  for (int64_t b = 0; b < rows.batches() && out.sequences < wanted; ++b) {
     rows.get(0, b, batch);
-    std::vector<int32_t> ids;
-    const size_t length = size_t(rows.length());
-    for (size_t at = 0; at < batch.ids.size() && count < sequences; at += length) {
-      // A row that is filled up would count its filling.
-      if (batch.labels[at + length - 1] < 0) continue;
-      ids.insert(ids.end(), batch.ids.begin() + std::ptrdiff_t(at),
-                 batch.ids.begin() + std::ptrdiff_t(at + length));
-      ++count;
+    for (size_t at = 0; at < batch.ids.size() && out.sequences < wanted; at += size_t(rows.length())) {
+      const auto label = batch.labels.begin() + std::ptrdiff_t(at),
+                 row = batch.ids.begin() + std::ptrdiff_t(at);
+      const auto length = std::find(label, label + rows.length(), -1) - label;
+      if (length == 0) continue;
+      by_length[length].insert(by_length[length].end(), row, row + length);
+      ++out.sequences;
     }
-    if (ids.empty()) continue;
-    const int64_t n = int64_t(ids.size() / length);
-    const std::vector<double> mean =
-        model.attention_entropy(from_vector(ids, {n, rows.length()}, device)).to_vector();
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] += mean[i] * double(n);
   }
-  sequences = count;
-  for (double& sum : sums) sum /= double(std::max<int64_t>(count, 1));
+  std::vector<double> sums(size_t(c.depth * c.heads), 0.0);
+  double queries = 0, even = 0;
+  for (const auto& [length, ids] : by_length) {
+    const int64_t n = int64_t(ids.size()) / length;
+    const Tensor entropy =
+        model.attention_entropy(from_vector(ids, {n, length}, model.embed_weight.device()));
+    const std::vector<double> mean = entropy.to_vector();
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += mean[i] * double(ids.size());
+    queries += double(ids.size());
+    even += double(n) * std::lgamma(double(length) + 1);  // sum of log t, the tokens that query t sees
+  }
+  for (double& sum : sums) sum /= std::max(queries, 1.0);
+  out.even_entropy = even / std::max(queries, 1.0);
   return sums;
 }
 
@@ -46,16 +52,14 @@ constexpr size_t most_lines = 8;
 
 }  // namespace
 
-double Inspection::even_entropy() const { return std::lgamma(double(tokens) + 1) / double(tokens); }
-
 std::vector<double> Inspection::propagation(const HeadFacts& head) const {
   return nn::signal_propagation(head.w, temperature, tokens);
 }
 
 Inspection inspect(const nn::TransformerLm& model, data::TextBatches& rows, int64_t sequences) {
   const nn::LmConfig& c = model.config();
-  const std::vector<double> entropies = mean_entropies(model, rows, sequences);
-  Inspection out{rows.length(), sequences, std::sqrt(double(c.dim) / double(c.heads)), {}};
+  Inspection out{rows.length(), sequences, std::sqrt(double(c.dim) / double(c.heads)), 0, {}};
+  const std::vector<double> entropies = mean_entropies(model, rows, out);
   for (int64_t layer = 0; layer < c.depth; ++layer)
     for (int64_t head = 0; head < c.heads; ++head) {
       const nn::Attention& attention = model.attention(int(layer));
@@ -87,7 +91,7 @@ nlohmann::ordered_json to_json(const Inspection& inspection) {
   nlohmann::ordered_json json = {{"tokens", inspection.tokens},
                                  {"sequences", inspection.sequences},
                                  {"temperature", inspection.temperature},
-                                 {"even_entropy", inspection.even_entropy()}};
+                                 {"even_entropy", inspection.even_entropy}};
   json["heads"] = nlohmann::ordered_json::array();
   for (const HeadFacts& h : inspection.heads) {
     nlohmann::ordered_json values = nlohmann::ordered_json::array();
@@ -107,7 +111,8 @@ nlohmann::ordered_json to_json(const Inspection& inspection) {
 }
 
 Inspection inspection_from_json(const nlohmann::ordered_json& json) {
-  Inspection out{json.at("tokens"), json.at("sequences"), json.at("temperature"), {}};
+  Inspection out{
+      json.at("tokens"), json.at("sequences"), json.at("temperature"), json.at("even_entropy"), {}};
   for (const auto& h : json.at("heads")) {
     HeadFacts facts{h.at("layer"),
                     h.at("head"),
@@ -140,10 +145,11 @@ void add_inspection(apps::Report& report, const Inspection& inspection) {
       to_table(inspection),
       fmt::format(
           "W is the query-key matrix of a head; r = tr W / |W|_F, at most {:.1f}, says how concentrated "
-          "its eigenvalues are. Entropy in nats over {} windows of {} tokens; attention that is even over "
+          "its eigenvalues are. Entropy in nats over {} windows of at most {} tokens; attention that is even "
+          "over "
           "all it sees has {:.3f}.",
           std::sqrt(inspection.heads.empty() ? 0.0 : double(inspection.heads[0].w.width)),
-          inspection.sequences, inspection.tokens, inspection.even_entropy()));
+          inspection.sequences, inspection.tokens, inspection.even_entropy));
   apps::LineChart spectrum{"Eigenvalues of W", "by falling modulus", "real part", {}};
   apps::LineChart propagation{"Signal propagation", "token", "probability", {}};
   for (size_t i = 0; i < std::min(most_lines, inspection.heads.size()); ++i) {

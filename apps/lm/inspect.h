@@ -20,13 +20,12 @@ struct HeadFacts {
 };
 
 struct Inspection {
-  int64_t tokens = 0;      // of a window
-  int64_t sequences = 0;   // that the entropy is the mean of
-  double temperature = 0;  // that the scores are divided by
+  int64_t tokens = 0;       // of a window
+  int64_t sequences = 0;    // that the entropy is the mean of
+  double temperature = 0;   // that the scores are divided by
+  double even_entropy = 0;  // of causal attention that is even over all a query sees: mean of log t
   std::vector<HeadFacts> heads;
 
-  // The entropy of causal attention that is even over all tokens a query sees: log(T!) / T.
-  double even_entropy() const;
   std::vector<double> propagation(const HeadFacts& head) const;  // rho_i, see nn/qk_matrix.h
 };
 

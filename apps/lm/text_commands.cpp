@@ -51,7 +51,7 @@ int inspect_run(const InspectOptions& options) {
     fmt::print("{}\n", json);
   else
     fmt::print("{}entropy of even attention {:.3f} nats over windows of {} tokens\n",
-               apps::to_text(to_table(inspection)), inspection.even_entropy(), inspection.tokens);
+               apps::to_text(to_table(inspection)), inspection.even_entropy, inspection.tokens);
   if (std::filesystem::is_directory(options.checkpoint)) {
     apps::write_file_atomically((std::filesystem::path(options.checkpoint) / "inspect.json").string(),
                                 json + "\n");
