@@ -75,6 +75,7 @@ Config tiny_config() {
   c.steps = 4;
   c.eval_tokens = 200;
   c.eval_every = 0;
+  c.warmup_epochs = 0;
   c.threads = 2;
   return c;
 }
