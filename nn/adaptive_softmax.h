@@ -16,8 +16,9 @@ namespace pursuit::nn {
 // The weights may also be tied to an embedding, row c being class c's: then nothing projects (equal widths),
 // and the only parameter is the clusters' own columns, head.cluster.weight [clusters, dim].
 //
-// Labels are integers on x's device and are not read by the host; a row labelled ignore_index does not count.
-// No step holds the logits of a whole batch, but for log_prob.
+// Labels are integers on x's device. On the CPU a row goes through its own cluster; on a GPU every row goes
+// through every cluster, so that nothing waits for the labels. A row labelled ignore_index does not count. No
+// step holds the logits of a whole batch, but for log_prob.
 class AdaptiveSoftmax : public Module {
  public:
   // `cutoffs` ascending, without `classes` at the end; throws if they are not within 1 .. classes-1.

@@ -29,7 +29,7 @@ const LmConfig& checked(const LmConfig& c) {
   at_least_one("hidden", c.hidden);
   if (c.dim % 2 || (c.positions == Positions::fairseq && c.dim < 4))
     fail("lm", "width " + std::to_string(c.dim) + " does not divide into the halves of sinusoids");
-  if (c.iterated_layers > c.depth)
+  if (c.attention.kind == AttentionKind::rpc && c.iterated_layers > c.depth)
     fail("lm", std::to_string(c.iterated_layers) + " iterated layers of a model with " +
                    std::to_string(c.depth) + " blocks");
   return c;

@@ -1,10 +1,10 @@
 #include <memory>
 
+#include "apps/bench/training_step.h"
 #include "apps/bench/workload.h"
-#include "engine/graph.h"
 #include "engine/ops.h"
 #include "engine/random.h"
-#include "nn/optim.h"
+#include "nn/transformer_lm.h"
 #include "nn/vit.h"
 
 namespace pursuit::bench {
@@ -16,58 +16,45 @@ using nn::VitConfig;
 
 constexpr uint64_t seed = 1;
 
-// Forward, cross-entropy with label smoothing, backward and AdamW, as `classify train` does them: on a GPU
-// recorded as a graph in the second step.
-struct TrainingStep {
-  nn::VisionTransformer model;
-  nn::FlatParameters flat;
-  nn::Optimizer optimizer;
-  Tensor images, labels;
-  bool ran = false;
-  std::unique_ptr<Graph> graph;
-
-  TrainingStep(const VitConfig& config, int64_t batch, DType dtype, Device device)
-      : model(config), flat(weights(model, device), nn::decays_by_timm, dtype), optimizer(flat, {}) {
-    model.set_training(true);
-    images = normal({batch, config.channels, config.image, config.image}, 0, 1, seed, 1).to(dtype).to(device);
-    std::vector<int32_t> classes(static_cast<size_t>(batch));
-    for (size_t i = 0; i < classes.size(); ++i)
-      classes[i] = int32_t(philox_word(seed, 2, i) % uint64_t(config.classes));
-    labels = from_vector(classes, {batch}, device);
-  }
-
-  static std::vector<nn::NamedTensor> weights(nn::VisionTransformer& model, Device device) {
-    nn::initialise(model, nn::Init::timm, seed);
-    model.to(device);
-    return model.parameters();
-  }
-
-  void operator()() {
-    optimizer.begin(5e-4);
-    if (flat.on_gpu() && ran && !graph) graph = std::make_unique<Graph>(images.device(), [this] { work(); });
-    graph ? graph->launch() : work();
-    ran = true;
-  }
-  void work() {
-    const Tensor loss = cross_entropy(model.forward(images).to(DType::f32), labels, 0.1);
-    flat.zero_grad();
-    loss.backward();
-    flat.finish_grad();
-    optimizer.update();
-  }
-};
+// `count` numbers below `limit`.
+Tensor random_labels(int64_t count, int64_t limit, uint64_t stream, Device device) {
+  std::vector<int32_t> all(static_cast<size_t>(count));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = int32_t(philox_word(seed, stream, i) % uint64_t(limit));
+  return from_vector(all, {count}, device);
+}
 
 Workload training(const std::string& name, const std::string& what, int64_t batch, const VitConfig& config) {
-  return {Workload::Group::model,
-          name,
-          what,
-          "images",
-          batch,
-          true,
-          [config](int64_t b, DType dtype, Device device) {
-            auto step = std::make_shared<TrainingStep>(config, b, dtype, device);
-            return [step] { (*step)(); };
-          }};
+  const auto make = [config](int64_t b, DType dtype, Device device) {
+    auto model = std::make_unique<nn::VisionTransformer>(config);
+    nn::initialise(*model, nn::Init::timm, seed);
+    auto step = std::make_shared<TrainingStep<nn::VisionTransformer>>(std::move(model), dtype, device,
+                                                                      nn::OptimizerConfig{});
+    const Tensor images =
+        normal({b, config.channels, config.image, config.image}, 0, 1, seed, 1).to(dtype).to(device);
+    const Tensor labels = random_labels(b, config.classes, 2, device);
+    step->loss = [images, labels](const nn::VisionTransformer& m) {
+      return cross_entropy(m.forward(images).to(DType::f32), labels, 0.1);
+    };
+    return [step] { (*step)(); };
+  };
+  return {Workload::Group::model, name, what, "images", batch, true, make};
+}
+
+// Adam with clipped gradients, as published.
+Workload language(const std::string& name, const std::string& what, const nn::LmConfig& config) {
+  const auto make = [config](int64_t b, DType dtype, Device device) {
+    auto model = std::make_unique<nn::TransformerLm>(config);
+    nn::initialise(*model, seed);
+    model->set_dtype(dtype);
+    auto step = std::make_shared<TrainingStep<nn::TransformerLm>>(
+        std::move(model), dtype, device, nn::OptimizerConfig{.weight_decay = 0, .clip_norm = 0.25});
+    const Shape shape{b, config.context};
+    const Tensor ids = random_labels(shape.numel(), config.vocab, 1, device).reshape(shape),
+                 labels = random_labels(shape.numel(), config.vocab, 2, device).reshape(shape);
+    step->loss = [ids, labels](const nn::TransformerLm& m) { return m.loss(ids, labels); };
+    return [step] { (*step)(); };
+  };
+  return {Workload::Group::model, name, what, "sequences", 4, true, make};
 }
 
 VitConfig with_attention(VitConfig config, AttentionKind kind, int iterations = 4, int layer = 0) {
@@ -86,6 +73,12 @@ std::vector<Workload> model_workloads() {
   small.patch = 4;
   small.depth = 6;
   small.classes = 10;
+  nn::LmConfig rpc =
+      nn::published_lm(33278);  // 16 layers, width 128, 8 heads, 2048, 256 tokens; WikiText-2's words
+  nn::LmConfig adaptive = rpc;
+  adaptive.attention.kind = AttentionKind::softmax;
+  nn::LmConfig full = adaptive;
+  full.cutoffs = {};
   return {
       training("deit-tiny-softmax", "DeiT-tiny training step, softmax attention", 8,
                with_attention(deit, AttentionKind::softmax)),
@@ -99,6 +92,9 @@ std::vector<Workload> model_workloads() {
                with_attention(small, AttentionKind::softmax)),
       training("vit32-rpc", "6-block ViT on 32 px training step, RPC n=4 lambda=4 in block 0", 64,
                with_attention(small, AttentionKind::rpc)),
+      language("lm-paper", "16-layer LM training step, 256 tokens, softmax over 33278 words", full),
+      language("lm-paper-adaptive", "the same with adaptive softmax", adaptive),
+      language("lm-paper-rpc", "the same with RPC n=4 lambda=4 in 4 blocks, the others symmetric", rpc),
   };
 }
 

@@ -50,11 +50,11 @@ struct LinearCrossEntropy {
   Tensor stats = {};  // [rows, 2], in the compute type: the largest logit m and 1 / sum exp(logit - m)
   Tensor scale = {};  // []: 1 / count
 
-  // So that a tile's logits, or their gradients, are a few MiB on the CPU and some hundred on a GPU.
+  // So that a tile's logits, or their gradients, are a few MiB on the CPU and a hundred on a GPU.
   int64_t tile_width() const {
     const bool gpu = x.device().is_cuda();
     const int64_t width = (gpu ? 1 << 25 : 1 << 19) / std::max<int64_t>(1, x.size(0)) / 64 * 64;
-    return std::clamp<int64_t>(width, gpu ? 1024 : 128, gpu ? 1 << 16 : 4096);
+    return std::clamp<int64_t>(width, gpu ? 1024 : 128, 4096);
   }
   template <class F>
   void for_each_tile(const F& body) const {
@@ -229,7 +229,8 @@ struct LinearCrossEntropy {
   Tensor forward(const Tensor& in, const Tensor& w, const Tensor& b, const Tensor& labels) {
     const Tensor losses = row_losses(in, w, b, labels);
     const Tensor counted = count.defined() ? count : label_count(labels, ignore_index);
-    scale = full({}, 1, losses.dtype(), losses.device()) / clamp(counted.to(losses.dtype()), 1, INFINITY);
+    scale = full({}, 1, losses.dtype(), losses.device()) /
+            clamp(counted.to(losses.dtype()).to(losses.device()), 1, INFINITY);
     return sum(losses) * scale;
   }
   Grads backward(const Tensor& gy, Needs needs) {
@@ -250,7 +251,7 @@ struct LinearCrossEntropy {
     const Tensor mean = cross_entropy(linear(in, w, b), labels, 0, ignore_index);
     if (!count.defined()) return mean;
     const Tensor counted = clamp(label_count(labels, ignore_index).to(mean.dtype()), 1, INFINITY);
-    return mean * counted / count.to(mean.dtype());
+    return mean * counted / count.to(mean.dtype()).to(mean.device());
   }
   static std::vector<Sample<LinearCrossEntropy>> samples() {
     const auto input = [](int64_t n, int64_t dim) { return Input{{n, dim}, -2, 2}; };
@@ -258,8 +259,9 @@ struct LinearCrossEntropy {
             {{}, {input(33, 12), input(19, 12), {{19}}, labels({33}, 19)}},
             {{3}, {input(9, 6), input(5, 6), {{5}}, labels({9}, 5)}},  // some rows are ignored
             {{1, full({}, 20)}, {input(13, 6), input(6, 6), left_out(), labels({13}, 6)}},
-            // More classes than one tile has, on the CPU.
-            {{}, {input(6, 3), input(4100, 3), {{4100}}, labels({6}, 4100)}},
+            // More classes than a tile has. The gradient of x is a sum over all of them, and where they are
+            // broadcast what rounds one probability rounds all.
+            {{}, {input(6, 3), input(4100, 3), {{4100}}, labels({6}, 4100)}, 4},
             {{0}, {input(3, 4), input(1, 4), left_out(), labels({3}, 1)}},  // all are
             {{}, {input(0, 5), input(7, 5), {{7}}, labels({0}, 7)}}};
   }

@@ -164,10 +164,10 @@ struct RpcAttention {
     return {options.iterations, s.batch, s.heads, s.n, s.d};
   }
 
-  // The GPU's kernels end at a head dim, and know one threshold a head.
+  // The GPU's kernels end at a head dim.
   bool has_kernel([[maybe_unused]] const PackedShape& s) const {
 #ifdef PURSUIT_GPU
-    return s.d <= cuda::most_head_dim && !by_row();
+    return s.d <= cuda::most_head_dim;
 #else
     return false;
 #endif
@@ -182,7 +182,8 @@ struct RpcAttention {
             options.iterations,
             float(head_shape(s).scale),
             float(options.lambda),
-            float(mu_times_l1(s, s.n)),
+            float(mu_times_l1(s, by_row() ? 1 : s.n)),
+            by_row(),
             options.causal,
             options.threshold == RpcOptions::Threshold::quotient,
             options.dual_sign == RpcOptions::DualSign::plus,
@@ -302,44 +303,48 @@ struct RpcAttention {
     using O = RpcOptions;
     const auto kv = [](int64_t b, int64_t n, int64_t h, int64_t d) { return Input{{b, n, 2, h, d}, -3, 3}; };
     // Iterating multiplies a rounding error by about 3 to 5 each time.
-    return {{{O{.iterations = 1}}, {kv(2, 7, 2, 4), left_out()}, 4},
-            {{O{.iterations = 2, .lambda = 2}}, {kv(1, 33, 3, 8), left_out()}, 16},
-            {{O{.iterations = 4, .lambda = 3}}, {kv(2, 19, 2, 5), left_out()}, 64},
-            {{O{.iterations = 3, .lambda = 2, .causal = true}}, {kv(1, 12, 2, 4), left_out()}, 32},
-            {{O{.iterations = 2, .lambda = 1}}, {kv(1, 9, 2, 4), constant({{1, 2}, 0.3, 0.9})}, 16},
-            {{O{.iterations = 3,
-                .lambda = 0.25,
-                .threshold = O::Threshold::quotient,
-                .mu_width = O::MuWidth::head,
-                .dual_sign = O::DualSign::plus,
-                .detach_mu = true,
-                .shrink_every_iteration = false}},
-             {kv(1, 11, 2, 4), left_out()},
-             32},
-            // The widths that the GPU has tiles for, more rows than a warp's strip; scores that leave softmax
-            // soft.
-            {{O{.iterations = 2, .causal = true}}, {kv(2, 35, 2, 16), left_out()}, 16},
-            {{O{.iterations = 2, .lambda = 0.5, .scale = 0.04, .threshold = O::Threshold::quotient}},
-             {kv(1, 33, 1, 32), left_out()},
-             16},
-            {{O{.iterations = 2, .scale = 0.05, .shrink_every_iteration = false}},
-             {kv(1, 19, 1, 64), left_out()},
-             16},
-            {{O{.iterations = 2, .lambda = 1.5, .scale = 0.03, .causal = true}},
-             {kv(1, 20, 2, 65), left_out()},
-             16},
-            {{O{.iterations = 3, .lambda = 2, .causal = true, .mu_scope = O::MuScope::prefix}},
-             {kv(2, 13, 2, 4), left_out()},
-             32},
-            {{O{.iterations = 2,
-                .lambda = 0.25,
-                .causal = true,
-                .threshold = O::Threshold::quotient,
-                .mu_scope = O::MuScope::prefix,
-                .detach_mu = true}},
-             {kv(1, 35, 2, 16), left_out()},
-             16},
-            {{O{.iterations = 2}}, {kv(0, 5, 2, 4), left_out()}}};
+    return {
+        {{O{.iterations = 1}}, {kv(2, 7, 2, 4), left_out()}, 4},
+        {{O{.iterations = 2, .lambda = 2}}, {kv(1, 33, 3, 8), left_out()}, 16},
+        {{O{.iterations = 4, .lambda = 3}}, {kv(2, 19, 2, 5), left_out()}, 64},
+        {{O{.iterations = 3, .lambda = 2, .causal = true}}, {kv(1, 12, 2, 4), left_out()}, 32},
+        {{O{.iterations = 2, .lambda = 1}}, {kv(1, 9, 2, 4), constant({{1, 2}, 0.3, 0.9})}, 16},
+        {{O{.iterations = 3,
+            .lambda = 0.25,
+            .threshold = O::Threshold::quotient,
+            .mu_width = O::MuWidth::head,
+            .dual_sign = O::DualSign::plus,
+            .detach_mu = true,
+            .shrink_every_iteration = false}},
+         {kv(1, 11, 2, 4), left_out()},
+         32},
+        // The widths that the GPU has tiles for, more rows than a warp's strip; scores that leave softmax
+        // soft.
+        {{O{.iterations = 2, .causal = true}}, {kv(2, 35, 2, 16), left_out()}, 16},
+        {{O{.iterations = 2, .lambda = 0.5, .scale = 0.04, .threshold = O::Threshold::quotient}},
+         {kv(1, 33, 1, 32), left_out()},
+         16},
+        {{O{.iterations = 2, .scale = 0.05, .shrink_every_iteration = false}},
+         {kv(1, 19, 1, 64), left_out()},
+         16},
+        {{O{.iterations = 2, .lambda = 1.5, .scale = 0.03, .causal = true}},
+         {kv(1, 20, 2, 65), left_out()},
+         16},
+        {{O{.iterations = 3, .lambda = 2, .causal = true, .mu_scope = O::MuScope::prefix}},
+         {kv(2, 13, 2, 4), left_out()},
+         32},
+        {{O{.iterations = 2,
+            .lambda = 0.25,
+            .causal = true,
+            .threshold = O::Threshold::quotient,
+            .mu_scope = O::MuScope::prefix,
+            .detach_mu = true}},
+         {kv(1, 35, 2, 16), left_out()},
+         16},
+        {{O{.iterations = 2, .lambda = 1.5, .scale = 0.03, .causal = true, .mu_scope = O::MuScope::prefix}},
+         {kv(1, 70, 1, 65), left_out()},
+         16},
+        {{O{.iterations = 2}}, {kv(0, 5, 2, 4), left_out()}}};
   }
 };
 PURSUIT_OPERATOR(RpcAttention)
