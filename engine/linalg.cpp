@@ -42,6 +42,24 @@ void eigen(T* a, int64_t n, int64_t ld, T* values) {
 void symmetric_eigen(float* a, int64_t n, int64_t ld, float* values) { eigen(a, n, ld, values); }
 void symmetric_eigen(double* a, int64_t n, int64_t ld, double* values) { eigen(a, n, ld, values); }
 
+std::vector<std::complex<double>> eigenvalues(const Tensor& a) {
+  if (a.ndim() != 2 || a.size(0) != a.size(1) || a.device().is_cuda() || a.dtype() != DType::f64)
+    fail("eigenvalues", "got " + a.str() + ", need f64 [n, n] on the CPU");
+  const int64_t n = a.size(0);
+  std::vector<double> work = a.to_vector(), real(static_cast<size_t>(n)), imaginary(static_cast<size_t>(n));
+  // A matrix read by columns is its transpose, which has the same eigenvalues.
+  const lapack_int info =
+      n == 0 ? 0
+             : LAPACKE_dgeev(LAPACK_COL_MAJOR, 'N', 'N', lapack_int(n), work.data(), lapack_int(n),
+                             real.data(), imaginary.data(), nullptr, 1, nullptr, 1);
+  if (info)
+    fail("eigenvalues", "LAPACK's geev failed with " + std::to_string(info) + " on a matrix of " +
+                            std::to_string(n) + "; does it hold NaN or infinity?");
+  std::vector<std::complex<double>> values;
+  for (size_t i = 0; i < size_t(n); ++i) values.emplace_back(real[i], imaginary[i]);
+  return values;
+}
+
 Svd svd(const Tensor& a) {
   if (a.ndim() < 2 || a.device().is_cuda() || (a.dtype() != DType::f32 && a.dtype() != DType::f64))
     fail("svd", "got " + a.str() + ", need f32 or f64 [..., M, N] on the CPU");
