@@ -219,13 +219,14 @@ __global__ void __launch_bounds__(sign_warps<K>* warp_size, 1) sign_threshold_ke
 
 // --- the launch
 
-constexpr int64_t sign_largest = 128;  // columns
-constexpr int64_t sign_columns(int64_t small) { return small <= 32 ? 32 : small <= 64 ? 64 : sign_largest; }
+constexpr int64_t sign_columns(int64_t small) { return small <= 32 ? 32 : small <= 64 ? 64 : 128; }
 
 inline size_t sign_shared(int64_t columns, int64_t rows) {
   const int64_t ld = columns + 4;
   return 3 * shared_size<float>(columns * ld) + shared_size<float>(32) + shared_size<float>(rows * ld);
 }
+// Columns that a matrix can have: three squares of 128 fit into a multiprocessor from Hopper on.
+inline int64_t sign_largest() { return sign_shared(128, 0) <= shared_memory_limit() ? 128 : 64; }
 // Numbers of scratch memory a matrix, for SignThreshold::x; 0 where it fits into shared memory.
 inline int64_t sign_scratch(int64_t small, int64_t rows) {
   const int64_t columns = sign_columns(small);
@@ -241,7 +242,7 @@ inline void sign_threshold(int64_t batch, const SignThreshold& p) {
   const int64_t columns = sign_columns(p.small);
   (columns == 32   ? launch_sign_threshold<32>
    : columns == 64 ? launch_sign_threshold<64>
-                   : launch_sign_threshold<sign_largest>)(batch, p);
+                   : launch_sign_threshold<128>)(batch, p);
 }
 
 }  // namespace pursuit::cuda

@@ -297,7 +297,7 @@ struct SingularValueThreshold {
                      const Tensor& out, const Tensor& vectors, const Tensor& values) {
     const int64_t batch = thresholds.numel(), k = side.small(), size = side.m * side.n;
     const bool rotate = vectors.defined() || k <= 16;
-    const int64_t most = rotate ? cuda::jacobi_largest : cuda::sign_largest;
+    const int64_t most = rotate ? cuda::jacobi_largest : cuda::sign_largest();
     if (k > most)
       fail(name, "got matrices of " + std::to_string(side.m) + " x " + std::to_string(side.n) +
                      "; on a GPU the smaller side can be at most " + std::to_string(most) +
