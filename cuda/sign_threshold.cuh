@@ -18,8 +18,8 @@ namespace pursuit::cuda {
 // x -> x (alpha + beta e + delta e^2) with e = x^2 - 1. The lift is the minimax approximation of 1 on [0.1,
 // 1], divided by its largest value there: it makes small x 3.8 times as large and brings no x of [0.1, 1.01]
 // below 0.37. Steeper ones would throw some large singular values almost to 0, and their rounding errors
-// would stay behind and grow. The next two are the same for the interval that their predecessor leaves, the
-// last is the series of sign(x) at 1.
+// would stay behind and grow. The next two are the same for the interval that their predecessor leaves (Amsel
+// et al., "The Polar Express", 2025), the last is the series of sign(x) at 1.
 struct SignStep {
   float alpha, beta, delta;
 };
