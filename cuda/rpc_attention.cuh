@@ -41,14 +41,16 @@ template <class T, int D>
 constexpr int panel_rows = D * sizeof(T) <= 128 ? 64 : 8192 / (D * sizeof(T));
 
 struct RpcStep {
-  float tau, dual;  // tau is 0 where nothing shrinks (S = X); dual is c
+  float tau[2];  // of a lane's two rows; 0 where nothing shrinks (S = X)
+  float dual;    // c
   bool shrinks;
 };
 
 struct RpcShape {
   int64_t batch;
   int heads, n, d, iterations;
-  float scale, lambda, mu_times_l1;  // mu = mu_times_l1 / ||K||_1
+  float scale, lambda, mu_times_l1;  // mu = mu_times_l1 / ||K||_1; by row of one token
+  bool tau_by_row;                   // row i's tau is that of the keys 0 ... i, not of all
   bool causal, quotient, dual_plus, shrink_every_iteration, tau_has_gradient;
 
   HD int64_t all_heads() const { return batch * heads; }
@@ -89,9 +91,17 @@ struct RpcShape {
   }
 
   __device__ float threshold(float mu) const { return quotient ? lambda / mu : lambda * mu; }
-  __device__ RpcStep step(float tau, int t) const {
+  // A head's part of tau and l1 [B, H, taus()].
+  __device__ int taus() const { return tau_by_row ? n : 1; }
+  template <class F>
+  __device__ F* of_head(F* taus_of_all, int64_t head) const {
+    return taus_of_all + head * taus();
+  }
+  // The step of the 16 rows from `row` on, by the head's taus.
+  __device__ RpcStep step(const float* tau, int row, int t) const {
     const bool shrinks = shrink_every_iteration || t + 1 == iterations;
-    return {shrinks ? tau : 0, dual_plus ? 0.0f : 2.0f, shrinks};
+    const auto of = [&](int i) { return shrinks ? tau[tau_by_row ? min(row + tile_row(i), n - 1) : 0] : 0; };
+    return {{of(0), of(2)}, dual_plus ? 0.0f : 2.0f, shrinks};
   }
   // What dLoss/dtau = gtau gives to dLoss/dK_ij, but for K_ij's sign.
   __device__ float tau_gradient(float gtau, float tau, float l1) const {
@@ -136,9 +146,10 @@ __device__ inline void rpc_step(const T* k, T* z, TileD (&w)[D / 8], const TileD
       for (int e = 0; e < 2; ++e) {
         const float low = l[j].v[i + e], u = w[j].v[i + e] - low;
         const float x = (e == 0 ? pair.x : pair.y) - low + u;
-        const uint32_t code = x >= step.tau ? 1 : x <= -step.tau ? 2 : 0;
+        const float tau = step.tau[i / 2];
+        const uint32_t code = x >= tau ? 1 : x <= -tau ? 2 : 0;
         codes |= code << (j % 4 * 8 + (i + e) * 2);
-        w[j].v[i + e] = fminf(fmaxf(x, -step.tau), step.tau) + low;
+        w[j].v[i + e] = fminf(fmaxf(x, -tau), tau) + low;
         z_new[e] = w[j].v[i + e] - step.dual * u;
       }
       store_two(z + at, make_two<T>(z_new[0], z_new[1]));
@@ -168,13 +179,13 @@ __device__ inline void save_results(const TileD (&d)[J], float* p) {
 }
 
 // The gradient of a step of 16 rows. In: gz = dLoss/dZ as far as it comes from the products, gu = dLoss/dU.
-// Out: gu becomes what reaches U of the step before, gl what reaches its L; gk grows by dLoss/dX. Returns the
-// lane's part of dLoss/dtau. gu and gk are as save_results leaves them, gl is [row, row + 8] of every tile.
+// Out: gu becomes what reaches U of the step before, gl what reaches its L; gk grows by dLoss/dX, and gtau by
+// the lane's part of its two rows' dLoss/dtau. gu and gk are as save_results leaves them, gl is [row, row +
+// 8] of every tile.
 template <int D, class T>
-__device__ inline float rpc_step_grad(const TileD (&gz)[D / 8], Two<T> (&gl)[D / 8][2], float* gu, float* gk,
-                                      const RpcStep& step, const uint32_t* region) {
+__device__ inline void rpc_step_grad(const TileD (&gz)[D / 8], Two<T> (&gl)[D / 8][2], float* gu, float* gk,
+                                     const RpcStep& step, const uint32_t* region, float (&gtau)[2]) {
   const int lane = lane_index();
-  float gtau = 0;
 #pragma unroll
   for (int j = 0; j < D / 8; ++j) {
     const uint32_t codes = region[j / 4 * warp_size + lane] >> (j % 4 * 8);
@@ -186,7 +197,7 @@ __device__ inline float rpc_step_grad(const TileD (&gz)[D / 8], Two<T> (&gl)[D /
     for (int i = 0; i < 4; ++i) {
       const uint32_t code = codes >> (2 * i) & 3;
       const float g = gz[j].v[i] + u[0].v[i], gx = code == 0 ? g : 0;
-      gtau += code == 1 ? g : code == 2 ? -g : 0;
+      if (step.shrinks) gtau[i / 2] += code == 1 ? g : code == 2 ? -g : 0;
       k[0].v[i] += gx;
       u[0].v[i] = step.dual * (u[0].v[i] - g) + gx;
       low[i] = g - gx - u[0].v[i];
@@ -196,7 +207,16 @@ __device__ inline float rpc_step_grad(const TileD (&gz)[D / 8], Two<T> (&gl)[D /
     save_results(u, gu + j * 4 * warp_size);
     save_results(k, gk + j * 4 * warp_size);
   }
-  return gtau;
+}
+
+// f(row of the tile, sum over its lanes) for the 16 rows of what rpc_step_grad found.
+template <class F>
+__device__ inline void for_row_sums(const float (&gtau)[2], const F& f) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float sum = row_sum(gtau[i]);
+    if (threadIdx.x % 4 == 0) f(tile_row(2 * i), sum);
+  }
 }
 
 // rpc_step_grad's gl to 16 rows of shared memory.
@@ -209,15 +229,16 @@ __device__ inline void store_next(T* g, const Two<T> (&gl)[D / 8][2]) {
       store_two(g + tile_row(2 * i) * row_stride<T, D> + 8 * j + tile_col(0), gl[j][i]);
 }
 
-// k [16, D], results, += c sign(keys), keys being rows of shared memory; sign(0) = 0.
+// k [16, D], results, += c sign(keys), c [16] and keys being in shared memory; sign(0) = 0.
 template <int D, class T>
-__device__ inline void add_signs(TileD (&k)[D / 8], const T* keys, float c) {
+__device__ inline void add_signs(TileD (&k)[D / 8], const T* keys, const float* c) {
 #pragma unroll
   for (int j = 0; j < D / 8; ++j)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float x = up(keys[tile_row(i) * row_stride<T, D> + 8 * j + tile_col(i)]);
-      k[j].v[i] += x > 0 ? c : x < 0 ? -c : 0;
+      const float of_row = c[tile_row(i)];
+      k[j].v[i] += x > 0 ? of_row : x < 0 ? -of_row : 0;
     }
 }
 

@@ -137,6 +137,14 @@ struct RpcGradStrip {
   }
 };
 
+// of_tau, the dLoss/dtau of rows first ... end - 1, becomes what these rows' keys get, which are in the taus
+// of all rows from their own on; `later` is what the rows after them give.
+inline __device__ void add_later_rows(const RpcShape& s, const float* tau, const float* l1, int first,
+                                      int end, float later, float* of_tau) {
+  for (int row = end - 1; row >= first; --row)
+    of_tau[row - first] = later += s.tau_gradient(of_tau[row - first], tau[row], l1[row]);
+}
+
 // One block a head, a warp for every strip of rows. Z, V and g lie in shared memory, and in f32 dU and dK.
 template <class T, int D>
 __global__ void __launch_bounds__(256, D * sizeof(T) == 32 ? 2 : 1) rpc_backward_kernel(RpcBackward<T> a) {
@@ -152,6 +160,7 @@ __global__ void __launch_bounds__(256, D * sizeof(T) == 32 ? 2 : 1) rpc_backward
   float* gu = shared.array<float>(rows * D);
   float* gk = shared.array<float>(rows * D);
   RowGradient* softmax = shared.array<RowGradient>(rows);
+  float* of_tau = shared.array<float>(rows);  // what a row's keys get through tau, but for their signs
   float* part = shared.array<float>(32);
   const RpcGradRows<T, D> all{z, v, g, softmax};
 
@@ -168,8 +177,8 @@ __global__ void __launch_bounds__(256, D * sizeof(T) == 32 ? 2 : 1) rpc_backward
     save_results(gv[r][0], gk + (row + 16 * r) * D);
   }
 
-  const float tau = a.tau[head];
-  float gtau = 0;
+  const float *tau = s.of_head(a.tau, head), *l1 = s.of_head(a.l1, head);
+  float gtau[R][2] = {};
   for (int t = s.iterations - 1; t >= 0; --t) {
     load_rows<D>(z, s.kept(a.z, t, head), 0, rows, thread, threads);
     close_copies();
@@ -188,7 +197,6 @@ __global__ void __launch_bounds__(256, D * sizeof(T) == 32 ? 2 : 1) rpc_backward
     wait_copies<0>();
     __syncthreads();
 
-    const RpcStep step = s.step(tau, t);
     Two<T> next[R][D / 8][2];  // the rows of g for the iteration before, while others still read this one's
 #pragma unroll
     for (int r = 0; r < R; ++r) {
@@ -198,9 +206,8 @@ __global__ void __launch_bounds__(256, D * sizeof(T) == 32 ? 2 : 1) rpc_backward
       strip.begin(all.from(first));
       strip.add(all, first, 0, rows, s, gv[r]);
       strip.finish(s.n - first, s.scale);
-      const float outside = rpc_step_grad<D, T>(strip.gz[0], next[r], gu + first * D, gk + first * D, step,
-                                                s.regions(a.region, t, head, first / 16, region_words(D)));
-      if (step.shrinks) gtau += outside;
+      rpc_step_grad<D, T>(strip.gz[0], next[r], gu + first * D, gk + first * D, s.step(tau, first, t),
+                          s.regions(a.region, t, head, first / 16, region_words(D)), gtau[r]);
     }
     __syncthreads();
 #pragma unroll
@@ -215,15 +222,30 @@ __global__ void __launch_bounds__(256, D * sizeof(T) == 32 ? 2 : 1) rpc_backward
   load_rows<D>(z, s.keys(a.kv, head), 0, rows, thread, threads);
   close_copies();
   wait_copies<0>();
-  gtau = block_sum(gtau, part);
-  const float by_sign = s.tau_gradient(gtau, tau, a.l1[head]);
+  float total = 0;
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    const int first = row + 16 * r;
+    if (first >= rows) break;
+    for_row_sums(gtau[r], [&](int i, float sum) {
+      of_tau[first + i] = sum;
+      total += sum;
+    });
+  }
+  total = block_sum(total, part);
+  if (s.tau_by_row) {
+    if (thread == 0) add_later_rows(s, tau, l1, 0, s.n, 0, of_tau);
+  } else {
+    for (int i = thread; i < rows; i += threads) of_tau[i] = s.tau_gradient(total, *tau, *l1);
+  }
+  __syncthreads();
 #pragma unroll
   for (int r = 0; r < R; ++r) {
     const int first = row + 16 * r;
     if (first >= rows) break;
     TileD k[1][D / 8];
     load_results(k[0], gk + first * D);
-    add_signs<D>(k[0], z + first * ld, by_sign);
+    add_signs<D>(k[0], z + first * ld, of_tau + first);
     store_strip<D>(s.keys(a.gx, head), first, k, g + first * ld);
     store_strip<D>(s.values(a.gx, head), first, gv[r], v + first * ld);
   }
@@ -235,7 +257,7 @@ struct RpcBackwardScratch {
   float *gu, *gk, *gv;      // zeros at first; as save_results leaves them, [B, H, tiles, 16 D]
   float *dot, *dot_before;  // D of this iteration and of the one before, [B, H, 16 tiles]
   T *g, *g_before;          // the same of g, [B, H, N, D]
-  float* gtau;              // zeros at first; [B, H, blocks a head]
+  float* gtau;              // zeros at first; dLoss/dtau by row, [B, H, 16 tiles]
 };
 constexpr int rpc_block_rows = streaming_warps * 16;
 
@@ -277,7 +299,6 @@ __global__ void __launch_bounds__(streaming_warps* warp_size)
   Panels<T, D, 3> panels(zvg, panel, shared.array<T>(Panels<T, D, 3>::numbers(panel, s.n)));
   RowGradient* own_softmax = shared.array<RowGradient>(rpc_block_rows);
   RowGradient* panel_softmax = shared.array<RowGradient>(panel);
-  float* part = shared.array<float>(32);
 
   const float* stats = s.row_stats(a.stats, t, head);
   const float* dots = w.dot + head * s.tiles() * 16;
@@ -311,14 +332,14 @@ __global__ void __launch_bounds__(streaming_warps* warp_size)
       strip.add({place[0], place[1], place[2], panel_softmax}, row, from, min(s.n, from + panel), s, gv);
   });
 
-  float outside = 0;
   if (active) {
     strip.finish(s.n - row, s.scale);
-    const RpcStep step = s.step(a.tau[head], t);
     Two<T> next[D / 8][2];
-    outside = rpc_step_grad<D, T>(strip.gz[0], next, w.gu + tile * 16 * D, w.gk + tile * 16 * D, step,
-                                  s.regions(a.region, t, head, row / 16, region_words(D)));
-    if (!step.shrinks) outside = 0;
+    float gtau[2] = {};
+    rpc_step_grad<D, T>(strip.gz[0], next, w.gu + tile * 16 * D, w.gk + tile * 16 * D,
+                        s.step(s.of_head(a.tau, head), row, t),
+                        s.regions(a.region, t, head, row / 16, region_words(D)), gtau);
+    for_row_sums(gtau, [&](int i, float sum) { w.gtau[tile * 16 + i] += sum; });
     T* g = rows[2] + own * ld;
     __syncwarp();
     if (t > 0) {
@@ -332,8 +353,6 @@ __global__ void __launch_bounds__(streaming_warps* warp_size)
       store_strip<D>(s.values(a.gx, head), row, gv, g);
     }
   }
-  outside = block_sum(outside, part);
-  if (thread == 0) w.gtau[blockIdx.x] += outside;
 }
 
 // What is left of dK: the path through tau.
@@ -345,17 +364,32 @@ __global__ void __launch_bounds__(streaming_warps* warp_size)
   const int block_row = int(blockIdx.x) % blocks_a_head * rpc_block_rows;
   const int own = warp_index() * 16, row = block_row + own;
   Shared shared;
+  const int thread = int(threadIdx.x), threads = int(blockDim.x), end = min(s.n, block_row + rpc_block_rows);
   T* keys = shared.array<T>(rpc_block_rows * row_stride<T, D>);
-  load_rows<D>(keys, s.keys(a.kv, head), block_row, rpc_block_rows, int(threadIdx.x), int(blockDim.x));
+  float* of_tau = shared.array<float>(rpc_block_rows);
+  float* part = shared.array<float>(32);
+  load_rows<D>(keys, s.keys(a.kv, head), block_row, rpc_block_rows, thread, threads);
   close_copies();
   wait_copies<0>();
+
+  const float *tau = s.of_head(a.tau, head), *l1 = s.of_head(a.l1, head),
+              *gtau = w.gtau + head * s.tiles() * 16;
+  float sum = 0;  // over all rows, or, by row, over what those after the block's give
+  if (s.tau_by_row) {
+    for (int i = end + thread; i < s.n; i += threads) sum += s.tau_gradient(gtau[i], tau[i], l1[i]);
+  } else {
+    for (int i = thread; i < s.n; i += threads) sum += gtau[i];
+  }
+  sum = block_sum(sum, part);
+  for (int i = thread; i < rpc_block_rows; i += threads)
+    of_tau[i] = s.tau_by_row ? gtau[min(block_row + i, s.n - 1)] : s.tau_gradient(sum, *tau, *l1);
+  __syncthreads();
+  if (thread == 0 && s.tau_by_row) add_later_rows(s, tau, l1, block_row, end, sum, of_tau);
   __syncthreads();
   if (row >= s.n) return;
-  float gtau = 0;
-  for (int i = 0; i < blocks_a_head; ++i) gtau += w.gtau[head * blocks_a_head + i];
   TileD k[1][D / 8];
   load_results(k[0], w.gk + (head * s.tiles() + row / 16) * 16 * D);
-  add_signs<D>(k[0], keys + own * row_stride<T, D>, s.tau_gradient(gtau, a.tau[head], a.l1[head]));
+  add_signs<D>(k[0], keys + own * row_stride<T, D>, of_tau + own);
   store_strip<D>(s.keys(a.gx, head), row, k, keys + own * row_stride<T, D>);
 }
 
@@ -365,7 +399,7 @@ template <class T, int D>
 size_t rpc_backward_shared(int n) {
   const int rows = (n + 15) / 16 * 16;
   return 3 * shared_size<T>(rows * row_stride<T, D>) + 2 * shared_size<float>(rows * D) +
-         shared_size<RowGradient>(rows) + shared_size<float>(32);
+         shared_size<RowGradient>(rows) + shared_size<float>(rows) + shared_size<float>(32);
 }
 template <class T, int D>
 bool rpc_backward_on_chip(int n) {
@@ -377,9 +411,7 @@ inline int rpc_backward_blocks(int n) { return (n + rpc_block_rows - 1) / rpc_bl
 // Numbers of scratch memory that rpc_backward wants: f32, zeros at first, and of the type T.
 template <class T, int D>
 int64_t rpc_backward_zeros(const RpcShape& s) {
-  return rpc_backward_on_chip<T, D>(s.n)
-             ? 0
-             : s.all_heads() * (s.tiles() * 16 * (3 * D + 2) + rpc_backward_blocks(s.n));
+  return rpc_backward_on_chip<T, D>(s.n) ? 0 : s.all_heads() * s.tiles() * 16 * (3 * D + 3);
 }
 template <class T, int D>
 int64_t rpc_backward_rows(const RpcShape& s) {
@@ -414,14 +446,14 @@ void rpc_backward(const RpcBackward<T>& a, float* zeros, T* rows) {
   const size_t own = shared_size<T>(rpc_block_rows * ld);
   launch<rpc_last_dots_kernel<T, D>>({all_blocks, threads, own}, a, w.dot, blocks);
   const size_t all = 3 * own + shared_size<T>(Panels<T, D, 3>::numbers(panel, s.n)) +
-                     shared_size<RowGradient>(rpc_block_rows) + shared_size<RowGradient>(panel) +
-                     shared_size<float>(32);
+                     shared_size<RowGradient>(rpc_block_rows) + shared_size<RowGradient>(panel);
   for (int t = s.iterations - 1; t >= 0; --t) {
     launch<rpc_iteration_gradient_kernel<T, D>>({all_blocks, threads, all}, a, w, t, blocks);
     std::swap(w.dot, w.dot_before);
     std::swap(w.g, w.g_before);
   }
-  launch<rpc_key_gradient_kernel<T, D>>({all_blocks, threads, own}, a, w, blocks);
+  launch<rpc_key_gradient_kernel<T, D>>(
+      {all_blocks, threads, own + shared_size<float>(rpc_block_rows) + shared_size<float>(32)}, a, w, blocks);
 }
 
 }  // namespace pursuit::cuda

@@ -15,17 +15,35 @@ struct RpcForward {
   T *z, *l;          // kept: Z of all iterations, L of all but the last
   uint32_t* region;  // kept
   float* stats;      // kept
-  float *l1, *tau;   // [B, H]: ||K||_1 and the threshold
+  float *l1, *tau;   // [B, H, taus]: ||K||_1 and the threshold
   T* out;
 
-  // The head's tau for ||K||_1; both are written down by one thread.
-  __device__ float threshold(int64_t head, float norm) const {
-    const float limit = shape.threshold(mu ? mu[head] : shape.mu_times_l1 / norm);
-    if (threadIdx.x == 0) {
-      l1[head] = norm;
-      tau[head] = limit;
+  // Writes down the head's ||K||_1 and tau for the threads of its block. key(row, col) gives K.
+  template <class Key>
+  __device__ void find_thresholds(int64_t head, const Key& key, float* part) const {
+    const int warps = int(blockDim.x) / warp_size;
+    float *norm = shape.of_head(l1, head), *limit = shape.of_head(tau, head), sum = 0;
+    for (int row = warp_index(); row < shape.n; row += warps) {
+      float of_row = 0;
+      for (int col = lane_index(); col < shape.d; col += warp_size) of_row += fabsf(up(key(row, col)));
+      sum += of_row;
+      if (!shape.tau_by_row) continue;
+      of_row = warp_sum(of_row);
+      if (lane_index() == 0) norm[row] = of_row;
     }
-    return limit;
+    sum = block_sum(sum, part);
+    if (threadIdx.x == 0 && !shape.tau_by_row) {
+      *norm = sum;
+      *limit = shape.threshold(mu ? mu[head] : shape.mu_times_l1 / sum);
+    }
+    if (threadIdx.x == 0 && shape.tau_by_row) {
+      float so_far = 0;
+      for (int row = 0; row < shape.n; ++row) {
+        norm[row] = so_far += norm[row];
+        limit[row] = shape.threshold(shape.mu_times_l1 * float(row + 1) / so_far);
+      }
+    }
+    __syncthreads();
   }
 };
 
@@ -102,9 +120,9 @@ __global__ void __launch_bounds__(256, D == 16 ? 2 : 1) rpc_forward_kernel(RpcFo
   wait_copies<0>();
   __syncthreads();
 
-  float sum = 0;
-  for (int e = int(threadIdx.x); e < rows * D; e += int(blockDim.x)) sum += fabsf(up(k[e / D * ld + e % D]));
-  const float tau = a.threshold(head, block_sum(sum, part));
+  a.find_thresholds(
+      head, [&](int i, int j) { return k[i * ld + j]; }, part);
+  const float* tau = s.of_head(a.tau, head);
 
   const int end = s.causal ? min(s.n, row + 16 * R) : s.n;
   TileD w[R][D / 8];
@@ -113,7 +131,7 @@ __global__ void __launch_bounds__(256, D == 16 ? 2 : 1) rpc_forward_kernel(RpcFo
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const int first = row + 16 * r;
-      rpc_step<D>(k + first * ld, z + first * ld, w[r], strip.out[r], s.step(tau, t),
+      rpc_step<D>(k + first * ld, z + first * ld, w[r], strip.out[r], s.step(tau, first, t),
                   s.regions(a.region, t, head, first / 16, region_words(D)));
       __syncwarp();
       store_rows<D>(s.kept(a.z, t, head), first, z + first * ld);
@@ -143,10 +161,8 @@ __global__ void __launch_bounds__(rpc_begin_warps* warp_size) rpc_begin_kernel(R
   float* part = shared.array<float>(32);
   const HeadRows<const T> keys = s.keys(a.kv, head);
 
-  float sum = 0;
-  for (int row = warp_index(); row < s.n; row += rpc_begin_warps)
-    for (int col = lane_index(); col < s.d; col += warp_size) sum += fabsf(up(keys.at(row)[col]));
-  const float tau = a.threshold(head, block_sum(sum, part));
+  a.find_thresholds(
+      head, [&](int i, int j) { return keys.at(i)[j]; }, part);
 
   for (int from = 0; from < s.tiles() * 16; from += rows) {
     __syncthreads();
@@ -157,7 +173,7 @@ __global__ void __launch_bounds__(rpc_begin_warps* warp_size) rpc_begin_kernel(R
     const int tile = (from + own) / 16;
     if (tile >= s.tiles()) continue;
     TileD w_new[D / 8], l[D / 8];
-    rpc_step<D>(k + own * ld, z + own * ld, w_new, l, s.step(tau, 0),
+    rpc_step<D>(k + own * ld, z + own * ld, w_new, l, s.step(s.of_head(a.tau, head), tile * 16, 0),
                 s.regions(a.region, 0, head, tile, region_words(D)));
     save_results(w_new, w + (head * s.tiles() + tile) * 16 * D);
     __syncwarp();
@@ -203,7 +219,7 @@ __global__ void __launch_bounds__(streaming_warps* warp_size)
     TileD w_new[D / 8];
     load_results(w_new, w_tile);
     __syncwarp();
-    rpc_step<D>(k + at, z + at, w_new, strip.out[r], s.step(a.tau[head], t + 1),
+    rpc_step<D>(k + at, z + at, w_new, strip.out[r], s.step(s.of_head(a.tau, head), tile * 16, t + 1),
                 s.regions(a.region, t + 1, head, tile, region_words(D)));
     save_results(w_new, w_tile);
     __syncwarp();

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "data/shuffle.h"
 #include "engine/error.h"
 
 namespace pursuit::data {
@@ -12,8 +13,7 @@ namespace {
 
 constexpr int64_t kRowsPerClaim = 8;
 
-// The Philox streams of one seed: the order of an epoch, and every position in it.
-uint64_t order_stream(int64_t epoch) { return uint64_t(1) << 63 | uint64_t(epoch) << 40; }
+// The Philox stream of a position in an epoch, apart from that of the epoch's order (data/shuffle.cpp).
 uint64_t position_stream(int64_t epoch, int64_t position) {
   return uint64_t(1) << 62 | uint64_t(epoch) << 40 | uint64_t(position);
 }
@@ -88,12 +88,11 @@ void Loader::start(int64_t epoch, int64_t batch) {
   epoch_ = epoch;
   taken_ = claim_batch_ = batch;
   claim_row_ = 0;
-  order_.resize(size_t(dataset_size_));
-  std::iota(order_.begin(), order_.end(), int64_t(0));
   if (options_.shuffle) {
-    Random random(options_.seed, order_stream(epoch));
-    for (int64_t i = dataset_size_ - 1; i > 0; --i)
-      std::swap(order_[size_t(i)], order_[size_t(random.below(i + 1))]);
+    order_ = shuffled(dataset_size_, options_.seed, epoch);
+  } else {
+    order_.resize(size_t(dataset_size_));
+    std::iota(order_.begin(), order_.end(), int64_t(0));
   }
   stopping_ = false;
   for (Slot& slot : slots_) slot.error = nullptr;

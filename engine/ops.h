@@ -12,6 +12,7 @@ namespace pursuit {
 
 // Arithmetic. Scalars take the tensor's dtype.
 Tensor add(const Tensor& a, const Tensor& b);
+void add_to(const Tensor& sum, const Tensor& x);  // sum <- sum + x, off the tape; shapes and dtypes are equal
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
@@ -57,15 +58,18 @@ Tensor to_device(const Tensor& x, Device device);
 Tensor concat(const Tensor& a, const Tensor& b, int dim);
 Tensor stack(const std::vector<Tensor>& parts, int dim);  // a new dimension
 
+Tensor lower_triangle(int64_t n, DType dtype, Device device);  // [n, n], 1 on and below the diagonal, else 0
+
 // Linear algebra.
 Tensor matmul(const Tensor& a, const Tensor& b);  // [..., M, K] x [..., K, N], leading dimensions broadcast
 // x [..., in], weight [out, in], bias [out] or undefined, residual like the result or undefined:
 // x weight^T + bias + residual. Beside bf16 the residual may be f32, and then so is the result.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& residual = {});
-// residual + gelu(x w1^T + b1) w2^T + b2, keeping only x and the pre-activation for backward. x [..., dim],
-// w1 [hidden, dim], w2 [out, hidden]; residual as for linear.
+// residual + f(x w1^T + b1) w2^T + b2, keeping only x and one tensor [..., hidden] for backward. x [...,
+// dim], w1 [hidden, dim], w2 [out, hidden]; residual as for linear.
+enum class Activation { gelu, relu };
 Tensor mlp(const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2, const Tensor& b2,
-           const Tensor& residual = {});
+           const Tensor& residual = {}, Activation f = Activation::gelu);
 
 // Normalisation and probabilities, over the last dimension.
 Tensor softmax(const Tensor& x);
@@ -85,7 +89,22 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets);  // targ
 // Bilinear upsampling of logits [B, classes, h, w] to the size of labels [B, H, W] (integers) and their
 // cross-entropy, the mean over pixels that are not ignored, without logits of the full size. f32 for bf16.
 Tensor upsample_cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index = 255);
-// Grave et al. 2017, see nn/adaptive_softmax.h for the layout of the weights.
+// cross_entropy(linear(x, weight, bias), labels) without the logits of all classes in memory: x [rows, dim],
+// weight [classes, dim], bias [classes] or undefined. `count`, one number beside x or undefined (the rows
+// that are not ignored), is what the sum over the rows is divided by, so that parts of a batch add up to its
+// mean.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& labels,
+                            int64_t ignore_index = -1, const Tensor& count = {});
+// log p(label) of every row in the compute type, [rows]; 0 where ignored. Off the tape.
+Tensor linear_log_prob(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& labels,
+                       int64_t ignore_index = -1);
+// Integers [...] on any device, none read by the host: how many labels are not ignored, f32 []; the labels
+// from `begin` up to `end` counted from it, the others ignored; and the columns in the head of an adaptive
+// softmax, where cutoffs[0] + i stands for the classes from cutoffs[i] up to the next cutoff or `classes`.
+Tensor label_count(const Tensor& labels, int64_t ignore_index = -1);
+Tensor labels_within(const Tensor& labels, int64_t begin, int64_t end, int64_t ignore_index = -1);
+Tensor head_labels(const Tensor& labels, const std::vector<int64_t>& cutoffs, int64_t classes,
+                   int64_t ignore_index = -1);
 
 // Attention over packed projections: qkv [B, N, P, H, D] with P = 3 (q, k, v) or, symmetric (keys as
 // queries), P = 2 (k, v); the result is [B, N, H * D], heads merged. No N x N tensor is kept.
@@ -112,6 +131,10 @@ struct RpcOptions {
   } threshold = Threshold::product;                                 // tau = lambda mu or lambda / mu
   enum class MuWidth { model, head } mu_width = MuWidth::model;     // mu = N C / 4 |K|_1 or N D / 4 |K|_1
   enum class DualSign { minus, plus } dual_sign = DualSign::minus;  // of U in Z = K - S -/+ U
+  // The keys that a token's mu is made of: all N of them, as published, which shows every token one number of
+  // those after it; or those up to its own, mu_i = (i + 1) C / 4 |K_0..i|_1, which keeps causal attention
+  // causal.
+  enum class MuScope { window, prefix } mu_scope = MuScope::window;
   bool detach_mu = false;
   bool shrink_every_iteration = true;  // false: S = X in all but the last
 };

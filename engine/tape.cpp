@@ -34,6 +34,17 @@ Tensor add_up(const Node& node, const Tensor& a, const Tensor& b) {
   return node.copy.defined() ? a.to(DType::f32) + b.to(DType::f32) : a + b;
 }
 
+// The same where one of the two is in memory that nobody else looks at: there, without new memory.
+Tensor add_up_in_place(const Node& node, const Tensor& a, const Tensor& b) {
+  if (node.copy.defined() || a.shape() != b.shape() || a.dtype() != b.dtype()) return add_up(node, a, b);
+  for (const auto& [sum, x] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    if (sum->storage().use_count() > 1 || !sum->is_contiguous()) continue;
+    add_to(*sum, *x);
+    return *sum;
+  }
+  return a + b;
+}
+
 void check_gradient_fits(const Node& node, const Tensor& g, const Tensor& home) {
   if (g.shape() != home.shape() || (g.dtype() != home.dtype() && !node.copy.defined()))
     fail(node.name, "a gradient of " + g.str() + " reached a leaf whose gradient is " + home.str());
@@ -158,7 +169,7 @@ void Tensor::backward(const Tensor& seed) const {
       Node* in = node.inputs[i].get();
       if (!in || !grads[i].defined()) continue;
       Tensor& slot = pending[in];
-      slot = slot.defined() ? add_up(*in, slot, grads[i]) : grads[i];
+      slot = slot.defined() ? add_up_in_place(*in, slot, grads[i]) : grads[i];
     }
   }
 }

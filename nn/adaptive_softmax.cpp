@@ -6,44 +6,17 @@
 
 namespace pursuit::nn {
 
-namespace {
-
-Tensor index(const std::vector<int32_t>& values, Device device) {
-  return from_vector(values, {int64_t(values.size())}, device);
-}
-
-// Adds log_softmax(logits)[i, labels[i]] to out[rows[i]].
-void add_picked(const Tensor& logits, const std::vector<int32_t>& rows, const std::vector<int32_t>& labels,
-                const Tensor& out) {
-  const std::vector<double> log_p = log_softmax(logits).to_vector();
-  const size_t columns = size_t(logits.size(1));
-  for (size_t i = 0; i < rows.size(); ++i)
-    out.data<double>()[rows[i]] += log_p[i * columns + size_t(labels[i])];
-}
-
-}  // namespace
-
 AdaptiveSoftmax::AdaptiveSoftmax(int64_t dim, int64_t classes, const std::vector<int64_t>& cutoffs,
                                  double div_value, bool head_bias)
-    : dim_(dim), classes_(classes), tails_(cutoffs.size()) {
-  int64_t before = 0;
-  for (int64_t c : cutoffs) {
-    if (c <= before || c >= classes)
-      fail("adaptive_softmax", "cutoff " + std::to_string(c) + " is not between " + std::to_string(before) +
-                                   " and " + std::to_string(classes) +
-                                   "; cutoffs ascend and leave out the last class count");
-    before = c;
-  }
-  if (cutoffs.empty()) fail("adaptive_softmax", "no cutoffs; use a linear layer and cross_entropy");
+    : dim_(dim), classes_(classes), cutoffs_(cutoffs), tails_(cutoffs.size()) {
+  cut_classes();
   if (!(div_value >= 1))
     fail("adaptive_softmax", "div_value is " + std::to_string(div_value) + ", need at least 1");
-
-  add_parameter("head.weight", head_weight_, {cutoffs[0] + int64_t(cutoffs.size()), dim});
-  if (head_bias) add_parameter("head.bias", head_bias_, {cutoffs[0] + int64_t(cutoffs.size())});
+  const int64_t columns = cutoffs.empty() ? classes : cutoffs[0] + int64_t(cutoffs.size());
+  add_parameter("head.weight", head_weight_, {columns, dim});
+  if (head_bias) add_parameter("head.bias", head_bias_, {columns});
   for (size_t i = 0; i < cutoffs.size(); ++i) {
     Tail& tail = tails_[i];
-    tail.begin = cutoffs[i];
-    tail.end = i + 1 < cutoffs.size() ? cutoffs[i + 1] : classes;
     const int64_t inner = int64_t(double(dim) / std::pow(div_value, double(i + 1)));
     if (inner < 1)
       fail("adaptive_softmax", "cluster " + std::to_string(i) + " would project " + std::to_string(dim) +
@@ -54,78 +27,93 @@ AdaptiveSoftmax::AdaptiveSoftmax(int64_t dim, int64_t classes, const std::vector
   }
 }
 
-Tensor AdaptiveSoftmax::head_logits(const Tensor& x) const {
+AdaptiveSoftmax::AdaptiveSoftmax(const Tensor& embedding, const std::vector<int64_t>& cutoffs)
+    : dim_(embedding.size(1)),
+      classes_(embedding.size(0)),
+      cutoffs_(cutoffs),
+      embedding_(&embedding),
+      tails_(cutoffs.size()) {
+  cut_classes();
+  if (!cutoffs.empty()) add_parameter("head.cluster.weight", head_weight_, {int64_t(cutoffs.size()), dim_});
+}
+
+void AdaptiveSoftmax::cut_classes() {
+  int64_t before = 0;
+  for (size_t i = 0; i < cutoffs_.size(); ++i) {
+    const int64_t c = cutoffs_[i];
+    if (c <= before || c >= classes_)
+      fail("adaptive_softmax", "cutoff " + std::to_string(c) + " is not between " + std::to_string(before) +
+                                   " and " + std::to_string(classes_) +
+                                   "; cutoffs ascend and leave out the last class count");
+    tails_[i].begin = before = c;
+    tails_[i].end = i + 1 < cutoffs_.size() ? cutoffs_[i + 1] : classes_;
+  }
+}
+
+AdaptiveSoftmax::Part AdaptiveSoftmax::head(const Tensor& x) const {
   if (x.ndim() != 2 || x.size(1) != dim_)
     fail("adaptive_softmax", "got " + x.str() + ", need [rows, " + std::to_string(dim_) + "]");
   const Tensor bias = head_bias_.defined() ? head_bias_.to(x.dtype()) : Tensor();
-  return linear(x, head_weight_.to(x.dtype()), bias);
+  if (!embedding_) return {x, head_weight_.to(x.dtype()), bias, {}};
+  const Tensor all = embedding_->to(x.dtype());
+  if (cutoffs_.empty()) return {x, all, bias, {}};
+  return {x, concat(all.slice(0, 0, cutoffs_[0]), head_weight_.to(x.dtype()), 0), bias, {}};
 }
 
-Tensor AdaptiveSoftmax::tail_logits(const Tail& tail, const Tensor& x) const {
-  return linear(linear(x, tail.project.to(x.dtype())), tail.weight.to(x.dtype()));
+AdaptiveSoftmax::Part AdaptiveSoftmax::tail(size_t i, const Tensor& x) const {
+  const Tail& tail = tails_[i];
+  if (embedding_) return {x, embedding_->to(x.dtype()).slice(0, tail.begin, tail.end), {}, {}};
+  return {linear(x, tail.project.to(x.dtype())), tail.weight.to(x.dtype()), {}, {}};
 }
 
-std::vector<int32_t> AdaptiveSoftmax::assign(const Tensor& x, const Tensor& labels,
-                                             std::vector<Members>& members) const {
-  if (labels.ndim() != 1 || x.ndim() != 2 || labels.size(0) != x.size(0) || is_floating(labels.dtype()))
-    fail("adaptive_softmax", "got labels " + labels.str() + " for " + x.str() + ", need one integer a row");
-  members.assign(tails_.size(), {});
-  std::vector<int32_t> columns;
-  for (const double label : labels.to_vector()) {
-    if (label < 0 || label >= double(classes_))
-      fail("adaptive_softmax", "label " + std::to_string(int64_t(label)) + " is not one of " +
-                                   std::to_string(classes_) + " classes");
-    size_t cluster = tails_.size();
-    while (cluster > 0 && label < double(tails_[cluster - 1].begin)) --cluster;
-    if (cluster == 0) {
-      columns.push_back(int32_t(label));
-      continue;
-    }
-    members[cluster - 1].rows.push_back(int32_t(columns.size()));
-    members[cluster - 1].labels.push_back(int32_t(label - double(tails_[cluster - 1].begin)));
-    columns.push_back(int32_t(tails_[0].begin + int64_t(cluster) - 1));
-  }
-  return columns;
-}
-
-Tensor AdaptiveSoftmax::loss(const Tensor& x, const Tensor& labels) const {
-  std::vector<Members> members;
-  const std::vector<int32_t> columns = assign(x, labels, members);
-  if (columns.empty()) fail("adaptive_softmax", "the loss of no rows is not defined");
-  Tensor total = cross_entropy(head_logits(x), index(columns, x.device()));
+std::vector<AdaptiveSoftmax::Part> AdaptiveSoftmax::parts(const Tensor& x, const Tensor& labels,
+                                                          int64_t ignore_index) const {
+  std::vector<Part> all{head(x)};
+  if (labels.shape() != Shape{x.size(0)} || is_floating(labels.dtype()) || labels.device() != x.device())
+    fail("adaptive_softmax",
+         "got labels " + labels.str() + " for " + x.str() + ", need one integer a row on its device");
+  if (!labels.device().is_cuda())
+    for (const double label : labels.to_vector())
+      if (label != double(ignore_index) && (label < 0 || label >= double(classes_)))
+        fail("adaptive_softmax", "label " + std::to_string(int64_t(label)) + " is not one of " +
+                                     std::to_string(classes_) + " classes, nor the ignored " +
+                                     std::to_string(ignore_index));
+  all[0].labels = head_labels(labels, cutoffs_, classes_, ignore_index);
   for (size_t i = 0; i < tails_.size(); ++i) {
-    if (members[i].rows.empty()) continue;
-    // Picking rows is what an embedding does.
-    const Tensor rows = embedding(index(members[i].rows, x.device()), x);
-    const Tensor mean_nll = cross_entropy(tail_logits(tails_[i], rows), index(members[i].labels, x.device()));
-    total = total + mean_nll * (double(members[i].rows.size()) / double(columns.size()));
+    all.push_back(tail(i, x));
+    all.back().labels = labels_within(labels, tails_[i].begin, tails_[i].end, ignore_index);
+  }
+  return all;
+}
+
+Tensor AdaptiveSoftmax::loss(const Tensor& x, const Tensor& labels, int64_t ignore_index) const {
+  const Tensor count = label_count(labels, ignore_index);
+  Tensor total;
+  for (const Part& p : parts(x, labels, ignore_index)) {
+    const Tensor loss = linear_cross_entropy(p.x, p.weight, p.bias, p.labels, ignore_index, count);
+    total = total.defined() ? total + loss : loss;
   }
   return total;
 }
 
-Tensor AdaptiveSoftmax::target_log_prob(const Tensor& x, const Tensor& labels) const {
+Tensor AdaptiveSoftmax::target_log_prob(const Tensor& x, const Tensor& labels, int64_t ignore_index) const {
   NoGrad off;
-  std::vector<Members> members;
-  const std::vector<int32_t> columns = assign(x, labels, members);
-  const Tensor out = zeros({x.size(0)}, DType::f64);
-  std::vector<int32_t> every(columns.size());
-  for (size_t i = 0; i < every.size(); ++i) every[i] = int32_t(i);
-  add_picked(head_logits(x), every, columns, out);
-  for (size_t i = 0; i < tails_.size(); ++i) {
-    if (members[i].rows.empty()) continue;
-    const Tensor rows = embedding(index(members[i].rows, x.device()), x);
-    add_picked(tail_logits(tails_[i], rows), members[i].rows, members[i].labels, out);
+  Tensor total;
+  for (const Part& p : parts(x, labels, ignore_index)) {
+    const Tensor log_p = linear_log_prob(p.x, p.weight, p.bias, p.labels, ignore_index);
+    total = total.defined() ? total + log_p : log_p;
   }
-  return out;
+  return total;
 }
 
 Tensor AdaptiveSoftmax::log_prob(const Tensor& x) const {
-  const Tensor head = log_softmax(head_logits(x));
-  const int64_t first = tails_[0].begin;
-  Tensor all = head.slice(1, 0, first);
+  const auto scores = [](const Part& p) { return log_softmax(linear(p.x, p.weight, p.bias)); };
+  const Tensor of_head = scores(head(x));
+  if (cutoffs_.empty()) return of_head;
+  Tensor all = of_head.slice(1, 0, cutoffs_[0]);
   for (size_t i = 0; i < tails_.size(); ++i) {
-    const int64_t column = first + int64_t(i);
-    all = concat(all, log_softmax(tail_logits(tails_[i], x)) + head.slice(1, column, column + 1), 1);
+    const int64_t column = cutoffs_[0] + int64_t(i);
+    all = concat(all, scores(tail(i, x)) + of_head.slice(1, column, column + 1), 1);
   }
   return all;
 }

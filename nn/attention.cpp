@@ -16,7 +16,13 @@ bool shares_queries(AttentionKind kind) {
   return kind == AttentionKind::symmetric || kind == AttentionKind::rpc || kind == AttentionKind::svt;
 }
 
+Tensor part(const Tensor& packed, int64_t i) { return packed.select(2, i).permute({0, 2, 1, 3}); }
+
 }  // namespace
+
+bool may_be_causal(AttentionKind kind) {
+  return kind != AttentionKind::svt && kind != AttentionKind::scaled_s;
+}
 
 const std::vector<std::string>& attention_kinds() { return kind_names; }
 const char* name_of(AttentionKind kind) { return kind_names[size_t(kind)].c_str(); }
@@ -31,14 +37,17 @@ AttentionKind attention_kind(const std::string& name) {
 }
 
 Attention::Attention(int64_t dim, int64_t heads, const AttentionConfig& config)
-    : qkv(dim, (shares_queries(config.kind) ? 2 : 3) * dim),
-      proj(dim, dim),
+    : qkv(dim, (shares_queries(config.kind) ? 2 : 3) * dim, config.bias),
+      proj(dim, dim, config.bias),
       dim_(dim),
       heads_(heads),
       config_(config) {
   if (heads < 1 || dim % heads)
     fail("attention",
          "width " + std::to_string(dim) + " does not divide into " + std::to_string(heads) + " heads");
+  if (config.causal && !may_be_causal(config.kind))
+    fail("attention", std::string(name_of(config.kind)) +
+                          " mixes all tokens into each and cannot be causal; use another kind");
   add_module("qkv", qkv);
   switch (config.kind) {
     case AttentionKind::scaled_s:
@@ -57,6 +66,11 @@ Attention::Attention(int64_t dim, int64_t heads, const AttentionConfig& config)
   add_module("proj", proj);
 }
 
+// [B, N, dim] as [B, H, N, D].
+Tensor Attention::split(const Tensor& x) const {
+  return x.reshape({x.size(0), x.size(1), heads_, dim_ / heads_}).permute({0, 2, 1, 3});
+}
+
 Tensor Attention::mix(const Tensor& packed, const Tensor& x) const {
   const AttentionOptions plain{.causal = config_.causal};
   const DType t = x.dtype();
@@ -70,7 +84,6 @@ Tensor Attention::mix(const Tensor& packed, const Tensor& x) const {
       return rpc_attention(packed, options);
     }
     case AttentionKind::svt:
-      if (config_.causal) fail("attention", "svt mixes all tokens into every key and cannot be causal");
       return svt_attention(packed, {.iterations = config_.rpc.iterations});
     case AttentionKind::scaled_s:
       return scaled_attention(packed, ScaledVariant::s, s.to(t), plain);
@@ -79,34 +92,80 @@ Tensor Attention::mix(const Tensor& packed, const Tensor& x) const {
     case AttentionKind::clipped:
       return attention(packed, {.causal = config_.causal, .gamma = config_.gamma, .zeta = config_.zeta});
     case AttentionKind::gated:
-      return gated_attention(packed,
-                             x.reshape({x.size(0), x.size(1), heads_, dim_ / heads_}).permute({0, 2, 1, 3}),
-                             gate_weight.to(t), gate_bias.to(t), plain);
+      return gated_attention(packed, split(x), gate_weight.to(t), gate_bias.to(t), plain);
     case AttentionKind::linear:
-      return linear_attention(packed);
+      return linear_attention(packed, config_.causal);
   }
   fail("attention", "a kind without an operator");
 }
 
-Tensor Attention::forward(const Tensor& x, const Tensor& residual) const {
+Tensor Attention::project(const Tensor& x) const {
   if (x.ndim() != 3 || x.size(2) != dim_)
     fail("attention", "got " + x.str() + ", need [batch, tokens, " + std::to_string(dim_) + "]");
-  const Tensor packed =
-      qkv.forward(x).reshape({x.size(0), x.size(1), qkv.weight.size(0) / dim_, heads_, dim_ / heads_});
-  return proj.forward(mix(packed, x), residual);
+  return qkv.forward(x).reshape({x.size(0), x.size(1), qkv.weight.size(0) / dim_, heads_, dim_ / heads_});
 }
 
-Tensor Attention::class_token_attention(const Tensor& x) const {
+Tensor Attention::forward(const Tensor& x, const Tensor& residual) const {
+  return proj.forward(mix(project(x), x), residual);
+}
+
+bool Attention::has_cache() const {
+  switch (config_.kind) {
+    case AttentionKind::softmax:
+    case AttentionKind::symmetric:
+    case AttentionKind::clipped:
+    case AttentionKind::gated:
+      return config_.causal;
+    default:
+      return false;
+  }
+}
+
+Tensor Attention::forward_cached(const Tensor& x, AttentionCache& cache) const {
+  if (!has_cache())
+    fail("attention", std::string("there is no key/value cache for ") +
+                          (config_.causal ? "" : "non-causal ") + name_of(config_.kind) +
+                          " attention; run the whole context");
   NoGrad off;
-  const Tensor packed =
-      qkv.forward(x.detach())
-          .reshape({x.size(0), x.size(1), qkv.weight.size(0) / dim_, heads_, dim_ / heads_});
-  const auto part = [&](int64_t i) { return packed.select(2, i).permute({0, 2, 1, 3}); };
-  Tensor q = part(0), k = part(packed.size(2) - 2);
-  if (config_.kind == AttentionKind::rpc) q = k = rpc_last_keys(packed, config_.rpc).to(packed.dtype());
+  const Tensor packed = project(x), q = part(packed, 0), k = part(packed, -2), v = part(packed, -1);
+  cache.keys = cache.keys.defined() ? concat(cache.keys, k, 2) : k;
+  cache.values = cache.values.defined() ? concat(cache.values, v, 2) : v;
+  Tensor p = attention_weights(q, cache.keys, 1 / std::sqrt(double(dim_ / heads_)), true);
+  if (config_.kind == AttentionKind::clipped)
+    p = clamp(affine(p, config_.zeta - config_.gamma, config_.gamma), 0, 1);
+  Tensor mixed = matmul(p, cache.values);  // [B, H, M, D]
+  if (config_.kind == AttentionKind::gated) {
+    const Tensor gate = attention_gate(split(x), gate_weight.to(x.dtype()), gate_bias.to(x.dtype()));
+    mixed = mixed * gate.reshape({x.size(0), heads_, x.size(1), 1});
+  }
+  return proj.forward(mixed.permute({0, 2, 1, 3}).reshape(x.shape()));
+}
+
+Tensor Attention::probabilities(const Tensor& x, int64_t queries) const {
+  NoGrad off;
+  const Tensor packed = project(x.detach());
+  Tensor q = part(packed, 0), k = part(packed, -2);
+  RpcOptions rpc = config_.rpc;
+  rpc.causal = config_.causal;
+  if (config_.kind == AttentionKind::rpc) q = k = rpc_last_keys(packed, rpc).to(packed.dtype());
   if (config_.kind == AttentionKind::svt) q = k = svt_keys(packed, {.iterations = config_.rpc.iterations});
-  const Tensor scores = matmul(q.slice(2, 0, 1), k.transpose(-1, -2)) / std::sqrt(double(dim_ / heads_));
-  return softmax(scores).reshape({x.size(0), heads_, x.size(1)});
+  const int64_t first = queries < 0 ? x.size(1) : queries;
+  if (config_.kind == AttentionKind::linear)
+    return linear_attention_weights(q, k, config_.causal).slice(2, 0, first);
+  const double scale = 1 / std::sqrt(double(dim_ / heads_));
+  // Causal queries are counted from the last token, others are taken before the product.
+  if (config_.causal) return attention_weights(q, k, scale, true).slice(2, 0, first);
+  return attention_weights(q.slice(2, 0, first), k, scale, false);
+}
+
+Tensor Attention::query_weight(int64_t head) const {
+  const int64_t d = dim_ / heads_;
+  return qkv.weight.slice(0, head * d, (head + 1) * d);
+}
+
+Tensor Attention::key_weight(int64_t head) const {
+  const int64_t d = dim_ / heads_, first = qkv.weight.size(0) - 2 * dim_;
+  return qkv.weight.slice(0, first + head * d, first + (head + 1) * d);
 }
 
 }  // namespace pursuit::nn

@@ -25,12 +25,21 @@ AttentionKind attention_kind(const std::string& name);  // throws with the list 
 const char* name_of(AttentionKind kind);
 const std::vector<std::string>& attention_kinds();
 
+// svt and scaled_s mix all tokens by what they are and cannot be causal.
+bool may_be_causal(AttentionKind kind);
+
 struct AttentionConfig {
   AttentionKind kind = AttentionKind::softmax;
-  bool causal = false;
+  bool causal = false;                // a token sees those before it and itself; see may_be_causal
+  bool bias = true;                   // of both projections
   RpcOptions rpc;                     // kinds rpc and svt
   double gamma = -0.03, zeta = 1.03;  // kind clipped
   int64_t tokens = 0;                 // kind scaled_s: the sequence length S is made for
+};
+
+// Keys and values [B, H, tokens so far, D] of a layer that goes on with further tokens; empty at first.
+struct AttentionCache {
+  Tensor keys, values;
 };
 
 // Multi-head self-attention with timm's names: `qkv` [parts * dim, dim] with rows in the order q, k, v (k, v
@@ -41,15 +50,29 @@ class Attention : public Module {
   // x [B, N, dim], residual likewise or undefined: residual + proj(attention(qkv(x))).
   Tensor forward(const Tensor& x, const Tensor& residual = {}) const;
 
-  // The class token's attention probabilities [B, H, N] for a picture of what the layer looks at; for
-  // iterated kinds those of the last iteration. Off the tape.
-  Tensor class_token_attention(const Tensor& x) const;
+  // The same for tokens x [B, M, dim] that follow those in the cache, and adds them to it. Off the tape. For
+  // the kinds of which has_cache is true.
+  Tensor forward_cached(const Tensor& x, AttentionCache& cache) const;
+  bool has_cache() const;
+
+  // Attention probabilities of the first `queries` tokens, all by default, [B, H, queries, N]: for iterated
+  // kinds those of the last iteration, before the clip of clipped, and of scaled kinds the outer mixture. Off
+  // the tape.
+  Tensor probabilities(const Tensor& x, int64_t queries = -1) const;
+
+  // The rows of `qkv` that make a head's queries and keys, [D, dim], on the tape; the same rows where keys
+  // serve as queries. W_QK = W_Q^T W_K.
+  Tensor query_weight(int64_t head) const;
+  Tensor key_weight(int64_t head) const;
+  int64_t heads() const { return heads_; }
 
   const AttentionConfig& config() const { return config_; }
   Linear qkv, proj;
   Tensor s, alpha, gate_weight, gate_bias;  // of the kinds that have them
 
  private:
+  Tensor project(const Tensor& x) const;
+  Tensor split(const Tensor& x) const;
   Tensor mix(const Tensor& packed, const Tensor& x) const;
   int64_t dim_, heads_;
   AttentionConfig config_;

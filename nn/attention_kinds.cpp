@@ -81,8 +81,24 @@ Tensor scaled_attention(const Tensor& qkv, ScaledVariant variant, const Tensor& 
   return attention(symmetric ? pack({k, rest}) : pack({q, k, rest}), options);
 }
 
-Tensor linear_attention(const Tensor& qkv) {
+Tensor linear_attention_weights(const Tensor& q, const Tensor& k, bool causal) {
+  Tensor weights = matmul(feature_map(q), feature_map(k).transpose(-1, -2));
+  if (causal) weights = weights * lower_triangle(k.size(2), k.dtype(), k.device());
+  return weights / sum(weights, {-1}, true);
+}
+
+Tensor attention_weights(const Tensor& q, const Tensor& k, double scale, bool causal) {
+  const Tensor scores = matmul(q, k.transpose(-1, -2)) * scale;
+  if (!causal) return softmax(scores);
+  const int64_t n = k.size(2);
+  const Tensor seen = lower_triangle(n, k.dtype(), k.device()).slice(0, n - q.size(2), n);
+  return softmax(scores + log(seen));  // log 0 = -inf
+}
+
+Tensor linear_attention(const Tensor& qkv, bool causal) {
   check_packed("linear_attention", qkv, 3);
+  if (causal)
+    return merge_heads(matmul(linear_attention_weights(part(qkv, 0), part(qkv, 1), true), part(qkv, 2)));
   const Tensor q = feature_map(part(qkv, 0)), k = feature_map(part(qkv, 1)), v = part(qkv, 2);
   const Tensor mixture = matmul(k.transpose(-1, -2), v);     // [B, H, D, D]
   const Tensor total = sum(k, {2}, true).transpose(-1, -2);  // [B, H, D, 1]

@@ -24,8 +24,16 @@ enum class ScaledVariant {
 Tensor scaled_attention(const Tensor& qkv, ScaledVariant variant, const Tensor& s_or_alpha,
                         const AttentionOptions& options = {});
 
-// Linear attention (Katharopoulos et al. 2020) with the feature map phi = elu + 1, not causal:
-// phi(q) (phi(k)^T v) / (phi(q) sum_n phi(k_n)). Its cost grows with N, not N^2.
-Tensor linear_attention(const Tensor& qkv);
+// Linear attention (Katharopoulos et al. 2020) with the feature map phi = elu + 1:
+// phi(q) (phi(k)^T v) / (phi(q) sum_n phi(k_n)). Its cost grows with N, not N^2; causal, where every token
+// has sums of its own, it is linear_attention_weights times v, with N^2.
+Tensor linear_attention(const Tensor& qkv, bool causal = false);
+
+// phi(q) phi(k)^T, rows divided by their sums; q and k [B, H, N, D], result [B, H, N, N].
+Tensor linear_attention_weights(const Tensor& q, const Tensor& k, bool causal);
+
+// softmax(scale q k^T) of queries [B, H, M, D] and keys [B, H, N, D]: [B, H, M, N]. Causal queries are the
+// last M of the N tokens and see the keys up to their own.
+Tensor attention_weights(const Tensor& q, const Tensor& k, double scale, bool causal);
 
 }  // namespace pursuit::nn

@@ -7,6 +7,9 @@
 namespace pursuit::nn {
 
 void fill_constant(Tensor& t, double value);
+void fill_normal(Tensor& t, double mean, double std, uint64_t seed, uint64_t stream);
+// U(-bound, bound).
+void fill_uniform(Tensor& t, double bound, uint64_t seed, uint64_t stream);
 // N(0, std^2) cut at +-2 (absolute, as timm's trunc_normal_ with its defaults).
 void fill_truncated_normal(Tensor& t, double std, uint64_t seed, uint64_t stream);
 // U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's default for linear layers and convolutions.

@@ -1,16 +1,14 @@
 #include "nn/layers.h"
 
-#include "engine/ops.h"
-
 namespace pursuit::nn {
 
-Linear::Linear(int64_t in, int64_t out) {
+Linear::Linear(int64_t in, int64_t out, bool with_bias) {
   add_parameter("weight", weight, {out, in});
-  add_parameter("bias", bias, {out});
+  if (with_bias) add_parameter("bias", bias, {out});
 }
 
 Tensor Linear::forward(const Tensor& x, const Tensor& residual) const {
-  return linear(x, weight.to(x.dtype()), bias.to(x.dtype()), residual);
+  return linear(x, weight.to(x.dtype()), bias.defined() ? bias.to(x.dtype()) : Tensor(), residual);
 }
 
 LayerNorm::LayerNorm(int64_t dim, double eps) : eps_(eps) {
@@ -23,14 +21,14 @@ Tensor LayerNorm::forward(const Tensor& x, DType result) const {
   return layer_norm(x, weight.to(t), bias.to(t), eps_, result);
 }
 
-Mlp::Mlp(int64_t dim, int64_t hidden) : fc1(dim, hidden), fc2(hidden, dim) {
+Mlp::Mlp(int64_t dim, int64_t hidden, Activation f) : fc1(dim, hidden), fc2(hidden, dim), activation_(f) {
   add_module("fc1", fc1);
   add_module("fc2", fc2);
 }
 
 Tensor Mlp::forward(const Tensor& x, const Tensor& residual) const {
   const DType t = x.dtype();
-  return mlp(x, fc1.weight.to(t), fc1.bias.to(t), fc2.weight.to(t), fc2.bias.to(t), residual);
+  return mlp(x, fc1.weight.to(t), fc1.bias.to(t), fc2.weight.to(t), fc2.bias.to(t), residual, activation_);
 }
 
 PatchProjection::PatchProjection(int64_t channels, int64_t patch, int64_t dim) {

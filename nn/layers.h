@@ -1,4 +1,5 @@
 #pragma once
+#include "engine/ops.h"
 #include "nn/module.h"
 
 namespace pursuit::nn {
@@ -6,10 +7,10 @@ namespace pursuit::nn {
 // Parameters are f32 and follow x's dtype in forward; those of a norm stay f32, because their rounding would
 // hit every token alike. The result has x's dtype, or the residual's, which may be f32 beside a bf16 x.
 
-// y = x weight^T + bias; weight [out, in], bias [out].
+// y = x weight^T + bias; weight [out, in], bias [out] or undefined.
 class Linear : public Module {
  public:
-  Linear(int64_t in, int64_t out);
+  Linear(int64_t in, int64_t out, bool with_bias = true);
   Tensor forward(const Tensor& x, const Tensor& residual = {}) const;
   Tensor weight, bias;
 };
@@ -25,12 +26,15 @@ class LayerNorm : public Module {
   double eps_;
 };
 
-// residual + fc2(gelu(fc1(x))), fused.
+// residual + fc2(f(fc1(x))), fused.
 class Mlp : public Module {
  public:
-  Mlp(int64_t dim, int64_t hidden);
+  Mlp(int64_t dim, int64_t hidden, Activation f = Activation::gelu);
   Tensor forward(const Tensor& x, const Tensor& residual = {}) const;
   Linear fc1, fc2;
+
+ private:
+  Activation activation_;
 };
 
 // A convolution whose stride is its kernel: images [B, C, H, W] to tokens [B, H/p * W/p, dim].

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "engine/copy.h"
 #include "engine/ops.h"
 #include "nn/init.h"
 
@@ -33,7 +32,7 @@ const VitConfig& checked(const VitConfig& c) {
   return c;
 }
 
-constexpr uint64_t streams_per_step = 1024, dropout_streams = 512;
+constexpr uint64_t dropout_streams = 512;
 
 }  // namespace
 
@@ -95,16 +94,6 @@ Tensor VisionTransformer::embed(const Tensor& images) const {
   return dropout(x, c.dropout, noise_.seed, noise_.stream, noise_.counter);
 }
 
-void VisionTransformer::set_step(uint64_t seed, uint64_t step) {
-  const uint64_t first = step * streams_per_step;
-  const Device device = cls_token.device();
-  noise_.seed = seed;
-  noise_.stream = device.is_cuda() ? 0 : first;
-  if (!device.is_cuda()) return;
-  if (!noise_.counter.defined()) noise_.counter = empty({}, DType::i64, device);
-  write_small(noise_.counter, &first);
-}
-
 void VisionTransformer::check_size(const Tensor& images) const {
   const VitConfig& c = config_;
   const int64_t height = c.rows() * c.patch, width = c.cols() * c.patch;
@@ -140,7 +129,8 @@ Tensor VisionTransformer::class_attention(const Tensor& images, int block) const
   Tensor x = embed(images);
   for (int i = 0; i < at; ++i) x = blocks_[size_t(i)]->forward(x, images.dtype(), {});
   const VitBlock& b = *blocks_[size_t(at)];
-  return b.attn.class_token_attention(b.norm1.forward(x, images.dtype()));
+  const Tensor p = b.attn.probabilities(b.norm1.forward(x, images.dtype()), 1);
+  return p.select(2, 0);
 }
 
 Tensor resize_positions(const Tensor& pos_embed, int64_t from_rows, int64_t from_cols, int64_t rows,

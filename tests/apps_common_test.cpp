@@ -29,7 +29,9 @@
 #include "apps/common/table.h"
 #include "apps/common/tensorboard.h"
 #include "apps/common/text.h"
+#include "data/text/utf8.h"
 #include "engine/error.h"
+#include "tests/temporary_folder.h"
 
 using namespace pursuit::apps;
 using pursuit::Error;
@@ -38,21 +40,6 @@ using pursuit::data::Image;
 namespace {
 
 constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
-
-// A folder of its own for one test, removed at the end.
-struct TemporaryFolder {
-  std::filesystem::path path;
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "pursuit-test-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-  std::string file(const std::string& name) const { return (path / name).string(); }
-  size_t entries() const {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
-  }
-};
 
 // An environment variable that gets its old value back.
 class Variable {
@@ -333,8 +320,8 @@ TEST_CASE("display width counts columns of UTF-8 text") {
   CHECK(display_width("\xFF\xC0\x80") == 3);
   CHECK(cut_to_width("注意x", 3) == "注");
   CHECK(cut_to_width("abc", 0) == "");
-  CHECK(utf8_length("\xED\xA0\x80") == 0);
-  CHECK(utf8_length("\xF0\x9F\x98\x80") == 4);
+  CHECK(pursuit::data::utf8_length("\xED\xA0\x80") == 0);
+  CHECK(pursuit::data::utf8_length("\xF0\x9F\x98\x80") == 4);
 }
 
 TEST_CASE("durations and counts for people") {

@@ -11,6 +11,7 @@
 #include "data/resize.h"
 #include "engine/error.h"
 #include "engine/random.h"
+#include "tests/temporary_folder.h"
 
 using namespace pursuit::data;
 
@@ -86,15 +87,6 @@ std::vector<uint8_t> png_that_promises(uint32_t width, uint32_t height) {
   put(29, crc32(&bytes[12], 17));
   return bytes;
 }
-
-struct TemporaryFolder {
-  std::filesystem::path path;
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "pursuit_imageXXXXXX").string();
-    path = mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-};
 
 }  // namespace
 

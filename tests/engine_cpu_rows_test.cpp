@@ -207,6 +207,25 @@ TEST_CASE("cpu rows: bias_gelu_rows, gelu_grad_rows, sigmoid") {
   });
 }
 
+TEST_CASE("cpu rows: bias_relu_rows, relu_grad_rows") {
+  for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
+    Floats h = Floats(3, cols).fill(normal(41)), bias = Floats(1, cols).fill(normal(42)), given = h;
+    if (cols > 0) h(2, cols - 1) = given(2, cols - 1) = kNan;
+    kernels.bias_relu_rows(h.data(), bias.data(), 3, cols, h.ld);
+    check_matrix(
+        h,
+        [&](int64_t i, int64_t j) {
+          const double x = static_cast<double>(given(i, j)) + bias[j];
+          return x < 0 ? 0 : x;
+        },
+        1e-7, 1e-7);
+    Floats d = Floats(3, cols, true).fill(normal(43)), dy = d;
+    kernels.relu_grad_rows(h.data(), d.data(), 3, cols, h.ld, d.ld);
+    check_matrix(
+        d, [&](int64_t i, int64_t j) { return h(i, j) > 0 ? dy(i, j) : 0.0; }, 0.0, 0.0);
+  });
+}
+
 TEST_CASE("cpu rows: bias_rows, column_sums, abs_sum_rows") {
   for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
     for (int64_t rows : {0, 1, 7, 29}) {
@@ -431,6 +450,33 @@ TEST_CASE("cpu rows: cross-entropy and argmax of points between two rows") {
     x(1, cols / 2) = kNan;
     kernels.argmax_between(x.data(), taps.data() + 2, 1, cols, scratch.data(), best.data());
     CHECK(best[0] == cols / 2);
+  });
+}
+
+TEST_CASE("cpu rows: exp_sum_rows joins columns in any parts, in any order of size") {
+  for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
+    if (cols == 0) return;
+    for (const double slope : {0.0, 0.5, -0.5}) {  // the largest number anywhere, at the end, at the start
+      Floats z = Floats(4, cols).fill(normal(44, 3.0));
+      for (int64_t i = 0; i < 4; ++i)
+        for (int64_t j = 0; j < cols; ++j)
+          z(i, j) += static_cast<float>(slope * static_cast<double>(j) + 1000.0);
+      for (int64_t part : {cols, (cols + 2) / 3, int64_t{1}}) {
+        Floats stats(4, 2, true);
+        for (int64_t i = 0; i < 4; ++i) {
+          stats(i, 0) = -kInf;
+          stats(i, 1) = 0;
+        }
+        for (int64_t j = 0; j < cols; j += part)
+          kernels.exp_sum_rows(z.data() + j, 4, std::min(part, cols - j), z.ld, stats.data());
+        for (int64_t i = 0; i < 4; ++i) {
+          double lse = 0.0;
+          softmax(z, i, cols, &lse);
+          CHECK(close(stats(i, 0) + std::log(static_cast<double>(stats(i, 1))), lse, 0.0, 1e-5));
+        }
+        CHECK(stats.intact());
+      }
+    }
   });
 }
 

@@ -89,6 +89,26 @@ TEST_CASE("tape: branches that meet again add up, once each") {
   CHECK(z.grad().item() == 0x1p40);
 }
 
+TEST_CASE("tape: gradients that add up leave what others hold of them alone") {
+  // add hands its gradient on to both inputs as it is, reshape a view of it, expand one that overlaps itself.
+  Tensor a = leaf({1, 2, 3, 4}), b = leaf({5, 6, 7, 8});
+  const Tensor c = a * 2, d = b * 3;
+  const Tensor seed = from_vector(Values{1, 10, 100, 1000}, {2, 2});
+  const Tensor y =
+      (c + d).reshape({2, 2}) + (c * d).reshape({2, 2}) + sum(c).reshape({1, 1}) + c.reshape({2, 2});
+  y.backward(seed);
+  CHECK(seed.to_vector() == Values{1, 10, 100, 1000});
+  // dy/dc = 2 + d, and 1 of the sum for every entry; dy/dd = 1 + c.
+  Values want_a, want_b;
+  for (int i = 0; i < 4; ++i) {
+    const double g = std::pow(10, i), total = 1111;
+    want_a.push_back(2 * (g * (2 + 3 * (5 + i)) + total));
+    want_b.push_back(3 * g * (1 + 2 * (1 + i)));
+  }
+  CHECK(a.grad().to_vector() == want_a);
+  CHECK(b.grad().to_vector() == want_b);
+}
+
 TEST_CASE("tape: a chain of 100000 nodes runs and is freed without recursion") {
   Tensor x = leaf({1});
   {

@@ -5,6 +5,8 @@
 #include "engine/ops.h"
 #include "engine/random.h"
 #include "nn/segmenter.h"
+#include "nn/transformer_lm.h"
+#include "nn/vit.h"
 
 namespace pursuit::bench {
 
@@ -57,6 +59,23 @@ Workload segmentation(const std::string& name, const std::string& what, const nn
   return {Workload::Group::model, name, what, "images", 4, true, make};
 }
 
+// Adam with clipped gradients, as published.
+Workload language(const std::string& name, const std::string& what, const nn::LmConfig& config) {
+  const auto make = [config](int64_t b, DType dtype, Device device) {
+    auto model = std::make_unique<nn::TransformerLm>(config);
+    nn::initialise(*model, seed);
+    model->set_dtype(dtype);
+    auto step = std::make_shared<TrainingStep<nn::TransformerLm>>(
+        std::move(model), dtype, device, nn::OptimizerConfig{.weight_decay = 0, .clip_norm = 0.25});
+    const Shape shape{b, config.context};
+    const Tensor ids = random_labels(shape.numel(), config.vocab, 1, device).reshape(shape),
+                 labels = random_labels(shape.numel(), config.vocab, 2, device).reshape(shape);
+    step->loss = [ids, labels](const nn::TransformerLm& m) { return m.loss(ids, labels); };
+    return [step] { (*step)(); };
+  };
+  return {Workload::Group::model, name, what, "sequences", 4, true, make};
+}
+
 VitConfig with_attention(VitConfig config, AttentionKind kind, int iterations = 4, int layer = 0) {
   config.attention.kind = kind;
   config.attention.rpc.iterations = iterations;
@@ -77,6 +96,12 @@ std::vector<Workload> model_workloads() {
   linear.encoder.image = 256;
   linear.encoder.classes = 150;
   linear.decoder = nn::SegmenterDecoder::linear;
+  nn::LmConfig rpc =
+      nn::published_lm(33278);  // 16 layers, width 128, 8 heads, 2048, 256 tokens; WikiText-2's words
+  nn::LmConfig adaptive = rpc;
+  adaptive.attention.kind = AttentionKind::softmax;
+  nn::LmConfig full = adaptive;
+  full.cutoffs = {};
   return {
       training("deit-tiny-softmax", "DeiT-tiny training step, softmax attention", 8,
                with_attention(deit, AttentionKind::softmax)),
@@ -92,6 +117,9 @@ std::vector<Workload> model_workloads() {
                with_attention(small, AttentionKind::rpc)),
       segmentation("segment-tiny", "ViT-tiny on 256 px, linear decoder of 150 classes, training step",
                    linear),
+      language("lm-paper", "16-layer LM training step, 256 tokens, softmax over 33278 words", full),
+      language("lm-paper-adaptive", "the same with adaptive softmax", adaptive),
+      language("lm-paper-rpc", "the same with RPC n=4 lambda=4 in 4 blocks, the others symmetric", rpc),
   };
 }
 

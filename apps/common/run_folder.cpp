@@ -50,9 +50,9 @@ std::optional<double> RunFolder::training_seconds() const {
   return done + last > 0 ? std::optional(done + last) : std::nullopt;
 }
 
-std::optional<double> RunFolder::images_per_second() const {
+std::optional<double> RunFolder::per_second(const std::string& unit) const {
   std::vector<double> rates;
-  for (const auto& [step, rate] : apps::metric_series(metrics, "images_per_second"))
+  for (const auto& [step, rate] : apps::metric_series(metrics, unit + "_per_second"))
     if (std::isfinite(rate)) rates.push_back(rate);
   if (rates.empty()) return std::nullopt;
   std::nth_element(rates.begin(), rates.begin() + std::ptrdiff_t(rates.size() / 2), rates.end());

@@ -22,7 +22,8 @@ struct RunFolder {
   std::optional<double> last(const std::string& key) const;
   std::optional<double> training_seconds()
       const;  // over all starts of a resumed run, up to the last evaluations
-  std::optional<double> images_per_second() const;  // the median
+  // The median of "images_per_second" or of another unit.
+  std::optional<double> per_second(const std::string& unit = "images") const;
 };
 
 // The JSON object in a file; throws Error that names it.

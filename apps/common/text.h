@@ -5,10 +5,6 @@
 
 namespace pursuit::apps {
 
-// Bytes of the UTF-8 character that `text` (not empty) starts with, 1 to 4; 0 if it does not start with a
-// valid one.
-size_t utf8_length(std::string_view text);
-
 // Columns that UTF-8 text takes on a terminal: 0 for combining marks, 2 for wide East Asian characters and
 // emoji, 1 for everything else. A byte that is not valid UTF-8 counts as one column.
 int display_width(std::string_view text);

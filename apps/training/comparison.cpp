@@ -17,13 +17,14 @@ using nlohmann::ordered_json;
 namespace {
 
 constexpr const char* train_loss_column = "train loss";
-constexpr const char* speed_column = "images/s";
 constexpr const char* time_column = "train time";
+
+std::string speed_column(const std::string& unit) { return unit + "/s"; }
 
 // What the runs of one group share.
 ordered_json without_seed(ordered_json config) {
   for (const char* key :
-       {"seed", "threads", "workers", "cache-mib", "checkpoint-seconds", "checkpoint-steps"})
+       {"seed", "threads", "workers", "cache", "cache-mib", "checkpoint-seconds", "checkpoint-steps"})
     config.erase(key);
   return config;
 }
@@ -45,7 +46,7 @@ void note_unlike(Comparison& comparison, const std::vector<ComparedRun>& runs) {
   };
   note("data", data);
   note("weights", weights);
-  note("numbers of pictures", counts);
+  note("numbers of samples", counts);
 }
 
 std::string text_of(const ordered_json& value) {
@@ -74,15 +75,15 @@ Table differences_table(const Comparison& comparison) {
 
 }  // namespace
 
-std::vector<Column> training_columns() {
+std::vector<Column> training_columns(const std::string& unit) {
   return {{.name = train_loss_column, .decimals = 3, .best = Best::none},
-          {.name = speed_column, .decimals = 0},
+          {.name = speed_column(unit), .decimals = 0},
           {.name = time_column, .best = Best::none, .duration = true}};
 }
 
-void ComparedRun::add_training(const RunFolder& run) {
+void ComparedRun::add_training(const RunFolder& run, const std::string& unit) {
   add(train_loss_column, run.last("train_loss"));
-  add(speed_column, run.images_per_second());
+  add(speed_column(unit), run.per_second(unit));
   add(time_column, run.training_seconds());
 }
 
@@ -127,7 +128,7 @@ Comparison compare_runs(const std::vector<ComparedRun>& runs, const std::vector<
                     [&](const RunGroup& g) { return g.measures.contains(column.name); }))
       comparison.columns.push_back(column);
   // These follow from the data and may be long.
-  for (const char* key : {"classes", "colours", "mean", "std"})
+  for (const char* key : {"classes", "colours", "mean", "std", "vocabulary", "unknown-share"})
     for (ordered_json& config : configs) config.erase(key);
   for (const auto& [key, value] : configs[0].items())
     if (std::any_of(configs.begin(), configs.end(), [&](const auto& c) { return c.at(key) != value; }))

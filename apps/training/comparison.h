@@ -18,8 +18,8 @@ struct Column {
   Best best = Best::highest;
   bool duration = false;  // in seconds
 };
-// "train loss", "images/s" and "train time", which every run has.
-std::vector<Column> training_columns();
+// "train loss", "images/s" (or another unit's) and "train time", which every run has.
+std::vector<Column> training_columns(const std::string& unit = "images");
 
 // What an app says of one run.
 struct ComparedRun {
@@ -38,7 +38,7 @@ struct ComparedRun {
     if (value) measures.emplace_back(column, *value * scale);
   }
   // Those of training_columns().
-  void add_training(const RunFolder& run);
+  void add_training(const RunFolder& run, const std::string& unit = "images");
 };
 // Throws Error that names the folder and what it lacks.
 [[noreturn]] void fail_no_run(const RunFolder& run);

@@ -22,16 +22,17 @@ std::string text_of(const nlohmann::ordered_json& value) {
 
 // The rest of a config follows from the data.
 bool is_option(const std::string& name) {
-  return name != "channels" && name != "classes" && name != "colours" && name != "mean" && name != "std";
+  return name != "channels" && name != "classes" && name != "colours" && name != "mean" && name != "std" &&
+         name != "vocabulary" && name != "unknown-share";
 }
 
 }  // namespace
 
-void add_rate_charts(Report& report, const RunFolder& run) {
+void add_rate_charts(Report& report, const RunFolder& run, const std::string& unit) {
   if (const auto lr = metric_series(run.metrics, "lr"); !lr.empty())
     report.chart(LineChart{"Learning rate", "step", "", {{.name = "lr", .points = lr}}});
-  if (const auto rate = metric_series(run.metrics, "images_per_second"); !rate.empty())
-    report.chart(LineChart{"Throughput", "step", "pictures/s", {{.name = "training", .points = rate}}});
+  if (const auto rate = metric_series(run.metrics, unit + "_per_second"); !rate.empty())
+    report.chart(LineChart{"Throughput", "step", unit + "/s", {{.name = "training", .points = rate}}});
 }
 
 std::vector<std::pair<double, double>> in_percent(std::vector<std::pair<double, double>> points) {

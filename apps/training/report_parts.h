@@ -11,13 +11,13 @@
 namespace pursuit::apps {
 
 // Charts of the learning rate and the throughput, as far as the metrics have them.
-void add_rate_charts(Report& report, const RunFolder& run);
+void add_rate_charts(Report& report, const RunFolder& run, const std::string& unit = "images");
 
 // The values of a metrics series in percent.
 std::vector<std::pair<double, double>> in_percent(std::vector<std::pair<double, double>> points);
 
 // A config's options and, behind them, `more`. What follows from the data (classes, colours, channels, mean,
-// std) is left out.
+// std, vocabulary) is left out.
 void add_configuration(Report& report, const nlohmann::ordered_json& config,
                        const std::vector<std::pair<std::string, std::string>>& more);
 

@@ -93,6 +93,10 @@ struct RowKernels {
   // d holds dY and receives dH = dY (Phi(h) + h phi(h)); y (nullable) receives gelu(h).
   void (*gelu_grad_rows)(const R* h, R* d, R* y, int64_t rows, int64_t cols, int64_t ldh, int64_t ldd,
                          int64_t ldy);
+  // h <- max(h + bias, 0); NaN stays.
+  void (*bias_relu_rows)(R* h, const R* bias, int64_t rows, int64_t cols, int64_t ldh);
+  // d holds dY of y = max(h, 0) and receives dH.
+  void (*relu_grad_rows)(const R* y, R* d, int64_t rows, int64_t cols, int64_t ldy, int64_t ldd);
   // y = 1 / (1 + exp(-x)).
   void (*sigmoid)(const R* x, R* y, int64_t n);
   // d holds dY and receives dX = dY y (1 - y).
@@ -123,6 +127,9 @@ struct RowKernels {
   // loss_i = -sum_j t_ij log softmax(z_i)_j, grad_ij = scale (softmax(z_i)_j sum_k t_ik - t_ij).
   // grad is nullable and may be the logits.
 
+  // Joins columns to stats [rows, 2], which holds the largest number m of a row's columns before these and
+  // the sum of their exp(z - m): -inf and 0 where there are none.
+  void (*exp_sum_rows)(const R* logits, int64_t rows, int64_t cols, int64_t ld, R* stats);
   // Rows labelled ignore_index get loss 0 and gradient 0. Returns -1, or the first row whose label is neither
   // ignore_index nor in [0, cols); that row and those after it are then not computed.
   int64_t (*cross_entropy_rows)(const R* logits, const int32_t* labels, int64_t rows, int64_t cols,

@@ -23,7 +23,10 @@ struct Linear {
         const Rows<const R> b = bias ? read_rows(bias, out, 1, out, wide + 2 * m * out) : Rows<const R>{};
         const Rows<const R> plus =
             residual ? read_rows(residual + r * out, out, m, out, wide + m * out) : Rows<const R>{};
-        rows<R>().bias_rows(to.p, b.p, plus.p, m, out, out, out);
+        if (bias)
+          rows<R>().bias_rows(to.p, b.p, plus.p, m, out, out, out);
+        else
+          rows<R>().add(to.p, plus.p, to.p, m * out);
       }
       store_rows(y + r * out, out, m, out, to);
     });
@@ -96,6 +99,7 @@ struct Linear {
             {{}, {{{2, 9, 33}}, {{17, 33}}, {{17}}, {{2, 9, 17}}}},
             {{}, {{{2, 9, 33}}, {{17, 33}}, {{17}}, wide({{2, 9, 17}})}},
             {{}, {{{129, 65}}, {{7, 65}}, left_out(), left_out()}},
+            {{}, {{{21, 9}}, {{6, 9}}, left_out(), wide({{21, 6}})}},
             {{}, {{{70, 3}}, {{5, 3}}, {{5}}, left_out()}},
             {{}, {{{70, 4}}, {{264, 4}}, {{264}}, wide({{70, 264}})}},
             {{}, {{{0, 5}}, {{4, 5}}, {{4}}, left_out()}}};

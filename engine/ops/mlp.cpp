@@ -1,16 +1,18 @@
+#include "cuda/activation.cuh"
 #include "cuda/dense.cuh"
-#include "cuda/gelu.cuh"
 #include "engine/cpu/dense.h"
 #include "engine/ops.h"
 
 namespace pursuit {
 
-// The activation exists for one chunk of rows at a time; backward computes it again from the pre-activation.
-// T is the type of the factors, Y that of the residual and the result: T, or f32 beside bf16.
+// GELU's result exists for one chunk of rows at a time; backward computes it again from the pre-activation.
+// ReLU's is kept in its place: it is its own pre-activation, as relu(relu(x)) = relu(x). T is the type of the
+// factors, Y that of the residual and the result: T, or f32 beside bf16.
 struct Mlp {
   static constexpr const char* name = "mlp";
+  Activation activation = Activation::gelu;
   Tensor x = {}, w1 = {}, w2 = {};
-  Tensor hidden = {};  // [rows, hidden], before the GELU
+  Tensor hidden = {};  // [rows, hidden], before GELU or after ReLU
   bool has_residual = false;
 
   struct Sizes {
@@ -39,7 +41,13 @@ struct Mlp {
       const Rows<const R> bias1 =
           read_rows(b1.data<T>(), s.hidden, 1, s.hidden, copy + m * (s.hidden + 2 * s.out));
       first.multiply(m, x + r * s.in, s.in, h.p, s.hidden);
-      rows<R>().bias_gelu_rows(h.p, bias1.p, wide, m, s.hidden, s.hidden, s.hidden);
+      const R* active = wide;
+      if (op.activation == Activation::relu) {
+        rows<R>().bias_relu_rows(h.p, bias1.p, m, s.hidden, s.hidden);
+        active = h.p;
+      } else {
+        rows<R>().bias_gelu_rows(h.p, bias1.p, wide, m, s.hidden, s.hidden, s.hidden);
+      }
       store_rows(hidden + r * s.hidden, s.hidden, m, s.hidden, h);
 
       R* after = copy + m * s.hidden;
@@ -48,11 +56,11 @@ struct Mlp {
       const Rows<const R> add =
           plus ? read_rows(plus + r * s.out, s.out, m, s.out, after + m * s.out) : Rows<const R>{};
       if constexpr (narrow) {
-        bf16* activation = scratch<bf16>(2, m * s.hidden);
-        rows<R>().f32_to_bf16(wide, words(activation), m * s.hidden);
-        second.multiply(m, activation, s.hidden, to.p, s.out);
+        bf16* rounded = scratch<bf16>(2, m * s.hidden);
+        rows<R>().f32_to_bf16(active, words(rounded), m * s.hidden);
+        second.multiply(m, rounded, s.hidden, to.p, s.out);
       } else {
-        second.multiply(m, wide, s.hidden, to.p, s.out);
+        second.multiply(m, active, s.hidden, to.p, s.out);
       }
       rows<R>().bias_rows(to.p, bias2.p, add.p, m, s.out, s.out, s.out);
       store_rows(out + r * s.out, s.out, m, s.out, to);
@@ -64,12 +72,14 @@ struct Mlp {
   static void kernel(Cuda, Type<T>, Type<Y>, const Mlp& op, const Tensor& b1, const Tensor& b2,
                      const Tensor& residual, const Tensor& y) {
     const Sizes s = op.sizes();
-    const Tensor activation = empty_like(op.hidden);
-    T *hidden = op.hidden.data<T>(), *active = activation.data<T>();
+    const bool relu = op.activation == Activation::relu;
+    const Tensor activated = relu ? op.hidden : empty_like(op.hidden);
+    T *hidden = op.hidden.data<T>(), *active = activated.data<T>();
     const T *x = op.x.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>();
     const Y* plus = residual.defined() ? residual.data<Y>() : nullptr;
     cuda::dense<T, T>(x, w1, b1.data<T>(), nullptr, hidden, s.rows, s.in, s.hidden);
-    cuda::gelu(hidden, active, s.rows * s.hidden);
+    const auto activate = relu ? cuda::activate<cuda::ReluOf, T> : cuda::activate<cuda::GeluOf, T>;
+    activate(hidden, active, s.rows * s.hidden);
     cuda::dense<T, Y>(active, w2, b2.data<T>(), plus, y.data<Y>(), s.rows, s.hidden, s.out);
   }
 #endif
@@ -88,8 +98,10 @@ struct Mlp {
     using R = compute_t<T>;
     const Sizes s = op.sizes();
     const T *hidden = op.hidden.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>(), *x = op.x.data<T>();
-    const Tensor activation = empty_like(op.hidden), hidden_gradient = empty_like(op.hidden);
-    T *active = activation.data<T>(), *gh = hidden_gradient.data<T>();
+    const bool relu = op.activation == Activation::relu;
+    const Tensor activated = relu ? op.hidden : empty_like(op.hidden),
+                 hidden_gradient = empty_like(op.hidden);
+    T *active = activated.data<T>(), *gh = hidden_gradient.data<T>();
     constexpr bool narrow = std::is_same_v<T, bf16>;
     const RightFactor<T> second(false, w2, s.hidden, s.out, s.hidden, 4);
     for_each_chunk(s.rows, [&](int64_t r, int64_t m) {
@@ -97,11 +109,15 @@ struct Mlp {
       R* wide = scratch<R>(1, narrow ? 3 * size : 0);
       const Rows<const R> h = read_rows(hidden + at, s.hidden, m, s.hidden, wide);
       const Rows<R> g = target_rows(gh + at, s.hidden, s.hidden, wide + size);
-      const Rows<R> act = target_rows(active + at, s.hidden, s.hidden, wide + 2 * size);
       second.multiply(m, gy + r * s.out, s.out, g.p, s.hidden);
-      rows<R>().gelu_grad_rows(h.p, g.p, act.p, m, s.hidden, s.hidden, s.hidden, s.hidden);
+      if (relu) {
+        rows<R>().relu_grad_rows(h.p, g.p, m, s.hidden, s.hidden, s.hidden);
+      } else {
+        const Rows<R> act = target_rows(active + at, s.hidden, s.hidden, wide + 2 * size);
+        rows<R>().gelu_grad_rows(h.p, g.p, act.p, m, s.hidden, s.hidden, s.hidden, s.hidden);
+        store_rows(active + at, s.hidden, m, s.hidden, act);
+      }
       store_rows(gh + at, s.hidden, m, s.hidden, g);
-      store_rows(active + at, s.hidden, m, s.hidden, act);
     });
     if (T* gw2 = pointer<T>(wanted.w2)) dense_weight_gradient(gy, active, gw2, s.rows, s.hidden, s.out);
     if (T* gb2 = pointer<T>(wanted.b2)) dense_bias_gradient(gy, gb2, s.rows, s.out);
@@ -114,13 +130,16 @@ struct Mlp {
   static void gradient(Cuda, const Mlp& op, const T* gy, const Wanted& wanted) {
     const Sizes s = op.sizes();
     const T *hidden = op.hidden.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>(), *x = op.x.data<T>();
-    const Tensor activation = wanted.w2.defined() ? empty_like(op.hidden) : Tensor();
+    const bool relu = op.activation == Activation::relu;
+    const Tensor activated = wanted.w2.defined() && !relu ? empty_like(op.hidden) : Tensor();
     const Tensor hidden_gradient = empty_like(op.hidden);
-    T *active = pointer<T>(activation), *gh = hidden_gradient.data<T>();
+    T *active = pointer<T>(activated), *gh = hidden_gradient.data<T>();
+    const auto gradient =
+        relu ? cuda::activation_gradient<cuda::ReluOf, T> : cuda::activation_gradient<cuda::GeluOf, T>;
     cuda::dense_input_gradient(gy, w2, gh, s.rows, s.hidden, s.out);
-    cuda::gelu_gradient(hidden, gh, active, pointer<T>(wanted.b1), s.rows, s.hidden);
-    cuda::dense_parameter_gradients<T>(gy, active, pointer<T>(wanted.w2), pointer<T>(wanted.b2), s.rows,
-                                       s.hidden, s.out);
+    gradient(hidden, gh, active, pointer<T>(wanted.b1), s.rows, s.hidden);
+    cuda::dense_parameter_gradients<T>(gy, relu ? hidden : active, pointer<T>(wanted.w2),
+                                       pointer<T>(wanted.b2), s.rows, s.hidden, s.out);
     cuda::dense_parameter_gradients<T>(gh, x, pointer<T>(wanted.w1), nullptr, s.rows, s.in, s.hidden);
     if (T* gx = pointer<T>(wanted.x)) cuda::dense_input_gradient(gh, w1, gx, s.rows, s.in, s.hidden);
   }
@@ -158,7 +177,8 @@ struct Mlp {
 
   Tensor reference(const Tensor& in, const Tensor& first, const Tensor& b1, const Tensor& second,
                    const Tensor& b2, const Tensor& residual) const {
-    return linear(gelu(linear(in, first, b1)), second, b2, residual);
+    const Tensor before = linear(in, first, b1);
+    return linear(activation == Activation::relu ? relu(before) : gelu(before), second, b2, residual);
   }
   static std::vector<Sample<Mlp>> samples() {
     return {{{}, {{{3, 5}}, {{7, 5}}, {{7}}, {{4, 7}}, {{4}}, left_out()}},
@@ -166,13 +186,15 @@ struct Mlp {
             {{}, {{{2, 9, 12}}, {{33, 12}}, {{33}}, {{12, 33}}, {{12}}, wide({{2, 9, 12}})}},
             {{}, {{{600, 3}}, {{5, 3}}, {{5}}, {{2, 5}}, {{2}}, left_out()}},
             {{}, {{{70, 4}}, {{264, 4}}, {{264}}, {{2, 264}}, {{2}}, left_out()}},
+            {{Activation::relu}, {{{2, 9, 12}}, {{33, 12}}, {{33}}, {{12, 33}}, {{12}}, {{2, 9, 12}}}},
+            {{Activation::relu}, {{{70, 4}}, {{264, 4}}, {{264}}, {{2, 264}}, {{2}}, left_out()}},
             {{}, {{{0, 5}}, {{7, 5}}, {{7}}, {{4, 7}}, {{4}}, left_out()}}};
   }
 };
 PURSUIT_OPERATOR(Mlp)
 
 Tensor mlp(const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2, const Tensor& b2,
-           const Tensor& residual) {
+           const Tensor& residual, Activation f) {
   if (w1.ndim() != 2 || w2.ndim() != 2 || x.ndim() < 1 || x.size(-1) != w1.size(1) ||
       w2.size(1) != w1.size(0) || b1.shape() != Shape{w1.size(0)} || b2.shape() != Shape{w2.size(0)})
     fail("mlp", "got x " + x.str() + ", w1 " + w1.str() + ", b1 " + b1.str() + ", w2 " + w2.str() + ", b2 " +
@@ -184,7 +206,7 @@ Tensor mlp(const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2
                     " or f32 beside bf16");
   for (const Tensor* t : {&w1, &b1, &w2, &b2})
     if (t->dtype() != x.dtype()) fail("mlp", "got x " + x.str() + " and a " + t->str());
-  return apply(Mlp{}, x, w1, b1, w2, b2, residual);
+  return apply(Mlp{f}, x, w1, b1, w2, b2, residual);
 }
 
 }  // namespace pursuit

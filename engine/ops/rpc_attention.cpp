@@ -19,17 +19,27 @@ struct RpcAttention {
   Tensor z = {};             // [n, B, H, N, D], on the CPU in the compute type
   Tensor region = {};        // u8 [n, B, H, N, D], on the GPU packed: X inside, above or below the threshold
   Tensor stats = {};         // [n, B, H, N, 2], of the softmax
-  Tensor l1 = {}, tau = {};  // [B, H]: ||K||_1 and the threshold
+  Tensor l1 = {}, tau = {};  // [B, H, taus()]: ||K||_1 and the threshold, of the head or of each of its rows
   Tensor l = {}, out = {};   // GPU: L of all iterations but the last [n - 1, B, H, N, D], and the result
   bool constant_mu = false;
+  Tensor leaf = {}, composed = {};  // in place of all of them where the GPU has no kernel: reference's tape
 
   AttendShape head_shape(const PackedShape& s) const {
     return {s.n, s.d, options.scale != 0 ? options.scale : 1 / std::sqrt(double(s.d)), options.causal};
   }
-  // mu = mu_times_l1 / ||K||_1 (Definition 1, with the model's or the head's width).
-  double mu_times_l1(const PackedShape& s) const {
+  // Whether every row has a threshold of its own, and how many a head has.
+  bool by_row() const { return options.mu_scope == RpcOptions::MuScope::prefix && !constant_mu; }
+  int64_t taus(const PackedShape& s) const { return by_row() ? s.n : 1; }
+  // mu = mu_times_l1 / ||K||_1 of so many tokens (Definition 1, with the model's or the head's width).
+  double mu_times_l1(const PackedShape& s, int64_t tokens) const {
     const int64_t width = options.mu_width == RpcOptions::MuWidth::model ? s.width() : s.d;
-    return double(s.n * width) / 4;
+    return double(tokens * width) / 4;
+  }
+  // Calls body(first row, rows, index of their tau).
+  template <class F>
+  void for_each_tau(const PackedShape& s, const F& body) const {
+    const int64_t count = taus(s);
+    for (int64_t i = 0; i < count; ++i) body(s.n * i / count, s.n * (i + 1) / count - s.n * i / count, i);
   }
   double threshold(double mu) const {
     return options.threshold == RpcOptions::Threshold::product ? options.lambda * mu : options.lambda / mu;
@@ -55,18 +65,26 @@ struct RpcAttention {
       T* o = out + b * s.n * s.width() + h * s.d;
       const Rows<R> to = target_rows(o, s.width(), s.d, wide + 4 * size);
 
-      const double l1 = rows<R>().abs_sum_rows(k.p, s.n, s.d, k.ld);
-      op.l1.data<R>()[head] = R(l1);
-      const R tau = R(op.threshold(mu ? double(mu[head]) : op.mu_times_l1(s) / l1));
-      op.tau.data<R>()[head] = tau;
+      R *l1 = op.l1.data<R>() + head * op.taus(s), *tau = op.tau.data<R>() + head * op.taus(s);
+      double sum = 0;
+      op.for_each_tau(s, [&](int64_t i, int64_t m, int64_t at) {
+        sum += rows<R>().abs_sum_rows(k.at(i), m, s.d, k.ld);
+        l1[at] = R(sum);
+        tau[at] = R(op.threshold(mu ? double(mu[head]) : op.mu_times_l1(s, i + m) / sum));
+      });
       R* z_before = nullptr;
       for (int t = 0; t < op.options.iterations; ++t) {
         R* z = op.z.data<R>() + (t * heads + head) * size;
         uint8_t* region = op.region.data<uint8_t>() + (t * heads + head) * size;
-        if (t == 0)
-          rows<R>().rpc_first_rows(k.p, k.ld, u, z, region, s.n, s.d, op.step(tau, t));
-        else
-          rows<R>().rpc_next_rows(k.p, k.ld, l, u, z_before, z, region, s.n, s.d, op.step(tau, t));
+        op.for_each_tau(s, [&](int64_t i, int64_t m, int64_t at) {
+          const int64_t from = i * s.d;
+          const RpcStep<R> step = op.step(tau[at], t);
+          if (t == 0)
+            rows<R>().rpc_first_rows(k.at(i), k.ld, u + from, z + from, region + from, m, s.d, step);
+          else
+            rows<R>().rpc_next_rows(k.at(i), k.ld, l + from, u + from, z_before + from, z + from,
+                                    region + from, m, s.d, step);
+        });
         const bool last = t + 1 == op.options.iterations;
         const Rows<const R> zr{z, s.d};
         attend_forward(a, zr, zr, v, last ? to : Rows<R>{l, s.d},
@@ -98,8 +116,8 @@ struct RpcAttention {
       std::fill_n(gu, size, R(0));
       for (int64_t i = 0; i < s.n; ++i) std::fill_n(gk.at(i), s.d, R(0));
 
-      const R tau = op.tau.data<R>()[head];
-      double gtau = 0;
+      const R *l1 = op.l1.data<R>() + head * op.taus(s), *tau = op.tau.data<R>() + head * op.taus(s);
+      std::vector<double> gtau(size_t(op.taus(s)));
       for (int t = op.options.iterations - 1; t >= 0; --t) {
         const Rows<const R> z{op.z.data<R>() + (t * heads + head) * size, s.d};
         const uint8_t* region = op.region.data<uint8_t>() + (t * heads + head) * size;
@@ -107,15 +125,26 @@ struct RpcAttention {
         attend_backward(a, z, z, v, op.stats.data<R>() + (t * heads + head) * s.n * 2, g, gz, gz, gv,
                         last ? R(0) : R(1));
         R* next = slot(7);
-        gtau += rows<R>().rpc_grad_rows(gz.p, region, gu, t > 0 ? next : nullptr, gk.p, gk.ld, s.n, s.d,
-                                        op.step(tau, t));
+        op.for_each_tau(s, [&](int64_t i, int64_t m, int64_t at) {
+          const int64_t from = i * s.d;
+          gtau[size_t(at)] +=
+              rows<R>().rpc_grad_rows(gz.p + from, region + from, gu + from, t > 0 ? next + from : nullptr,
+                                      gk.at(i), gk.ld, m, s.d, op.step(tau[at], t));
+        });
         g = {next, s.d};
       }
-      const double l1 = double(op.l1.data<R>()[head]);
-      if (!op.constant_mu && !op.options.detach_mu && l1 > 0) {
-        // dtau/dK = -/+ tau sign(K) / ||K||_1, as tau is lambda mu or lambda / mu.
+      if (!op.constant_mu && !op.options.detach_mu) {
+        // dtau/dK = -/+ tau sign(K) / ||K||_1, as tau is lambda mu or lambda / mu. Keys are in the taus of
+        // their own and all later rows: those are summed from the last one on.
         const double sign = op.options.threshold == RpcOptions::Threshold::product ? -1 : 1;
-        rows<R>().rpc_tau_grad_rows(k.p, k.ld, R(sign * gtau * double(tau) / l1), gk.p, gk.ld, s.n, s.d);
+        double sum = 0;
+        for (int64_t at = op.taus(s) - 1; at >= 0; --at) {
+          if (l1[at] > 0) sum += sign * gtau[size_t(at)] * double(tau[at]) / double(l1[at]);
+          gtau[size_t(at)] = sum;
+        }
+        op.for_each_tau(s, [&](int64_t i, int64_t m, int64_t at) {
+          rows<R>().rpc_tau_grad_rows(k.at(i), k.ld, R(gtau[size_t(at)]), gk.at(i), gk.ld, m, s.d);
+        });
       }
       store_rows(gx + at, ld, s.n, s.d, gk);
       store_rows(gx + at + s.width(), ld, s.n, s.d, gv);
@@ -135,6 +164,15 @@ struct RpcAttention {
     return {options.iterations, s.batch, s.heads, s.n, s.d};
   }
 
+  // The GPU's kernels end at a head dim.
+  bool has_kernel([[maybe_unused]] const PackedShape& s) const {
+#ifdef PURSUIT_GPU
+    return s.d <= cuda::most_head_dim;
+#else
+    return false;
+#endif
+  }
+
 #ifdef PURSUIT_GPU
   cuda::RpcShape cuda_shape(const PackedShape& s) const {
     return {s.batch,
@@ -144,7 +182,8 @@ struct RpcAttention {
             options.iterations,
             float(head_shape(s).scale),
             float(options.lambda),
-            float(mu_times_l1(s)),
+            float(mu_times_l1(s, by_row() ? 1 : s.n)),
+            by_row(),
             options.causal,
             options.threshold == RpcOptions::Threshold::quotient,
             options.dual_sign == RpcOptions::DualSign::plus,
@@ -155,9 +194,6 @@ struct RpcAttention {
   template <class T>
   static void kernel(Cuda, const RpcAttention& op, const PackedShape& s, const float* mu, T* out) {
     if (op.kv.numel() == 0) return;
-    if (s.d > cuda::most_head_dim)
-      fail(name, "the head dim is " + std::to_string(s.d) + ", kernels for the GPU end at " +
-                     std::to_string(cuda::most_head_dim) + "; use the CPU");
     const cuda::RpcShape shape = op.cuda_shape(s);
     cuda::for_head_dim(s.d, [&]<int D>() {
       const Tensor w = empty({cuda::rpc_forward_scratch<T, D>(shape)}, DType::f32, op.kv.device());
@@ -189,12 +225,13 @@ struct RpcAttention {
     const int64_t n = options.iterations;
     const DType wide = compute_type(x.dtype());
     const bool on_gpu = x.device().is_cuda();
+    const Tensor given = constant_mu ? mu.to(wide).contiguous() : Tensor();
+    if (on_gpu && !has_kernel(s)) return compose(given);
     z = empty({n, s.batch, s.heads, s.n, s.d}, on_gpu ? x.dtype() : wide, x.device());
     region = empty(region_shape(s, x.device()), DType::u8, x.device());
     stats = empty({n, s.batch, s.heads, s.n, 2}, wide, x.device());
-    l1 = empty({s.batch, s.heads}, wide, x.device());
-    tau = empty({s.batch, s.heads}, wide, x.device());
-    const Tensor given = constant_mu ? mu.to(wide).contiguous() : Tensor();
+    l1 = empty({s.batch, s.heads, taus(s)}, wide, x.device());
+    tau = empty_like(l1);
     Tensor y = empty({s.batch, s.n, s.width()}, x.dtype(), x.device());
     if (on_gpu) {
       l = empty({n - 1, s.batch, s.heads, s.n, s.d}, x.dtype(), x.device());
@@ -207,6 +244,10 @@ struct RpcAttention {
     return y;
   }
   Grads backward(const Tensor& gy, Needs) {
+    if (composed.defined()) {
+      composed.backward(gy.to(DType::f32));
+      return {leaf.grad().to(kv.dtype()), Tensor()};
+    }
     const PackedShape s(kv);
     const Tensor go = gy.contiguous();
     Tensor gx = empty_like(kv);
@@ -216,13 +257,25 @@ struct RpcAttention {
     return {gx, Tensor()};
   }
 
+  // Forward and backward by plain operators, in f32.
+  Tensor compose(const Tensor& mu) {
+    leaf = kv.to(DType::f32);
+    if (grad_enabled()) leaf.requires_grad();
+    composed = reference(leaf, mu);
+    return composed.detach().to(kv.dtype());
+  }
+
   Tensor reference(const Tensor& x, const Tensor& given) const {
     const PackedShape s(x);
     const Tensor k = x.select(2, 0).permute({0, 2, 1, 3}), v = x.select(2, 1).permute({0, 2, 1, 3});
     const Tensor keys = options.detach_mu ? k.detach() : k;
-    const Tensor mu = given.defined()
-                          ? given.to(x.dtype()).reshape({s.batch, s.heads, 1, 1})
-                          : full({1}, mu_times_l1(s), x.dtype(), x.device()) / sum(abs(keys), {2, 3}, true);
+    Tensor mu;
+    if (given.defined())
+      mu = given.to(x.dtype()).reshape({s.batch, s.heads, 1, 1});
+    else if (options.mu_scope == RpcOptions::MuScope::window)
+      mu = full({1}, mu_times_l1(s, s.n), x.dtype(), x.device()) / sum(abs(keys), {2, 3}, true);
+    else
+      mu = prefix_mu(s, keys);
     const Tensor lambda = full({1}, options.lambda, x.dtype(), x.device());
     const Tensor threshold = options.threshold == RpcOptions::Threshold::product ? lambda * mu : lambda / mu;
     Tensor l = zeros(k.shape(), x.dtype(), x.device()), u = l;
@@ -239,37 +292,59 @@ struct RpcAttention {
     return l.permute({0, 2, 1, 3}).reshape({s.batch, s.n, s.width()});
   }
 
+  // mu [B, H, N, 1] of every prefix: sums by a triangular matrix.
+  Tensor prefix_mu(const PackedShape& s, const Tensor& keys) const {
+    const Tensor lower = lower_triangle(s.n, keys.dtype(), keys.device());
+    const Tensor width = sum(lower, {1}, true) * mu_times_l1(s, 1);
+    return width / matmul(lower, sum(abs(keys), {3}, true));
+  }
+
   static std::vector<Sample<RpcAttention>> samples() {
     using O = RpcOptions;
     const auto kv = [](int64_t b, int64_t n, int64_t h, int64_t d) { return Input{{b, n, 2, h, d}, -3, 3}; };
     // Iterating multiplies a rounding error by about 3 to 5 each time.
-    return {{{O{.iterations = 1}}, {kv(2, 7, 2, 4), left_out()}, 4},
-            {{O{.iterations = 2, .lambda = 2}}, {kv(1, 33, 3, 8), left_out()}, 16},
-            {{O{.iterations = 4, .lambda = 3}}, {kv(2, 19, 2, 5), left_out()}, 64},
-            {{O{.iterations = 3, .lambda = 2, .causal = true}}, {kv(1, 12, 2, 4), left_out()}, 32},
-            {{O{.iterations = 2, .lambda = 1}}, {kv(1, 9, 2, 4), constant({{1, 2}, 0.3, 0.9})}, 16},
-            {{O{.iterations = 3,
-                .lambda = 0.25,
-                .threshold = O::Threshold::quotient,
-                .mu_width = O::MuWidth::head,
-                .dual_sign = O::DualSign::plus,
-                .detach_mu = true,
-                .shrink_every_iteration = false}},
-             {kv(1, 11, 2, 4), left_out()},
-             32},
-            // The widths that the GPU has tiles for, more rows than a warp's strip; scores that leave softmax
-            // soft.
-            {{O{.iterations = 2, .causal = true}}, {kv(2, 35, 2, 16), left_out()}, 16},
-            {{O{.iterations = 2, .lambda = 0.5, .scale = 0.04, .threshold = O::Threshold::quotient}},
-             {kv(1, 33, 1, 32), left_out()},
-             16},
-            {{O{.iterations = 2, .scale = 0.05, .shrink_every_iteration = false}},
-             {kv(1, 19, 1, 64), left_out()},
-             16},
-            {{O{.iterations = 2, .lambda = 1.5, .scale = 0.03, .causal = true}},
-             {kv(1, 20, 2, 65), left_out()},
-             16},
-            {{O{.iterations = 2}}, {kv(0, 5, 2, 4), left_out()}}};
+    return {
+        {{O{.iterations = 1}}, {kv(2, 7, 2, 4), left_out()}, 4},
+        {{O{.iterations = 2, .lambda = 2}}, {kv(1, 33, 3, 8), left_out()}, 16},
+        {{O{.iterations = 4, .lambda = 3}}, {kv(2, 19, 2, 5), left_out()}, 64},
+        {{O{.iterations = 3, .lambda = 2, .causal = true}}, {kv(1, 12, 2, 4), left_out()}, 32},
+        {{O{.iterations = 2, .lambda = 1}}, {kv(1, 9, 2, 4), constant({{1, 2}, 0.3, 0.9})}, 16},
+        {{O{.iterations = 3,
+            .lambda = 0.25,
+            .threshold = O::Threshold::quotient,
+            .mu_width = O::MuWidth::head,
+            .dual_sign = O::DualSign::plus,
+            .detach_mu = true,
+            .shrink_every_iteration = false}},
+         {kv(1, 11, 2, 4), left_out()},
+         32},
+        // The widths that the GPU has tiles for, more rows than a warp's strip; scores that leave softmax
+        // soft.
+        {{O{.iterations = 2, .causal = true}}, {kv(2, 35, 2, 16), left_out()}, 16},
+        {{O{.iterations = 2, .lambda = 0.5, .scale = 0.04, .threshold = O::Threshold::quotient}},
+         {kv(1, 33, 1, 32), left_out()},
+         16},
+        {{O{.iterations = 2, .scale = 0.05, .shrink_every_iteration = false}},
+         {kv(1, 19, 1, 64), left_out()},
+         16},
+        {{O{.iterations = 2, .lambda = 1.5, .scale = 0.03, .causal = true}},
+         {kv(1, 20, 2, 65), left_out()},
+         16},
+        {{O{.iterations = 3, .lambda = 2, .causal = true, .mu_scope = O::MuScope::prefix}},
+         {kv(2, 13, 2, 4), left_out()},
+         32},
+        {{O{.iterations = 2,
+            .lambda = 0.25,
+            .causal = true,
+            .threshold = O::Threshold::quotient,
+            .mu_scope = O::MuScope::prefix,
+            .detach_mu = true}},
+         {kv(1, 35, 2, 16), left_out()},
+         16},
+        {{O{.iterations = 2, .lambda = 1.5, .scale = 0.03, .causal = true, .mu_scope = O::MuScope::prefix}},
+         {kv(1, 70, 1, 65), left_out()},
+         16},
+        {{O{.iterations = 2}}, {kv(0, 5, 2, 4), left_out()}}};
   }
 };
 PURSUIT_OPERATOR(RpcAttention)
@@ -283,15 +358,14 @@ Tensor rpc_attention(const Tensor& kv, const RpcOptions& options, const Tensor& 
     fail("rpc_attention", "lambda is " + std::to_string(options.lambda) + ", need more than 0");
   if (mu.defined() && mu.shape() != Shape{kv.size(0), kv.size(3)})
     fail("rpc_attention", "mu is " + mu.str() + ", need [batch, heads] for a " + kv.str());
-#ifdef PURSUIT_GPU
-  if (kv.device().is_cuda() && kv.size(4) > cuda::most_head_dim)
-    return RpcAttention{options}.reference(kv.to(DType::f32), mu.detach()).to(kv.dtype());
-#endif
   return apply(RpcAttention{options}, kv, mu.detach());
 }
 
 Tensor rpc_last_keys(const Tensor& kv, const RpcOptions& options) {
+  NoGrad off;
   RpcAttention op{options};
+  if (kv.device().is_cuda() && !op.has_kernel(PackedShape(kv)))
+    return rpc_last_keys(kv.to(cpu), options).to(kv.device());
   op.forward(kv.detach(), Tensor());
   return op.z.select(0, options.iterations - 1);
 }

@@ -41,42 +41,49 @@ DIM = HEADS * HEAD_DIM
 SVT_THRESHOLD = 13.5
 
 
-def published_attention(q, k, v):
-    return ((q @ k.transpose(-2, -1)) * q.shape[-1] ** -0.5).softmax(-1) @ v
+def published_attention(q, k, v, is_causal=False):
+    scores = (q @ k.transpose(-2, -1)) * q.shape[-1] ** -0.5
+    if is_causal:
+        scores = scores.masked_fill(torch.ones_like(scores[0, 0], dtype=torch.bool).triu(1), float("-inf"))
+    return scores.softmax(-1) @ v
 
 
-def rpc_attention(k, v, iterations, lam=4.0):
+def rpc_attention(k, v, iterations, lam=4.0, causal=False):
     """Principal attention pursuit on keys and values [B, H, N, D], as in the published code."""
     attend = F.scaled_dot_product_attention if args.variant == "sdpa" else published_attention
     width = k.shape[1] * k.shape[3]
-    mu = k.shape[2] * width / 4 / k.abs().sum((-2, -1), keepdim=True)
+    if causal:  # of the keys up to each
+        tokens = torch.arange(1, k.shape[2] + 1, device=k.device)[:, None]
+        mu = tokens * width / 4 / k.abs().sum(-1, keepdim=True).cumsum(-2)
+    else:
+        mu = k.shape[2] * width / 4 / k.abs().sum((-2, -1), keepdim=True)
     low, dual = torch.zeros_like(k), torch.zeros_like(k)
     for i in range(iterations):
         x = k - low + dual / mu
         sparse = torch.sign(x) * F.relu(x.abs() - lam * mu)
         z = k - sparse - dual / mu
-        low = attend(z, z, v)
+        low = attend(z, z, v, is_causal=causal)
         if i + 1 < iterations:
             dual = dual + mu * (k - low - sparse)
     return low
 
 
 class Attention(nn.Module):
-    def __init__(self, dim, heads, iterations, kind):
+    def __init__(self, dim, heads, iterations, kind, causal=False, bias=True):
         super().__init__()
-        self.heads, self.iterations, self.kind = heads, iterations, kind
+        self.heads, self.iterations, self.kind, self.causal = heads, iterations, kind, causal
         self.parts = 3 if kind == "softmax" else 2
-        self.qkv = nn.Linear(dim, self.parts * dim)
-        self.proj = nn.Linear(dim, dim)
+        self.qkv = nn.Linear(dim, self.parts * dim, bias=bias)
+        self.proj = nn.Linear(dim, dim, bias=bias)
 
     def forward(self, x):
         b, n, c = x.shape
         parts = self.qkv(x).reshape(b, n, self.parts, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
         k, v = parts[-2], parts[-1]
         if self.kind == "rpc":
-            y = rpc_attention(k, v, self.iterations)
+            y = rpc_attention(k, v, self.iterations, causal=self.causal)
         else:
-            y = F.scaled_dot_product_attention(parts[0], k, v)
+            y = F.scaled_dot_product_attention(parts[0], k, v, is_causal=self.causal)
         return self.proj(y.transpose(1, 2).reshape(b, n, c))
 
 
@@ -153,6 +160,69 @@ def training(batch, image=224, classes=1000, segment=False, **config):
         loss = F.cross_entropy(logits.float(), labels, label_smoothing=0.0 if segment else 0.1)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        optimizer.step()
+    return step
+
+
+class LmBlock(nn.Module):
+    def __init__(self, dim, heads, hidden, kind):
+        super().__init__()
+        self.attn = Attention(dim, heads, 4, kind, causal=True, bias=False)
+        self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.mlp = nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, dim))
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x):
+        x = self.norm1(x + self.dropout(self.attn(x)))
+        return self.norm2(x + self.dropout(self.mlp(x)))
+
+
+class LanguageModel(nn.Module):
+    """Post-norm decoder; the output layer is tied to the embedding, with one cluster where there is a cutoff."""
+
+    def __init__(self, cutoff, rpc_layers, vocab=33278, context=256, dim=128, depth=16, heads=8, hidden=2048):
+        super().__init__()
+        self.embed = nn.Embedding(vocab, dim)
+        self.blocks = nn.Sequential(*[
+            LmBlock(dim, heads, hidden, "softmax" if rpc_layers == 0 else "rpc" if i < rpc_layers else "symmetric")
+            for i in range(depth)])
+        self.dropout = nn.Dropout(0.1)
+        self.cutoff, self.scale = cutoff, dim ** 0.5
+        if cutoff:
+            self.cluster = nn.Parameter(torch.empty(1, dim))
+        angle = torch.arange(context - 1, -1, -1.0)[:, None] * 10000 ** (torch.arange(0, dim, 2.0) / -dim)
+        self.register_buffer("positions", torch.cat([angle.sin(), angle.cos()], 1))
+        for name, p in self.named_parameters():
+            if p.ndim > 1:
+                nn.init.normal_(p, std=0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(p)
+
+    def forward(self, ids, labels):
+        x = self.blocks(self.dropout(self.embed(ids) * self.scale + self.positions)).flatten(0, 1)
+        labels, weight = labels.flatten(), self.embed.weight
+        if not self.cutoff:
+            return F.cross_entropy(F.linear(x, weight).float(), labels)
+        rare = (labels >= self.cutoff).nonzero().squeeze(1)
+        columns = labels.clamp(max=self.cutoff)
+        head = F.linear(x, torch.cat([weight[:self.cutoff], self.cluster])).float()
+        tail = F.linear(x[rare], weight[self.cutoff:]).float()
+        return (F.cross_entropy(head, columns, reduction="sum")
+                + F.cross_entropy(tail, labels[rare] - self.cutoff, reduction="sum")) / len(labels)
+
+
+def language(batch, cutoff=0, rpc_layers=0):
+    model = LanguageModel(cutoff, rpc_layers)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-4, fused=True)
+    forward = compiled(model)
+    ids, labels = torch.randint(33278, (batch, 256)), torch.randint(33278, (batch, 256))
+
+    def step():
+        with autocast():
+            loss = forward(ids, labels)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.25)
         optimizer.step()
     return step
 
@@ -248,6 +318,9 @@ WORKLOADS = {
     "vit32-rpc": (64, "images", 10, True, lambda b: training(b, kind="rpc", **SMALL)),
     "segment-tiny": (4, "images", 10, True,
                      lambda b: training(b, kind="softmax", image=256, classes=150, segment=True)),
+    "lm-paper": (4, "sequences", 10, True, language),
+    "lm-paper-adaptive": (4, "sequences", 10, True, lambda b: language(b, cutoff=20000)),
+    "lm-paper-rpc": (4, "sequences", 10, True, lambda b: language(b, cutoff=20000, rpc_layers=4)),
     "attention-softmax": (8, "images", 20, True, lambda b: attention(b, 3)),
     "attention-symmetric": (8, "images", 20, True, lambda b: attention(b, 2)),
     "rpc-operator": (8, "images", 20, True, rpc),

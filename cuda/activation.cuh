@@ -1,7 +1,7 @@
 #pragma once
 #include "cuda/column_sums.cuh"
 
-// GELU between the two layers of an MLP: x Phi(x), Phi the normal distribution.
+// What stands between the two layers of an MLP: GELU, x Phi(x) with Phi the normal distribution, or ReLU.
 //
 // cuBLASLt has GELU and its gradient as epilogues, but those are the tanh approximation, 5e-4 off: enough to
 // tell a network from the same one on the CPU. So the activation is a pass of its own here, between products
@@ -32,29 +32,48 @@ __device__ inline Normal standard_normal(float x) {
   return {density, x < 0 ? tail : 1 - tail};
 }
 
-// y = gelu(x), n numbers.
-template <int V, class T>
-__global__ void gelu_kernel(const T* x, T* y, int64_t n) {
+// An activation's value and slope.
+struct Activated {
+  float y, slope;
+};
+struct GeluOf {
+  __device__ static float value(float x) { return x * standard_normal(x).phi; }
+  __device__ static Activated both(float x) {
+    const Normal n = standard_normal(x);
+    return {x * n.phi, n.phi + x * (0.39894228040143268f * n.density)};
+  }
+};
+// Of x or of relu(x), which are alike.
+struct ReluOf {
+  __device__ static float value(float x) { return x < 0 ? 0 : x; }
+  __device__ static Activated both(float x) { return {value(x), x > 0 ? 1.0f : 0.0f}; }
+};
+
+// y = f(x), n numbers; y may be x.
+template <class F, int V, class T>
+__global__ void activation_kernel(const T* x, T* y, int64_t n) {
   const int64_t step = int64_t(gridDim.x) * blockDim.x * V;
   for (int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * V; i < n; i += step) {
     Pack<T, V> p = load_pack<V>(x + i);
 #pragma unroll
-    for (int v = 0; v < V; ++v) p.v[v] = down<T>(up(p.v[v]) * standard_normal(up(p.v[v])).phi);
+    for (int v = 0; v < V; ++v) p.v[v] = down<T>(F::value(up(p.v[v])));
     store_pack(y + i, p);
   }
 }
 
 // x and y are aligned alike, as whole tensors are.
-template <class T>
-void gelu(const T* x, T* y, int64_t n) {
+template <class F, class T>
+void activate(const T* x, T* y, int64_t n) {
   if (n == 0) return;
-  with_pack<T>(n, x, [&]<int V>() { launch<gelu_kernel<V, T>>({blocks_for(n / V, 256), 256}, x, y, n); });
+  with_pack<T>(n, x, [&]<int V>() {
+    launch<activation_kernel<F, V, T>>({blocks_for(n / V, 256), 256}, x, y, n);
+  });
 }
 
-// g *= gelu'(x) and, where they are wanted (not null), y = gelu(x) and part[p] = sum of part p of g's rows;
+// g *= f'(x) and, where they are wanted (not null), y = f(x) and part[p] = sum of part p of g's rows;
 // all [rows, cols], part [parts, cols]. Blocks and parts are those of column_sums_kernel.
-template <int V, class T>
-__global__ void gelu_gradient_kernel(const T* x, T* g, T* y, float* part, int64_t rows, int64_t cols) {
+template <class F, int V, class T>
+__global__ void activation_gradient_kernel(const T* x, T* g, T* y, float* part, int64_t rows, int64_t cols) {
   Shared shared;
   float* all = shared.array<float>(column_warps * warp_size * V);
   const int64_t j = (int64_t(blockIdx.x) * warp_size + threadIdx.x) * V;
@@ -66,12 +85,11 @@ __global__ void gelu_gradient_kernel(const T* x, T* g, T* y, float* part, int64_
       Pack<T, V> px = load_pack<V>(x + at), pg = load_pack<V>(g + at);
 #pragma unroll
       for (int v = 0; v < V; ++v) {
-        const float a = up(px.v[v]);
-        const Normal n = standard_normal(a);
-        const float d = up(pg.v[v]) * (n.phi + a * (0.39894228040143268f * n.density));
+        const Activated a = F::both(up(px.v[v]));
+        const float d = up(pg.v[v]) * a.slope;
         s[v] += d;
         pg.v[v] = down<T>(d);
-        px.v[v] = down<T>(a * n.phi);
+        px.v[v] = down<T>(a.y);
       }
       store_pack(g + at, pg);
       if (y) store_pack(y + at, px);
@@ -80,17 +98,17 @@ __global__ void gelu_gradient_kernel(const T* x, T* g, T* y, float* part, int64_
   if (part) store_column_sums(s, all, part + blockIdx.y * cols, cols);
 }
 
-// g *= gelu'(x); y = gelu(x) and sums [cols] = sum of g's rows, where they are not null. x, g and y are
+// g *= f'(x); y = f(x) and sums [cols] = sum of g's rows, where they are not null. x, g and y are
 // aligned alike.
-template <class T>
-void gelu_gradient(const T* x, T* g, T* y, T* sums, int64_t rows, int64_t cols) {
+template <class F, class T>
+void activation_gradient(const T* x, T* g, T* y, T* sums, int64_t rows, int64_t cols) {
   if (cols == 0) return;
   with_pack<T>(cols, x, [&]<int V>() {
     const dim3 grid = column_grid(rows, cols, V);
     Storage part;
     if (sums) part = allocate(cuda_device(current_device()), grid.y * cols * int64_t(sizeof(float)));
-    launch<gelu_gradient_kernel<V, T>>({grid, {warp_size, column_warps}, column_shared(V)}, x, g, y,
-                                       static_cast<float*>(part.get()), rows, cols);
+    launch<activation_gradient_kernel<F, V, T>>({grid, {warp_size, column_warps}, column_shared(V)}, x, g, y,
+                                                static_cast<float*>(part.get()), rows, cols);
     if (sums) add_column_parts(static_cast<const float*>(part.get()), sums, grid.y, cols);
   });
 }

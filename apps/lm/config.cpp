@@ -1,0 +1,142 @@
+#include "apps/lm/config.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "apps/common/checks.h"
+#include "apps/common/fields.h"
+#include "data/text/grammar.h"
+
+namespace pursuit::lm {
+
+namespace {
+
+constexpr const char* app = "lm";
+using apps::check_range, apps::check_word;
+
+nn::Positions positions(const std::string& name) {
+  return name == "learned"      ? nn::Positions::learned
+         : name == "sinusoidal" ? nn::Positions::sinusoidal
+         : name == "reversed"   ? nn::Positions::reversed
+                                : nn::Positions::fairseq;
+}
+
+nn::LmInit init(const std::string& name) {
+  return name == "gpt2"      ? nn::LmInit::gpt2
+         : name == "fairseq" ? nn::LmInit::fairseq
+                             : nn::LmInit::transformer_xl;
+}
+
+}  // namespace
+
+nlohmann::ordered_json to_json(const Config& config) { return apps::fields_to_json(config); }
+
+Config config_from_json(const nlohmann::ordered_json& json, const std::string& file) {
+  return apps::fields_from_json<Config>(json, file);
+}
+
+void validate(const Config& c) {
+  apps::validate(app, static_cast<const apps::AttentionFields&>(c));
+  apps::validate(app, static_cast<const apps::TrainingFields&>(c));
+  if (!nn::may_be_causal(nn::attention_kind(c.attention)))
+    fail(app,
+         "--attention " + c.attention + " mixes all tokens of a window and cannot be causal; choose another");
+  check_word(app, "mu-scope", c.mu_scope, {"prefix", "window"});
+  check_word(app, "norm", c.norm, {"pre", "post"});
+  check_word(app, "activation", c.activation, {"gelu", "relu"});
+  check_word(app, "positions", c.positions, {"learned", "sinusoidal", "reversed", "fairseq"});
+  check_word(app, "init", c.init, {"gpt2", "transformer-xl", "fairseq"});
+  check_word(app, "level", c.level, {"word", "byte"});
+  check_word(app, "rows", c.rows, {"blocks", "documents"});
+  check_word(app, "decay", c.decay, {"matrices", "all"});
+  check_range(app, "dim", c.dim, c.dim > 0 && c.heads > 0 && c.dim % c.heads == 0, "a multiple of --heads");
+  check_range(app, "depth", c.depth, c.depth > 0, "at least 1");
+  check_range(app, "hidden", c.hidden, c.hidden > 0, "at least 1");
+  check_range(app, "context", c.context, c.context > 0, "at least 1");
+  check_range(app, "iterated-layers", c.iterated_layers, c.iterated_layers >= -1, "-1 or more");
+  check_range(app, "dropout", c.dropout, c.dropout >= 0 && c.dropout < 1, "0 up to, not including, 1");
+  check_range(app, "div-value", c.div_value, c.div_value >= 1, "at least 1");
+  check_range(app, "eval-tokens", c.eval_tokens, c.eval_tokens >= 0, "0 or more");
+  check_range(app, "locater", c.locater, c.locater >= 0, "0 or more");
+  check_range(app, "locater-beta", c.locater_beta, c.locater_beta >= 0, "0 or more");
+  nn::locater_form(c.locater_form);
+}
+
+data::Vocabulary vocabulary(const Config& c) {
+  return c.level == "byte" ? data::Vocabulary::of_bytes()
+                           : data::Vocabulary::of_list(c.vocabulary, "the run's vocabulary");
+}
+
+nn::LmConfig model_config(const Config& c) {
+  nn::LmConfig m;
+  m.vocab = vocabulary(c).size();
+  m.context = c.context;
+  m.dim = c.dim;
+  m.depth = c.depth;
+  m.heads = c.heads;
+  m.hidden = c.hidden;
+  m.activation = c.activation == "gelu" ? Activation::gelu : Activation::relu;
+  m.pre_norm = c.norm == "pre";
+  m.attention = apps::attention_config(c);
+  m.attention.bias = c.attention_bias;
+  m.attention.rpc.mu_scope =
+      c.mu_scope == "prefix" ? RpcOptions::MuScope::prefix : RpcOptions::MuScope::window;
+  m.iterated_layers = int(std::min<int64_t>(c.iterated_layers, c.depth));
+  m.positions = positions(c.positions);
+  m.scale_embedding = c.scale_embedding;
+  m.dropout = c.dropout;
+  m.tied = c.tied;
+  for (const int64_t cutoff : c.cutoffs)
+    if (cutoff < m.vocab) m.cutoffs.push_back(cutoff);
+  m.div_value = c.div_value;
+  m.init = init(c.init);
+  return m;
+}
+
+nn::LocaterOptions locater_options(const Config& c) {
+  return {nn::locater_form(c.locater_form), c.locater_beta, c.locater_trace, c.locater_unbounded};
+}
+
+data::CorpusOptions corpus_options(const Config& c, const std::string& folder) {
+  return {.bytes = c.level == "byte",
+          .min_count = c.min_count,
+          .vocabulary_limit = c.vocabulary_limit,
+          .cache = c.cache.empty() ? (std::filesystem::path(folder) / "cache").string() : c.cache};
+}
+
+data::TextBatchOptions evaluation_rows(const Config& c) {
+  return {.batch_size = c.eval_batch_size,
+          .length = c.context,
+          .mode = c.rows == "blocks" ? data::TextBatchOptions::Mode::blocks
+                                     : data::TextBatchOptions::Mode::documents};
+}
+
+data::TextBatchOptions train_rows(const Config& c) {
+  data::TextBatchOptions rows = evaluation_rows(c);
+  rows.batch_size = c.batch_size;
+  rows.shuffle = c.shuffle;
+  rows.seed = c.seed;
+  return rows;
+}
+
+double source_entropy(const Config& c) {
+  if (!c.data.empty()) return 0;
+  const data::GrammarFacts facts = data::grammar_facts();
+  return facts.nats / (c.level == "byte" ? facts.bytes : facts.words);
+}
+
+std::string data_name(const Config& c) {
+  if (c.data.empty()) return "the built-in grammar";
+  const std::filesystem::path path = std::filesystem::path(c.data).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+std::string describe_attention(const Config& c) {
+  const int64_t layers = c.iterated_layers < 0 ? c.depth : std::min<int64_t>(c.iterated_layers, c.depth);
+  return apps::describe_attention(c, layers == c.depth ? "every block"
+                                     : layers == 1     ? "block 0"
+                                                       : fmt::format("blocks 0 to {}", layers - 1));
+}
+
+}  // namespace pursuit::lm

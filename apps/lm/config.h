@@ -1,0 +1,112 @@
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/training/fields.h"
+#include "data/text/batches.h"
+#include "data/text/corpus.h"
+#include "nn/locater.h"
+#include "nn/transformer_lm.h"
+
+namespace pursuit::lm {
+
+// Everything that makes a run what it is: the options of `lm train`, also as the files in recipes/ and as
+// config.json in a run's folder. With the vocabulary in it, it is all that resume, eval and generate need.
+struct Config : apps::AttentionFields, apps::TrainingFields {
+  // model
+  int64_t dim = 64, depth = 2, heads = 4, hidden = 256, context = 64;
+  std::string norm = "pre", activation = "gelu", positions = "learned", init = "gpt2";
+  bool attention_bias = true, scale_embedding = false, tied = true;
+  double dropout = 0, div_value = 4;
+  std::vector<int64_t> cutoffs;
+  int iterated_layers = 1;
+  std::string mu_scope = "prefix";
+
+  // data
+  std::string data;  // empty: the built-in grammar
+  std::string level = "word", rows = "blocks", cache;
+  bool shuffle = true;
+  int64_t vocabulary_limit = 0, min_count = 1;
+  int64_t eval_tokens = 0;  // of the validation split; 0: all
+
+  // regularisation
+  std::string decay = "matrices";
+  double locater = 0;
+  std::string locater_form = "anchor";
+  double locater_trace = 10, locater_beta = 1;
+  bool locater_unbounded = false;
+
+  // filled in when the data is opened
+  std::string vocabulary;    // one word a line; empty: bytes
+  double unknown_share = 0;  // of the training text
+};
+
+template <class C, class F>
+void for_each_field(C& c, const F& f) {
+  for_each_attention_field(c, f);
+  f("iterated-layers", c.iterated_layers,
+    "rpc: the first blocks that iterate, the others being symmetric (-1: every block)");
+  f("mu-scope", c.mu_scope,
+    "rpc: mu of the tokens seen so far (prefix), or of the whole window (window), which tells every token "
+    "one "
+    "number about those after it");
+  f("dim", c.dim, "Width of the model");
+  f("depth", c.depth, "Number of blocks");
+  f("heads", c.heads, "Attention heads");
+  f("hidden", c.hidden, "Hidden width of the MLP");
+  f("context", c.context, "Tokens of a window");
+  f("norm", c.norm, "pre: norms inside the branches and one at the end; post: after every sum");
+  f("activation", c.activation, "Of the MLP: gelu or relu");
+  f("positions", c.positions, "learned, sinusoidal, reversed (sinusoidal, from the window's end) or fairseq");
+  f("init", c.init, "Initial weights: gpt2, transformer-xl or fairseq");
+  f("attention-bias", c.attention_bias, "Biases in the attention's projections");
+  f("scale-embedding", c.scale_embedding, "Embeddings times the square root of the width");
+  f("tied", c.tied, "The output layer shares the embedding's rows");
+  f("dropout", c.dropout, "Dropout rate of the embedded tokens and of what every branch adds");
+  f("cutoffs", c.cutoffs,
+    "Adaptive softmax: where its clusters begin, as far as there are words (none: a softmax over all)");
+  f("div-value", c.div_value, "Adaptive softmax, not tied: how much narrower every next cluster is");
+  f("data", c.data, "Folder with the text (left out: the built-in grammar)");
+  f("level", c.level, "What the text is split into: word or byte");
+  f("vocabulary-limit", c.vocabulary_limit, "Words of the vocabulary, the rest is <unk> (0: all)");
+  f("min-count", c.min_count, "Words that occur less often in the training text are <unk>");
+  f("rows", c.rows,
+    "blocks: the text cut at every --context tokens; documents: a row ends with its document");
+  f("shuffle", c.shuffle, "A new order of the rows every epoch; false: as the text goes on");
+  f("cache", c.cache, "Folder for the encoded text (left out: in the run's)");
+  f("eval-tokens", c.eval_tokens, "Evaluate on this many tokens of the validation split (0: all)");
+  f("decay", c.decay, "What weight decay applies to: matrices, or all (also biases and norms)");
+  f("locater", c.locater, "Weight of the LOCATER regulariser in the loss (0: off)");
+  f("locater-form", c.locater_form, "anchor, var, fro, or tr2 (see --locater-unbounded)");
+  f("locater-trace", c.locater_trace, "anchor: the trace of W_QK that it holds");
+  f("locater-beta", c.locater_beta, "anchor: how firmly");
+  f("locater-unbounded", c.locater_unbounded, "Allow --locater-form tr2, which has no lower bound");
+  for_each_training_field(c, f);
+  f("vocabulary", c.vocabulary, "");
+  f("unknown-share", c.unknown_share, "");
+}
+
+nlohmann::ordered_json to_json(const Config& config);
+Config config_from_json(const nlohmann::ordered_json& json, const std::string& file);
+
+// Checks values that no option checks by itself; throws Error that names the option.
+void validate(const Config& config);
+
+data::Vocabulary vocabulary(const Config& config);
+nn::LmConfig model_config(const Config& config);
+nn::LocaterOptions locater_options(const Config& config);
+data::CorpusOptions corpus_options(const Config& config, const std::string& folder);
+// Rows of `batch_size`, for training or, in order, for evaluation.
+data::TextBatchOptions train_rows(const Config& config);
+data::TextBatchOptions evaluation_rows(const Config& config);
+
+// The entropy of the built-in grammar in nats a token: no model expects a smaller loss. 0 for other data.
+double source_entropy(const Config& config);
+
+// "WikiText", "the built-in grammar": the data's folder without its path.
+std::string data_name(const Config& config);
+// "RPC-Attention (4 iterations, blocks 0 to 3)"
+std::string describe_attention(const Config& config);
+
+}  // namespace pursuit::lm

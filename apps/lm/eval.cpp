@@ -1,0 +1,124 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "apps/common/choice.h"
+#include "apps/common/progress.h"
+#include "apps/common/signals.h"
+#include "apps/lm/commands.h"
+#include "apps/lm/perplexity.h"
+#include "apps/lm/results.h"
+
+namespace pursuit::lm {
+
+namespace {
+
+// The files of a split, each with words swapped.
+std::vector<data::TextFile> attacked(const std::vector<data::TextFile>& files,
+                                     const data::WordSwapOptions& options, data::WordSwap& counts) {
+  std::vector<data::TextFile> out;
+  for (const data::TextFile& file : files) {
+    data::WordSwap swap = data::swap_words(file.text, options);
+    counts.words += swap.words;
+    counts.swapped += swap.swapped;
+    const auto text = std::make_shared<std::string>(std::move(swap.text));
+    out.push_back({file.name + " with swapped words", *text, 0, 0, text});
+  }
+  return out;
+}
+
+std::string describe(const data::WordSwapOptions& o) {
+  return fmt::format("{}, rate {}, stop words {}, seed {}", o.replacement, o.rate,
+                     o.keep_stop_words ? "kept" : "swapped too", o.seed);
+}
+
+class Evaluation {
+ public:
+  explicit Evaluation(const EvalOptions& options)
+      : options_(options),
+        windows_(apps::chosen("--window", options.windows, {"blocks", "sliding"})),
+        split_(data::text_split(options.split)),
+        loaded_(load_model(options.checkpoint, options.load)),
+        config_(loaded_.config) {
+    if (options.limit < 0 || options.batch_size < 0)
+      fail("eval", "--limit and --batch-size must not be negative");
+    if (!options.data.empty()) config_.data = options.data;
+    if (options.batch_size > 0) config_.eval_batch_size = options.batch_size;
+    source_ = data::open_text(config_.data);
+    if (source_.split(split_).empty()) fail("eval", data_name(config_) + " has no split " + options.split);
+  }
+
+  int run() {
+    apps::catch_stop_signals();
+    const std::vector<data::TextFile>& files = source_.split(split_);
+    bool done = score(files, "");
+    if (done && options_.word_swap) {
+      data::WordSwap counts;
+      const auto swapped = attacked(files, options_.swap, counts);
+      if (!options_.quiet)
+        fmt::print(stderr, "{} of {} words were swapped ({:.2f} %)\n", counts.swapped, counts.words,
+                   100 * double(counts.swapped) / double(std::max<int64_t>(counts.words, 1)));
+      done = score(swapped, describe(options_.swap));
+    }
+    print();
+    if (!done) fmt::print(stderr, "stopped; what is complete is shown\n");
+    if (std::filesystem::is_directory(options_.checkpoint) && !results_.empty())
+      write_report(options_.checkpoint);
+    return done ? 0 : 1;
+  }
+
+ private:
+  bool score(const std::vector<data::TextFile>& files, const std::string& attack) {
+    data::Tokens tokens = data::encode(files, source_.layout, loaded_.vocabulary);
+    data::check_same_language(tokens, loaded_.vocabulary, config_.unknown_share, files[0].name);
+    tokens = data::first_tokens(tokens, options_.limit);
+    for (const std::string& window : windows_) {
+      apps::Progress bar(window + (attack.empty() ? "" : ", words swapped"), 0, int64_t(tokens.ids.size()),
+                         {.quiet = options_.quiet, .unit = "tokens"});
+      int64_t last = 0;
+      const Tick tick = [&](int64_t count) {
+        bar.update(count, count - last);
+        last = count;
+      };
+      Score s;
+      if (window == "blocks") {
+        data::TextBatches rows(tokens, loaded_.vocabulary.line_end(), evaluation_rows(config_));
+        s = score_blocks(*loaded_.model, rows, tick);
+      } else {
+        s = score_sliding(*loaded_.model, tokens.ids, loaded_.vocabulary.line_end(), config_.eval_batch_size,
+                          tick);
+      }
+      if (apps::stop_requested()) return false;
+      results_.push_back({data_name(config_), options_.split, window, attack, options_.load.ema,
+                          loaded_.state.step, s.tokens, s.loss()});
+      if (std::filesystem::is_directory(options_.checkpoint))
+        add_results(options_.checkpoint, results_.back());
+    }
+    return true;
+  }
+
+  void print() const {
+    if (!options_.json) {
+      fmt::print("{}", apps::to_text(to_table(results_)));
+      return;
+    }
+    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    for (const Results& r : results_) json.push_back(to_json(r));
+    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  }
+
+  const EvalOptions& options_;
+  std::vector<std::string> windows_;
+  data::TextSplit split_;
+  LoadedModel loaded_;
+  Config config_;
+  data::TextSource source_;
+  std::vector<Results> results_;
+};
+
+}  // namespace
+
+int eval(const EvalOptions& options) { return Evaluation(options).run(); }
+
+}  // namespace pursuit::lm

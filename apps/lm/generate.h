@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/text/corpus.h"
+#include "engine/random.h"
+#include "nn/transformer_lm.h"
+
+namespace pursuit::lm {
+
+struct SamplingOptions {
+  double temperature = 1;  // 0: always the most probable word
+  int64_t top_k = 0;       // of the most probable words only; 0: all
+  double top_p = 1;        // of the fewest words whose probabilities make up this much (nucleus sampling)
+  std::vector<int32_t> forbidden = {};
+};
+
+// Draws a word; `logits` are log-probabilities up to a constant. Of words of equal probability the first
+// counts as the more probable. Throws Error if an option makes no sense or no word is left.
+int32_t sample(std::span<const double> logits, const SamplingOptions& options, Random& random);
+
+// A text as numbers: words, and an end of line for every newline. Unknown words become <unk>; throws Error if
+// there is none.
+std::vector<int32_t> encode_prompt(const std::string& text, const data::Vocabulary& vocabulary);
+
+// The `count` words after `prompt`, which follows an end of line; `each` (may be empty) gets them one by one.
+// With a cache of keys and values, if the model keeps one and `use_cache`, a full window is left behind by
+// half, and is read anew; without one, every word is predicted from the last `context` words.
+std::vector<int32_t> generate(const nn::TransformerLm& model, int32_t line_end, std::vector<int32_t> prompt,
+                              int64_t count, const SamplingOptions& options, Random& random,
+                              bool use_cache = true, const std::function<void(int32_t)>& each = {});
+
+}  // namespace pursuit::lm

@@ -1,0 +1,176 @@
+#include "apps/lm/inspect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace pursuit::lm {
+
+namespace {
+
+// Mean over the queries of the first rows, [depth, heads]. Rows are taken without what fills them up, those
+// of one length together.
+std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBatches& rows, Inspection& out) {
+  const nn::LmConfig& c = model.config();
+  std::map<int64_t, std::vector<int32_t>> by_length;
+  data::TextBatch batch;
+  const int64_t wanted = std::min(out.sequences, rows.rows());
+  out.sequences = 0;
+  for (int64_t b = 0; b < rows.batches() && out.sequences < wanted; ++b) {
+    rows.get(0, b, batch);
+    for (size_t at = 0; at < batch.ids.size() && out.sequences < wanted; at += size_t(rows.length())) {
+      const auto label = batch.labels.begin() + std::ptrdiff_t(at),
+                 row = batch.ids.begin() + std::ptrdiff_t(at);
+      const auto length = std::find(label, label + rows.length(), -1) - label;
+      if (length == 0) continue;
+      by_length[length].insert(by_length[length].end(), row, row + length);
+      ++out.sequences;
+    }
+  }
+  std::vector<double> sums(size_t(c.depth * c.heads), 0.0);
+  double queries = 0, even = 0;
+  for (const auto& [length, ids] : by_length) {
+    const int64_t n = int64_t(ids.size()) / length;
+    const Tensor entropy =
+        model.attention_entropy(from_vector(ids, {n, length}, model.embed_weight.device()));
+    const std::vector<double> mean = entropy.to_vector();
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += mean[i] * double(ids.size());
+    queries += double(ids.size());
+    even += double(n) * std::lgamma(double(length) + 1);  // sum of log t, the tokens that query t sees
+  }
+  for (double& sum : sums) sum /= std::max(queries, 1.0);
+  out.even_entropy = even / std::max(queries, 1.0);
+  return sums;
+}
+
+std::string name_of(const HeadFacts& h) { return fmt::format("layer {}, head {}", h.layer, h.head); }
+
+// Charts of many heads can no longer be told apart.
+constexpr size_t most_lines = 8;
+
+}  // namespace
+
+std::vector<double> Inspection::propagation(const HeadFacts& head) const {
+  return nn::signal_propagation(head.w, temperature, tokens);
+}
+
+Inspection inspect(const nn::TransformerLm& model, data::TextBatches& rows, int64_t sequences) {
+  const nn::LmConfig& c = model.config();
+  Inspection out{rows.length(), sequences, std::sqrt(double(c.dim) / double(c.heads)), 0, {}};
+  const std::vector<double> entropies = mean_entropies(model, rows, out);
+  for (int64_t layer = 0; layer < c.depth; ++layer)
+    for (int64_t head = 0; head < c.heads; ++head) {
+      const nn::Attention& attention = model.attention(int(layer));
+      const Tensor query = attention.query_weight(head), key = attention.key_weight(head);
+      out.heads.push_back({layer, head, entropies[size_t(layer * c.heads + head)],
+                           nn::qk_statistics(query, key), nn::qk_eigenvalues(query, key)});
+    }
+  return out;
+}
+
+nlohmann::ordered_json summary(const Inspection& inspection) {
+  double entropy = 0, trace = 0, norm = 0, square = 0, concentration = 0;
+  for (const HeadFacts& h : inspection.heads) {
+    entropy += h.entropy;
+    trace += h.w.trace;
+    norm += std::sqrt(h.w.frobenius2);
+    square += h.w.trace_of_square;
+    concentration += h.w.concentration();
+  }
+  const double n = double(inspection.heads.size());
+  return {{"attention_entropy", entropy / n},
+          {"qk_trace", trace / n},
+          {"qk_norm", norm / n},
+          {"qk_trace_of_square", square / n},
+          {"qk_concentration", concentration / n}};
+}
+
+nlohmann::ordered_json to_json(const Inspection& inspection) {
+  nlohmann::ordered_json json = {{"tokens", inspection.tokens},
+                                 {"sequences", inspection.sequences},
+                                 {"temperature", inspection.temperature},
+                                 {"even_entropy", inspection.even_entropy}};
+  json["heads"] = nlohmann::ordered_json::array();
+  for (const HeadFacts& h : inspection.heads) {
+    nlohmann::ordered_json values = nlohmann::ordered_json::array();
+    for (const std::complex<double>& v : h.eigenvalues) values.push_back({v.real(), v.imag()});
+    json["heads"].push_back({{"layer", h.layer},
+                             {"head", h.head},
+                             {"entropy", h.entropy},
+                             {"width", h.w.width},
+                             {"trace", h.w.trace},
+                             {"frobenius2", h.w.frobenius2},
+                             {"trace_of_square", h.w.trace_of_square},
+                             {"concentration", h.w.concentration()},
+                             {"eigenvalues", values},
+                             {"signal_propagation", inspection.propagation(h)}});
+  }
+  return json;
+}
+
+Inspection inspection_from_json(const nlohmann::ordered_json& json) {
+  Inspection out{
+      json.at("tokens"), json.at("sequences"), json.at("temperature"), json.at("even_entropy"), {}};
+  for (const auto& h : json.at("heads")) {
+    HeadFacts facts{h.at("layer"),
+                    h.at("head"),
+                    h.at("entropy"),
+                    {h.at("width"), h.at("trace"), h.at("frobenius2"), h.at("trace_of_square")},
+                    {}};
+    for (const auto& v : h.at("eigenvalues")) facts.eigenvalues.emplace_back(v.at(0), v.at(1));
+    out.heads.push_back(std::move(facts));
+  }
+  return out;
+}
+
+apps::Table to_table(const Inspection& inspection) {
+  apps::Table table{{"layer", "head", "entropy", "tr W", "|W|_F", "tr W^2", "r", "largest eigenvalue"}, {}};
+  for (const HeadFacts& h : inspection.heads) {
+    const std::complex<double> top = h.eigenvalues.empty() ? 0 : h.eigenvalues[0];
+    table.rows.push_back(
+        {std::to_string(h.layer), std::to_string(h.head), fmt::format("{:.3f}", h.entropy),
+         fmt::format("{:.3f}", h.w.trace), fmt::format("{:.3f}", std::sqrt(h.w.frobenius2)),
+         fmt::format("{:.3f}", h.w.trace_of_square), fmt::format("{:.2f}", h.w.concentration()),
+         top.imag() == 0 ? fmt::format("{:.3f}", top.real())
+                         : fmt::format("{:.3f} ± {:.3f}i", top.real(), std::abs(top.imag()))});
+  }
+  return table;
+}
+
+void add_inspection(apps::Report& report, const Inspection& inspection) {
+  report.section("Attention");
+  report.table(
+      to_table(inspection),
+      fmt::format(
+          "W is the query-key matrix of a head; r = tr W / |W|_F, at most {:.1f}, says how concentrated "
+          "its eigenvalues are. Entropy in nats over {} windows of at most {} tokens; attention that is even "
+          "over "
+          "all it sees has {:.3f}.",
+          std::sqrt(inspection.heads.empty() ? 0.0 : double(inspection.heads[0].w.width)),
+          inspection.sequences, inspection.tokens, inspection.even_entropy));
+  apps::LineChart spectrum{"Eigenvalues of W", "by falling modulus", "real part", {}};
+  apps::LineChart propagation{"Signal propagation", "token", "probability", {}};
+  for (size_t i = 0; i < std::min(most_lines, inspection.heads.size()); ++i) {
+    const HeadFacts& h = inspection.heads[i];
+    apps::LineSeries values{.name = name_of(h)}, rho{.name = name_of(h)};
+    for (size_t j = 0; j < h.eigenvalues.size(); ++j)
+      values.points.emplace_back(double(j + 1), h.eigenvalues[j].real());
+    const std::vector<double> probabilities = inspection.propagation(h);
+    for (size_t j = 0; j < probabilities.size(); ++j)
+      rho.points.emplace_back(double(j + 1), probabilities[j]);
+    spectrum.series.push_back(std::move(values));
+    propagation.series.push_back(std::move(rho));
+  }
+  if (inspection.heads.size() > most_lines)
+    spectrum.caption = propagation.caption =
+        fmt::format("The first {} of {} heads.", most_lines, inspection.heads.size());
+  propagation.caption +=
+      " By the formula for tokens that are a random walk: flat where attention is even, a step "
+      "where it is localised.";
+  report.chart(spectrum);
+  report.chart(propagation);
+}
+
+}  // namespace pursuit::lm

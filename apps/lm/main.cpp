@@ -1,0 +1,125 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "apps/common/command_line.h"
+#include "apps/common/fields.h"
+#include "apps/common/recipes.h"
+#include "apps/lm/commands.h"
+
+namespace {
+
+using namespace pursuit;
+using namespace pursuit::lm;
+
+// The options of every command that opens a checkpoint.
+void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o) {
+  command.add_option("--checkpoint", checkpoint, "Folder of a run, or a checkpoint file")->required();
+  command.add_flag("--ema", o.ema, "Use the averaged weights");
+  command.add_option("--device", o.device, "auto, cpu, cuda")->capture_default_str();
+  command.add_option("--dtype", o.dtype, "f32 or bf16 (default: the run's)");
+  command.add_option("--threads", o.threads, "CPU threads (0: all)");
+}
+
+int run(std::vector<std::string> args) {
+  CLI::App app{"Trains and studies language models whose attention can be made robust."};
+  app.name("lm");
+  app.set_version_flag("--version", PURSUIT_VERSION);
+  app.require_subcommand(1);
+  int code = 0;
+
+  Config config;
+  apps::RunOptions options;
+  CLI::App* train_command = app.add_subcommand("train", "Train a transformer language model");
+  if (!args.empty() && args[0] == "train") {
+    if (const auto folder = apps::peek(args, "--resume"))
+      config = config_from_json(apps::config_of_run(*folder), *folder + "/config.json");
+    apps::insert_recipe("lm", args);
+  }
+  apps::add_run_options(*train_command, options, "runs/lm-ATTENTION-SEED");
+  apps::add_options(*train_command, config);
+  train_command->callback([&] {
+    if (options.out.empty()) options.out = fmt::format("runs/lm-{}-{}", config.attention, config.seed);
+    code = train(config, options);
+  });
+
+  EvalOptions e;
+  CLI::App* eval_command = app.add_subcommand("eval", "Perplexity, also with swapped words");
+  add_load_options(*eval_command, e.checkpoint, e.load);
+  eval_command->add_option("--data", e.data, "Another text, in the run's vocabulary (default: the run's)");
+  eval_command->add_option("--split", e.split, "train, valid or test")->capture_default_str();
+  eval_command
+      ->add_option(
+          "--window", e.windows,
+          "blocks: the text cut into windows; sliding: a window that moves on by one token, as published; "
+          "or all")
+      ->delimiter(',')
+      ->capture_default_str();
+  eval_command->add_flag("--word-swap", e.word_swap,
+                         "Also with words swapped in the text, before it is split");
+  eval_command->add_option("--swap-rate", e.swap.rate, "Share of a line's words, at least one word a line")
+      ->capture_default_str();
+  eval_command->add_option("--swap-word", e.swap.replacement, "What stands in their place")
+      ->capture_default_str();
+  eval_command->add_option("--keep-stop-words", e.swap.keep_stop_words, "Never swap English function words")
+      ->capture_default_str();
+  eval_command->add_option("--seed", e.swap.seed, "Seed of the swap")->capture_default_str();
+  eval_command->add_option("--limit", e.limit, "Evaluate on this many tokens, from the beginning (0: all)");
+  eval_command->add_option("--batch-size", e.batch_size, "Windows per batch (0: the run's)");
+  eval_command->add_flag("--quiet", e.quiet, "No progress on stderr");
+  eval_command->add_flag("--json", e.json, "Print JSON instead of a table");
+  eval_command->callback([&] { code = eval(e); });
+
+  GenerateOptions g;
+  CLI::App* generate_command = app.add_subcommand("generate", "Write text");
+  add_load_options(*generate_command, g.checkpoint, g.load);
+  generate_command->add_option("--prompt", g.prompt, "What the text begins with; words with spaces between");
+  generate_command->add_option("--tokens", g.tokens, "Words (or bytes) to write")->capture_default_str();
+  generate_command->add_option("--temperature", g.sampling.temperature, "0: always the most probable word")
+      ->capture_default_str();
+  generate_command->add_option("--top-k", g.sampling.top_k, "Of the k most probable words (0: all)")
+      ->capture_default_str();
+  generate_command
+      ->add_option("--top-p", g.sampling.top_p, "Of the fewest words with this probability together")
+      ->capture_default_str();
+  generate_command->add_option("--seed", g.seed, "Seed")->capture_default_str();
+  generate_command->add_flag("--no-unknown", g.no_unknown, "Never write <unk>");
+  generate_command->add_flag("--no-cache", g.no_cache, "Read the whole window anew for every word");
+  generate_command->callback([&] { code = generate_text(g); });
+
+  InspectOptions i;
+  CLI::App* inspect_command =
+      app.add_subcommand("inspect", "Entropy, query-key eigenvalues and signal propagation of every head");
+  add_load_options(*inspect_command, i.checkpoint, i.load);
+  inspect_command->add_option("--data", i.data, "Another text for the entropy (default: the run's)");
+  inspect_command->add_option("--split", i.split, "train, valid or test")->capture_default_str();
+  inspect_command->add_option("--sequences", i.sequences, "Windows for the entropy")->capture_default_str();
+  inspect_command->add_flag("--json", i.json, "Print JSON instead of a table");
+  inspect_command->callback([&] { code = inspect_run(i); });
+
+  std::vector<std::string> runs;
+  bool markdown = false, json = false;
+  CLI::App* compare_command =
+      app.add_subcommand("compare", "Several runs side by side, mean and spread over seeds");
+  compare_command->add_option("runs", runs, "Folders of runs")->required();
+  compare_command->add_flag("--markdown", markdown, "Print a Markdown table");
+  compare_command->add_flag("--json", json, "Print JSON");
+  compare_command->callback([&] { code = compare(runs, markdown, json); });
+
+  std::string report_folder;
+  CLI::App* report_command = app.add_subcommand("report", "Write a run's report.html anew");
+  report_command->add_option("run", report_folder, "Folder of a run")->required();
+  report_command->callback([&] { write_report(report_folder); });
+
+  CLI::App* recipes_command = app.add_subcommand("recipes", "List the recipes");
+  recipes_command->callback([] {
+    for (const std::string& name : apps::recipe_names("lm")) fmt::print("{}\n", name);
+  });
+
+  const int parsed = apps::parse(app, std::move(args));
+  return parsed != 0 ? parsed : code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return apps::run_main(argc, argv, run); }

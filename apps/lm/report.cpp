@@ -1,0 +1,147 @@
+#include "apps/common/report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "apps/common/metrics.h"
+#include "apps/common/run_folder.h"
+#include "apps/common/text.h"
+#include "apps/lm/commands.h"
+#include "apps/lm/inspect.h"
+#include "apps/lm/results.h"
+#include "apps/training/report_parts.h"
+
+namespace pursuit::lm {
+
+namespace {
+
+using apps::LineChart, apps::LineSeries, apps::Report;
+
+struct RunRecord : apps::RunFolder {
+  explicit RunRecord(const std::string& path) : RunFolder(path) {
+    attempt("config.json",
+            [&](const std::string& file) { config = config_from_json(apps::read_json_object(file), file); });
+    attempt("eval.json", [&](const std::string&) { results = read_results(folder); });
+    attempt("inspect.json", [&](const std::string& file) {
+      try {
+        inspection = inspection_from_json(apps::read_json_object(file));
+      } catch (const nlohmann::json::exception&) {
+        fail("report", file + " is damaged; run `lm inspect` again");
+      }
+    });
+  }
+  std::optional<Config> config;
+  std::vector<Results> results;
+  std::optional<Inspection> inspection;
+};
+
+void add_highlights(Report& report, const RunRecord& r) {
+  std::vector<apps::Highlight> h;
+  if (const auto perplexity = r.last("valid_perplexity"))
+    h.push_back({"Validation perplexity", fmt::format("{:.2f}", *perplexity), "by blocks"});
+  for (const Results& result : r.results)
+    if (result.split == "test" && result.attack.empty())
+      h.push_back({"Test perplexity", fmt::format("{:.2f}", result.perplexity()),
+                   result.window == "blocks" ? "by blocks" : "by a sliding window"});
+  if (r.config)
+    if (const double nats = source_entropy(*r.config); nats > 0)
+      h.push_back({"The grammar's own", fmt::format("{:.2f}", std::exp(nats)), "perplexity of its entropy"});
+  if (const auto entropy = r.last("attention_entropy"))
+    h.push_back({"Attention entropy", fmt::format("{:.2f}", *entropy), "nats, mean over heads"});
+  if (const auto rate = r.per_second("tokens"))
+    h.push_back({"Throughput", apps::format_count(*rate) + "/s", "training tokens"});
+  if (const auto seconds = r.training_seconds())
+    h.push_back({"Training time", apps::format_duration(*seconds), "with evaluations"});
+  if (!h.empty()) report.highlights(h);
+}
+
+void add_training(Report& report, const RunRecord& r) {
+  if (r.metrics.empty()) return;
+  report.section("Training");
+  const auto series = [&](const char* key) { return apps::metric_series(r.metrics, key); };
+  const auto loss = series("loss"), valid = series("valid_loss"), perplexity = series("valid_perplexity");
+  if (!loss.empty()) {
+    LineChart chart{"Loss", "step", "cross-entropy, nats a token", {}};
+    chart.series.push_back({.name = "training", .points = loss, .smoothing = loss.size() > 20 ? 0.9 : 0});
+    if (!valid.empty()) chart.series.push_back({.name = "validation", .points = valid, .dashed = true});
+    if (r.config && r.config->locater > 0)
+      chart.caption = "The cross-entropy alone, without the regulariser.";
+    report.chart(chart);
+  }
+  if (!perplexity.empty())
+    report.chart(
+        LineChart{"Validation perplexity", "step", "", {{.name = "by blocks", .points = perplexity}}});
+  add_rate_charts(report, r, "tokens");
+}
+
+// How attention changed, means over the heads.
+void add_attention_curves(Report& report, const RunRecord& r) {
+  const struct {
+    const char *key, *title, *measure;
+  } charts[] = {{"attention_entropy", "Attention entropy", "nats"},
+                {"qk_trace", "tr W", "mean over the heads"},
+                {"qk_norm", "|W|_F", "mean over the heads"},
+                {"qk_concentration", "r = tr W / |W|_F", "mean over the heads"}};
+  bool first = true;
+  for (const auto& [key, title, measure] : charts) {
+    const auto points = apps::metric_series(r.metrics, key);
+    if (points.size() < 2) continue;
+    if (first) report.section("Attention during training");
+    first = false;
+    report.chart(LineChart{title, "step", measure, {{.name = title, .points = points}}});
+  }
+}
+
+void add_sample(Report& report, const RunRecord& r) {
+  report.section("A sample");
+  try {
+    const LoadedModel loaded = load_model(r.folder, {.ema = r.config && r.config->ema > 0});
+    Random random(0);
+    const SamplingOptions sampling{.temperature = 0.8, .forbidden = {}};
+    const std::vector<int32_t> text = generate(*loaded.model, loaded.vocabulary.line_end(), {},
+                                               loaded.vocabulary.is_bytes() ? 400 : 100, sampling, random);
+    report.paragraph("Words drawn one after the other at temperature 0.8, from an empty line.");
+    report.code(loaded.vocabulary.decode(text));
+  } catch (const std::exception& e) {
+    report.paragraph(fmt::format("Left out, because the model could not be opened: {}", e.what()));
+  }
+}
+
+}  // namespace
+
+void write_report(const std::string& folder) {
+  const RunRecord record(folder);
+  Report report(
+      record.config ? "Language model with " + describe_attention(*record.config) : "Language model",
+      record.config ? fmt::format("{}: {}, {} blocks of width {}, {} tokens, seed {}", record.name,
+                                  data_name(*record.config), record.config->depth, record.config->dim,
+                                  record.config->context, record.config->seed)
+                    : record.name);
+  add_highlights(report, record);
+  add_training(report, record);
+  if (!record.results.empty()) {
+    report.section("Perplexity");
+    report.table(
+        to_table(record.results),
+        "By blocks every token is predicted from those before it in its block; by a sliding window from "
+        "as many as the model can take. Perplexities of different vocabularies cannot be compared.");
+  }
+  add_attention_curves(report, record);
+  if (record.inspection) add_inspection(report, *record.inspection);
+  add_sample(report, record);
+  if (record.config) {
+    apps::add_configuration(report, to_json(*record.config),
+                            {{"words", std::to_string(vocabulary(*record.config).size())}});
+    report.section("Reproduce");
+    report.code(apps::train_command("lm", record.folder, to_json(Config{}), to_json(*record.config)) + "\n");
+  }
+  if (!record.problems.empty()) {
+    report.section("Not in this report");
+    for (const std::string& problem : record.problems) report.paragraph(problem);
+  }
+  report.write((std::filesystem::path(folder) / "report.html").string());
+}
+
+}  // namespace pursuit::lm

@@ -1,0 +1,32 @@
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/common/table.h"
+
+namespace pursuit::lm {
+
+// One perplexity of one set of weights.
+struct Results {
+  std::string data;    // without its path
+  std::string split;   // train, valid, test
+  std::string window;  // blocks or sliding, see perplexity.h
+  std::string attack;  // empty, or "AAA, rate 0.015, stop words kept, seed 0"
+  bool ema = false;    // of the averaged weights
+  int64_t step = 0;    // optimizer steps behind the weights
+  int64_t tokens = 0;  // that were predicted
+  double loss = 0;     // mean cross-entropy, nats
+  double perplexity() const;
+};
+nlohmann::ordered_json to_json(const Results& results);
+
+// Those in a run's folder, the one written last at the end; none if there is no eval.json. Throws Error that
+// names the file if it is damaged.
+std::vector<Results> read_results(const std::string& folder);
+// Adds to the folder's eval.json, in the place of an old one of the same kind.
+void add_results(const std::string& folder, const Results& results);
+
+apps::Table to_table(const std::vector<Results>& results);
+
+}  // namespace pursuit::lm

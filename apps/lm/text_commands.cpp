@@ -1,0 +1,63 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "apps/common/files.h"
+#include "apps/common/signals.h"
+#include "apps/lm/commands.h"
+#include "apps/lm/inspect.h"
+
+// `lm generate` and `lm inspect`.
+namespace pursuit::lm {
+
+int generate_text(const GenerateOptions& options) {
+  if (options.tokens < 1) fail("generate", fmt::format("--tokens is {}, need at least 1", options.tokens));
+  const LoadedModel loaded = load_model(options.checkpoint, options.load);
+  const data::Vocabulary& vocabulary = loaded.vocabulary;
+  SamplingOptions sampling = options.sampling;
+  if (options.no_unknown && vocabulary.unknown() >= 0) sampling.forbidden.push_back(vocabulary.unknown());
+  apps::catch_stop_signals();
+  std::vector<int32_t> text = encode_prompt(options.prompt, vocabulary);
+  std::string shown = vocabulary.decode(text);
+  fmt::print("{}", shown);
+  Random random(options.seed);
+  generate(*loaded.model, vocabulary.line_end(), text, options.tokens, sampling, random, !options.no_cache,
+           [&](int32_t word) {
+             text.push_back(word);
+             const std::string now = vocabulary.decode(text);
+             fmt::print("{}", now.substr(shown.size()));
+             std::fflush(stdout);
+             shown = now;
+           });
+  if (!shown.ends_with('\n')) fmt::print("\n");
+  return apps::stop_requested() ? 1 : 0;
+}
+
+int inspect_run(const InspectOptions& options) {
+  if (options.sequences < 1)
+    fail("inspect", fmt::format("--sequences is {}, need at least 1", options.sequences));
+  const LoadedModel loaded = load_model(options.checkpoint, options.load);
+  Config config = loaded.config;
+  if (!options.data.empty()) config.data = options.data;
+  const data::TextSource source = data::open_text(config.data);
+  const data::TextSplit split = data::text_split(options.split);
+  if (source.split(split).empty()) fail("inspect", data_name(config) + " has no split " + options.split);
+  data::TextBatches rows(data::encode(source.split(split), source.layout, loaded.vocabulary),
+                         loaded.vocabulary.line_end(), evaluation_rows(config));
+  const Inspection inspection = inspect(*loaded.model, rows, options.sequences);
+  const std::string json = to_json(inspection).dump();
+  if (options.json)
+    fmt::print("{}\n", json);
+  else
+    fmt::print("{}entropy of even attention {:.3f} nats over windows of {} tokens\n",
+               apps::to_text(to_table(inspection)), inspection.even_entropy, inspection.tokens);
+  if (std::filesystem::is_directory(options.checkpoint)) {
+    apps::write_file_atomically((std::filesystem::path(options.checkpoint) / "inspect.json").string(),
+                                json + "\n");
+    write_report(options.checkpoint);
+  }
+  return 0;
+}
+
+}  // namespace pursuit::lm

@@ -1,0 +1,159 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <thread>
+
+#include "apps/common/files.h"
+#include "apps/common/signals.h"
+#include "apps/lm/commands.h"
+#include "apps/lm/inspect.h"
+#include "apps/lm/perplexity.h"
+#include "apps/lm/results.h"
+#include "engine/ops.h"
+#include "engine/parallel.h"
+#include "engine/transfer.h"
+
+namespace pursuit::lm {
+
+namespace {
+
+// Rows for the attention's entropy at every evaluation; it changes slowly.
+constexpr int64_t inspected_rows = 32;
+
+// Fills in what the data decides; a resumed run's data must still have the run's vocabulary.
+Config with_data(Config config, const data::Corpus& corpus) {
+  const std::string list = corpus.vocabulary.list();
+  if (config.vocabulary.empty())
+    config.vocabulary = list;
+  else if (config.vocabulary != list)
+    fail("train", "the data has another vocabulary than the run was started with");
+  config.unknown_share = corpus.unknown_share;
+  return config;
+}
+
+class LanguageModelling : public apps::Task {
+ public:
+  LanguageModelling(const Config& config, const std::string& folder)
+      : corpus_(data::open_corpus(config.data, corpus_options(config, folder))),
+        config_(with_data(config, corpus_)),
+        model_(model_config(config_)),
+        train_rows_(corpus_.train, corpus_.vocabulary.line_end(), train_rows(config_)),
+        valid_rows_(data::first_tokens(corpus_.valid, config_.eval_tokens), corpus_.vocabulary.line_end(),
+                    evaluation_rows(config_)) {
+    nn::initialise(model_, config_.seed);
+    const Device device = device_from_name(config_.device);
+    model_.to(device);
+    model_.set_dtype(dtype_from_name(config_.dtype));
+    ids_ = empty({config_.batch_size, config_.context}, DType::i32, device);
+    labels_ = empty({config_.batch_size, config_.context}, DType::i32, device);
+    to_ids_ = std::make_unique<Upload>(ids_, DType::i32);
+    to_labels_ = std::make_unique<Upload>(labels_, DType::i32);
+  }
+
+  std::string app() const override { return "lm"; }
+  std::string unit() const override { return "tokens"; }
+  const apps::TrainingFields& fields() const override { return config_; }
+  nlohmann::ordered_json config() const override { return to_json(config_); }
+  nn::Module& model() override { return model_; }
+  bool decays(const std::string& name, const Tensor& parameter) const override {
+    return config_.decay == "all" || nn::decays_by_timm(name, parameter);
+  }
+
+  std::vector<std::string> head() const override {
+    int64_t count = 0;
+    for (const nn::NamedTensor& p : model_.parameters()) count += p.tensor->numel();
+    std::vector<std::string> lines = {
+        fmt::format("data   {}: {} training and {} validation tokens, vocabulary {}{}", data_name(config_),
+                    train_rows_.tokens(), valid_rows_.tokens(), corpus_.vocabulary.size(),
+                    corpus_.from_cache ? ", from the cache" : ""),
+        fmt::format("model  {}, width {}, {} blocks, {} heads, {} tokens: {:.2f} M parameters",
+                    lm::describe_attention(config_), config_.dim, config_.depth, config_.heads,
+                    config_.context, double(count) / 1e6)};
+    if (const double nats = source_entropy(config_); nats > 0)
+      lines.push_back(fmt::format("bound  the grammar's entropy is {:.4f} nats, perplexity {:.3f}", nats,
+                                  std::exp(nats)));
+    return lines;
+  }
+
+  int64_t batches_per_epoch() const override { return train_rows_.batches(); }
+  void start_epoch(int64_t epoch, int64_t batch) override { epoch_ = epoch, batch_ = batch; }
+
+  int64_t next_batch(int64_t step) override {
+    if (batch_ >= train_rows_.batches()) return 0;
+    train_rows_.get(epoch_, batch_++, rows_);
+    to_ids_->send(rows_.ids.data());
+    to_labels_->send(rows_.labels.data());
+    model_.set_step(config_.seed, uint64_t(step));
+    return rows_.count;
+  }
+
+  apps::Loss loss() override {
+    const Tensor cross_entropy = model_.loss(ids_, labels_);
+    if (config_.locater == 0) return {cross_entropy};
+    Tensor penalty;
+    const nn::LocaterOptions options = locater_options(config_);
+    for (int layer = 0; layer < int(config_.depth); ++layer) {
+      const nn::Attention& attention = model_.attention(layer);
+      for (int64_t h = 0; h < config_.heads; ++h) {
+        const Tensor one = nn::locater(attention.query_weight(h), attention.key_weight(h), options);
+        penalty = penalty.defined() ? penalty + one : one;
+      }
+    }
+    return {cross_entropy + config_.locater * penalty, cross_entropy};
+  }
+
+  apps::Evaluation evaluate() override {
+    score_ = score_blocks(model_, valid_rows_);
+    inspection_ = inspect(model_, valid_rows_, inspected_rows);
+    apps::Evaluation e;
+    e.complete = score_.tokens == valid_rows_.tokens();
+    if (!e.complete) return e;
+    e.metrics = {{"valid_loss", score_.loss()}, {"valid_perplexity", score_.perplexity()}};
+    const nlohmann::ordered_json attention = summary(inspection_);
+    e.metrics.update(attention);
+    e.scalars = {{"valid/loss", score_.loss()}, {"valid/perplexity", score_.perplexity()}};
+    for (const auto& [name, value] : attention.items()) e.scalars.emplace_back("attention/" + name, value);
+    e.text = fmt::format("valid loss {:.4f}  perplexity {:.3f}  attention entropy {:.3f}", score_.loss(),
+                         score_.perplexity(), attention["attention_entropy"].get<double>());
+    e.score = -score_.loss();
+    return e;
+  }
+
+  void finish(const std::string& folder, int64_t step, const apps::Evaluation&) override {
+    Results results{data_name(config_), "valid", "blocks",      "",
+                    config_.ema > 0,    step,    score_.tokens, score_.loss()};
+    add_results(folder, results);
+    apps::write_file_atomically((std::filesystem::path(folder) / "inspect.json").string(),
+                                to_json(inspection_).dump() + "\n");
+    write_report(folder);
+    fmt::print("validation perplexity {:.3f} by blocks of {}, loss {:.4f} nats on {} tokens after {} steps\n",
+               score_.perplexity(), config_.context, score_.loss(), score_.tokens, step);
+    if (const double nats = source_entropy(config_); nats > 0)
+      fmt::print("the grammar's own perplexity is {:.3f}\n", std::exp(nats));
+    fmt::print("report {}\n", (std::filesystem::path(folder) / "report.html").string());
+  }
+
+ private:
+  data::Corpus corpus_;
+  Config config_;
+  nn::TransformerLm model_;
+  data::TextBatches train_rows_, valid_rows_;
+  data::TextBatch rows_;
+  int64_t epoch_ = 0, batch_ = 0;
+  Tensor ids_, labels_;  // i32 [batch, context]
+  std::unique_ptr<Upload> to_ids_, to_labels_;
+  Score score_;            // of the last evaluation
+  Inspection inspection_;  // likewise
+};
+
+}  // namespace
+
+int train(const Config& config, const apps::RunOptions& options) {
+  validate(config);
+  set_num_threads(config.threads > 0 ? config.threads : int(std::thread::hardware_concurrency()));
+  LanguageModelling task(config, options.folder());
+  return apps::run_training(task, options);
+}
+
+}  // namespace pursuit::lm

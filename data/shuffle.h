@@ -1,0 +1,10 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace pursuit::data {
+
+// 0 .. count-1 in an order that is a function of (seed, epoch).
+std::vector<int64_t> shuffled(int64_t count, uint64_t seed, int64_t epoch);
+
+}  // namespace pursuit::data

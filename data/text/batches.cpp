@@ -1,0 +1,55 @@
+#include "data/text/batches.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "data/shuffle.h"
+#include "engine/error.h"
+
+namespace pursuit::data {
+
+TextBatches::TextBatches(Tokens tokens, int32_t line_end, const TextBatchOptions& options)
+    : tokens_(std::move(tokens)), line_end_(line_end), options_(options) {
+  if (options.batch_size < 1 || options.length < 1)
+    fail("text", "got batches of " + std::to_string(options.batch_size) + " rows of " +
+                     std::to_string(options.length) + " tokens, need at least 1 of each");
+  const int64_t size = int64_t(tokens_.ids.size());
+  if (size == 0) fail("text", "the text is empty: there is nothing to predict");
+  const auto cut = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += options.length)
+      rows_.push_back({i, std::min(i + options.length, end), i == begin});
+  };
+  if (options.mode == TextBatchOptions::Mode::blocks) {
+    cut(0, size);
+  } else {
+    for (size_t d = 0; d < tokens_.documents.size(); ++d)
+      cut(tokens_.documents[d], d + 1 < tokens_.documents.size() ? tokens_.documents[d + 1] : size);
+  }
+}
+
+void TextBatches::get(int64_t epoch, int64_t batch, TextBatch& out) {
+  if (epoch < 0 || batch < 0 || batch >= batches())
+    fail("text", "there is no batch " + std::to_string(batch) + " in epoch " + std::to_string(epoch) +
+                     ", need 0 to " + std::to_string(batches() - 1));
+  if (options_.shuffle && order_of_ != epoch) {
+    order_ = shuffled(rows(), options_.seed, epoch);
+    order_of_ = epoch;
+  }
+  const size_t size = size_t(options_.batch_size * options_.length);
+  out.ids.assign(size, line_end_);
+  out.labels.assign(size, -1);
+  out.count = 0;
+  for (int64_t r = 0; r < options_.batch_size; ++r) {
+    const int64_t position = options_.shuffle ? batch * options_.batch_size + r : r * batches() + batch;
+    if (position >= rows()) continue;
+    const Row& row = rows_[size_t(options_.shuffle ? order_[size_t(position)] : position)];
+    const int32_t* labels = tokens_.ids.data() + row.begin;
+    const int64_t count = row.end - row.begin, at = r * options_.length;
+    std::copy_n(labels, count, out.labels.begin() + at);
+    std::copy_n(labels, count - 1, out.ids.begin() + at + 1);
+    out.ids[size_t(at)] = row.starts ? line_end_ : labels[-1];
+    out.count += count;
+  }
+}
+
+}  // namespace pursuit::data

@@ -1,0 +1,12 @@
+#pragma once
+#include "data/text/corpus.h"
+
+namespace pursuit::data {
+
+// Fills in vocabulary and tokens of a corpus whose source is open from the cache folder; false if it holds
+// nothing that fits and is whole.
+bool read_cache(Corpus& corpus, const CorpusOptions& options);
+// Writes atomically; creates the folder. Throws Error that names the file.
+void write_cache(const Corpus& corpus, const CorpusOptions& options);
+
+}  // namespace pursuit::data

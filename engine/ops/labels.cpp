@@ -1,0 +1,84 @@
+#include <algorithm>
+
+#include "engine/for_each.h"
+#include "engine/operator.h"
+#include "engine/ops.h"
+
+namespace pursuit {
+
+namespace {
+
+constexpr size_t most_cutoffs = 16;
+
+struct CountsLabel {
+  const int64_t* label;
+  float* counts;
+  int64_t ignore_index;
+  HD void operator()(int64_t i, int64_t j) const { counts[j] = label[i] == ignore_index ? 0.0f : 1.0f; }
+};
+
+struct WithinRange {
+  const int64_t* label;
+  int64_t* y;
+  int64_t begin, end, ignore_index;
+  HD void operator()(int64_t i, int64_t j) const {
+    const bool inside = label[i] >= begin && label[i] < end && label[i] != ignore_index;
+    y[j] = inside ? label[i] - begin : ignore_index;
+  }
+};
+
+struct HeadColumn {
+  const int64_t* label;
+  int64_t* y;
+  int64_t cutoffs[most_cutoffs + 1];  // and the number of classes
+  int count;
+  int64_t ignore_index;
+  HD void operator()(int64_t i, int64_t j) const {
+    y[j] = label[i];
+    if (label[i] == ignore_index || label[i] >= cutoffs[count]) return;
+    for (int c = 0; c < count; ++c)
+      if (label[i] >= cutoffs[c]) y[j] = cutoffs[0] + c;
+  }
+};
+
+// body(Cpu{} or Cuda{}), where the labels lie.
+template <class F>
+void on_device_of(const Tensor& labels, const F& body) {
+  dispatch(empty({}, DType::f32, labels.device()), "labels",
+           [&]<class Dev, class T>(Dev dev, Type<T>) { body(dev); });
+}
+
+}  // namespace
+
+Tensor label_count(const Tensor& labels, int64_t ignore_index) {
+  const Tensor label = labels.to(DType::i64), counts = empty(labels.shape(), DType::f32, labels.device());
+  on_device_of(labels, [&](auto dev) {
+    for_each(dev, layout_of(label.shape(), label, counts),
+             CountsLabel{label.data<int64_t>(), counts.data<float>(), ignore_index});
+  });
+  return sum(counts);
+}
+
+Tensor labels_within(const Tensor& labels, int64_t begin, int64_t end, int64_t ignore_index) {
+  const Tensor label = labels.to(DType::i64), y = empty(labels.shape(), DType::i64, labels.device());
+  on_device_of(labels, [&](auto dev) {
+    for_each(dev, layout_of(label.shape(), label, y),
+             WithinRange{label.data<int64_t>(), y.data<int64_t>(), begin, end, ignore_index});
+  });
+  return y;
+}
+
+Tensor head_labels(const Tensor& labels, const std::vector<int64_t>& cutoffs, int64_t classes,
+                   int64_t ignore_index) {
+  if (cutoffs.size() > most_cutoffs)
+    fail("head_labels",
+         "got " + std::to_string(cutoffs.size()) + " cutoffs, need at most " + std::to_string(most_cutoffs));
+  const Tensor label = labels.to(DType::i64), y = empty(labels.shape(), DType::i64, labels.device());
+  HeadColumn f{label.data<int64_t>(), y.data<int64_t>(), {}, int(cutoffs.size()), ignore_index};
+  std::copy(cutoffs.begin(), cutoffs.end(), f.cutoffs);
+  f.cutoffs[f.count] = classes;
+  on_device_of(labels, [&](auto dev) { for_each(dev, layout_of(label.shape(), label, y), f); });
+  return y;
+}
+
+}  // namespace pursuit

@@ -1,0 +1,84 @@
+#include "nn/qk_matrix.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/error.h"
+#include "engine/linalg.h"
+#include "engine/ops.h"
+
+namespace pursuit::nn {
+
+namespace {
+
+Tensor product(const Tensor& a, const Tensor& b) {
+  return matmul(a, b.transpose(-2, -1));
+}  // [..., d_h, d_h]
+
+Tensor inner(const Tensor& a, const Tensor& b) { return sum(a * b, {-2, -1}); }
+
+void check_shapes(const Tensor& query, const Tensor& key) {
+  if (query.ndim() < 2 || query.shape() != key.shape())
+    fail("qk_matrix",
+         "got W_Q " + query.str() + " and W_K " + key.str() + ", need two of one shape [..., d_h, d]");
+}
+
+double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+}  // namespace
+
+Tensor qk_trace(const Tensor& query, const Tensor& key) {
+  check_shapes(query, key);
+  return inner(query, key);
+}
+
+Tensor qk_frobenius2(const Tensor& query, const Tensor& key) {
+  check_shapes(query, key);
+  return inner(product(query, query), product(key, key));
+}
+
+Tensor qk_trace_of_square(const Tensor& query, const Tensor& key) {
+  check_shapes(query, key);
+  const Tensor m = product(key, query);
+  return inner(m, m.transpose(-2, -1));
+}
+
+double QkStatistics::eigenvalue_variance() const {
+  return trace_of_square / double(width) - eigenvalue_mean() * eigenvalue_mean();
+}
+
+double QkStatistics::concentration() const { return frobenius2 > 0 ? trace / std::sqrt(frobenius2) : 0; }
+
+QkStatistics qk_statistics(const Tensor& query, const Tensor& key) {
+  const Tensor q = query.detach().to(cpu).to(DType::f64), k = key.detach().to(cpu).to(DType::f64);
+  return {q.size(-1), qk_trace(q, k).item(), qk_frobenius2(q, k).item(), qk_trace_of_square(q, k).item()};
+}
+
+std::vector<std::complex<double>> qk_eigenvalues(const Tensor& query, const Tensor& key) {
+  check_shapes(query, key);
+  const Tensor q = query.detach().to(cpu).to(DType::f64), k = key.detach().to(cpu).to(DType::f64);
+  std::vector<std::complex<double>> values = eigenvalues(product(k, q));
+  std::sort(values.begin(), values.end(),
+            [](const auto& a, const auto& b) { return std::abs(a) > std::abs(b); });
+  return values;
+}
+
+std::vector<double> signal_propagation(const QkStatistics& w, double temperature, int64_t tokens) {
+  if (tokens < 1 || !(temperature > 0))
+    fail("signal_propagation", "got " + std::to_string(tokens) + " tokens and temperature " +
+                                   std::to_string(temperature) + ", need at least 1 and more than 0");
+  const double T = double(tokens);
+  std::vector<double> rho;
+  for (double i = 1; i <= T; ++i) {
+    const double from_middle = i - (T + 1) / 2;
+    const double mean = from_middle * w.trace;
+    const double v = i - i * (2 * T - i + 1) / T + (T + 1) * (2 * T + 1) / (6 * T);
+    const double variance = T * v * w.frobenius2 + from_middle * from_middle * w.trace_of_square;
+    // Rounding may leave a W of zeros a hair below zero, and tr W^2 may be negative.
+    const double sd = std::sqrt(std::max(variance, 1e-300));
+    rho.push_back(normal_cdf((temperature * (T - 1) - mean) / sd) - normal_cdf((-temperature - mean) / sd));
+  }
+  return rho;
+}
+
+}  // namespace pursuit::nn

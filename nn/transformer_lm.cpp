@@ -1,0 +1,277 @@
+#include "nn/transformer_lm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/ops.h"
+#include "nn/init.h"
+
+namespace pursuit::nn {
+
+namespace {
+
+AttentionConfig attention_at(const LmConfig& config, int index) {
+  AttentionConfig a = config.attention;
+  a.causal = true;
+  if (a.kind == AttentionKind::rpc && config.iterated_layers >= 0 && index >= config.iterated_layers)
+    a.kind = AttentionKind::symmetric;
+  return a;
+}
+
+const LmConfig& checked(const LmConfig& c) {
+  const auto at_least_one = [](const char* what, int64_t n) {
+    if (n < 1) fail("lm", std::string(what) + " is " + std::to_string(n) + ", need at least 1");
+  };
+  at_least_one("vocab", c.vocab);
+  at_least_one("context", c.context);
+  at_least_one("dim", c.dim);
+  at_least_one("depth", c.depth);
+  at_least_one("hidden", c.hidden);
+  if (c.dim % 2 || (c.positions == Positions::fairseq && c.dim < 4))
+    fail("lm", "width " + std::to_string(c.dim) + " does not divide into the halves of sinusoids");
+  if (c.attention.kind == AttentionKind::rpc && c.iterated_layers > c.depth)
+    fail("lm", std::to_string(c.iterated_layers) + " iterated layers of a model with " +
+                   std::to_string(c.depth) + " blocks");
+  return c;
+}
+
+// [context, dim]; a window of T tokens takes the first T rows, or the last T of reversed positions.
+Tensor sinusoids(const LmConfig& c) {
+  const int64_t half = c.dim / 2;
+  const bool fairseq = c.positions == Positions::fairseq;
+  std::vector<float> table(size_t(c.context * c.dim));
+  for (int64_t row = 0; row < c.context; ++row) {
+    const int64_t position = fairseq                              ? row + 2
+                             : c.positions == Positions::reversed ? c.context - 1 - row
+                                                                  : row;
+    for (int64_t i = 0; i < half; ++i) {
+      const double angle =
+          double(position) * std::pow(10000.0, -double(i) / (fairseq ? double(half - 1) : double(half)));
+      table[size_t(row * c.dim + i)] = float(std::sin(angle));
+      table[size_t(row * c.dim + half + i)] = float(std::cos(angle));
+    }
+  }
+  return from_vector(table, {c.context, c.dim});
+}
+
+}  // namespace
+
+LmConfig published_lm(int64_t vocab) {
+  LmConfig c;
+  c.vocab = vocab;
+  c.attention.kind = AttentionKind::rpc;
+  c.attention.bias = false;
+  c.attention.rpc.mu_scope = RpcOptions::MuScope::prefix;
+  for (int64_t cutoff : {20000, 40000, 200000})
+    if (cutoff < vocab) c.cutoffs.push_back(cutoff);
+  return c;
+}
+
+LmConfig locater_lm(int64_t vocab) {
+  LmConfig c;
+  c.vocab = vocab;
+  c.context = 64;
+  c.depth = c.heads = 1;
+  c.hidden = 128;
+  c.positions = Positions::fairseq;
+  c.tied = false;
+  c.init = LmInit::fairseq;
+  return c;
+}
+
+LmConfig modern_lm(int64_t vocab, int64_t dim, int64_t depth, int64_t heads) {
+  LmConfig c;
+  c.vocab = vocab;
+  c.dim = dim;
+  c.depth = depth;
+  c.heads = heads;
+  c.hidden = 4 * dim;
+  c.activation = Activation::gelu;
+  c.pre_norm = true;
+  c.iterated_layers = 0;
+  c.positions = Positions::learned;
+  c.scale_embedding = false;
+  c.dropout = 0;
+  c.init = LmInit::gpt2;
+  return c;
+}
+
+LmBlock::LmBlock(const LmConfig& config, int index)
+    : attn(config.dim, config.heads, attention_at(config, index)),
+      norm1(config.dim, config.ln_eps),
+      mlp(config.dim, config.hidden, config.activation),
+      norm2(config.dim, config.ln_eps),
+      pre_norm_(config.pre_norm),
+      dropout_(config.dropout) {
+  add_module("attn", attn);
+  add_module("norm1", norm1);
+  add_module("mlp", mlp);
+  add_module("norm2", norm2);
+}
+
+Tensor LmBlock::attention_input(const Tensor& x, DType dtype) const {
+  return pre_norm_ ? norm1.forward(x, dtype) : x.to(dtype);
+}
+
+Tensor LmBlock::forward(const Tensor& x, DType dtype, const Noise& noise, AttentionCache* cache) const {
+  // stream + dropout(branch), where branch(residual) gives the sum itself.
+  const auto add = [&](const Tensor& stream, uint64_t number, const auto& branch) -> Tensor {
+    if (!training() || dropout_ == 0) return branch(stream);
+    return stream + dropout(branch(Tensor()), dropout_, noise.seed, noise.stream + number, noise.counter);
+  };
+  const Tensor in = attention_input(x, dtype);
+  Tensor y = add(x, 0, [&](const Tensor& residual) {
+    if (!cache) return attn.forward(in, residual);
+    const Tensor branch = attn.forward_cached(in, *cache);
+    return residual.defined() ? residual + branch : branch;
+  });
+  if (!pre_norm_) y = norm1.forward(y, y.dtype());
+  const Tensor between = pre_norm_ ? norm2.forward(y, dtype) : y.to(dtype);
+  const Tensor z = add(y, 1, [&](const Tensor& residual) { return mlp.forward(between, residual); });
+  return pre_norm_ ? z : norm2.forward(z, z.dtype());
+}
+
+TransformerLm::TransformerLm(const LmConfig& config) : config_(checked(config)) {
+  add_parameter("embed.weight", embed_weight, {config.vocab, config.dim});
+  if (config.positions == Positions::learned)
+    add_parameter("pos_embed", pos_embed, {config.context, config.dim});
+  else
+    sinusoids_ = sinusoids(config);
+  for (int i = 0; i < int(config.depth); ++i) {
+    blocks_.push_back(std::make_unique<LmBlock>(config, i));
+    add_module("blocks." + std::to_string(i), *blocks_.back());
+  }
+  if (config.pre_norm) {
+    norm_ = std::make_unique<LayerNorm>(config.dim, config.ln_eps);
+    add_module("norm", *norm_);
+  }
+  output_ = config.tied ? std::make_unique<AdaptiveSoftmax>(embed_weight, config.cutoffs)
+                        : std::make_unique<AdaptiveSoftmax>(config.dim, config.vocab, config.cutoffs,
+                                                            config.div_value);
+  add_module("output", *output_);
+}
+
+Tensor TransformerLm::embed(const Tensor& ids, int64_t first) const {
+  const LmConfig& c = config_;
+  if (ids.ndim() != 2 || ids.size(1) < 1 || first + ids.size(1) > c.context)
+    fail("lm", "got ids " + ids.str() + (first ? " after " + std::to_string(first) + " tokens" : "") +
+                   ", need [batch, 1 to " + std::to_string(c.context) + " tokens] in all");
+  const DType stream = compute_type(dtype_);
+  const Tensor words = embedding(ids, embed_weight.to(stream));
+  if (sinusoids_.defined() && sinusoids_.device() != ids.device()) sinusoids_ = sinusoids_.to(ids.device());
+  const Tensor& all = sinusoids_.defined() ? sinusoids_ : pos_embed;
+  const int64_t from = c.positions == Positions::reversed ? c.context - ids.size(1) : first;
+  const Tensor places = all.slice(0, from, from + ids.size(1)).to(stream);
+  const Tensor x = (c.scale_embedding ? words * std::sqrt(double(c.dim)) : words) + places;
+  return training() ? dropout(x, c.dropout, noise_.seed, noise_.stream, noise_.counter) : x;
+}
+
+Tensor TransformerLm::features(const Tensor& ids) const {
+  Tensor x = embed(ids, 0);
+  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, dtype_, noise_.ahead(2 * i + 1));
+  return norm_ ? norm_->forward(x, dtype_) : x.to(dtype_);
+}
+
+Tensor TransformerLm::loss(const Tensor& ids, const Tensor& labels) const {
+  if (labels.shape() != ids.shape()) fail("lm", "got labels " + labels.str() + " for ids " + ids.str());
+  return output_->loss(features(ids).reshape({-1, config_.dim}), labels.reshape({-1}));
+}
+
+Tensor TransformerLm::log_prob_of(const Tensor& ids, const Tensor& labels) const {
+  NoGrad off;
+  if (labels.shape() != ids.shape()) fail("lm", "got labels " + labels.str() + " for ids " + ids.str());
+  return output_->target_log_prob(features(ids).reshape({-1, config_.dim}), labels.reshape({-1}))
+      .reshape(ids.shape());
+}
+
+Tensor TransformerLm::log_prob_after(const Tensor& x) const {
+  return output_->log_prob(x.select(1, x.size(1) - 1)).to(compute_type(dtype_));
+}
+
+Tensor TransformerLm::next_logits(const Tensor& ids) const {
+  NoGrad off;
+  return log_prob_after(features(ids));
+}
+
+bool TransformerLm::has_cache() const {
+  return config_.positions != Positions::reversed &&
+         std::all_of(blocks_.begin(), blocks_.end(), [](const auto& b) { return b->attn.has_cache(); });
+}
+
+Tensor TransformerLm::next_logits(const Tensor& ids, LmCache& cache) const {
+  if (!has_cache())
+    fail("lm", std::string("a model with ") + name_of(config_.attention.kind) + " attention" +
+                   (config_.positions == Positions::reversed ? " and reversed positions" : "") +
+                   " keeps no cache; give next_logits the whole context");
+  NoGrad off;
+  cache.layers.resize(blocks_.size());
+  Tensor x = embed(ids, cache.length);
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    x = blocks_[i]->forward(x, dtype_, noise_.ahead(2 * i + 1), &cache.layers[i]);
+  cache.length += ids.size(1);
+  const Tensor last = x.slice(1, x.size(1) - 1, x.size(1));
+  return log_prob_after(norm_ ? norm_->forward(last, dtype_) : last.to(dtype_));
+}
+
+Tensor TransformerLm::attention_entropy(const Tensor& ids) const {
+  NoGrad off;
+  constexpr double least = 1e-30;  // 0 log 0 = 0
+  std::vector<Tensor> layers;
+  Tensor x = embed(ids, 0);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const LmBlock& block = *blocks_[i];
+    const Tensor p = block.attn.probabilities(block.attention_input(x, dtype_)).to(compute_type(dtype_));
+    layers.push_back(-mean(sum(p * log(clamp(p, least, INFINITY)), {3}), {0, 2}));
+    x = block.forward(x, dtype_, noise_.ahead(2 * i + 1));
+  }
+  return stack(layers, 0);
+}
+
+const Attention& TransformerLm::attention(int layer) const {
+  if (layer < 0 || layer >= int(blocks_.size()))
+    fail("lm",
+         "layer " + std::to_string(layer) + " of a model with " + std::to_string(blocks_.size()) + " blocks");
+  return blocks_[size_t(layer)]->attn;
+}
+
+void initialise(TransformerLm& model, uint64_t seed) {
+  const LmConfig& c = model.config();
+  uint64_t stream = 0;
+  for (const NamedTensor& p : model.parameters()) {
+    Tensor& t = *p.tensor;
+    const auto has = [&](const char* part) { return p.name.find(part) != std::string::npos; };
+    const bool bias = p.name.ends_with("bias");
+    const bool table = has("embed") || has("output.head");  // a row is a word or a position
+    ++stream;
+    if (has(".alpha") || has(".gate.")) {
+      fill_constant(t, 0);
+    } else if (has("norm")) {
+      if (c.init == LmInit::transformer_xl && !bias)
+        fill_normal(t, 1, 0.02, seed, stream);
+      else
+        fill_constant(t, bias ? 0 : 1);
+    } else if (c.init == LmInit::transformer_xl) {
+      if (bias)
+        fill_constant(t, 0);
+      else
+        fill_normal(t, 0, has("output.tail") && p.name.ends_with(".0.weight") ? 0.01 : 0.02, seed, stream);
+    } else if (c.init == LmInit::gpt2) {
+      const bool adds = p.name.ends_with("attn.proj.weight") || p.name.ends_with("fc2.weight");
+      if (bias)
+        fill_constant(t, 0);
+      else
+        fill_normal(t, 0, adds ? 0.02 / std::sqrt(2 * double(c.depth)) : 0.02, seed, stream);
+    } else if (table) {
+      fill_normal(t, 0, 1 / std::sqrt(double(c.dim)), seed, stream);
+    } else if (has("attn") && !bias) {
+      // Xavier-uniform of a [dim, dim] matrix: sqrt(6 / (dim + dim)); q, k and v are one each.
+      fill_uniform(t, std::sqrt(3 / double(c.dim)) * (has("qkv") ? std::sqrt(0.5) : 1), seed, stream);
+    } else if (has("attn.proj")) {
+      fill_constant(t, 0);
+    } else {
+      fill_fan_in_uniform(t, fan_in(model, p.name), seed, stream);
+    }
+  }
+}
+
+}  // namespace pursuit::nn

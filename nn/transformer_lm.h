@@ -1,0 +1,129 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "nn/adaptive_softmax.h"
+#include "nn/attention.h"
+#include "nn/layers.h"
+#include "nn/noise.h"
+
+namespace pursuit::nn {
+
+// Where tokens learn their position from. Sinusoids are added as [sin | cos] halves of dim / 2 frequencies.
+enum class Positions {
+  sinusoidal,  // position t = 0, 1, ...; frequencies 10000^(-2 i / dim)
+  reversed,    // the same counted from the end of the window, its last token being 0 (Transformer-XL)
+  fairseq,     // t = 2, 3, ...; frequencies 10000^(-i / (dim / 2 - 1))
+  learned      // pos_embed [context, dim]
+};
+
+// How the weights start.
+enum class LmInit {
+  transformer_xl,  // N(0, 0.02) for matrices and embeddings, norms' weights N(1, 0.02), biases 0
+  fairseq,  // embeddings N(0, 1/dim), q, k and v Xavier-uniform of gain 1/sqrt(2), proj Xavier-uniform with
+            // zero bias, the other layers PyTorch's default, an untied head N(0, 1/dim)
+  gpt2  // N(0, 0.02), the layers that add to the residual stream N(0, 0.02 / sqrt(2 depth)), biases 0
+};
+
+struct LmConfig {
+  int64_t vocab = 0;
+  int64_t context = 256;  // tokens of a window, at most
+  int64_t dim = 128, depth = 16, heads = 8, hidden = 2048;
+  Activation activation = Activation::relu;
+  bool pre_norm = false;  // norms inside the residual branches and one at the end, or after every sum
+  double ln_eps = 1e-5;
+  AttentionConfig attention;  // always causal
+  // The first blocks run an iterated kind (rpc), the others are symmetric; -1: all run it.
+  int iterated_layers = 4;
+  Positions positions = Positions::reversed;
+  bool scale_embedding = true;   // tokens' embeddings times sqrt(dim)
+  double dropout = 0.1;          // of the embedded tokens and of what every branch adds
+  bool tied = true;              // the output layer's rows are the embedding's
+  std::vector<int64_t> cutoffs;  // of an adaptive softmax; none: a softmax over all words
+  double div_value = 4;          // of an untied adaptive softmax
+  LmInit init = LmInit::transformer_xl;
+};
+
+// The settings of the specification: the published language model (Teo & Nguyen 2024, after Schlag et al.
+// 2021), the one of Bao, Hataya & Karakida 2024 (fairseq's defaults at one layer), and a decoder of today's
+// form.
+LmConfig published_lm(int64_t vocab);
+LmConfig locater_lm(int64_t vocab);
+LmConfig modern_lm(int64_t vocab, int64_t dim, int64_t depth, int64_t heads);
+
+class LmBlock : public Module {
+ public:
+  LmBlock(const LmConfig& config, int index);
+  // x is the residual stream; the layers beside it compute in `dtype`. With a cache x holds the tokens that
+  // follow its own. Dropout takes the noise's stream and the next one.
+  Tensor forward(const Tensor& x, DType dtype, const Noise& noise, AttentionCache* cache = nullptr) const;
+  // What the attention is given of the residual stream.
+  Tensor attention_input(const Tensor& x, DType dtype) const;
+
+  Attention attn;
+  LayerNorm norm1;
+  Mlp mlp;
+  LayerNorm norm2;
+
+ private:
+  bool pre_norm_;
+  double dropout_;
+};
+
+// Tokens that were read already, for a model that goes on with the next ones.
+struct LmCache {
+  int64_t length = 0;
+  std::vector<AttentionCache> layers;
+};
+
+// A decoder: embedding, blocks of causal attention and MLP, output layer. Parameters: embed.weight [vocab,
+// dim], pos_embed (learned positions), blocks.i.{attn.qkv, attn.proj, norm1, mlp.fc1, mlp.fc2, norm2}, norm
+// (pre-norm), and output.* (nn/adaptive_softmax.h). Ids and labels are integers [B, T] on the parameters'
+// device, T at most the context. Computes in f32 until set_dtype; under bf16 the residual stream stays f32.
+class TransformerLm : public Module {
+ public:
+  explicit TransformerLm(const LmConfig& config);
+
+  // Mean of -log p(label) over the labels that are not -1: labels[b, t] is the word after ids[b, 0 ... t].
+  Tensor loss(const Tensor& ids, const Tensor& labels) const;
+  // log p(label) [B, T], 0 where the label is -1. Off the tape.
+  Tensor log_prob_of(const Tensor& ids, const Tensor& labels) const;
+  // log p of every word after the last token, [B, vocab]. Off the tape.
+  Tensor next_logits(const Tensor& ids) const;
+  // The same for ids [B, T] that follow those in the cache, which takes them in. Throws beyond the context,
+  // and where has_cache() is false: iterated kinds, and positions that change with every further token.
+  Tensor next_logits(const Tensor& ids, LmCache& cache) const;
+  bool has_cache() const;
+
+  // Features before the output layer, [B, T, dim].
+  Tensor features(const Tensor& ids) const;
+  // Mean over sequences and queries of -sum_j p_j log p_j in nats, for every layer and head: [depth, heads].
+  // Off the tape.
+  Tensor attention_entropy(const Tensor& ids) const;
+
+  const Attention& attention(int layer) const;
+
+  // Seed and number of the training step; dropout is a function of them alone.
+  void set_step(uint64_t seed, uint64_t step) { noise_.set_step(seed, step, embed_weight.device()); }
+  void set_dtype(DType dtype) { dtype_ = dtype; }
+
+  const LmConfig& config() const { return config_; }
+  Tensor embed_weight, pos_embed;
+
+ private:
+  Tensor embed(const Tensor& ids, int64_t first) const;
+  Tensor log_prob_after(const Tensor& x) const;
+
+  LmConfig config_;
+  DType dtype_ = DType::f32;
+  std::vector<std::unique_ptr<LmBlock>> blocks_;
+  std::unique_ptr<LayerNorm> norm_;
+  std::unique_ptr<AdaptiveSoftmax> output_;
+  mutable Tensor sinusoids_;  // [context + 1, dim], where the parameters are
+  Noise noise_;
+};
+
+void initialise(TransformerLm& model, uint64_t seed);
+
+}  // namespace pursuit::nn

@@ -1,0 +1,334 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "apps/common/files.h"
+#include "apps/lm/commands.h"
+#include "apps/lm/inspect.h"
+#include "apps/lm/perplexity.h"
+#include "apps/lm/results.h"
+#include "engine/error.h"
+#include "engine/ops.h"
+#include "tests/temporary_folder.h"
+
+using namespace pursuit;
+using namespace pursuit::lm;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int64_t vocab = 11, context = 5;
+
+nn::LmConfig tiny_model(const std::string& attention = "softmax") {
+  nn::LmConfig c;
+  c.vocab = vocab;
+  c.context = context;
+  c.dim = 8;
+  c.depth = 2;
+  c.heads = 2;
+  c.hidden = 16;
+  c.attention.kind = nn::attention_kind(attention);
+  c.iterated_layers = 1;
+  c.positions = nn::Positions::learned;
+  c.dropout = 0;
+  c.pre_norm = true;
+  c.init = nn::LmInit::gpt2;
+  return c;
+}
+
+// Weights far from those of the start, so that every word has a probability of its own.
+void randomise(nn::TransformerLm& model) {
+  uint64_t stream = 0;
+  for (const nn::NamedTensor& p : model.parameters()) {
+    copy_values(*p.tensor, normal(p.tensor->shape(), p.name.find("norm") != std::string::npos ? 1 : 0, 0.5, 7,
+                                  ++stream));
+    *p.tensor = p.tensor->detach();
+  }
+}
+
+data::Tokens tokens_of(std::vector<int32_t> ids) {
+  const auto owner = std::make_shared<std::pair<std::vector<int32_t>, std::vector<int64_t>>>(
+      std::move(ids), std::vector<int64_t>{0});
+  return {owner->first, owner->second, owner};
+}
+
+// -log p(word) after these words, by the whole distribution.
+double nats_after(const nn::TransformerLm& model, const std::vector<int32_t>& before, int32_t word) {
+  const std::vector<double> logits =
+      model.next_logits(from_vector(before, {1, int64_t(before.size())})).to_vector();
+  double total = 0;
+  for (const double l : logits) total += std::exp(l);
+  return std::log(total) - logits[size_t(word)];
+}
+
+Config tiny_config() {
+  Config c;
+  c.dim = 16;
+  c.depth = 1;
+  c.heads = 2;
+  c.hidden = 16;
+  c.context = 16;
+  c.batch_size = 8;
+  c.steps = 4;
+  c.eval_tokens = 200;
+  c.eval_every = 0;
+  c.warmup_epochs = 0;
+  c.threads = 2;
+  return c;
+}
+
+apps::RunOptions quiet(const std::string& out) {
+  apps::RunOptions o;
+  o.out = out;
+  o.quiet = o.overwrite = true;
+  return o;
+}
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("lm perplexity: blocks and sliding windows against sums word by word") {
+  nn::TransformerLm model(tiny_model());
+  randomise(model);
+  const std::vector<int32_t> text = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
+  const int32_t line_end = 0;
+  const int64_t n = int64_t(text.size());
+  const auto word = [&](int64_t i) { return i < 0 ? line_end : text[size_t(i)]; };
+  double blocks = 0, sliding = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t block = i / context * context, window = std::max(i - context + 1, int64_t(0));
+    for (const auto& [begin, sum] : {std::pair{block, &blocks}, {window, &sliding}}) {
+      std::vector<int32_t> before;
+      for (int64_t j = begin; j <= i; ++j) before.push_back(word(j - 1));
+      *sum += nats_after(model, before, text[size_t(i)]);
+    }
+  }
+  data::TextBatches rows(tokens_of(text), line_end, {.batch_size = 2, .length = context});
+  const Score by_blocks = score_blocks(model, rows);
+  CHECK(by_blocks.tokens == n);
+  CHECK(by_blocks.nats == doctest::Approx(blocks).epsilon(1e-5));
+  for (const int64_t batch : {1, 3, 100}) {
+    const Score score = score_sliding(model, text, line_end, batch);
+    CHECK(score.tokens == n);
+    CHECK(score.nats == doctest::Approx(sliding).epsilon(1e-5));
+  }
+  CHECK(std::abs(blocks - sliding) > 0.1);  // or the two are not told apart
+  // A text shorter than a window.
+  CHECK(score_sliding(model, std::span(text).first(3), line_end, 2).tokens == 3);
+  CHECK_THROWS_AS(score_sliding(model, {}, line_end, 2), Error);
+}
+
+TEST_CASE("lm perplexity: no word is predicted from what follows it, padding included") {
+  for (const std::string kind :
+       {"softmax", "symmetric", "rpc", "clipped", "gated", "linear", "scaled-alpha"}) {
+    nn::LmConfig c = tiny_model(kind);
+    c.attention.rpc.mu_scope = RpcOptions::MuScope::prefix;
+    nn::TransformerLm model(c);
+    randomise(model);
+    std::vector<int32_t> text = {3, 1, 4, 1, 5};
+    const auto log_probs = [&] {
+      const Tensor ids = from_vector(text, {1, context});
+      return model.log_prob_of(ids, from_vector(std::vector<int32_t>(size_t(context), 2), {1, context}))
+          .to_vector();
+    };
+    const std::vector<double> before = log_probs();
+    for (size_t changed = 0; changed < text.size(); ++changed) {
+      const int32_t old = text[changed];
+      text[changed] = (old + 3) % vocab;
+      const std::vector<double> after = log_probs();
+      INFO(kind, ", token ", changed);
+      for (size_t t = 0; t < changed; ++t) CHECK(after[t] == before[t]);
+      CHECK(after[changed] != before[changed]);
+      text[changed] = old;
+    }
+  }
+}
+
+TEST_CASE("lm sampling: temperature, top-k and top-p") {
+  const std::vector<double> logits = {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
+  const auto shares = [&](const SamplingOptions& options) {
+    std::map<int32_t, double> counts;
+    Random random(3);
+    for (int i = 0; i < 20000; ++i) counts[sample(logits, options, random)] += 1.0 / 20000;
+    return counts;
+  };
+  const auto all = shares({});
+  for (const auto& [word, p] : std::map<int32_t, double>{{0, 0.1}, {1, 0.4}, {2, 0.2}, {3, 0.3}})
+    CHECK(all.at(word) == doctest::Approx(p).epsilon(0.06));
+  CHECK(shares({.temperature = 0}).size() == 1);
+  CHECK(shares({.temperature = 0}).count(1) == 1);
+  const auto two = shares({.top_k = 2});
+  CHECK(two.size() == 2);
+  CHECK(two.at(1) == doctest::Approx(4 / 7.0).epsilon(0.05));
+  CHECK(shares({.top_p = 0.5}).size() == 2);  // 0.4 is not enough, 0.7 is
+  CHECK(shares({.top_p = 0.39}).size() == 1);
+  CHECK(shares({.forbidden = {1, 3}}).size() == 2);
+  const auto flat = shares({.temperature = 2});
+  CHECK(flat.at(1) / flat.at(0) == doctest::Approx(2).epsilon(0.1));  // the square root of 4
+  Random random(0);
+  CHECK_THROWS_AS(sample(logits, {.temperature = -1}, random), Error);
+  CHECK_THROWS_AS(sample(logits, {.top_p = 0}, random), Error);
+  CHECK_THROWS_AS(sample(logits, {.forbidden = {0, 1, 2, 3}}, random), Error);
+  CHECK_THROWS_AS(sample(std::vector<double>{NAN, NAN}, {}, random), Error);
+}
+
+TEST_CASE("lm generate: with and without a cache the same, and greedily what is most probable") {
+  nn::TransformerLm model(tiny_model());
+  randomise(model);
+  REQUIRE(model.has_cache());
+  const std::vector<int32_t> prompt = {3, 1};
+  const auto write = [&](int64_t count, const SamplingOptions& options, bool cache) {
+    Random random(5);
+    return generate(model, 0, prompt, count, options, random, cache);
+  };
+  // Up to a full window they read the same words: an end of line, the prompt and two more.
+  CHECK(write(3, {}, true) == write(3, {}, false));
+  const std::vector<int32_t> greedy = write(12, {.temperature = 0}, false);
+  REQUIRE(greedy.size() == 12);
+  std::vector<int32_t> text = {0, 3, 1};
+  for (const int32_t drawn : greedy) {
+    const int64_t size = int64_t(text.size()), begin = std::max(size - context, int64_t(0));
+    const Tensor ids = from_vector(std::vector<int32_t>(text.begin() + begin, text.end()), {1, size - begin});
+    CHECK(argmax(model.next_logits(ids)).item() == drawn);
+    text.push_back(drawn);
+  }
+  CHECK(write(40, {}, true).size() == 40);  // far beyond a window
+}
+
+TEST_CASE("lm inspect: facts of the heads") {
+  nn::TransformerLm model(tiny_model("symmetric"));
+  randomise(model);
+  data::TextBatches rows(tokens_of({3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8}), 0,
+                         {.batch_size = 2, .length = context});
+  const Inspection i = inspect(model, rows, 10);
+  CHECK(i.sequences == 3);
+  REQUIRE(i.heads.size() == 4);
+  for (const HeadFacts& h : i.heads) {
+    CHECK(h.entropy > 0);
+    CHECK(h.entropy < i.even_entropy);
+    // Keys serve as queries: W is symmetric and its eigenvalues are real and not negative.
+    CHECK(h.w.trace_of_square == doctest::Approx(h.w.frobenius2));
+    for (const auto& value : h.eigenvalues) CHECK(value.real() >= -1e-9);
+    CHECK(i.propagation(h).size() == context);
+  }
+  // Two rows of five tokens and one of two, whose filling does not count.
+  CHECK(i.even_entropy == doctest::Approx((2 * std::log(120.0) + std::log(2.0)) / 12));
+  const Inspection again = inspection_from_json(to_json(i));
+  CHECK(to_json(again) == to_json(i));
+}
+
+TEST_CASE("lm inspect: attention of the LOCATER setting is nearly even before training") {
+  nn::TransformerLm model(nn::locater_lm(2000));
+  nn::initialise(model, 0);
+  std::vector<int32_t> ids;
+  Random random(1);
+  for (int64_t t = 0; t < 64 * 64; ++t) ids.push_back(int32_t(random.below(2000)));
+  data::TextBatches rows(tokens_of(ids), 0, {.batch_size = 16, .length = 64});
+  CHECK(inspect(model, rows, 64).heads.at(0).entropy == doctest::Approx(3.0).epsilon(0.05 / 3));
+}
+
+TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it") {
+  TemporaryFolder folder;
+  Config config = tiny_config();
+  const std::string out = folder.file("run");
+  REQUIRE(train(config, quiet(out)) == 0);
+  for (const char* file :
+       {"config.json", "checkpoint.safetensors", "metrics.jsonl", "eval.json", "inspect.json", "report.html"})
+    CHECK(fs::exists(fs::path(out) / file));
+  const std::string page = apps::read_file(out + "/report.html");
+  for (const char* part : {"Validation perplexity", "Signal propagation", "A sample", "lm train --out"})
+    CHECK(page.find(part) != std::string::npos);
+
+  EvalOptions e;
+  e.checkpoint = out;
+  e.windows = {"all"};
+  e.word_swap = e.quiet = e.json = true;
+  e.limit = 100;
+  e.load.threads = 2;
+  REQUIRE(eval(e) == 0);
+  const std::vector<Results> results = read_results(out);
+  REQUIRE(results.size() == 5);  // of training, and two windows with and without the attack
+  for (const Results& r : results) {
+    CHECK(r.tokens > 0);
+    CHECK(std::isfinite(r.perplexity()));
+    CHECK(r.perplexity() > 1);
+  }
+  REQUIRE(eval(e) == 0);
+  CHECK(read_results(out).size() == 5);
+
+  SUBCASE("text of another vocabulary") {
+    fs::create_directories(folder.path / "other");
+    std::ofstream(folder.path / "other/train.txt") << "anna gave quuux xyzzy\n";
+    std::ofstream(folder.path / "other/valid.txt") << "foo bar baz\n";
+    e.data = folder.file("other");
+    e.split = "valid";
+    const std::string error = error_of([&] { eval(e); });
+    CHECK(error.find("valid.txt") != std::string::npos);
+    CHECK(error.find("not in the vocabulary") != std::string::npos);
+    e.split = "test";
+    CHECK(error_of([&] { eval(e); }).find("has no split test") != std::string::npos);
+    e.split = "nonsense";
+    CHECK(error_of([&] { eval(e); }).find("train, valid or test") != std::string::npos);
+  }
+  SUBCASE("a run of other data") {
+    fs::create_directories(folder.path / "other");
+    std::ofstream(folder.path / "other/train.txt") << "other words\n";
+    std::ofstream(folder.path / "other/valid.txt") << "other words\n";
+    Config other = config_from_json(to_json(load_model(out).config), "config");
+    other.data = folder.file("other");
+    apps::RunOptions resume = quiet(out);
+    resume.resume = out;
+    CHECK(error_of([&] { train(other, resume); }).find("another vocabulary") != std::string::npos);
+  }
+}
+
+TEST_CASE("lm train: the regulariser moves the traces, the loss shown stays the cross-entropy") {
+  TemporaryFolder folder;
+  Config config = tiny_config();
+  config.steps = 60;
+  config.heads = 1;
+  config.lr = 1e-2;
+  config.schedule = "constant";
+  config.weight_decay = 0;
+  REQUIRE(train(config, quiet(folder.file("none"))) == 0);
+  config.locater = 0.1;
+  config.locater_trace = 3;
+  REQUIRE(train(config, quiet(folder.file("anchor"))) == 0);
+  const auto inspected = [&](const std::string& run) {
+    return inspection_from_json(
+        nlohmann::ordered_json::parse(apps::read_file(folder.file(run) + "/inspect.json")));
+  };
+  CHECK(inspected("anchor").heads[0].w.trace == doctest::Approx(3 / (1 + 1.0 / 16)).epsilon(0.1));
+  CHECK(inspected("none").heads[0].w.trace < 2);
+  const auto loss = [&](const std::string& run) { return read_results(folder.file(run)).at(0).loss; };
+  CHECK(std::abs(loss("anchor") - loss("none")) < 0.3);
+  config.locater_form = "tr2";
+  CHECK(error_of([&] { train(config, quiet(folder.file("tr2"))); }).find("no lower bound") !=
+        std::string::npos);
+}
+
+TEST_CASE("lm config: bad values name their option") {
+  const auto error = [](auto change) {
+    Config c = tiny_config();
+    change(c);
+    return error_of([&] { validate(c); });
+  };
+  CHECK(error([](Config&) {}) == "no error");
+  CHECK(error([](Config& c) { c.level = "letter"; }).find("--level is 'letter'") != std::string::npos);
+  CHECK(error([](Config& c) { c.heads = 3; }).find("--dim is 16") != std::string::npos);
+  CHECK(error([](Config& c) { c.dropout = 1; }).find("--dropout") != std::string::npos);
+  CHECK(error([](Config& c) { c.locater_form = "x"; }).find("anchor") != std::string::npos);
+  CHECK(error([](Config& c) { c.mu_scope = "x"; }).find("--mu-scope") != std::string::npos);
+  CHECK(error([](Config& c) { c.attention = "svt"; }).find("causal") != std::string::npos);
+}
