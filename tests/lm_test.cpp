@@ -258,14 +258,14 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
   e.load.threads = 2;
   REQUIRE(eval(e) == 0);
   const std::vector<Results> results = read_results(out);
-  REQUIRE(results.size() == 5);  // of training, and two windows with and without the attack
+  REQUIRE(results.size() == 7);  // of training, and three windows with and without the attack
   for (const Results& r : results) {
     CHECK(r.tokens > 0);
     CHECK(std::isfinite(r.perplexity()));
     CHECK(r.perplexity() > 1);
   }
   REQUIRE(eval(e) == 0);
-  CHECK(read_results(out).size() == 5);
+  CHECK(read_results(out).size() == 7);
 
   SUBCASE("text of another vocabulary") {
     fs::create_directories(folder.path / "other");

@@ -17,7 +17,7 @@ struct EvalOptions {
   std::string checkpoint, data;  // data empty: the run's own
   LoadOptions load;
   std::string split = "test";
-  std::vector<std::string> windows = {"blocks"};
+  std::vector<std::string> windows;  // blocks, documents, sliding; none: as the run was trained
   bool word_swap = false;
   data::WordSwapOptions swap;
   int64_t limit = 0;       // tokens

@@ -46,7 +46,7 @@ apps::ComparedRun compared(const std::string& folder, std::vector<Column>& colum
   c.add(concentration.name, run.last("qk_concentration"));
   for (const Results& r : results) {
     const Column column{.name = evaluation_column(r), .best = Best::lowest};
-    if (r.data != c.data || column.name == "valid, blocks") continue;
+    if (r.data != c.data || column.name == "valid, " + config->rows) continue;
     c.add(column.name, r.perplexity());
     const auto same = [&](const Column& other) { return other.name == column.name; };
     if (std::none_of(columns.begin(), columns.end(), same)) columns.push_back(column);

@@ -37,12 +37,14 @@ class Evaluation {
  public:
   explicit Evaluation(const EvalOptions& options)
       : options_(options),
-        windows_(apps::chosen("--window", options.windows, {"blocks", "sliding"})),
         split_(data::text_split(options.split)),
         loaded_(load_model(options.checkpoint, options.load)),
-        config_(loaded_.config) {
+        config_(loaded_.config),
+        windows_{config_.rows} {
     if (options.limit < 0 || options.batch_size < 0)
       fail("eval", "--limit and --batch-size must not be negative");
+    if (!options.windows.empty())
+      windows_ = apps::chosen("--window", options.windows, {"blocks", "documents", "sliding"});
     if (!options.data.empty()) config_.data = options.data;
     if (options.batch_size > 0) config_.eval_batch_size = options.batch_size;
     source_ = data::open_text(config_.data);
@@ -82,7 +84,8 @@ class Evaluation {
         last = count;
       };
       Score s;
-      if (window == "blocks") {
+      if (window != "sliding") {
+        config_.rows = window;
         data::TextBatches rows(tokens, loaded_.vocabulary.line_end(), evaluation_rows(config_));
         s = score_blocks(*loaded_.model, rows, tick);
       } else {
@@ -109,10 +112,10 @@ class Evaluation {
   }
 
   const EvalOptions& options_;
-  std::vector<std::string> windows_;
   data::TextSplit split_;
   LoadedModel loaded_;
   Config config_;
+  std::vector<std::string> windows_;
   data::TextSource source_;
   std::vector<Results> results_;
 };

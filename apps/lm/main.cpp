@@ -51,10 +51,9 @@ int run(std::vector<std::string> args) {
   eval_command
       ->add_option(
           "--window", e.windows,
-          "blocks: the text cut into windows; sliding: a window that moves on by one token, as published; "
-          "or all")
-      ->delimiter(',')
-      ->capture_default_str();
+          "blocks: the text cut into windows; documents: a window never reaches into another one; sliding: a "
+          "window that moves on by one token, as published; or all (default: as trained)")
+      ->delimiter(',');
   eval_command->add_flag("--word-swap", e.word_swap,
                          "Also with words swapped in the text, before it is split");
   eval_command->add_option("--swap-rate", e.swap.rate, "Share of a line's words, at least one word a line")

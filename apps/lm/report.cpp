@@ -40,11 +40,12 @@ struct RunRecord : apps::RunFolder {
 void add_highlights(Report& report, const RunRecord& r) {
   std::vector<apps::Highlight> h;
   if (const auto perplexity = r.last("valid_perplexity"))
-    h.push_back({"Validation perplexity", fmt::format("{:.2f}", *perplexity), "by blocks"});
+    h.push_back({"Validation perplexity", fmt::format("{:.2f}", *perplexity),
+                 r.config ? "by " + r.config->rows : ""});
   for (const Results& result : r.results)
     if (result.split == "test" && result.attack.empty())
       h.push_back({"Test perplexity", fmt::format("{:.2f}", result.perplexity()),
-                   result.window == "blocks" ? "by blocks" : "by a sliding window"});
+                   result.window == "sliding" ? "by a sliding window" : "by " + result.window});
   if (r.config)
     if (const double nats = source_entropy(*r.config); nats > 0)
       h.push_back({"The grammar's own", fmt::format("{:.2f}", std::exp(nats)), "perplexity of its entropy"});
@@ -72,7 +73,7 @@ void add_training(Report& report, const RunRecord& r) {
   }
   if (!perplexity.empty())
     report.chart(
-        LineChart{"Validation perplexity", "step", "", {{.name = "by blocks", .points = perplexity}}});
+        LineChart{"Validation perplexity", "step", "", {{.name = "validation", .points = perplexity}}});
   add_rate_charts(report, r, "tokens");
 }
 
@@ -123,10 +124,10 @@ void write_report(const std::string& folder) {
   add_training(report, record);
   if (!record.results.empty()) {
     report.section("Perplexity");
-    report.table(
-        to_table(record.results),
-        "By blocks every token is predicted from those before it in its block; by a sliding window from "
-        "as many as the model can take. Perplexities of different vocabularies cannot be compared.");
+    report.table(to_table(record.results),
+                 "By blocks or documents every token is predicted from those before it there; by a sliding "
+                 "window from "
+                 "as many as the model can take. Perplexities of different vocabularies cannot be compared.");
   }
   add_attention_curves(report, record);
   if (record.inspection) add_inspection(report, *record.inspection);

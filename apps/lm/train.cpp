@@ -121,14 +121,15 @@ class LanguageModelling : public apps::Task {
   }
 
   void finish(const std::string& folder, int64_t step, const apps::Evaluation&) override {
-    Results results{data_name(config_), "valid", "blocks",      "",
+    Results results{data_name(config_), "valid", config_.rows,  "",
                     config_.ema > 0,    step,    score_.tokens, score_.loss()};
     add_results(folder, results);
     apps::write_file_atomically((std::filesystem::path(folder) / "inspect.json").string(),
                                 to_json(inspection_).dump() + "\n");
     write_report(folder);
-    fmt::print("validation perplexity {:.3f} by blocks of {}, loss {:.4f} nats on {} tokens after {} steps\n",
-               score_.perplexity(), config_.context, score_.loss(), score_.tokens, step);
+    fmt::print(
+        "validation perplexity {:.3f} by {} of {} tokens, loss {:.4f} nats on {} tokens after {} steps\n",
+        score_.perplexity(), config_.rows, config_.context, score_.loss(), score_.tokens, step);
     if (const double nats = source_entropy(config_); nats > 0)
       fmt::print("the grammar's own perplexity is {:.3f}\n", std::exp(nats));
     fmt::print("report {}\n", (std::filesystem::path(folder) / "report.html").string());
