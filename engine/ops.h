@@ -98,9 +98,9 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
 // log p(label) of every row in the compute type, [rows]; 0 where ignored. Off the tape.
 Tensor linear_log_prob(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& labels,
                        int64_t ignore_index = -1);
-// Integers [...] on any device, none read by the host: how many labels are not ignored, f32 []; the labels
-// from `begin` up to `end` counted from it, the others ignored; and the columns in the head of an adaptive
-// softmax, where cutoffs[0] + i stands for the classes from cutoffs[i] up to the next cutoff or `classes`.
+// Integers [...] on any device, none read by the host: how many labels are not ignored, f32 []; labels from
+// `begin` up to `end` counted from it, others -1; columns in the head of an adaptive softmax (-1: ignored,
+// `classes`: no class), cutoffs[0] + i standing for those from cutoffs[i] to the next cutoff or `classes`.
 Tensor label_count(const Tensor& labels, int64_t ignore_index = -1);
 Tensor labels_within(const Tensor& labels, int64_t begin, int64_t end, int64_t ignore_index = -1);
 Tensor head_labels(const Tensor& labels, const std::vector<int64_t>& cutoffs, int64_t classes,
