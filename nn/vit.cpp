@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "engine/copy.h"
 #include "engine/ops.h"
 #include "nn/init.h"
 
@@ -33,7 +32,7 @@ const VitConfig& checked(const VitConfig& c) {
   return c;
 }
 
-constexpr uint64_t streams_per_step = 1024, dropout_streams = 512;
+constexpr uint64_t dropout_streams = 512;  // where those of dropout begin within a step
 
 }  // namespace
 
@@ -95,16 +94,6 @@ Tensor VisionTransformer::embed(const Tensor& images) const {
   return dropout(x, c.dropout, noise_.seed, noise_.stream, noise_.counter);
 }
 
-void VisionTransformer::set_step(uint64_t seed, uint64_t step) {
-  const uint64_t first = step * streams_per_step;
-  const Device device = cls_token.device();
-  noise_.seed = seed;
-  noise_.stream = device.is_cuda() ? 0 : first;
-  if (!device.is_cuda()) return;
-  if (!noise_.counter.defined()) noise_.counter = empty({}, DType::i64, device);
-  write_small(noise_.counter, &first);
-}
-
 void VisionTransformer::check_size(const Tensor& images) const {
   const VitConfig& c = config_;
   const int64_t height = c.rows() * c.patch, width = c.cols() * c.patch;
@@ -116,7 +105,7 @@ void VisionTransformer::check_size(const Tensor& images) const {
 Tensor VisionTransformer::features(const Tensor& images) const {
   Tensor x = embed(images);
   for (size_t i = 0; i < blocks_.size(); ++i)
-    x = blocks_[i]->forward(x, images.dtype(), noise_.ahead(2 * i + 2));
+    x = blocks_[i]->forward(x, images.dtype(), noise_.from(2 * i + 2));
   return norm_.forward(x, images.dtype());
 }
 
@@ -125,7 +114,7 @@ Tensor VisionTransformer::forward(const Tensor& images) const {
   check_size(images);
   Tensor x = embed(images);
   for (size_t i = 0; i < blocks_.size(); ++i)
-    x = blocks_[i]->forward(x, images.dtype(), noise_.ahead(2 * i + 2));
+    x = blocks_[i]->forward(x, images.dtype(), noise_.from(2 * i + 2));
   // The norm works token by token, so only the class token needs it.
   return head_->forward(norm_.forward(x.select(1, 0), images.dtype()));
 }

@@ -5,6 +5,7 @@
 
 #include "nn/attention.h"
 #include "nn/layers.h"
+#include "nn/noise.h"
 
 namespace pursuit::nn {
 
@@ -25,15 +26,6 @@ struct VitConfig {
   int64_t rows() const { return image / patch; }
   int64_t cols() const { return (width ? width : image) / patch; }
   int64_t tokens() const { return rows() * cols() + extra_tokens; }
-};
-
-// Where a layer's noise comes from: a Philox stream counted from a number on the device, see dropout. A step
-// has 1024 streams.
-struct Noise {
-  uint64_t seed = 0, stream = 0;
-  Tensor counter;
-
-  Noise ahead(uint64_t streams) const { return {seed, stream + streams, counter}; }
 };
 
 class VitBlock : public Module {
@@ -69,9 +61,8 @@ class VisionTransformer : public Module {
   // tape.
   Tensor class_attention(const Tensor& images, int block = -1) const;
 
-  // Seed and number of the training step; dropout and drop path are functions of them alone. On a GPU the
-  // number goes to device memory, where also a recorded step finds it.
-  void set_step(uint64_t seed, uint64_t step);
+  // Seed and number of the training step; dropout and drop path are functions of them alone.
+  void set_step(uint64_t seed, uint64_t step) { noise_.set_step(seed, step, cls_token.device()); }
 
   const VitConfig& config() const { return config_; }
   const Noise& noise() const { return noise_; }  // of this step
