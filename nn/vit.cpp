@@ -32,7 +32,7 @@ const VitConfig& checked(const VitConfig& c) {
   return c;
 }
 
-constexpr uint64_t dropout_streams = 512;
+constexpr uint64_t dropout_streams = 512;  // where those of dropout begin within a step
 
 }  // namespace
 
