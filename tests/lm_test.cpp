@@ -190,7 +190,7 @@ TEST_CASE("lm generate: with and without a cache the same, and greedily what is 
   const std::vector<int32_t> prompt = {3, 1};
   const auto write = [&](int64_t count, const SamplingOptions& options, bool cache) {
     Random random(5);
-    return generate(model, 0, prompt, count, options, random, cache);
+    return generate(model, 0, prompt, {.count = count, .sampling = options, .use_cache = cache}, random);
   };
   // Up to a full window they read the same words: an end of line, the prompt and two more.
   CHECK(write(3, {}, true) == write(3, {}, false));
@@ -204,6 +204,15 @@ TEST_CASE("lm generate: with and without a cache the same, and greedily what is 
     text.push_back(drawn);
   }
   CHECK(write(40, {}, true).size() == 40);  // far beyond a window
+
+  // After an end of line as if nothing stood before it: greedily, every line is the first one without a
+  // prompt.
+  Random random(0);
+  const auto alone = [&](const std::vector<int32_t>& before, int64_t count) {
+    return generate(model, 0, before,
+                    {.count = count, .sampling = {.temperature = 0}, .lines_stand_alone = true}, random);
+  };
+  CHECK(alone({3, 1, 0}, 4) == alone({}, 4));
 }
 
 TEST_CASE("lm inspect: facts of the heads") {

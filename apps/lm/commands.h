@@ -29,8 +29,7 @@ int eval(const EvalOptions& options);
 struct GenerateOptions {
   std::string checkpoint, prompt;
   LoadOptions load;
-  int64_t tokens = 100;
-  SamplingOptions sampling;
+  GenerationOptions generation;
   uint64_t seed = 0;
   bool no_unknown = false, no_cache = false;
 };

@@ -126,6 +126,8 @@ double source_entropy(const Config& c) {
   return facts.nats / (c.level == "byte" ? facts.bytes : facts.words);
 }
 
+bool lines_stand_alone(const Config& c) { return c.data.empty() && c.rows == "documents"; }
+
 std::string data_name(const Config& c) {
   if (c.data.empty()) return "the built-in grammar";
   const std::filesystem::path path = std::filesystem::path(c.data).lexically_normal();

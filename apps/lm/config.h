@@ -104,6 +104,9 @@ data::TextBatchOptions evaluation_rows(const Config& config);
 // The entropy of the built-in grammar in nats a token: no model expects a smaller loss. 0 for other data.
 double source_entropy(const Config& config);
 
+// Whether every line of the text is a document and the model was trained on documents.
+bool lines_stand_alone(const Config& config);
+
 // "WikiText", "the built-in grammar": the data's folder without its path.
 std::string data_name(const Config& config);
 // "RPC-Attention (4 iterations, blocks 0 to 3)"

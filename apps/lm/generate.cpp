@@ -50,17 +50,22 @@ std::vector<int32_t> encode_prompt(const std::string& text, const data::Vocabula
   return ids;
 }
 
-std::vector<int32_t> generate(const nn::TransformerLm& model, int32_t line_end, std::vector<int32_t> prompt,
-                              int64_t count, const SamplingOptions& options, Random& random, bool use_cache,
-                              const std::function<void(int32_t)>& each) {
+std::vector<int32_t> generate(const nn::TransformerLm& model, int32_t line_end,
+                              const std::vector<int32_t>& prompt, const GenerationOptions& options,
+                              Random& random, const std::function<void(int32_t)>& each) {
   const Device device = model.embed_weight.device();
   const int64_t context = model.config().context;
-  use_cache = use_cache && model.has_cache();
-  std::vector<int32_t> text = std::move(prompt), drawn;
-  text.insert(text.begin(), line_end);
+  const bool use_cache = options.use_cache && model.has_cache();
+  std::vector<int32_t> text = {line_end}, drawn;
+  text.insert(text.end(), prompt.begin(), prompt.end());
   nn::LmCache cache;
   int64_t read = 0;  // words of the text that the cache has taken in
-  for (int64_t i = 0; i < count && !apps::stop_requested(); ++i) {
+  while (int64_t(drawn.size()) < options.count && !apps::stop_requested()) {
+    if (options.lines_stand_alone && text.back() == line_end) {
+      text = {line_end};
+      cache = {};
+      read = 0;
+    }
     const int64_t size = int64_t(text.size());
     int64_t begin = std::max(size - context, int64_t(0));
     if (use_cache && (read == 0 || cache.length + size - read > context)) {
@@ -73,7 +78,7 @@ std::vector<int32_t> generate(const nn::TransformerLm& model, int32_t line_end, 
         from_vector(std::vector<int32_t>(text.begin() + begin, text.end()), {1, size - begin}, device);
     const Tensor logits = use_cache ? model.next_logits(ids, cache) : model.next_logits(ids);
     read = size;
-    drawn.push_back(sample(logits.to_vector(), options, random));
+    drawn.push_back(sample(logits.to_vector(), options.sampling, random));
     text.push_back(drawn.back());
     if (each) each(drawn.back());
   }

@@ -26,11 +26,18 @@ int32_t sample(std::span<const double> logits, const SamplingOptions& options, R
 // there is none.
 std::vector<int32_t> encode_prompt(const std::string& text, const data::Vocabulary& vocabulary);
 
+struct GenerationOptions {
+  int64_t count = 100;
+  SamplingOptions sampling = {};
+  // Keys and values of the words read are kept, if the model can: then half of a full window is left behind
+  // and the rest read anew. Without a cache every word is predicted from the last `context` ones.
+  bool use_cache = true;
+  bool lines_stand_alone = false;  // what follows an end of line does not see what stands before it
+};
+
 // The `count` words after `prompt`, which follows an end of line; `each` (may be empty) gets them one by one.
-// With a cache of keys and values, if the model keeps one and `use_cache`, a full window is left behind by
-// half, and is read anew; without one, every word is predicted from the last `context` words.
-std::vector<int32_t> generate(const nn::TransformerLm& model, int32_t line_end, std::vector<int32_t> prompt,
-                              int64_t count, const SamplingOptions& options, Random& random,
-                              bool use_cache = true, const std::function<void(int32_t)>& each = {});
+std::vector<int32_t> generate(const nn::TransformerLm& model, int32_t line_end,
+                              const std::vector<int32_t>& prompt, const GenerationOptions& options,
+                              Random& random, const std::function<void(int32_t)>& each = {});
 
 }  // namespace pursuit::lm

@@ -73,13 +73,17 @@ int run(std::vector<std::string> args) {
   CLI::App* generate_command = app.add_subcommand("generate", "Write text");
   add_load_options(*generate_command, g.checkpoint, g.load);
   generate_command->add_option("--prompt", g.prompt, "What the text begins with; words with spaces between");
-  generate_command->add_option("--tokens", g.tokens, "Words (or bytes) to write")->capture_default_str();
-  generate_command->add_option("--temperature", g.sampling.temperature, "0: always the most probable word")
-      ->capture_default_str();
-  generate_command->add_option("--top-k", g.sampling.top_k, "Of the k most probable words (0: all)")
+  generate_command->add_option("--tokens", g.generation.count, "Words (or bytes) to write")
       ->capture_default_str();
   generate_command
-      ->add_option("--top-p", g.sampling.top_p, "Of the fewest words with this probability together")
+      ->add_option("--temperature", g.generation.sampling.temperature, "0: always the most probable word")
+      ->capture_default_str();
+  generate_command
+      ->add_option("--top-k", g.generation.sampling.top_k, "Of the k most probable words (0: all)")
+      ->capture_default_str();
+  generate_command
+      ->add_option("--top-p", g.generation.sampling.top_p,
+                   "Of the fewest words with this probability together")
       ->capture_default_str();
   generate_command->add_option("--seed", g.seed, "Seed")->capture_default_str();
   generate_command->add_flag("--no-unknown", g.no_unknown, "Never write <unk>");

@@ -100,9 +100,11 @@ void add_sample(Report& report, const RunRecord& r) {
   try {
     const LoadedModel loaded = load_model(r.folder, {.ema = r.config && r.config->ema > 0});
     Random random(0);
-    const SamplingOptions sampling{.temperature = 0.8, .forbidden = {}};
-    const std::vector<int32_t> text = generate(*loaded.model, loaded.vocabulary.line_end(), {},
-                                               loaded.vocabulary.is_bytes() ? 400 : 100, sampling, random);
+    const GenerationOptions options{.count = loaded.vocabulary.is_bytes() ? 400 : 100,
+                                    .sampling = {.temperature = 0.8},
+                                    .lines_stand_alone = lines_stand_alone(loaded.config)};
+    const std::vector<int32_t> text =
+        generate(*loaded.model, loaded.vocabulary.line_end(), {}, options, random);
     report.paragraph("Words drawn one after the other at temperature 0.8, from an empty line.");
     report.code(loaded.vocabulary.decode(text));
   } catch (const std::exception& e) {

@@ -12,24 +12,27 @@
 namespace pursuit::lm {
 
 int generate_text(const GenerateOptions& options) {
-  if (options.tokens < 1) fail("generate", fmt::format("--tokens is {}, need at least 1", options.tokens));
+  GenerationOptions generation = options.generation;
+  if (generation.count < 1)
+    fail("generate", fmt::format("--tokens is {}, need at least 1", generation.count));
   const LoadedModel loaded = load_model(options.checkpoint, options.load);
   const data::Vocabulary& vocabulary = loaded.vocabulary;
-  SamplingOptions sampling = options.sampling;
-  if (options.no_unknown && vocabulary.unknown() >= 0) sampling.forbidden.push_back(vocabulary.unknown());
+  generation.use_cache = !options.no_cache;
+  generation.lines_stand_alone = lines_stand_alone(loaded.config);
+  if (options.no_unknown && vocabulary.unknown() >= 0)
+    generation.sampling.forbidden.push_back(vocabulary.unknown());
   apps::catch_stop_signals();
   std::vector<int32_t> text = encode_prompt(options.prompt, vocabulary);
   std::string shown = vocabulary.decode(text);
   fmt::print("{}", shown);
   Random random(options.seed);
-  generate(*loaded.model, vocabulary.line_end(), text, options.tokens, sampling, random, !options.no_cache,
-           [&](int32_t word) {
-             text.push_back(word);
-             const std::string now = vocabulary.decode(text);
-             fmt::print("{}", now.substr(shown.size()));
-             std::fflush(stdout);
-             shown = now;
-           });
+  generate(*loaded.model, vocabulary.line_end(), text, generation, random, [&](int32_t word) {
+    text.push_back(word);
+    const std::string now = vocabulary.decode(text);
+    fmt::print("{}", now.substr(shown.size()));
+    std::fflush(stdout);
+    shown = now;
+  });
   if (!shown.ends_with('\n')) fmt::print("\n");
   return apps::stop_requested() ? 1 : 0;
 }
