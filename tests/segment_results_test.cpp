@@ -1,28 +1,17 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
-
 #include "apps/common/files.h"
 #include "apps/segment/evaluation.h"
 #include "apps/segment/results.h"
 #include "engine/error.h"
+#include "tests/temporary_folder.h"
 
 using namespace pursuit;
 using namespace pursuit::segment;
-namespace fs = std::filesystem;
 
 namespace {
 
-struct Folder {
-  fs::path path = fs::temp_directory_path() / "pursuit-segment-results";
-  Folder() {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-};
-
-// Pictures of one row whose red channel is the class that brightest-of-its-kind models predict.
+// Pictures of one row in which the channel of the class to predict is the brightest.
 class Rows : public data::SegmentationDataset {
  public:
   struct Row {
@@ -123,7 +112,7 @@ TEST_CASE("evaluation: an error of a picture made ready ahead arrives") {
 }
 
 TEST_CASE("segment results: evaluations of the same data and views add up") {
-  const Folder at;
+  const TemporaryFolder at;
   const std::string folder = at.path.string();
   CHECK(!read_results(folder));
   Results first = some_results(50, 0.4);

@@ -13,22 +13,13 @@
 #include "apps/training/checkpoint.h"
 #include "engine/error.h"
 #include "nn/vit.h"
+#include "tests/temporary_folder.h"
 
 using namespace pursuit;
 using namespace pursuit::segment;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Folder {
-  fs::path path;
-  explicit Folder(const std::string& name) : path(fs::temp_directory_path() / ("pursuit-segment-" + name)) {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::string operator()(const std::string& name) const { return (path / name).string(); }
-};
 
 Config tiny(const std::string& decoder = "linear") {
   Config c;
@@ -114,7 +105,8 @@ TEST_CASE("segment: a config comes back from JSON, bad values are named") {
 }
 
 TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
-  const Folder at("run");
+  const TemporaryFolder folder;
+  const auto at = [&](const std::string& name) { return folder.file(name); };
   const std::string run = at("run");
   REQUIRE(train(tiny("mask"), into(run)) == 0);
   const Results first = read_results(run).value();
@@ -173,7 +165,8 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
 }
 
 TEST_CASE("segment: the encoder of a classifier is the start, its positions resized") {
-  const Folder at("encoder");
+  const TemporaryFolder folder;
+  const auto at = [&](const std::string& name) { return folder.file(name); };
   classify::Config c;
   c.image_size = 64;
   c.patch = 16;

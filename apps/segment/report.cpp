@@ -54,7 +54,7 @@ void add_highlights(Report& report, const RunRecord& r) {
   }
   if (const auto parameters = r.parameter_count())
     h.push_back({"Parameters", apps::format_count(double(*parameters))});
-  if (const auto rate = r.images_per_second())
+  if (const auto rate = r.per_second())
     h.push_back({"Throughput", apps::format_count(*rate) + "/s", "training pictures"});
   if (const auto seconds = r.training_seconds())
     h.push_back({"Training time", apps::format_duration(*seconds), "with evaluations"});
