@@ -12,7 +12,7 @@ namespace pursuit {
 
 // Arithmetic. Scalars take the tensor's dtype.
 Tensor add(const Tensor& a, const Tensor& b);
-void add_to(const Tensor& sum, const Tensor& x);  // sum <- sum + x, off the tape; shapes and dtypes are equal
+void add_to(const Tensor& sum, const Tensor& x);  // sum <- sum + x, off the tape; x broadcasts
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);

@@ -16,8 +16,6 @@ Tensor window_of(const Tensor& x, Corner c, int64_t height, int64_t width) {
   return x.slice(2, c.y, c.y + height).slice(3, c.x, c.x + width);
 }
 
-void add_to(const Tensor& into, const Tensor& x) { copy_values(into, into + x); }
-
 // At least height x width, with zeros on the right and below.
 Tensor padded(const Tensor& picture, int64_t height, int64_t width) {
   const int64_t h = picture.size(2), w = picture.size(3);

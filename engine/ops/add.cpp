@@ -19,8 +19,9 @@ PURSUIT_OPERATOR(Add)
 Tensor add(const Tensor& a, const Tensor& b) { return apply(Add{}, a, b); }
 
 void add_to(const Tensor& sum, const Tensor& x) {
-  if (sum.shape() != x.shape() || sum.dtype() != x.dtype() || sum.device() != x.device())
-    fail("add_to", "got " + sum.str() + " and " + x.str() + ", need two of a kind");
+  if (broadcast_shapes(sum.shape(), x.shape(), "add_to") != sum.shape() || sum.dtype() != x.dtype() ||
+      sum.device() != x.device())
+    fail("add_to", "got " + sum.str() + " and " + x.str() + ", need a second of the first's kind and shape");
   dispatch(sum, "add_to", [&]<class Dev, class T>(Dev dev, Type<T>) {
     for_each(dev, layout_of(sum.shape(), sum, x, sum),
              BinaryForward<Add>::Body<T>{sum.data<T>(), x.data<T>(), sum.data<T>()});
