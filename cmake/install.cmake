@@ -11,7 +11,7 @@ target_compile_features(pursuit_archive INTERFACE cxx_std_20)
 target_include_directories(pursuit_archive INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/pursuit>)
 target_link_libraries(pursuit_archive INTERFACE OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB ${DNNL} ${OPENBLAS} lapacke)
 if(PURSUIT_WITH_CUDA)
-  target_link_libraries(pursuit_archive INTERFACE CUDA::cudart CUDA::cublasLt)
+  target_link_libraries(pursuit_archive INTERFACE CUDA::cudart CUDA::cublasLt CUDA::cusolver)
   target_compile_definitions(pursuit_archive INTERFACE PURSUIT_CUDA=1)
 endif()
 

@@ -1,12 +1,14 @@
 #pragma once
 #include <cublasLt.h>
 #include <cuda_runtime.h>
+#include <cusolver_common.h>
 
 #include <string>
 
 #include "engine/error.h"
 
-// Every call of the CUDA runtime and of cuBLASLt is checked: CUDA_CHECK(cudaStreamSynchronize(s));
+// Every call of the CUDA runtime, of cuBLASLt and of cuSOLVER is checked:
+// CUDA_CHECK(cudaStreamSynchronize(s));
 namespace pursuit::cuda {
 
 // "; on NVIDIA H100, 512 of 81000 MiB free", for the end of an error.
@@ -22,6 +24,7 @@ inline std::string text_of(cudaError_t e) {
 inline std::string text_of(cublasStatus_t s) {
   return std::string(cublasLtGetStatusName(s)) + ", " + cublasLtGetStatusString(s);
 }
+inline std::string text_of(cusolverStatus_t s) { return "cusolverStatus_t " + std::to_string(int(s)); }
 
 template <class Status>
 void check(Status s, const char* expression, const char* file, int line) {

@@ -1,4 +1,5 @@
 #include "cuda/runtime.h"
+#include "cuda/solver.h"
 #include "engine/error.h"
 
 namespace pursuit::cuda {
@@ -42,5 +43,6 @@ void* end_capture(int) { absent(); }
 void cancel_capture(int) noexcept {}
 void launch_graph(void*, int) { absent(); }
 void destroy_graph(void*) noexcept {}
+std::vector<int32_t> svd(const Svd&) { absent(); }
 
 }  // namespace pursuit::cuda

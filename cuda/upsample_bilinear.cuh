@@ -16,6 +16,11 @@ struct Axis {
   }
   // The input at or before output i.
   __device__ int64_t input(int64_t i) const { return place(i) / (2 * to); }
+  // The first output that lies at or behind input c; `to` behind the last.
+  __device__ int64_t first(int64_t c) const {
+    const int64_t at = (2 * c + 1) * to - from, i = at <= 0 || c == 0 ? 0 : (at - 1) / (2 * from) + 1;
+    return c == from || i > to ? to : i;
+  }
   // Of input c in output i: 1 at its place, 0 from a distance of 1 on.
   __device__ float weight(int64_t i, int64_t c) const {
     const float distance = fabsf(float(place(i) - 2 * to * c)) * (1.0f / float(2 * to));

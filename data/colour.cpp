@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "engine/error.h"
 
@@ -79,6 +80,28 @@ Image adjust_saturation(const Image& image, double factor) {
 }
 
 Image adjust_sharpness(const Image& image, double factor) { return blend(smooth(image), image, factor); }
+
+Image adjust_hsv(Image image, double degrees, double saturation) {
+  if (image.channels == 1) return image;
+  const float turn = float(std::remainder(degrees, 360) / 60), factor = float(saturation);
+  for (size_t i = 0; i < image.pixels.size(); i += 3) {
+    uint8_t* rgb = &image.pixels[i];
+    const float r = rgb[0], g = rgb[1], b = rgb[2];
+    const float value = std::max({r, g, b}), chroma = value - std::min({r, g, b});
+    if (chroma == 0) continue;
+    // The hue in sixths of a turn: red at 0, green at 2, blue at 4.
+    const float hue = turn + (value == r   ? (g - b) / chroma
+                              : value == g ? 2 + (b - r) / chroma
+                                           : 4 + (r - g) / chroma);
+    const float depth = std::min(chroma * factor, value);
+    // A channel is full up to a sixth from its own hue and falls to its least within another.
+    for (int c = 0; c < 3; ++c) {
+      const float apart = std::fabs(hue - float(2 * c)), distance = apart > 3 ? std::fabs(apart - 6) : apart;
+      rgb[c] = uint8_t(value - depth * std::clamp(distance - 1, 0.0f, 1.0f) + 0.5f);
+    }
+  }
+  return image;
+}
 
 Image auto_contrast(const Image& image) {
   Image out = image;

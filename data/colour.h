@@ -14,6 +14,10 @@ Image adjust_contrast(const Image& image, double factor);  // about the rounded 
 Image adjust_saturation(const Image& image, double factor);
 Image adjust_sharpness(const Image& image, double factor);
 
+// In HSV: the hue turned by degrees, the saturation times a factor of at least 0 and cut at 1, the value
+// kept.
+Image adjust_hsv(Image image, double degrees, double saturation);
+
 Image auto_contrast(const Image& image);  // stretches each channel to 0..255
 Image equalize(const Image& image);       // flattens each channel's histogram
 Image invert(const Image& image);

@@ -34,10 +34,12 @@ std::vector<uint8_t> identity_palette() {
 // name.
 std::vector<uint8_t> with_identity_palette(const std::vector<uint8_t>& bytes) {
   std::vector<uint8_t> out(bytes.begin(), bytes.begin() + kChunks);
+  bool replaced = false;
   for (size_t i = kChunks; i < bytes.size();) {
     const size_t left = bytes.size() - i, length = left < 12 ? left : size_t(read32(&bytes[i])) + 12;
     const auto from = bytes.begin() + long(i);
-    if (length <= left && left >= 12 && std::memcmp(&bytes[i + 4], "PLTE", 4) == 0) {
+    if (!replaced && length <= left && left >= 12 && std::memcmp(&bytes[i + 4], "PLTE", 4) == 0) {
+      replaced = true;
       const std::vector<uint8_t> palette = identity_palette();
       out.insert(out.end(), palette.begin(), palette.end());
     } else {

@@ -131,11 +131,15 @@ Image resize(const Image& image, int width, int height, Filter filter) {
 Image resize_nearest(const Image& image, int width, int height) {
   check_size("resize_nearest", image, width, height);
   const auto source = [](int i, int from, int to) { return int((2 * int64_t(i) + 1) * from / (2 * to)); };
+  std::vector<int> columns(static_cast<size_t>(width));
+  for (int x = 0; x < width; ++x) columns[size_t(x)] = source(x, image.width, width) * image.channels;
   Image out(width, height, image.channels);
-  for (int y = 0; y < height; ++y)
-    for (int x = 0; x < width; ++x)
-      std::copy_n(image.at(source(x, image.width, width), source(y, image.height, height)), image.channels,
-                  out.at(x, y));
+  for (int y = 0; y < height; ++y) {
+    const uint8_t* row = image.at(0, source(y, image.height, height));
+    uint8_t* to = out.at(0, y);
+    for (const int column : columns)
+      for (int c = 0; c < image.channels; ++c) *to++ = row[column + c];
+  }
   return out;
 }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "data/augment.h"
+#include "data/colour.h"
 #include "data/resize.h"
 #include "engine/error.h"
 
@@ -34,33 +34,12 @@ CropBox draw_varied_crop(const Image& labels, const SegmentationAugment& options
   return box;
 }
 
-uint8_t to_byte(float v) { return uint8_t(std::clamp(v + 0.5f, 0.0f, 255.0f)); }
-
 Image scale_values(Image image, double factor, double shift) {
   std::array<uint8_t, 256> table;
-  for (size_t v = 0; v < 256; ++v) table[v] = to_byte(float(double(v) * factor + shift));
+  for (size_t v = 0; v < 256; ++v)
+    table[v] = uint8_t(std::clamp(double(v) * factor + shift + 0.5, 0.0, 255.0));
   for (uint8_t& v : image.pixels) v = table[v];
   return image;
-}
-
-// Saturation by a factor and hue by an angle in sixths of a turn, in HSV.
-void shift_colour(uint8_t* rgb, float saturation, float hue) {
-  const float r = rgb[0], g = rgb[1], b = rgb[2];
-  const float value = std::max({r, g, b}), chroma = value - std::min({r, g, b});
-  if (chroma == 0) return;
-  const float angle = value == r   ? (g - b) / chroma
-                      : value == g ? 2 + (b - r) / chroma
-                                   : 4 + (r - g) / chroma;
-  const float wide = std::min(chroma * saturation, value), turned = angle + hue;
-  // Of the angle at which the channel is largest, a channel falls off from a distance of one sixth to two.
-  const auto channel = [&](float at) {
-    float distance = std::fabs(turned - at);
-    while (distance > 3) distance = std::fabs(distance - 6);
-    return to_byte(value - wide * std::clamp(distance - 1, 0.0f, 1.0f));
-  };
-  rgb[0] = channel(0);
-  rgb[1] = channel(2);
-  rgb[2] = channel(4);
 }
 
 }  // namespace
@@ -74,9 +53,7 @@ Image photometric_distortion(const Image& image, Random& random) {
   const double contrast = drawn(0.5, 1.5, 1), saturation = drawn(0.5, 1.5, 1), degrees = drawn(-36, 36, 0);
   Image out = scale_values(image, 1, brightness);
   if (contrast_first) out = scale_values(std::move(out), contrast, 0);
-  if (saturation != 1 || degrees != 0)
-    for (size_t i = 0; i < out.pixels.size(); i += 3)
-      shift_colour(&out.pixels[i], float(saturation), float(degrees / 60));
+  if (saturation != 1 || degrees != 0) out = adjust_hsv(std::move(out), degrees, saturation);
   return contrast_first ? out : scale_values(std::move(out), contrast, 0);
 }
 

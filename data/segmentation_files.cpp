@@ -135,7 +135,7 @@ SegmentationFiles camvid(const fs::path& root, const std::string& split, bool sk
     return files;
   }
   for (const std::string& line : read_lines(list.string()))
-    pairing.add(fs::path(line.substr(0, line.find(' '))).stem().string(), files);
+    pairing.add(fs::path(line.substr(0, line.find_first_of(" \t"))).stem().string(), files);
   return files;
 }
 

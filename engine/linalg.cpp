@@ -2,7 +2,11 @@
 
 #include <lapacke.h>
 
+#include <cmath>
+
+#include "cuda/solver.h"
 #include "engine/operator.h"
+#include "engine/ops.h"
 #include "engine/parallel.h"
 
 namespace pursuit {
@@ -37,6 +41,34 @@ void eigen(T* a, int64_t n, int64_t ld, T* values) {
                                 std::to_string(n) + "; does it hold NaN or infinity?");
 }
 
+[[noreturn]] void fail_svd(const char* by, int64_t info, int64_t matrix) {
+  fail("svd", std::string(by) + " failed with " + std::to_string(info) + " on matrix " +
+                  std::to_string(matrix) + "; does it hold NaN or infinity?");
+}
+
+// Into `out`, which has the shapes.
+void svd_on_gpu(const Tensor& in, Svd& out) {
+  cuda::Svd p{.m = in.size(-2), .n = in.size(-1)};
+  p.batch = in.numel() / (p.m * p.n);
+  const auto matrices = [&](int64_t rows, int64_t cols) {
+    return empty({p.batch, rows, cols}, DType::f32, in.device());
+  };
+  const Tensor a = matrices(p.m, p.n), s = matrices(1, p.small()), ut = matrices(p.left(), p.m),
+               vt = matrices(p.right(), p.n);
+  copy_values(a, in.reshape(a.shape()));
+  p.a = a.data<float>();
+  p.s = s.data<float>();
+  p.ut = ut.data<float>();
+  p.vt = vt.data<float>();
+  const std::vector<int32_t> info = cuda::svd(p);
+  for (size_t i = 0; i < info.size(); ++i)
+    if (info[i] != 0) fail_svd("the GPU's solver", info[i], int64_t(i));
+  if (!std::isfinite(sum(s).item())) fail("svd", "got " + in.str() + " with NaN or infinity in it");
+  out.u = ut.slice(1, 0, p.small()).transpose(1, 2).reshape(out.u.shape());
+  out.s = s.reshape(out.s.shape());
+  out.vt = vt.slice(1, 0, p.small()).reshape(out.vt.shape());
+}
+
 }  // namespace
 
 void symmetric_eigen(float* a, int64_t n, int64_t ld, float* values) { eigen(a, n, ld, values); }
@@ -61,15 +93,21 @@ std::vector<std::complex<double>> eigenvalues(const Tensor& a) {
 }
 
 Svd svd(const Tensor& a) {
-  if (a.ndim() < 2 || a.device().is_cuda() || (a.dtype() != DType::f32 && a.dtype() != DType::f64))
-    fail("svd", "got " + a.str() + ", need f32 or f64 [..., M, N] on the CPU");
+  if (a.ndim() < 2 || (a.dtype() != DType::f32 && a.dtype() != DType::f64))
+    fail("svd", "got " + a.str() + ", need f32 or f64 [..., M, N]");
   const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n), batch = k ? a.numel() / (m * n) : 0;
   Shape su = a.shape(), ss = a.shape(), svt = a.shape();
   su.back() = k;
   svt[svt.size() - 2] = k;
   ss.erase(ss.size() - 1);
   ss.back() = k;
-  Svd out{empty(su, a.dtype()), empty(ss, a.dtype()), empty(svt, a.dtype())};
+  Svd out{empty(su, a.dtype(), a.device()), empty(ss, a.dtype(), a.device()),
+          empty(svt, a.dtype(), a.device())};
+  if (a.numel() == 0) return out;
+  if (a.device().is_cuda()) {
+    svd_on_gpu(a.detach(), out);
+    return out;
+  }
   Tensor work = empty(a.shape(), a.dtype());
   copy_values(work, a.detach());
   dispatch(work, "svd", [&]<class Dev, class T>(Dev, Type<T>) {
@@ -79,8 +117,7 @@ Svd svd(const Tensor& a) {
         for (int64_t i = b; i < e; ++i)
           if (const lapack_int info =
                   gesdd(m, n, pa + i * m * n, ps + i * k, pu + i * m * k, pvt + i * k * n))
-            fail("svd", "LAPACK's gesdd failed with " + std::to_string(info) + " on matrix " +
-                            std::to_string(i) + "; does it hold NaN or infinity?");
+            fail_svd("LAPACK's gesdd", info, i);
       });
     }
   });

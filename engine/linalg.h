@@ -17,8 +17,9 @@ void symmetric_eigen(double* a, int64_t n, int64_t ld, double* values);
 // algorithm. Throws if it fails (a NaN in the matrix).
 std::vector<std::complex<double>> eigenvalues(const Tensor& a);
 
-// a = u diag(s) vt for every matrix of a [..., M, N], f32 or f64 on the CPU, off the tape: u [..., M, K],
-// s [..., K] descending, vt [..., K, N] with K = min(M, N). LAPACK's divide and conquer.
+// a = u diag(s) vt for every matrix of a [..., M, N], f32 or on the CPU f64, off the tape: u [..., M, K],
+// s [..., K] descending, vt [..., K, N] with K = min(M, N). LAPACK's divide and conquer, on a GPU cuSOLVER's
+// Jacobi rotations. Throws where the iteration fails (a NaN in the matrix).
 struct Svd {
   Tensor u, s, vt;
 };

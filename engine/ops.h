@@ -86,6 +86,9 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0,
                      int64_t ignore_index = -1);
 Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets);  // targets [rows, classes]
+// Bilinear upsampling of logits [B, classes, h, w] to the size of labels [B, H, W] (integers) and their
+// cross-entropy, the mean over pixels that are not ignored, without logits of the full size. f32 for bf16.
+Tensor upsample_cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index = 255);
 // cross_entropy(linear(x, weight, bias), labels) without the logits of all classes in memory: x [rows, dim],
 // weight [classes, dim], bias [classes] or undefined. `count`, one number beside x or undefined (the rows
 // that are not ignored), is what the sum over the rows is divided by, so that parts of a batch add up to its
@@ -95,9 +98,9 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
 // log p(label) of every row in the compute type, [rows]; 0 where ignored. Off the tape.
 Tensor linear_log_prob(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& labels,
                        int64_t ignore_index = -1);
-// Integers [...] on any device, none read by the host: how many labels are not ignored, f32 []; the labels
-// from `begin` up to `end` counted from it, the others ignored; and the columns in the head of an adaptive
-// softmax, where cutoffs[0] + i stands for the classes from cutoffs[i] up to the next cutoff or `classes`.
+// Integers [...] on any device, none read by the host: how many labels are not ignored, f32 []; labels from
+// `begin` up to `end` counted from it, others -1; columns in the head of an adaptive softmax (-1: ignored,
+// `classes`: no class), cutoffs[0] + i standing for those from cutoffs[i] to the next cutoff or `classes`.
 Tensor label_count(const Tensor& labels, int64_t ignore_index = -1);
 Tensor labels_within(const Tensor& labels, int64_t begin, int64_t end, int64_t ignore_index = -1);
 Tensor head_labels(const Tensor& labels, const std::vector<int64_t>& cutoffs, int64_t classes,
@@ -159,5 +162,8 @@ Tensor embedding(const Tensor& ids,
                  const Tensor& weight);  // ids i32 or i64 [...], weight [vocab, dim]: [..., dim]
 // [B, C, h, w] to [B, C, H, W], align_corners false, no antialiasing.
 Tensor upsample_bilinear(const Tensor& x, int64_t height, int64_t width);
+// The class of every pixel, i32 [B, height, width]: the largest of the upsampled logits [B, classes, h, w],
+// first of equals. Off the tape, without logits of the full size.
+Tensor upsample_argmax(const Tensor& logits, int64_t height, int64_t width);
 
 }  // namespace pursuit

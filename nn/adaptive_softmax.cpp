@@ -90,7 +90,7 @@ Tensor AdaptiveSoftmax::loss(const Tensor& x, const Tensor& labels, int64_t igno
   const Tensor count = label_count(labels, ignore_index);
   Tensor total;
   for (const Part& p : parts(x, labels, ignore_index)) {
-    const Tensor loss = linear_cross_entropy(p.x, p.weight, p.bias, p.labels, ignore_index, count);
+    const Tensor loss = linear_cross_entropy(p.x, p.weight, p.bias, p.labels, -1, count);
     total = total.defined() ? total + loss : loss;
   }
   return total;
@@ -100,7 +100,7 @@ Tensor AdaptiveSoftmax::target_log_prob(const Tensor& x, const Tensor& labels, i
   NoGrad off;
   Tensor total;
   for (const Part& p : parts(x, labels, ignore_index)) {
-    const Tensor log_p = linear_log_prob(p.x, p.weight, p.bias, p.labels, ignore_index);
+    const Tensor log_p = linear_log_prob(p.x, p.weight, p.bias, p.labels);
     total = total.defined() ? total + log_p : log_p;
   }
   return total;

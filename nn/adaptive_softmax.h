@@ -42,7 +42,7 @@ class AdaptiveSoftmax : public Module {
     Tensor project, weight;
   };
   // What one loss is made of: features, the weights of its classes, and the labels counted from the first of
-  // them.
+  // them, -1 where ignored.
   struct Part {
     Tensor x, weight, bias, labels;
   };

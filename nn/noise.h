@@ -4,7 +4,7 @@
 namespace pursuit::nn {
 
 // Where a layer's noise (dropout, drop path) comes from: a Philox stream counted from a number on the device,
-// see dropout.
+// see dropout. A step has 1024 streams.
 struct Noise {
   uint64_t seed = 0, stream = 0;
   Tensor counter;
@@ -12,7 +12,7 @@ struct Noise {
   // The noise of a training step is a function of the seed and the step's number alone. On a GPU the number
   // goes to device memory, where also a recorded step finds it.
   void set_step(uint64_t new_seed, uint64_t step, Device device);
-  Noise from(uint64_t first) const { return {seed, stream + first, counter}; }
+  Noise ahead(uint64_t streams) const { return {seed, stream + streams, counter}; }
 };
 
 }  // namespace pursuit::nn

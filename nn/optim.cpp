@@ -10,7 +10,8 @@
 namespace pursuit::nn {
 
 bool decays_by_timm(const std::string& name, const Tensor& t) {
-  return t.ndim() > 1 && name != "pos_embed" && name != "cls_token";
+  return t.ndim() > 1 && !name.ends_with("pos_embed") && !name.ends_with("cls_token") &&
+         !name.ends_with("cls_emb");
 }
 
 std::vector<int64_t> flat_offsets(const std::vector<NamedTensor>& parameters) {

@@ -46,7 +46,8 @@ class FlatParameters {
 // Where each parameter begins in a flat buffer, and the end of the last.
 std::vector<int64_t> flat_offsets(const std::vector<NamedTensor>& parameters);
 
-// timm's rule: matrices decay, vectors (biases, norms, scalars), pos_embed and cls_token do not.
+// timm's rule: matrices decay, vectors (biases, norms, scalars), pos_embed, cls_token and
+// cls_emb do not.
 bool decays_by_timm(const std::string& name, const Tensor& t);
 
 struct OptimizerConfig {

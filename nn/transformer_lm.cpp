@@ -168,7 +168,7 @@ Tensor TransformerLm::embed(const Tensor& ids, int64_t first) const {
 
 Tensor TransformerLm::features(const Tensor& ids) const {
   Tensor x = embed(ids, 0);
-  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, dtype_, noise_.from(2 * i + 1));
+  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, dtype_, noise_.ahead(2 * i + 1));
   return norm_ ? norm_->forward(x, dtype_) : x.to(dtype_);
 }
 
@@ -207,7 +207,7 @@ Tensor TransformerLm::next_logits(const Tensor& ids, LmCache& cache) const {
   cache.layers.resize(blocks_.size());
   Tensor x = embed(ids, cache.length);
   for (size_t i = 0; i < blocks_.size(); ++i)
-    x = blocks_[i]->forward(x, dtype_, noise_.from(2 * i + 1), &cache.layers[i]);
+    x = blocks_[i]->forward(x, dtype_, noise_.ahead(2 * i + 1), &cache.layers[i]);
   cache.length += ids.size(1);
   const Tensor last = x.slice(1, x.size(1) - 1, x.size(1));
   return log_prob_after(norm_ ? norm_->forward(last, dtype_) : last.to(dtype_));
@@ -222,7 +222,7 @@ Tensor TransformerLm::attention_entropy(const Tensor& ids) const {
     const LmBlock& block = *blocks_[i];
     const Tensor p = block.attn.probabilities(block.attention_input(x, dtype_)).to(compute_type(dtype_));
     layers.push_back(-mean(sum(p * log(clamp(p, least, INFINITY)), {3}), {0, 2}));
-    x = block.forward(x, dtype_, noise_.from(2 * i + 1));
+    x = block.forward(x, dtype_, noise_.ahead(2 * i + 1));
   }
   return stack(layers, 0);
 }

@@ -23,7 +23,7 @@ enum class LmInit {
   transformer_xl,  // N(0, 0.02) for matrices and embeddings, norms' weights N(1, 0.02), biases 0
   fairseq,  // embeddings N(0, 1/dim), q, k and v Xavier-uniform of gain 1/sqrt(2), proj Xavier-uniform with
             // zero bias, the other layers PyTorch's default, an untied head N(0, 1/dim)
-  gpt2  // N(0, 0.02), the layers that add to the residual stream N(0, 0.02 / sqrt(2 depth)), biases 0
+  gpt2      // N(0, 0.02), the layers that add to the residual stream N(0, 0.02 / sqrt(2 depth)), biases 0
 };
 
 struct LmConfig {

@@ -1,5 +1,7 @@
 #include "nn/vit.h"
 
+#include <cmath>
+
 #include "engine/ops.h"
 #include "nn/init.h"
 
@@ -18,16 +20,19 @@ AttentionConfig attention_at(const VitConfig& config, int index) {
 }
 
 const VitConfig& checked(const VitConfig& c) {
-  if (c.patch < 1 || c.image % c.patch)
-    fail("vit", "an image of " + std::to_string(c.image) + " pixels does not divide into patches of " +
-                    std::to_string(c.patch));
-  if (c.depth < 1 || c.dim < 1 || c.classes < 1 || c.channels < 1)
-    fail("vit", "depth, dim, classes and channels must be at least 1");
+  for (int64_t side : {c.image, c.width})
+    if (c.patch < 1 || side % c.patch)
+      fail("vit", "an image of " + std::to_string(side) + " pixels does not divide into patches of " +
+                      std::to_string(c.patch));
+  if (c.depth < 1 || c.dim < 1 || c.classes < 0 || c.channels < 1 || c.image < 1)
+    fail("vit", "depth, dim, image and channels must be at least 1, classes at least 0");
   if (iterated(c.attention.kind) && c.iterated_layer >= c.depth)
     fail("vit", "layer " + std::to_string(c.iterated_layer) + " of a model with " + std::to_string(c.depth) +
                     " blocks");
   return c;
 }
+
+constexpr uint64_t dropout_streams = 512;  // where those of dropout begin within a step
 
 }  // namespace
 
@@ -36,6 +41,7 @@ VitBlock::VitBlock(const VitConfig& config, int index)
       attn(config.dim, config.heads, attention_at(config, index)),
       norm2(config.dim, config.ln_eps),
       mlp(config.dim, int64_t(double(config.dim) * config.mlp_ratio)),
+      dropout_(config.branch_dropout),
       drop_path_(config.depth > 1 ? config.drop_path * index / double(config.depth - 1) : 0) {
   add_module("norm1", norm1);
   add_module("attn", attn);
@@ -44,12 +50,14 @@ VitBlock::VitBlock(const VitConfig& config, int index)
 }
 
 Tensor VitBlock::forward(const Tensor& x, DType dtype, const Noise& noise) const {
-  if (!training() || drop_path_ == 0) {
+  if (!training() || (drop_path_ == 0 && dropout_ == 0)) {
     const Tensor y = attn.forward(norm1.forward(x, dtype), x);
     return mlp.forward(norm2.forward(y, dtype), y);
   }
   const auto dropped = [&](const Tensor& branch, uint64_t stream) {
-    return pursuit::drop_path(branch, drop_path_, noise.seed, noise.stream + stream, noise.counter);
+    const Tensor kept = pursuit::dropout(branch, dropout_, noise.seed,
+                                         noise.stream + stream + dropout_streams, noise.counter);
+    return pursuit::drop_path(kept, drop_path_, noise.seed, noise.stream + stream, noise.counter);
   };
   const Tensor y = x + dropped(attn.forward(norm1.forward(x, dtype)), 0);
   return y + dropped(mlp.forward(norm2.forward(y, dtype)), 1);
@@ -58,8 +66,7 @@ Tensor VitBlock::forward(const Tensor& x, DType dtype, const Noise& noise) const
 VisionTransformer::VisionTransformer(const VitConfig& config)
     : config_(checked(config)),
       patch_(config.channels, config.patch, config.dim),
-      norm_(config.dim, config.ln_eps),
-      head_(config.dim, config.classes) {
+      norm_(config.dim, config.ln_eps) {
   add_parameter("cls_token", cls_token, {1, 1, config.dim});
   add_parameter("pos_embed", pos_embed, {1, config.tokens(), config.dim});
   add_module("patch_embed.proj", patch_);
@@ -68,34 +75,48 @@ VisionTransformer::VisionTransformer(const VitConfig& config)
     add_module("blocks." + std::to_string(i), *blocks_.back());
   }
   add_module("norm", norm_);
-  add_module("head", head_);
+  if (config.classes > 0) add_module("head", head_.emplace(config.dim, config.classes));
 }
 
 Tensor VisionTransformer::embed(const Tensor& images) const {
   const VitConfig& c = config_;
-  if (images.ndim() != 4 || images.size(1) != c.channels || images.size(2) != c.image ||
-      images.size(3) != c.image)
-    fail("vit", "got images " + images.str() + ", need " +
-                    Shape{images.ndim() ? images.size(0) : 0, c.channels, c.image, c.image}.str());
+  if (images.ndim() != 4 || images.size(1) != c.channels || images.size(2) < c.patch ||
+      images.size(2) % c.patch || images.size(3) < c.patch || images.size(3) % c.patch)
+    fail("vit", "got images " + images.str() + ", need [B, " + std::to_string(c.channels) +
+                    ", H, W] with sides that are multiples of " + std::to_string(c.patch));
   const DType stream = compute_type(images.dtype());
   const Tensor tokens = patch_.forward(images).to(stream);
   const Tensor first = cls_token.to(stream).expand({images.size(0), 1, c.dim});
-  const Tensor x = concat(first, tokens, 1) + pos_embed.to(stream);
+  const Tensor positions = resize_positions(pos_embed.to(stream), c.rows(), c.cols(),
+                                            images.size(2) / c.patch, images.size(3) / c.patch);
+  const Tensor x = concat(first, tokens, 1) + positions;
   if (!training() || c.dropout == 0) return x;
   return dropout(x, c.dropout, noise_.seed, noise_.stream, noise_.counter);
 }
 
+void VisionTransformer::check_size(const Tensor& images) const {
+  const VitConfig& c = config_;
+  const int64_t height = c.rows() * c.patch, width = c.cols() * c.patch;
+  if (images.ndim() != 4 || images.size(2) != height || images.size(3) != width)
+    fail("vit", "got images " + images.str() + ", need " +
+                    Shape{images.ndim() ? images.size(0) : 0, c.channels, height, width}.str());
+}
+
 Tensor VisionTransformer::features(const Tensor& images) const {
   Tensor x = embed(images);
-  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, images.dtype(), noise_of_block(i));
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    x = blocks_[i]->forward(x, images.dtype(), noise_.ahead(2 * i + 2));
   return norm_.forward(x, images.dtype());
 }
 
 Tensor VisionTransformer::forward(const Tensor& images) const {
+  if (!head_) fail("vit", "a model without classes gives features, not logits");
+  check_size(images);
   Tensor x = embed(images);
-  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, images.dtype(), noise_of_block(i));
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    x = blocks_[i]->forward(x, images.dtype(), noise_.ahead(2 * i + 2));
   // The norm works token by token, so only the class token needs it.
-  return head_.forward(norm_.forward(x.select(1, 0), images.dtype()));
+  return head_->forward(norm_.forward(x.select(1, 0), images.dtype()));
 }
 
 Tensor VisionTransformer::class_attention(const Tensor& images, int block) const {
@@ -104,6 +125,7 @@ Tensor VisionTransformer::class_attention(const Tensor& images, int block) const
   if (at < 0 || at >= int(config_.depth))
     fail("vit",
          "block " + std::to_string(block) + " of a model with " + std::to_string(config_.depth) + " blocks");
+  check_size(images);
   Tensor x = embed(images);
   for (int i = 0; i < at; ++i) x = blocks_[size_t(i)]->forward(x, images.dtype(), {});
   const VitBlock& b = *blocks_[size_t(at)];
@@ -111,14 +133,28 @@ Tensor VisionTransformer::class_attention(const Tensor& images, int block) const
   return p.select(2, 0);
 }
 
-void initialise(VisionTransformer& model, Init init, uint64_t seed) {
+Tensor resize_positions(const Tensor& pos_embed, int64_t from_rows, int64_t from_cols, int64_t rows,
+                        int64_t cols) {
+  if (pos_embed.ndim() != 3 || pos_embed.size(1) != 1 + from_rows * from_cols)
+    fail("vit", "got positions " + pos_embed.str() + ", need [1, 1 + " + std::to_string(from_rows) + " * " +
+                    std::to_string(from_cols) + ", dim]");
+  if (rows == from_rows && cols == from_cols) return pos_embed;
+  const int64_t dim = pos_embed.size(2);
+  const Tensor grid = pos_embed.slice(1, 1, pos_embed.size(1)).reshape({1, from_rows, from_cols, dim});
+  const Tensor resized = upsample_bilinear(grid.permute({0, 3, 1, 2}), rows, cols);
+  return concat(pos_embed.slice(1, 0, 1), resized.permute({0, 2, 3, 1}).reshape({1, rows * cols, dim}), 1);
+}
+
+void initialise(Module& model, Init init, uint64_t seed) {
   uint64_t stream = 0;
   for (const NamedTensor& p : model.parameters()) {
     Tensor& t = *p.tensor;
-    const auto ends = [&](const std::string& s) { return p.name.size() >= s.size() && p.name.ends_with(s); };
+    const auto ends = [&](const char* s) { return p.name.ends_with(s); };
     ++stream;
-    if (p.name == "cls_token" || p.name == "pos_embed")
+    if (ends("cls_token") || ends("pos_embed") || ends("cls_emb"))
       fill_truncated_normal(t, 0.02, seed, stream);
+    else if (ends("proj_patch") || ends("proj_classes"))
+      fill_truncated_normal(t, 1 / std::sqrt(double(t.size(0))), seed, stream);
     else if (p.name.find("norm") != std::string::npos)
       fill_constant(t, ends("weight") ? 1 : 0);
     else if (ends(".S") || ends(".alpha") || p.name.find(".gate.") != std::string::npos)

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "nn/attention.h"
@@ -10,22 +11,28 @@ namespace pursuit::nn {
 
 struct VitConfig {
   int64_t image = 224, patch = 16, channels = 3;
-  int64_t dim = 192, depth = 12, heads = 3, classes = 1000;
+  int64_t width = 0;  // of an image that is not square, `image` being its height
+  int64_t dim = 192, depth = 12, heads = 3;
+  int64_t classes = 1000;  // 0: no head, for a model that is an encoder
   double mlp_ratio = 4, ln_eps = 1e-6;
   AttentionConfig attention;
   // Block that runs an iterated kind (rpc, svt), the others being symmetric; -1: every block.
   int iterated_layer = 0;
-  double dropout = 0;    // after the position embedding
-  double drop_path = 0;  // rate of the last block, growing linearly from 0 in the first
+  double dropout = 0;         // after the position embedding
+  double branch_dropout = 0;  // of what a block's attention and MLP add to the residual stream
+  double drop_path = 0;       // rate of the last block, growing linearly from 0 in the first
+  int64_t extra_tokens = 1;   // beside those of the patches
 
-  int64_t tokens() const { return (image / patch) * (image / patch) + 1; }
+  int64_t rows() const { return image / patch; }
+  int64_t cols() const { return (width ? width : image) / patch; }
+  int64_t tokens() const { return rows() * cols() + extra_tokens; }
 };
 
 class VitBlock : public Module {
  public:
   VitBlock(const VitConfig& config, int index);
   // x is the residual stream; the layers beside it compute in `dtype`. Drop path takes the noise's stream and
-  // the next one.
+  // the next one, dropout those 512 further.
   Tensor forward(const Tensor& x, DType dtype, const Noise& noise) const;
 
   LayerNorm norm1;
@@ -34,7 +41,7 @@ class VitBlock : public Module {
   Mlp mlp;
 
  private:
-  double drop_path_;
+  double dropout_, drop_path_;
 };
 
 // The vision transformer of Dosovitskiy et al. with DeiT's details: class token first, learned positions,
@@ -45,9 +52,10 @@ class VisionTransformer : public Module {
  public:
   explicit VisionTransformer(const VitConfig& config);
 
-  // images [B, channels, image, image] to logits [B, classes].
+  // images [B, channels, image, width] to logits [B, classes].
   Tensor forward(const Tensor& images) const;
-  // The tokens after the final norm, [B, N, dim].
+  // The tokens after the final norm, [B, 1 + patches, dim]. The images [B, channels, H, W] may be of any
+  // multiple of the patch: the positions are then interpolated bilinearly.
   Tensor features(const Tensor& images) const;
   // What the class token looks at in a block (negative: from the end): probabilities [B, heads, N]. Off the
   // tape.
@@ -57,19 +65,25 @@ class VisionTransformer : public Module {
   void set_step(uint64_t seed, uint64_t step) { noise_.set_step(seed, step, cls_token.device()); }
 
   const VitConfig& config() const { return config_; }
+  const Noise& noise() const { return noise_; }  // of this step
   Tensor cls_token, pos_embed;
 
  private:
   Tensor embed(const Tensor& images) const;
-  Noise noise_of_block(size_t i) const { return noise_.from(2 * i + 2); }
+  void check_size(const Tensor& images) const;
 
   VitConfig config_;
   PatchProjection patch_;
   std::vector<std::unique_ptr<VitBlock>> blocks_;
   LayerNorm norm_;
-  Linear head_;
-  Noise noise_;  // of this step
+  std::optional<Linear> head_;
+  Noise noise_;
 };
+
+// pos_embed [1, 1 + from_rows * from_cols, dim] for another grid of patches: the class token's stays, the
+// others are interpolated bilinearly.
+Tensor resize_positions(const Tensor& pos_embed, int64_t from_rows, int64_t from_cols, int64_t rows,
+                        int64_t cols);
 
 // How the weights start.
 enum class Init {
@@ -77,6 +91,7 @@ enum class Init {
   pytorch,  // U(+-1/sqrt(fan_in)) for matrices and biases, as the published RPC code ends up with (spec 2.6,
             // row 16)
 };
-void initialise(VisionTransformer& model, Init init, uint64_t seed);
+// Any module made of the layers of this room.
+void initialise(Module& model, Init init, uint64_t seed);
 
 }  // namespace pursuit::nn

@@ -1,5 +1,4 @@
 #include <doctest/doctest.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -9,12 +8,14 @@
 #include <set>
 
 #include "data/augment.h"
+#include "data/colour.h"
 #include "data/index_png.h"
 #include "data/loader.h"
 #include "data/resize.h"
 #include "data/segmentation.h"
 #include "data/segmentation_augment.h"
 #include "engine/error.h"
+#include "tests/temporary_folder.h"
 
 using namespace pursuit::data;
 using pursuit::Random;
@@ -22,14 +23,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A folder that is removed with the test.
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("pursuit_segmentation_test_" + std::to_string(getpid()));
-  Folder() {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
+// A folder of pictures and label maps.
+struct Folder : TemporaryFolder {
   std::string str() const { return path.string(); }
   std::string at(const std::string& name) const {
     fs::create_directories((path / name).parent_path());
@@ -57,21 +52,6 @@ struct Folder {
     text("classes.txt", "sky\ntraffic light\n");
   }
 };
-
-template <class F>
-std::string message(F f) {
-  try {
-    f();
-    return "no error";
-  } catch (const pursuit::Error& error) {
-    return error.what();
-  }
-}
-
-bool has(const std::string& text, const std::string& part) {
-  INFO("in \"" << text << "\"");
-  return text.find(part) != std::string::npos;
-}
 
 std::string shared(const std::string& name) {
   const char* root = std::getenv("PURSUIT_SHARED");
@@ -129,14 +109,18 @@ TEST_CASE("index png: palette, few bits and grey give the stored numbers") {
   const auto one_bit = raw_png(3, 1, 1, 0, {}, {0, 0b10100000});
   CHECK(decode_index_png(one_bit, "a").pixels == std::vector<uint8_t>{1, 0, 1});
   const auto sixteen = raw_png(1, 1, 16, 0, {}, {0, 1, 2});
-  CHECK(has(message([&] { decode_index_png(sixteen, "a.png"); }), "a.png: got 16 bits a pixel"));
+  CHECK_THROWS_WITH_AS(decode_index_png(sixteen, "a.png"), doctest::Contains("a.png: got 16 bits a pixel"),
+                       pursuit::Error);
   auto cut = palette;
   cut.resize(60);
-  CHECK(has(message([&] { decode_index_png(cut, "a.png"); }), "a.png: truncated PNG"));
+  CHECK_THROWS_WITH_AS(decode_index_png(cut, "a.png"), doctest::Contains("a.png: truncated PNG"),
+                       pursuit::Error);
   auto damaged = palette;
   damaged[damaged.size() - 20] ^= 1;
-  CHECK(has(message([&] { decode_index_png(damaged, "a.png"); }), "a.png: damaged PNG"));
-  CHECK(has(message([&] { decode_index_png({0xff, 0xd8, 0xff}, "a.jpg"); }), "label maps are PNGs"));
+  CHECK_THROWS_WITH_AS(decode_index_png(damaged, "a.png"), doctest::Contains("a.png: damaged PNG"),
+                       pursuit::Error);
+  CHECK_THROWS_WITH_AS(decode_index_png({0xff, 0xd8, 0xff}, "a.jpg"),
+                       doctest::Contains("label maps are PNGs"), pursuit::Error);
 }
 
 TEST_CASE("label key: numbers, ignored entries and colours") {
@@ -157,20 +141,24 @@ TEST_CASE("label key: numbers, ignored entries and colours") {
   CHECK(plain.colours() == std::vector<Rgb>{{128, 0, 0}, {0, 128, 0}});  // VOC's aeroplane and bicycle
 
   folder.picture("high.png", 2, 2, 1, {0, 1, 3, 0});
-  CHECK(has(message([&] { key.read(folder.at("high.png")); }),
-            "high.png: the pixel at x 0, y 1 has the label 3, need 0 to 2 or 255"));
+  CHECK_THROWS_WITH_AS(
+      key.read(folder.at("high.png")),
+      doctest::Contains("high.png: the pixel at x 0, y 1 has the label 3, need 0 to 2 or 255"),
+      pursuit::Error);
   folder.picture("unknown.png", 2, 1, 3, {1, 2, 3, 7, 8, 9});
-  CHECK(has(message([&] { key.read(folder.at("unknown.png")); }),
-            "unknown.png: the pixel at x 1, y 0 has the colour 7 8 9"));
-  CHECK(has(message([&] { plain.read(folder.at("unknown.png")); }), "the classes have no colours"));
-  CHECK(has(message([&] { key.read(folder.at("missing.png")); }), "missing.png"));
-  CHECK(has(message([] { LabelKey({{"ignore", {}}}, "f"); }), "f: no classes"));
-  CHECK(has(message([] { LabelKey(std::vector<LabelKey::Entry>(256, {"a", {}}), "f"); }), "at most 255"));
-  CHECK(has(message([] {
-              LabelKey({{"a", Rgb{1, 2, 3}}, {"b", {}}}, "f");
-            }),
-            "1 of 2 classes have a colour"));
-  CHECK(has(message([] { LabelKey({{"a", Rgb{1, 2, 3}}, {"b", Rgb{1, 2, 3}}}, "f"); }), "another entry's"));
+  CHECK_THROWS_WITH_AS(key.read(folder.at("unknown.png")),
+                       doctest::Contains("unknown.png: the pixel at x 1, y 0 has the colour 7 8 9"),
+                       pursuit::Error);
+  CHECK_THROWS_WITH_AS(plain.read(folder.at("unknown.png")), doctest::Contains("the classes have no colours"),
+                       pursuit::Error);
+  CHECK_THROWS_WITH_AS(key.read(folder.at("missing.png")), doctest::Contains("missing.png"), pursuit::Error);
+  CHECK_THROWS_WITH_AS(LabelKey({{"ignore", {}}}, "f"), doctest::Contains("f: no classes"), pursuit::Error);
+  CHECK_THROWS_WITH_AS(LabelKey(std::vector<LabelKey::Entry>(256, {"a", {}}), "f"),
+                       doctest::Contains("at most 255"), pursuit::Error);
+  CHECK_THROWS_WITH_AS(LabelKey({{"a", Rgb{1, 2, 3}}, {"b", {}}}, "f"),
+                       doctest::Contains("1 of 2 classes have a colour"), pursuit::Error);
+  CHECK_THROWS_WITH_AS(LabelKey({{"a", Rgb{1, 2, 3}}, {"b", Rgb{1, 2, 3}}}, "f"),
+                       doctest::Contains("another entry's"), pursuit::Error);
 }
 
 TEST_CASE("segmentation folder: splits, held-out pictures, limit and errors") {
@@ -193,19 +181,23 @@ TEST_CASE("segmentation folder: splits, held-out pictures, limit and errors") {
   CHECK(few->size() == 4);
   CHECK(few->name(3) == train->name(14));
 
-  CHECK(has(message([&] { open_segmentation(folder.str(), "dev"); }), "unknown split: got dev"));
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "dev"), doctest::Contains("unknown split: got dev"),
+                       pursuit::Error);
   options.format = "kitti";
-  CHECK(
-      has(message([&] { open_segmentation(folder.str(), "train", options); }), "unknown format: got kitti"));
-  CHECK(has(message([&] { open_segmentation(folder.str() + "/none", "train"); }), "which is none"));
-  CHECK(has(message([&] { open_segmentation(folder.str() + "/images", "train"); }), "no known layout"));
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train", options),
+                       doctest::Contains("unknown format: got kitti"), pursuit::Error);
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str() + "/none", "train"), doctest::Contains("which is none"),
+                       pursuit::Error);
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str() + "/images", "train"),
+                       doctest::Contains("no known layout"), pursuit::Error);
 
   folder.picture("labels/lonely.png", 2, 2, 1, {0});
-  CHECK(
-      has(message([&] { open_segmentation(folder.str(), "train"); }), "lonely: need a picture of that name"));
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train"),
+                       doctest::Contains("lonely: need a picture of that name"), pursuit::Error);
   fs::remove(folder.path / "labels/lonely.png");
   fs::remove(folder.path / "labels/p15.png");
-  CHECK(has(message([&] { open_segmentation(folder.str(), "train"); }), "p15.png has no label map"));
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train"),
+                       doctest::Contains("p15.png has no label map"), pursuit::Error);
   options = {};
   options.skip_bad = true;
   const auto rest = open_segmentation(folder.str(), "train", options);
@@ -221,9 +213,9 @@ TEST_CASE("segmentation folder: split folders, damaged pairs and the cache") {
   CHECK(open_segmentation(folder.str(), "test")->size() == 2);  // there is no other
   folder.picture("labels/train/p11.png", 3, 2, 1, {0});
   const auto strict = open_segmentation(folder.str(), "train");
-  const std::string error = message([&] { strict->get(1); });
-  CHECK(has(error, "labels/train/p11.png has 3 x 2 pixels"));
-  CHECK(has(error, "images/train/p11.png has 2 x 2"));
+  CHECK_THROWS_WITH_AS(strict->get(1), doctest::Contains("labels/train/p11.png has 3 x 2 pixels"),
+                       pursuit::Error);
+  CHECK_THROWS_WITH_AS(strict->get(1), doctest::Contains("images/train/p11.png has 2 x 2"), pursuit::Error);
   SegmentationOptions options;
   options.skip_bad = true;
   options.cache_bytes = 16;  // of one pair
@@ -296,22 +288,25 @@ TEST_CASE("camvid: a list names files by their stem, without one the folder coun
   folder.text("train.txt", "/other/place/c.png /other/place/c.png\n/other/place/a.png x\n");
   const auto listed = open_segmentation(folder.str(), "train");
   REQUIRE(listed->size() == 2);
-  CHECK(has(listed->name(0), "train/c.png"));
+  CHECK(listed->name(0) == folder.at("train/c.png"));
   CHECK(listed->get(0).labels.pixels == std::vector<uint8_t>{0, 10, 255, 3});
   folder.text("train.txt", "/other/place/d.png x\n");
-  CHECK(has(message([&] { open_segmentation(folder.str(), "train"); }), "d: need a picture"));
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train"), doctest::Contains("d: need a picture"),
+                       pursuit::Error);
 }
 
 TEST_CASE("ade20k: a damaged class list is named") {
   const Folder folder;
   fs::create_directories(folder.path / "images/training");
   fs::create_directories(folder.path / "annotations/training");
-  CHECK(
-      has(message([&] { open_segmentation(folder.str(), "train"); }), "objectInfo150.txt cannot be opened"));
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train"),
+                       doctest::Contains("objectInfo150.txt cannot be opened"), pursuit::Error);
   folder.text("objectInfo150.txt", "Idx\tRatio\tTrain\tVal\tName\n1\t0.1\t1\t1\twall\n3\t0.1\t1\t1\tsky\n");
-  CHECK(has(message([&] { open_segmentation(folder.str(), "train"); }), "line 3: need the class number 2"));
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train"),
+                       doctest::Contains("line 3: need the class number 2"), pursuit::Error);
   folder.text("objectInfo150.txt", "Idx\tRatio\tTrain\tVal\tName\n1\t0.1\t1\t1\twall\n");
-  CHECK(has(message([&] { open_segmentation(folder.str(), "train"); }), "holds no picture"));
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train"), doctest::Contains("holds no picture"),
+                       pursuit::Error);
 }
 
 TEST_CASE("scenes: repeatable, different between splits, every class drawn, labels where the figures are") {
@@ -462,6 +457,24 @@ TEST_CASE(
   CHECK(unchanged < 45);
   CHECK(turned > 140);
   CHECK(turned < 260);
+}
+
+TEST_CASE("adjust_hsv: as Python's colorsys") {
+  const auto adjusted = [](std::vector<uint8_t> rgb, double degrees, double saturation) {
+    Image image(1, 1, 3);
+    image.pixels = std::move(rgb);
+    return adjust_hsv(image, degrees, saturation).pixels;
+  };
+  using Pixel = std::vector<uint8_t>;
+  CHECK(adjusted({255, 0, 0}, 36, 1) == Pixel{255, 153, 0});
+  CHECK(adjusted({200, 50, 50}, -36, 1) == Pixel{200, 50, 140});
+  CHECK(adjusted({200, 50, 50}, 0, 1.5) == Pixel{200, 0, 0});
+  CHECK(adjusted({10, 200, 100}, 30, 0.5) == Pixel{105, 200, 198});
+  CHECK(adjusted({30, 60, 220}, 36, 1.25) == Pixel{97, 0, 220});
+  CHECK(adjusted({90, 90, 90}, 20, 1.5) == Pixel{90, 90, 90});
+  CHECK(adjusted({250, 120, 3}, -90, 1) == Pixel{244, 3, 250});
+  CHECK(adjusted({12, 34, 56}, 180, 3) == Pixel{56, 28, 0});
+  CHECK(adjusted({255, 255, 0}, 350, 0) == Pixel{255, 255, 255});
 }
 
 TEST_CASE("to_padded: normalised picture, zeros and ignored labels around it") {

@@ -405,6 +405,54 @@ TEST_CASE("cpu rows: cross-entropy with labels and with soft targets") {
   });
 }
 
+TEST_CASE("cpu rows: cross-entropy and argmax of points between two rows") {
+  for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
+    if (cols == 0) return;  // a point has a class
+    Floats x = Floats(3, cols, true).fill(normal(22, 3.0)), grad = Floats(3, cols, true).fill(normal(23));
+    const std::vector<Tap<float>> taps = {
+        {0, 1, 0.0f}, {0, 1, 0.25f}, {1, 2, 0.875f}, {2, 2, 0.5f}, {1, 2, 0.5f}};
+    const std::vector<int32_t> labels = {0, int32_t(cols - 1), int32_t(cols / 2), 0,
+                                         -7};  // the last is ignored
+    std::vector<double> want_grad(size_t(3 * cols));
+    for (int64_t i = 0; i < 3 * cols; ++i) want_grad[size_t(i)] = grad(i / cols, i % cols);
+    double want_loss = 0;
+    Matrix<int32_t> best(1, 5);
+    std::vector<int32_t> want_best;
+    Floats scratch(1, cols);
+    for (size_t p = 0; p < taps.size(); ++p) {
+      const auto [low, high, weight] = taps[p];
+      std::vector<double> z;
+      for (int64_t j = 0; j < cols; ++j)
+        z.push_back((1.0 - weight) * x(low, j) + double(weight) * x(high, j));
+      want_best.push_back(int32_t(std::max_element(z.begin(), z.end()) - z.begin()));
+      if (labels[p] == -7) continue;
+      double sum = 0;
+      for (double v : z) sum += std::exp(v);
+      want_loss += std::log(sum) - z[size_t(labels[p])];
+      for (int64_t j = 0; j < cols; ++j) {
+        const double g = std::exp(z[size_t(j)]) / sum - (j == labels[p]);
+        want_grad[size_t(low * cols + j)] += (1.0 - weight) * g;
+        want_grad[size_t(high * cols + j)] += weight * g;
+      }
+    }
+    const auto loss = [&](float* gradient) {
+      return kernels.cross_entropy_between(x.data(), taps.data(), labels.data(), 5, cols, -7, scratch.data(),
+                                           gradient);
+    };
+    CHECK(close(loss(nullptr), want_loss, 1e-5, 1e-5));
+    CHECK(close(loss(grad.data()), want_loss, 1e-5, 1e-5));
+    check_matrix(
+        grad, [&](int64_t i, int64_t j) { return want_grad[size_t(i * cols + j)]; }, 1e-5, 1e-5);
+    kernels.argmax_between(x.data(), taps.data(), 5, cols, scratch.data(), best.data());
+    for (int64_t p = 0; p < 5; ++p) CHECK(best[p] == want_best[size_t(p)]);
+    CHECK(best.intact());
+    CHECK(scratch.intact());
+    x(1, cols / 2) = kNan;
+    kernels.argmax_between(x.data(), taps.data() + 2, 1, cols, scratch.data(), best.data());
+    CHECK(best[0] == cols / 2);
+  });
+}
+
 TEST_CASE("cpu rows: exp_sum_rows joins columns in any parts, in any order of size") {
   for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
     if (cols == 0) return;

@@ -167,6 +167,35 @@ TEST_CASE("soft_cross_entropy generalises cross_entropy and has both gradients")
   CHECK(report.ok);
 }
 
+TEST_CASE("on the GPU, more rows than a launch has teams of threads") {
+  if (!cuda::available()) return;
+  const auto same = [](const std::vector<Tensor>& in,
+                       const std::function<Tensor(const std::vector<Tensor>&)>& f) {
+    std::vector<std::vector<double>> all[2];
+    for (const Device device : {cpu, cuda_device()}) {
+      auto& found = all[device.is_cuda()];
+      std::vector<Tensor> leaves;
+      for (const Tensor& t : in) {
+        leaves.push_back(t.to(device).detach());
+        if (is_floating(t.dtype())) leaves.back().requires_grad();
+      }
+      const Tensor y = f(leaves);
+      y.backward(ones(y.shape()).to(device));
+      found.push_back(y.to_vector());
+      for (const Tensor& t : leaves)
+        if (t.needs_grad()) found.push_back(t.grad().to_vector());
+    }
+    for (size_t i = 0; i < all[0].size(); ++i)
+      check_close(from_vector(all[1][i], {int64_t(all[1][i].size())}), all[0][i], 2e-4);
+  };
+  std::vector<int32_t> labels(9000);
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = int32_t(i * i % 4) - 1;
+  same({uniform({9000, 3}, -3, 3, 1, 1), from_vector(labels, {9000})},
+       [](const std::vector<Tensor>& in) { return cross_entropy(in[0], in[1], 0.1); });
+  same({uniform({3000, 4}, -1, 1, 1, 2), uniform({4}, -1, 1, 1, 3), uniform({4}, -1, 1, 1, 4)},
+       [](const std::vector<Tensor>& in) { return layer_norm(in[0], in[1], in[2], 1e-2); });
+}
+
 TEST_CASE("gradients of the losses, of patchify, embedding and upsampling by central differences") {
   const auto passes = [](const std::function<Tensor(const std::vector<Tensor>&)>& f,
                          const std::vector<Tensor>& in) {

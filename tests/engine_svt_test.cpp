@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cuda/runtime.h"
 #include "engine/error.h"
 #include "engine/gradcheck.h"
 #include "engine/linalg.h"
@@ -60,6 +61,27 @@ TEST_CASE("svd gives back the matrices, orthonormal factors and descending value
       if (i % size_t(s.shape().back())) CHECK(values[i] <= values[i - 1]);
   }
   CHECK_THROWS_AS(svd(full({2, 2}, std::nan(""), DType::f64)), Error);
+}
+
+TEST_CASE("on the GPU, svd, and singular value thresholding against it") {
+  if (!cuda::available()) return;
+  // Within what the library takes at once, and beyond; with a gradient to come eigenvectors threshold, else
+  // signs.
+  for (const Shape& shape : {Shape{3, 7, 4}, Shape{2, 2, 9, 32}, Shape{2, 50, 40}, Shape{2, 20, 33}}) {
+    const Tensor a = normal(shape, 0, 1, 5, 1), gpu = a.to(cuda_device());
+    const auto [u, s, vt] = svd(gpu);
+    CHECK(frobenius(s.to(cpu) - svd(a).s) < 1e-5 * frobenius(s));
+    CHECK(frobenius(from_svd(gpu, full({}, 0, DType::f32, gpu.device())) - gpu) < 1e-5 * frobenius(gpu));
+    for (const bool recorded : {true, false}) {
+      Tensor x = gpu.detach();
+      if (recorded) x.requires_grad();
+      const Tensor tau = full({}, 2, DType::f32, gpu.device());
+      CHECK(frobenius(singular_value_threshold(x, tau).detach() - from_svd(gpu, tau)) <
+            1e-5 * frobenius(gpu));
+    }
+  }
+  CHECK_THROWS_AS(svd(full({2, 2}, NAN).to(cuda_device())), Error);
+  CHECK(svd(zeros({2, 0, 3}).to(cuda_device())).vt.shape() == Shape{2, 0, 3});
 }
 
 TEST_CASE("singular value thresholding agrees with the singular value decomposition") {

@@ -2,8 +2,11 @@
 
 #include <cmath>
 
+#include "cuda/runtime.h"
+#include "engine/graph.h"
 #include "engine/ops.h"
 #include "engine/random.h"
+#include "nn/optim.h"
 #include "nn/transformer_lm.h"
 
 using namespace pursuit;
@@ -279,4 +282,53 @@ TEST_CASE("lm: parameters by name, and errors") {
   nn::LmConfig odd = small();
   odd.vocab = 0;
   CHECK_THROWS_AS(nn::TransformerLm{odd}, Error);
+}
+
+TEST_CASE("lm: on a GPU, recorded or not, the loss and the gradients are the CPU's") {
+  if (!cuda::available()) return;
+  nn::LmConfig config = small(nn::AttentionKind::rpc);
+  config.pre_norm = false;
+  config.dropout = 0.1;
+  config.cutoffs = {7, 15};
+  const Tensor ids = random_ids(2, 12, 23, 3), labels = random_ids(2, 12, 23, 4);
+  labels.data<int32_t>()[5] = -1;
+  struct Result {
+    double loss;
+    std::vector<double> grads;
+  };
+  const auto run = [&](Device device, bool recorded) {
+    nn::TransformerLm model(config);
+    fill(model);
+    model.to(device);
+    nn::FlatParameters flat(model.parameters(), nn::decays_by_timm);
+    model.set_training(true);
+    const Tensor x = ids.to(device), y = labels.to(device), loss = zeros({}, DType::f32, device);
+    const auto work = [&] {
+      flat.zero_grad();
+      const Tensor value = model.loss(x, y);
+      value.backward();
+      flat.finish_grad();
+      copy_values(loss, value);
+    };
+    std::unique_ptr<Graph> graph;
+    for (uint64_t step = 0; step < 3; ++step) {
+      model.set_step(9, step);
+      if (recorded && step == 1) graph = std::make_unique<Graph>(device, work);
+      graph ? graph->launch() : work();
+    }
+    return Result{loss.item(), flat.grads.to_vector()};
+  };
+  const Result want = run(cpu, false);
+  for (const bool recorded : {false, true}) {
+    const Result got = run(cuda_device(), recorded);
+    CHECK(got.loss == doctest::Approx(want.loss).epsilon(1e-5));
+    REQUIRE(got.grads.size() == want.grads.size());
+    double largest = 0, off = 0;
+    for (size_t i = 0; i < want.grads.size(); ++i) {
+      largest = std::max(largest, std::fabs(want.grads[i]));
+      off = std::max(off, std::fabs(got.grads[i] - want.grads[i]));
+    }
+    CHECK(largest > 0);
+    CHECK(off <= 1e-4 * largest);
+  }
 }

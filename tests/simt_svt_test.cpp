@@ -102,6 +102,42 @@ TEST_CASE("simulated GPU: singular value thresholding of hard spectra") {
   }
 }
 
+TEST_CASE("simulated GPU: singular value thresholding by signs, of hard spectra") {
+  const int64_t m = 40, n = 32;
+  std::vector<Spectrum> spectra = hard_spectra(m, n);
+  spectra.push_back({"rank 1", with_spectrum(m, n, {1}, 8)});
+  spectra.push_back({"all values the same", with_spectrum(m, n, std::vector<double>(n, 0.7), 9)});
+  for (const double spread : {0.0, 1e-5, 1e-3}) {
+    std::vector<double> sigma = {1};
+    for (int64_t i = 1; i < n; ++i) sigma.push_back((1 + spread * (2.0 * double(i) / double(n) - 1)) / 3);
+    spectra.push_back({"all values but one close to tau", with_spectrum(m, n, sigma, 10)});
+  }
+  for (const auto& [name, matrix] : spectra) {
+    const Tensor a = matrix.to(DType::f32);
+    const double top = svd(a.to(DType::f64)).s.select(0, 0).item();
+    for (const double kappa : {3.0, 1e6}) {
+      const Tensor tau = full({}, top / kappa);
+      const Tensor want = singular_value_threshold(a.to(DType::f64), tau.to(DType::f64));
+      const Tensor got = singular_value_threshold(on_gpu(a), on_gpu(tau)).to(cpu).to(DType::f64);
+      CAPTURE(name);
+      CAPTURE(kappa);
+      CHECK(norm(got - want) < 3e-6 * top);
+    }
+  }
+}
+
+TEST_CASE("simulated GPU: singular value thresholding by signs, of all shapes") {
+  // Wide, narrow, of more columns than 64, with rows that do not fit on the chip.
+  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{17, 17}, {30, 80}, {50, 40}, {67, 65}, {1500, 18}}) {
+    const Tensor a = normal({1, m, n}, 0, 1, 44, uint64_t(m)), tau = full({1}, 5);
+    const Tensor want = singular_value_threshold(a.to(DType::f64), tau.to(DType::f64));
+    const Tensor got = singular_value_threshold(on_gpu(a), on_gpu(tau)).to(cpu).to(DType::f64);
+    CAPTURE(m);
+    CAPTURE(n);
+    CHECK(norm(got - want) < 3e-6 * norm(want));
+  }
+}
+
 TEST_CASE("simulated GPU: singular value thresholding of special matrices") {
   for (const bool recorded : {true, false}) {
     CAPTURE(recorded);
@@ -110,13 +146,14 @@ TEST_CASE("simulated GPU: singular value thresholding of special matrices") {
       if (recorded) x.requires_grad();
       return singular_value_threshold(x, on_gpu(tau)).detach().to(cpu);
     };
-    // For each matrix its own threshold: none, half of the values, more than all of them.
-    const Tensor a = normal({3, 7, 12}, 0, 1, 43, 0), tau = from_vector(std::vector<float>{0, 3, 100}, {3});
+    // Eigenvectors, and signs. For each matrix its own threshold: none, half of the values, more than all.
+    const int64_t m = recorded ? 7 : 20, n = m + 5;
+    const Tensor a = normal({3, m, n}, 0, 1, 43, 0), tau = from_vector(std::vector<float>{0, 3, 100}, {3});
     const Tensor want = singular_value_threshold(a, tau), got = threshold(a, tau);
     CHECK(norm(got.slice(0, 0, 1) - a.slice(0, 0, 1)) == 0);
     CHECK(norm(got - want) < 5e-6 * norm(want));
     CHECK(norm(got.slice(0, 2, 3)) == 0);
-    CHECK(norm(threshold(zeros({2, 9, 5}), full({2}, 0.5))) == 0);
+    CHECK(norm(threshold(zeros({2, n, m}), full({2}, 0.5))) == 0);
     CHECK(threshold(zeros({0, 9, 5}), zeros({0})).shape() == Shape{0, 9, 5});
     CHECK(threshold(zeros({2, 9, 0}), ones({2})).shape() == Shape{2, 9, 0});
     // Squares would overflow or vanish.
@@ -130,9 +167,11 @@ TEST_CASE("simulated GPU: singular value thresholding of special matrices") {
       for (const double v : both.select(0, 0).to_vector()) CHECK(std::isnan(v));
       CHECK(norm(both.slice(0, 1, 2) - whole) == 0);
     };
-    spoils(full({1, 7, 12}, INFINITY), 3);
+    spoils(full({1, m, n}, INFINITY), 3);
     spoils(second, NAN);
     spoils(second, -1);
+    const int64_t most = recorded ? 64 : 128;
+    CHECK_THROWS_AS(threshold(zeros({1, 200, most + 1}), ones({1})), Error);
   }
   // Gradients: of zeros 0, of a threshold of 0 the upstream's, above all values 0.
   for (const auto& [scale, tau, passes] : {std::tuple{0.0, 0.5, 0.0}, {1.0, 0.0, 1.0}, {1.0, 1e3, 0.0}}) {

@@ -4,6 +4,7 @@
 #include "apps/bench/workload.h"
 #include "engine/ops.h"
 #include "engine/random.h"
+#include "nn/segmenter.h"
 #include "nn/transformer_lm.h"
 #include "nn/vit.h"
 
@@ -40,6 +41,24 @@ Workload training(const std::string& name, const std::string& what, int64_t batc
   return {Workload::Group::model, name, what, "images", batch, true, make};
 }
 
+Workload segmentation(const std::string& name, const std::string& what, const nn::SegmenterConfig& config) {
+  const auto make = [config](int64_t b, DType dtype, Device device) {
+    auto model = std::make_unique<nn::Segmenter>(config);
+    nn::initialise(*model, nn::Init::timm, seed);
+    auto step =
+        std::make_shared<TrainingStep<nn::Segmenter>>(std::move(model), dtype, device, nn::OptimizerConfig{});
+    const VitConfig& c = config.encoder;
+    const Tensor images = normal({b, c.channels, c.image, c.image}, 0, 1, seed, 1).to(dtype).to(device);
+    const Shape shape{b, c.image, c.image};
+    const Tensor labels = random_labels(shape.numel(), c.classes, 2, device).reshape(shape);
+    step->loss = [images, labels](const nn::Segmenter& m) {
+      return upsample_cross_entropy(m.forward(images), labels);
+    };
+    return [step] { (*step)(); };
+  };
+  return {Workload::Group::model, name, what, "images", 4, true, make};
+}
+
 // Adam with clipped gradients, as published.
 Workload language(const std::string& name, const std::string& what, const nn::LmConfig& config) {
   const auto make = [config](int64_t b, DType dtype, Device device) {
@@ -73,6 +92,10 @@ std::vector<Workload> model_workloads() {
   small.patch = 4;
   small.depth = 6;
   small.classes = 10;
+  nn::SegmenterConfig linear;
+  linear.encoder.image = 256;
+  linear.encoder.classes = 150;
+  linear.decoder = nn::SegmenterDecoder::linear;
   nn::LmConfig rpc =
       nn::published_lm(33278);  // 16 layers, width 128, 8 heads, 2048, 256 tokens; WikiText-2's words
   nn::LmConfig adaptive = rpc;
@@ -92,6 +115,8 @@ std::vector<Workload> model_workloads() {
                with_attention(small, AttentionKind::softmax)),
       training("vit32-rpc", "6-block ViT on 32 px training step, RPC n=4 lambda=4 in block 0", 64,
                with_attention(small, AttentionKind::rpc)),
+      segmentation("segment-tiny", "ViT-tiny on 256 px, linear decoder of 150 classes, training step",
+                   linear),
       language("lm-paper", "16-layer LM training step, 256 tokens, softmax over 33278 words", full),
       language("lm-paper-adaptive", "the same with adaptive softmax", adaptive),
       language("lm-paper-rpc", "the same with RPC n=4 lambda=4 in 4 blocks, the others symmetric", rpc),

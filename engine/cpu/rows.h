@@ -32,6 +32,13 @@ struct RpcStep {
   bool shrink, dual_plus;
 };
 
+// A point between two rows of a matrix: (1 - weight) row low + weight row high.
+template <class R>
+struct Tap {
+  int64_t low, high;
+  R weight;
+};
+
 template <class R>
 struct RowKernels {
   const char* isa;  // "sse2", "avx2", "avx512" or "f64"
@@ -131,6 +138,14 @@ struct RowKernels {
   // targets [rows, cols] with stride ldt. Entries with target 0 do not count, even where the logit is -inf.
   void (*soft_cross_entropy_rows)(const R* logits, const R* targets, int64_t rows, int64_t cols, int64_t ld,
                                   int64_t ldt, R smoothing, R scale, R* loss, R* grad, int64_t ldg);
+
+  // Points between rows of logits, such as the pixels of a line between patches: their softmax
+  // cross-entropies added up, those labelled ignore_index left out; all other labels are in [0, cols).
+  // grad (nullable) [rows of logits, cols] += the gradient of that sum. z [cols] is scratch. Dense rows.
+  double (*cross_entropy_between)(const R* logits, const Tap<R>* taps, const int32_t* labels, int64_t points,
+                                  int64_t cols, int32_t ignore_index, R* z, R* grad);
+  // The column of each point's greatest number, the first of equals; a NaN counts as the greatest.
+  void (*argmax_between)(const R* logits, const Tap<R>* taps, int64_t points, int64_t cols, R* z, int32_t* y);
 
   // --- optimizers and plain arrays
   // -----------------------------------------------------------------------------

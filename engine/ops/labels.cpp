@@ -23,7 +23,7 @@ struct WithinRange {
   int64_t begin, end, ignore_index;
   HD void operator()(int64_t i, int64_t j) const {
     const bool inside = label[i] >= begin && label[i] < end && label[i] != ignore_index;
-    y[j] = inside ? label[i] - begin : ignore_index;
+    y[j] = inside ? label[i] - begin : -1;
   }
 };
 
@@ -34,10 +34,11 @@ struct HeadColumn {
   int count;
   int64_t ignore_index;
   HD void operator()(int64_t i, int64_t j) const {
-    y[j] = label[i];
-    if (label[i] == ignore_index || label[i] >= cutoffs[count]) return;
+    const int64_t l = label[i], classes = cutoffs[count];
+    const bool ignored = l == ignore_index, valid = l >= 0 && l < classes;
+    y[j] = ignored ? -1 : valid ? l : classes;
     for (int c = 0; c < count; ++c)
-      if (label[i] >= cutoffs[c]) y[j] = cutoffs[0] + c;
+      if (!ignored && valid && l >= cutoffs[c]) y[j] = cutoffs[0] + c;
   }
 };
 

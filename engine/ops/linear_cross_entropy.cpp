@@ -11,25 +11,30 @@ namespace pursuit {
 
 namespace {
 
-// Rows `numbers` of x [rows, ...], and back: row i of x to row numbers[i] of zeros.
-Tensor pick_rows(const Tensor& x, const std::vector<int64_t>& numbers) {
+// Rows of x become rows of y: x's numbers[i] y's i, or, `back`, the other way round.
+void copy_rows(const Tensor& x, const Tensor& y, const std::vector<int64_t>& numbers, bool back) {
+  if (numbers.empty()) return;
+  const int64_t bytes = x.bytes() / x.size(0);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const int64_t row = int64_t(i), from = back ? row : numbers[i], to = back ? numbers[i] : row;
+    std::memcpy(static_cast<char*>(y.raw()) + to * bytes, static_cast<const char*>(x.raw()) + from * bytes,
+                size_t(bytes));
+  }
+}
+Shape with_rows(const Tensor& x, int64_t rows) {
   Shape shape = x.shape();
-  shape[0] = int64_t(numbers.size());
-  const Tensor y = empty(shape, x.dtype());
-  const int64_t row = x.size(0) ? x.bytes() / x.size(0) : 0;
-  for (size_t i = 0; i < numbers.size(); ++i)
-    std::memcpy(static_cast<char*>(y.raw()) + int64_t(i) * row,
-                static_cast<const char*>(x.raw()) + numbers[i] * row, size_t(row));
+  shape[0] = rows;
+  return shape;
+}
+// Rows `numbers` of x [rows, ...]; and back, x's rows where they were among `rows` zeros.
+Tensor pick_rows(const Tensor& x, const std::vector<int64_t>& numbers) {
+  const Tensor y = empty(with_rows(x, int64_t(numbers.size())), x.dtype());
+  copy_rows(x, y, numbers, false);
   return y;
 }
 Tensor spread_rows(const Tensor& x, const std::vector<int64_t>& numbers, int64_t rows) {
-  Shape shape = x.shape();
-  shape[0] = rows;
-  const Tensor y = zeros(shape, x.dtype());
-  const int64_t row = x.size(0) ? x.bytes() / x.size(0) : 0;
-  for (size_t i = 0; i < numbers.size(); ++i)
-    std::memcpy(static_cast<char*>(y.raw()) + numbers[i] * row,
-                static_cast<const char*>(x.raw()) + int64_t(i) * row, size_t(row));
+  const Tensor y = zeros(with_rows(x, rows), x.dtype());
+  copy_rows(x, y, numbers, true);
   return y;
 }
 

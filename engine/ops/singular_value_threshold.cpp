@@ -4,6 +4,7 @@
 
 #include "cuda/gemm.h"
 #include "cuda/jacobi.cuh"
+#include "cuda/sign_threshold.cuh"
 #include "engine/cpu/batch_eigen.h"
 #include "engine/cpu/scratch.h"
 #include "engine/gemm.h"
@@ -289,21 +290,51 @@ struct SingularValueThreshold {
   }
 
 #ifdef PURSUIT_GPU
-  // Negative thresholds give NaN, as there is no looking at them from here.
+  // Negative thresholds give NaN, as there is no looking at them from here. By eigenvectors where the
+  // gradient will want them, and for the narrow matrices for which a warp's rotations are the least work;
+  // else by signs.
   static void kernel(Cuda, Type<float>, Sides side, const Tensor& in, const Tensor& thresholds,
                      const Tensor& out, const Tensor& vectors, const Tensor& values) {
-    const int64_t batch = thresholds.numel(), k = side.small(), large = side.large(), size = side.m * side.n;
-    const BatchProduct product{batch};
+    const int64_t batch = thresholds.numel(), k = side.small(), size = side.m * side.n;
+    const bool rotate = vectors.defined() || k <= 16;
+    const int64_t most = rotate ? cuda::jacobi_largest : cuda::sign_largest();
+    if (k > most)
+      fail(name, "got matrices of " + std::to_string(side.m) + " x " + std::to_string(side.n) +
+                     "; on a GPU the smaller side can be at most " + std::to_string(most) +
+                     (rotate ? " with a gradient" : "") + "; move them to the CPU");
     const Tensor scaled = empty_like(in), scale = empty_like(thresholds);
-    const Tensor gram = empty({batch, k, k}, DType::f32, in.device()), turn = empty_like(gram),
+    const float* tau = thresholds.data<float>();
+    cuda::launch<cuda::svt_scale_kernel>({unsigned(batch), 256, cuda::shared_size<float>(32)},
+                                         in.data<float>(), tau, scaled.data<float>(), scale.data<float>(),
+                                         size);
+    if (rotate)
+      by_eigenvectors(side, scaled, scale, thresholds, out, vectors, values);
+    else
+      by_signs(side, scaled, scale, thresholds, out);
+    cuda::launch<cuda::svt_whole_kernel>({unsigned(batch), 256}, in.data<float>(), tau, out.data<float>(),
+                                         size);
+  }
+
+  static void by_signs(Sides side, const Tensor& scaled, const Tensor& scale, const Tensor& thresholds,
+                       const Tensor& out) {
+    const int64_t batch = thresholds.numel(), k = side.small(), rows = (side.large() + 15) / 16 * 16;
+    const Tensor x = empty({batch, cuda::sign_scratch(k, rows)}, DType::f32, out.device());
+    cuda::sign_threshold(
+        batch, {scaled.data<float>(), thresholds.data<float>(), scale.data<float>(), out.data<float>(),
+                x.numel() > 0 ? x.data<float>() : nullptr, int(side.large()), int(k), int(rows),
+                side.wide() ? 1 : side.n, side.wide() ? side.n : 1});
+  }
+
+  static void by_eigenvectors(Sides side, const Tensor& scaled, const Tensor& scale, const Tensor& thresholds,
+                              const Tensor& out, const Tensor& vectors, const Tensor& values) {
+    const int64_t batch = thresholds.numel(), k = side.small(), large = side.large();
+    const BatchProduct product{batch};
+    const Tensor gram = empty({batch, k, k}, DType::f32, out.device()), turn = empty_like(gram),
                  basis = vectors.defined() ? vectors : empty_like(gram);
-    const Tensor through = empty({batch, k, large}, DType::f32, in.device());
+    const Tensor through = empty({batch, k, large}, DType::f32, out.device());
     float *g = gram.data<float>(), *t = turn.data<float>(), *v = basis.data<float>(),
           *b = through.data<float>();
-    const float *tau = thresholds.data<float>(), *a = scaled.data<float>();
-    const size_t shared = cuda::shared_size<float>(32);
-    cuda::launch<cuda::svt_scale_kernel>({unsigned(batch), 256, shared}, in.data<float>(), tau,
-                                         scaled.data<float>(), scale.data<float>(), size);
+    const float* a = scaled.data<float>();
     // An entry of G carries the rounding of sigma_1^2, under which a sigma of sigma_1 / 1000 is lost. In the
     // basis that was found it carries that of sigma_i sigma_j, and a second decomposition finds the rest.
     for (const bool again : {false, true}) {
@@ -323,12 +354,10 @@ struct SingularValueThreshold {
       side.through(product, a, v, k, b);
     }
     const int64_t rows = batch * k, rows_a_block = 8;
-    cuda::launch<cuda::svt_keep_kernel>({unsigned((rows + rows_a_block - 1) / rows_a_block), 256}, b, v, tau,
-                                        scale.data<float>(), data_or_null<float>(values), t, rows, int(k),
-                                        large);
+    cuda::launch<cuda::svt_keep_kernel>({unsigned((rows + rows_a_block - 1) / rows_a_block), 256}, b, v,
+                                        thresholds.data<float>(), scale.data<float>(),
+                                        data_or_null<float>(values), t, rows, int(k), large);
     side.back(product, b, t, k, out.data<float>());
-    cuda::launch<cuda::svt_whole_kernel>({unsigned(batch), 256}, in.data<float>(), tau, out.data<float>(),
-                                         size);
   }
 
   static void gradient(Cuda, Type<float>, Sides side, const Tensor& in, const Tensor& thresholds,

@@ -2,31 +2,12 @@
 
 #include <vector>
 
+#include "engine/cpu/bilinear.h"
 #include "engine/operator.h"
 #include "engine/ops.h"
 #include "engine/parallel.h"
 
 namespace pursuit {
-
-namespace {
-
-// Output position i reads (1 - weight) x[low] + weight x[high] along one axis.
-struct Tap {
-  int64_t low, high;
-  double weight;
-};
-
-std::vector<Tap> taps(int64_t from, int64_t to) {
-  std::vector<Tap> t(static_cast<size_t>(to));
-  for (int64_t i = 0; i < to; ++i) {
-    const double at = std::max(0.0, (double(i) + 0.5) * double(from) / double(to) - 0.5);
-    const int64_t low = std::min(int64_t(at), from - 1);
-    t[size_t(i)] = {low, std::min(low + 1, from - 1), at - double(low)};
-  }
-  return t;
-}
-
-}  // namespace
 
 struct UpsampleBilinear {
   static constexpr const char* name = "upsample_bilinear";
@@ -38,18 +19,15 @@ struct UpsampleBilinear {
   static void kernel(Cpu, const T* x, T* y, int64_t planes, int64_t h, int64_t w, int64_t height,
                      int64_t width) {
     using A = compute_t<T>;
-    const std::vector<Tap> down_rows = taps(h, height), across = taps(w, width);
+    const auto down_rows = bilinear_taps<A>(h, height), across = bilinear_taps<A>(w, width);
     parallel_for(planes * height, std::max<int64_t>(1, 8192 / width), [&](int64_t b, int64_t e) {
       std::vector<A> line(static_cast<size_t>(w));
       for (int64_t row = b; row < e; ++row) {
-        const Tap& r = down_rows[size_t(row % height)];
-        const T *low = x + (row / height * h + r.low) * w, *high = x + (row / height * h + r.high) * w;
-        for (int64_t j = 0; j < w; ++j)
-          line[size_t(j)] = A(1 - r.weight) * up(low[j]) + A(r.weight) * up(high[j]);
+        bilinear_line(x + row / height * h * w, down_rows[size_t(row % height)], w, line.data());
         for (int64_t j = 0; j < width; ++j) {
-          const Tap& c = across[size_t(j)];
+          const Tap<A>& c = across[size_t(j)];
           y[row * width + j] =
-              down<T>(A(1 - c.weight) * line[size_t(c.low)] + A(c.weight) * line[size_t(c.high)]);
+              down<T>((1 - c.weight) * line[size_t(c.low)] + c.weight * line[size_t(c.high)]);
         }
       }
     });
@@ -59,7 +37,7 @@ struct UpsampleBilinear {
   static void gradient(Cpu, const T* gy, T* gx, int64_t planes, int64_t h, int64_t w, int64_t height,
                        int64_t width) {
     using A = compute_t<T>;
-    const std::vector<Tap> down_rows = taps(h, height), across = taps(w, width);
+    const auto down_rows = bilinear_taps<A>(h, height), across = bilinear_taps<A>(w, width);
     parallel_for(planes, 1, [&](int64_t b, int64_t e) {
       std::vector<A> line(static_cast<size_t>(w)), plane(static_cast<size_t>(h * w));
       for (int64_t p = b; p < e; ++p) {
@@ -68,14 +46,14 @@ struct UpsampleBilinear {
           const T* g = gy + (p * height + i) * width;
           std::fill(line.begin(), line.end(), A(0));
           for (int64_t j = 0; j < width; ++j) {
-            const Tap& c = across[size_t(j)];
-            line[size_t(c.low)] += A(1 - c.weight) * up(g[j]);
-            line[size_t(c.high)] += A(c.weight) * up(g[j]);
+            const Tap<A>& c = across[size_t(j)];
+            line[size_t(c.low)] += (1 - c.weight) * up(g[j]);
+            line[size_t(c.high)] += c.weight * up(g[j]);
           }
-          const Tap& r = down_rows[size_t(i)];
+          const Tap<A>& r = down_rows[size_t(i)];
           A *low = plane.data() + r.low * w, *high = plane.data() + r.high * w;
-          for (int64_t j = 0; j < w; ++j) low[j] += A(1 - r.weight) * line[size_t(j)];
-          for (int64_t j = 0; j < w; ++j) high[j] += A(r.weight) * line[size_t(j)];
+          for (int64_t j = 0; j < w; ++j) low[j] += (1 - r.weight) * line[size_t(j)];
+          for (int64_t j = 0; j < w; ++j) high[j] += r.weight * line[size_t(j)];
         }
         for (int64_t j = 0; j < h * w; ++j) gx[p * h * w + j] = down<T>(plane[size_t(j)]);
       }
@@ -129,7 +107,7 @@ struct UpsampleBilinear {
   Tensor reference(const Tensor& x) const {
     const auto matrix = [&](int64_t from, int64_t to) {
       std::vector<double> m(size_t(from * to));
-      const std::vector<Tap> t = taps(from, to);
+      const auto t = bilinear_taps<double>(from, to);
       for (int64_t i = 0; i < to; ++i) {
         m[size_t(i * from + t[size_t(i)].low)] += 1 - t[size_t(i)].weight;
         m[size_t(i * from + t[size_t(i)].high)] += t[size_t(i)].weight;

@@ -276,7 +276,7 @@ class Machine {
       if (other.state == State::done)
         fail(name_ + ": " + t.what + " waits for lane " + std::to_string(i - begin) + ", which has ended");
       if (other.state != State::at_warp || other.mask != t.mask) return;
-      if (std::strcmp(other.what, t.what) != 0)
+      if (other.what != t.what && std::strcmp(other.what, t.what) != 0)
         fail(name_ + ": lanes of a warp meet in " + t.what + " and in " + other.what);
     }
     auto all = std::make_shared<std::vector<Words>>(32);

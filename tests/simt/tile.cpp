@@ -12,14 +12,19 @@ float tf32(uint32_t bits) { return value_of<float>(words_of(bits & 0xffffe000u))
 Words six(const uint32_t* a, const uint32_t* b) { return {{a[0], a[1], a[2], a[3], b[0], b[1]}}; }
 
 // d [16, 8] += a [16, depth] b [depth, 8]: this lane's four numbers.
-template <class A, class B>
-void add_product(float* d, int depth, A a, B b) {
+template <int depth, class A, class B>
+void add_product(float* d, A a, B b) {
   const int g = lane() / 4, t = lane() % 4;
+  float rows[2][depth], columns[2][depth];
+  for (int i = 0; i < 2; ++i)
+    for (int k = 0; k < depth; ++k) {
+      rows[i][k] = a(g + i * 8, k);
+      columns[i][k] = b(k, 2 * t + i);
+    }
   for (int i = 0; i < 4; ++i) {
-    const int row = g + i / 2 * 8, col = 2 * t + i % 2;
-    double sum = 0;  // the hardware adds in a wider type of its own
-    for (int k = 0; k < depth; ++k) sum += double(a(row, k)) * double(b(k, col));
-    d[i] = float(double(d[i]) + sum);
+    double sum = double(d[i]);  // the hardware adds in a wider type of its own
+    for (int k = 0; k < depth; ++k) sum += double(rows[i / 2][k]) * double(columns[i % 2][k]);
+    d[i] = float(sum);
   }
 }
 
@@ -28,15 +33,15 @@ void add_product(float* d, int depth, A a, B b) {
 void mma_bf16(float* d, const uint32_t* a, const uint32_t* b) {
   const Words* all = exchange(~0u, "mma bf16", six(a, b));
   const auto half = [](uint32_t pair, int k) { return k % 2 ? high_half(pair) : low_half(pair); };
-  add_product(
-      d, 16, [&](int row, int k) { return half(all[row % 8 * 4 + k % 8 / 2].w[row / 8 + k / 8 * 2], k); },
+  add_product<16>(
+      d, [&](int row, int k) { return half(all[row % 8 * 4 + k % 8 / 2].w[row / 8 + k / 8 * 2], k); },
       [&](int k, int col) { return half(all[col * 4 + k % 8 / 2].w[4 + k / 8], k); });
 }
 
 void mma_tf32(float* d, const uint32_t* a, const uint32_t* b) {
   const Words* all = exchange(~0u, "mma tf32", six(a, b));
-  add_product(
-      d, 8, [&](int row, int k) { return tf32(all[row % 8 * 4 + k % 4].w[row / 8 + k / 4 * 2]); },
+  add_product<8>(
+      d, [&](int row, int k) { return tf32(all[row % 8 * 4 + k % 4].w[row / 8 + k / 4 * 2]); },
       [&](int k, int col) { return tf32(all[col * 4 + k % 4].w[4 + k / 4]); });
 }
 

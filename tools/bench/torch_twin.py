@@ -11,6 +11,7 @@ what they take before the workload is built.
 """
 import argparse
 import json
+import math
 import os
 import statistics
 import sys
@@ -116,10 +117,22 @@ class VisionTransformer(nn.Module):
             elif name.endswith("bias"):
                 nn.init.zeros_(p)
 
-    def forward(self, images):
+    def tokens(self, images):
         x = self.patch(images).flatten(2).transpose(1, 2)
         x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], 1) + self.pos_embed
-        return self.head(self.norm(self.blocks(x))[:, 0])
+        return self.norm(self.blocks(x))
+
+    def forward(self, images):
+        return self.head(self.tokens(images)[:, 0])
+
+
+class Segmenter(VisionTransformer):
+    """Logits of every pixel by a linear decoder of the patch tokens and bilinear upsampling."""
+
+    def forward(self, images):
+        logits = self.head(self.tokens(images)[:, 1:]).transpose(1, 2)
+        side = math.isqrt(logits.shape[2])
+        return F.interpolate(logits.unflatten(2, (side, side)), size=images.shape[2:], mode="bilinear")
 
 
 def autocast():
@@ -132,18 +145,19 @@ def compiled(f):
     return torch.compile(f, mode="max-autotune" if args.device == "cuda" else None)
 
 
-def training(batch, image=224, classes=1000, **config):
-    model = VisionTransformer(image=image, classes=classes, **config)
+def training(batch, image=224, classes=1000, segment=False, **config):
+    model = (Segmenter if segment else VisionTransformer)(image=image, classes=classes, **config)
     groups = [{"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": 0.05},
               {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0}]
     optimizer = torch.optim.AdamW(groups, lr=5e-4, fused=True)
     forward = compiled(model)
-    images, labels = torch.randn(batch, 3, image, image), torch.randint(classes, (batch,))
+    images = torch.randn(batch, 3, image, image)
+    labels = torch.randint(classes, (batch, image, image) if segment else (batch,))
 
     def step():
         with autocast():
             logits = forward(images)
-        loss = F.cross_entropy(logits.float(), labels, label_smoothing=0.1)
+        loss = F.cross_entropy(logits.float(), labels, label_smoothing=0.0 if segment else 0.1)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
@@ -302,6 +316,8 @@ WORKLOADS = {
     "deit-tiny-rpc-all": (8, "images", 10, True, lambda b: training(b, kind="rpc", iterations=2, layer=-1)),
     "vit32-softmax": (64, "images", 10, True, lambda b: training(b, kind="softmax", **SMALL)),
     "vit32-rpc": (64, "images", 10, True, lambda b: training(b, kind="rpc", **SMALL)),
+    "segment-tiny": (4, "images", 10, True,
+                     lambda b: training(b, kind="softmax", image=256, classes=150, segment=True)),
     "lm-paper": (4, "sequences", 10, True, language),
     "lm-paper-adaptive": (4, "sequences", 10, True, lambda b: language(b, cutoff=20000)),
     "lm-paper-rpc": (4, "sequences", 10, True, lambda b: language(b, cutoff=20000, rpc_layers=4)),

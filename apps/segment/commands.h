@@ -1,0 +1,47 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "apps/segment/config.h"
+#include "apps/training/training_run.h"
+
+// The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage.
+namespace pursuit::segment {
+
+int train(const Config& config, const apps::RunOptions& options);
+
+// How a trained model is used, by eval and predict.
+struct UseOptions {
+  std::string checkpoint;
+  std::vector<double> scales = {1};
+  bool flip = false, ema = false;
+  int64_t stride = 0, short_side = -1, batch_size = 0;  // short_side -1: the run's own
+  int threads = 0;
+  std::string device = "auto", dtype;  // dtype empty: the run's own
+};
+
+struct EvalOptions : UseOptions {
+  std::string data, format, split = "test";  // data empty: the run's own
+  std::vector<std::string> corruptions;      // "all" or names
+  std::vector<int> severities = {1};
+  std::string frost, save_predictions;  // folders
+  int64_t limit = 0;
+  uint64_t seed = 0;
+  bool quiet = false, skip_bad = false, json = false;
+};
+int eval(const EvalOptions& options);
+
+struct PredictOptions : UseOptions {
+  std::string out = ".";
+  std::vector<std::string> images;
+  double opacity = 0.5;
+  bool json = false;
+};
+int predict(const PredictOptions& options);
+
+int compare(const std::vector<std::string>& runs, bool markdown, bool json);
+
+// Writes report.html from what the run's folder holds (metrics.jsonl, eval.json, config.json and the model).
+void write_report(const std::string& folder);
+
+}  // namespace pursuit::segment

@@ -1,0 +1,180 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "apps/common/choice.h"
+#include "apps/common/progress.h"
+#include "apps/common/signals.h"
+#include "apps/segment/commands.h"
+#include "apps/segment/evaluation.h"
+#include "apps/segment/pipeline.h"
+#include "apps/segment/results.h"
+#include "apps/segment/run.h"
+#include "data/corruptions.h"
+#include "engine/error.h"
+
+// `segment eval`. Its results go to stdout and, for a run's folder, to eval.json (see results.h):
+//   {"evaluations": [{"data", "views", "ema", "step", "seed", "count",
+//                     "scores": {"pixel_accuracy", "mean_accuracy", "mean_iou"},
+//                     "classes": [{"name", "iou", "accuracy", "pixels"}],
+//                     "corrupted": [{"name", "severity", "count", "scores"}]}]}
+// one entry for every data set, way of looking and kind of weights, the one written last at the end. Scores
+// are in [0, 1], -1 where no pixel was counted.
+namespace pursuit::segment {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+class Evaluation {
+ public:
+  explicit Evaluation(const EvalOptions& options) : options_(options) {}
+
+  int run() {
+    open();
+    apps::catch_stop_signals();
+    const bool done = clean() && corruptions();
+    print();
+    if (!done) fmt::print(stderr, "stopped; what is complete is shown{}\n", is_run() ? " and saved" : "");
+    if (is_run() && results_.count > 0) write_report(options_.checkpoint);
+    if (data_->skipped() > 0) fmt::print(stderr, "{} damaged pictures were left out\n", data_->skipped());
+    return done ? 0 : 1;
+  }
+
+ private:
+  void open() {
+    corruptions_ = apps::chosen("--corruptions", options_.corruptions, data::corruption_names());
+    severities_ = {options_.severities.begin(), options_.severities.end()};
+    for (const int s : severities_)
+      if (s < 1 || s > 5) fail("eval", fmt::format("--severities: got {}, need 1 to 5", s));
+    if (options_.limit < 0) fail("eval", fmt::format("--limit is {}, need 0 or more", options_.limit));
+    loaded_ = load_model(options_.checkpoint, options_.ema);
+    predictor_ = predictor_of(loaded_, options_);
+    Config& config = loaded_.config;
+    config.limit = config.test_limit = options_.limit;
+    config.skip_bad = config.skip_bad || options_.skip_bad;
+    if (!options_.data.empty()) {
+      config.data = options_.data;
+      config.format = "auto";
+    }
+    if (!options_.format.empty()) config.format = options_.format;
+    data_ = open_data(config, options_.split);
+    if (data_->size() == 0) fail("eval", "the " + options_.split + " split is empty");
+    check_classes(config, *data_);
+    if (!options_.frost.empty()) frost_ = data::read_frost(options_.frost);
+
+    results_.data = describe_data(config, options_.split);
+    results_.views = describe(predictor_.views);
+    results_.ema = options_.ema;
+    results_.step = loaded_.state.step;
+    results_.seed = options_.seed;
+    results_.classes = config.classes;
+    if (options_.quiet) return;
+    fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, pursuit::describe(predictor_.device),
+               config.dtype);
+    fmt::print(stderr, "model  {}: {}, step {}{}\n", loaded_.name, describe_attention(config),
+               loaded_.state.step, options_.ema ? ", averaged weights" : "");
+    fmt::print(stderr, "data   {}: {} pictures, {} classes; {}\n", results_.data, data_->size(),
+               config.classes.size(), results_.views);
+  }
+
+  bool is_run() const { return fs::is_directory(options_.checkpoint); }
+
+  void save() const {
+    if (is_run()) merge_results(options_.checkpoint, results_);
+  }
+
+  bool clean() {
+    apps::Progress bar("clean", 0, data_->size(), {.quiet = options_.quiet});
+    EvaluationHooks hooks{.tick = [&](int64_t done) { bar.update(done, 1, ""); }};
+    std::set<std::string> taken;
+    if (!options_.save_predictions.empty()) {
+      fs::create_directories(options_.save_predictions);
+      hooks.seen = [&](const data::SegmentationSample& sample, const data::Image& classes) {
+        const std::string stem = fs::path(data_->name(sample.index)).stem().string();
+        if (!taken.insert(stem).second)
+          fail("eval", "--save-predictions: two pictures are called " + stem + "; predict them one by one");
+        data::write_png((fs::path(options_.save_predictions) / (stem + ".png")).string(), classes);
+      };
+    }
+    const Evaluated found = evaluate(predictor_, *data_, hooks);
+    if (!found.complete) return false;
+    const nn::ConfusionMatrix& matrix = found.matrix;
+    results_.count = found.count;
+    results_.scores = scores_of(matrix);
+    results_.iou = matrix.iou();
+    results_.accuracy = matrix.accuracy();
+    for (int64_t c = 0; c < matrix.classes(); ++c) {
+      int64_t pixels = 0;
+      for (int64_t p = 0; p < matrix.classes(); ++p) pixels += matrix.at(c, p);
+      results_.pixels.push_back(pixels);
+    }
+    save();
+    return true;
+  }
+
+  bool corruptions() {
+    const int64_t each = data_->size(), views = int64_t(corruptions_.size() * severities_.size());
+    if (views == 0) return true;
+    const std::vector<data::Image>& frost = options_.frost.empty() ? data::drawn_frost() : frost_;
+    apps::Progress bar("corruptions", 0, views * each, {.quiet = options_.quiet});
+    int64_t before = 0;
+    for (const std::string& name : corruptions_) {
+      for (const int severity : severities_) {
+        const std::string note = fmt::format("{} {}", name, severity);
+        const EvaluationHooks hooks{
+            .change =
+                [&](const data::Image& image, int64_t index) {
+                  return data::corrupt(image, name, severity,
+                                       data::corruption_seed(options_.seed, name, severity, index), frost);
+                },
+            .tick = [&](int64_t done) { bar.update(before + done, 1, note); }};
+        const Evaluated found = evaluate(predictor_, *data_, hooks);
+        if (!found.complete) return false;
+        before += each;
+        results_.corrupted.push_back({name, severity, found.count, scores_of(found.matrix)});
+        save();
+      }
+    }
+    return true;
+  }
+
+  void print() const {
+    if (options_.json) {
+      nlohmann::ordered_json json = to_json(results_);
+      for (const int s : severities_)
+        if (const auto mean = mean_corrupted(results_.corrupted, s))
+          json["mean_corrupted"].push_back({{"severity", s},
+                                            {"pixel_accuracy", mean->pixel_accuracy},
+                                            {"mean_accuracy", mean->mean_accuracy},
+                                            {"mean_iou", mean->mean_iou}});
+      fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      return;
+    }
+    if (results_.count == 0) return;
+    fmt::print("{}, {}: pixel accuracy {} %, mean accuracy {} %, mIoU {} % on {} pictures\n\n{}",
+               results_.data, results_.views, percent(results_.scores.pixel_accuracy),
+               percent(results_.scores.mean_accuracy), percent(results_.scores.mean_iou), results_.count,
+               apps::to_text(class_table(results_)));
+    if (!results_.corrupted.empty())
+      fmt::print("\nmIoU under corruption, %\n{}", apps::to_text(corruption_table(results_)));
+  }
+
+  const EvalOptions& options_;
+  std::vector<std::string> corruptions_;
+  std::set<int> severities_;
+  LoadedModel loaded_;
+  Predictor predictor_;
+  std::unique_ptr<data::SegmentationDataset> data_;
+  std::vector<data::Image> frost_;
+  Results results_;
+};
+
+}  // namespace
+
+int eval(const EvalOptions& options) { return Evaluation(options).run(); }
+
+}  // namespace pursuit::segment

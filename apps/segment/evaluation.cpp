@@ -1,0 +1,42 @@
+#include "apps/segment/evaluation.h"
+
+#include <future>
+
+#include "apps/common/signals.h"
+
+namespace pursuit::segment {
+
+namespace {
+
+Tensor numbers(const data::Image& classes) {
+  return from_vector(classes.pixels, {classes.height, classes.width});
+}
+
+}  // namespace
+
+Evaluated evaluate(const Predictor& predictor, const data::SegmentationDataset& data,
+                   const EvaluationHooks& hooks) {
+  Evaluated out{nn::ConfusionMatrix(int64_t(data.classes().size()), data::kIgnoredLabel)};
+  const auto prepare = [&](int64_t i) {
+    data::SegmentationSample sample = data.get(i);
+    if (hooks.change) sample.image = hooks.change(sample.image, i);
+    return sample;
+  };
+  std::future<data::SegmentationSample> next;
+  for (int64_t i = 0; i < data.size(); ++i) {
+    if (apps::stop_requested()) return out;
+    const data::SegmentationSample sample = next.valid() ? next.get() : prepare(i);
+    if (i + 1 < data.size()) next = std::async(std::launch::async, prepare, i + 1);
+    if (sample.index >= 0) {
+      const data::Image classes = predictor.classes_of(sample.image);
+      out.matrix.add(numbers(classes), numbers(sample.labels));
+      ++out.count;
+      if (hooks.seen) hooks.seen(sample, classes);
+    }
+    if (hooks.tick) hooks.tick(i + 1);
+  }
+  out.complete = true;
+  return out;
+}
+
+}  // namespace pursuit::segment

@@ -1,0 +1,30 @@
+#pragma once
+#include <functional>
+#include <string>
+
+#include "apps/segment/predictor.h"
+#include "data/segmentation.h"
+#include "nn/metrics.h"
+
+namespace pursuit::segment {
+
+struct EvaluationHooks {
+  // Applied to a picture before anything else, a corruption.
+  std::function<data::Image(const data::Image&, int64_t index)> change = {};
+  // What was predicted for a sample.
+  std::function<void(const data::SegmentationSample&, const data::Image& classes)> seen = {};
+  std::function<void(int64_t pictures)> tick = {};  // pictures done, after each
+};
+
+struct Evaluated {
+  nn::ConfusionMatrix matrix;
+  int64_t count = 0;  // pictures
+  bool complete = false;
+};
+// Predicts every picture of the set at its own size and counts classes against labels; stand-ins for damaged
+// pictures are not counted. The next picture is made ready beside the prediction. Stops early, with what it
+// has, when a stop was requested.
+Evaluated evaluate(const Predictor& predictor, const data::SegmentationDataset& data,
+                   const EvaluationHooks& hooks = {});
+
+}  // namespace pursuit::segment

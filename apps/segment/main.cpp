@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "apps/common/command_line.h"
+#include "apps/common/fields.h"
+#include "apps/common/recipes.h"
+#include "apps/segment/commands.h"
+
+namespace {
+
+using namespace pursuit;
+using namespace pursuit::segment;
+
+void add_use_options(CLI::App& command, UseOptions& o) {
+  command.add_option("--checkpoint", o.checkpoint, "Folder of a run, or a checkpoint file")->required();
+  command.add_option("--stride", o.stride, "Pixels between windows (0: windows side by side)");
+  command.add_option("--short-side", o.short_side,
+                     "Scale pictures to this shorter side (0: as they are; default: the run's)");
+  command.add_option("--scales", o.scales, "Average the probabilities over these scales of the pictures")
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_flag("--flip", o.flip, "And over the mirrored pictures");
+  command.add_option("--batch-size", o.batch_size, "Windows per batch (default: the run's)");
+  command.add_option("--threads", o.threads, "CPU threads (0: all)");
+  command.add_option("--device", o.device, "auto, cpu, cuda")->capture_default_str();
+  command.add_option("--dtype", o.dtype, "f32 or bf16 (default: the run's)");
+  command.add_flag("--ema", o.ema, "Use the averaged weights");
+}
+
+int run(std::vector<std::string> args) {
+  CLI::App app{"Trains and studies semantic segmenters whose attention can be made robust."};
+  app.name("segment");
+  app.set_version_flag("--version", PURSUIT_VERSION);
+  app.require_subcommand(1);
+  int code = 0;
+
+  Config config;
+  apps::RunOptions options;
+  CLI::App* train_command = app.add_subcommand("train", "Train a segmenter");
+  if (!args.empty() && args[0] == "train") {
+    if (const auto folder = apps::peek(args, "--resume"))
+      config = config_from_json(apps::config_of_run(*folder), *folder + "/config.json");
+    apps::insert_recipe("segment", args);
+  }
+  apps::add_run_options(*train_command, options, "runs/segment-ATTENTION-SEED");
+  apps::add_options(*train_command, config);
+  train_command->callback([&] {
+    if (options.out.empty()) options.out = fmt::format("runs/segment-{}-{}", config.attention, config.seed);
+    code = train(config, options);
+  });
+
+  EvalOptions e;
+  CLI::App* eval_command =
+      app.add_subcommand("eval", "Pixel accuracy, mean accuracy and mIoU, clean and under corruptions");
+  add_use_options(*eval_command, e);
+  eval_command->add_option("--data", e.data, "Folder with the data set (default: the run's)");
+  eval_command->add_option("--format", e.format, "Layout of the data (default: the run's, or auto)");
+  eval_command->add_option("--split", e.split, "train, val or test")->capture_default_str();
+  eval_command->add_option("--limit", e.limit, "Use this many pictures, evenly spaced (0: all)");
+  eval_command->add_option("--corruptions", e.corruptions, "all, or a list of names")->delimiter(',');
+  eval_command->add_option("--severities", e.severities, "Severities of the corruptions")
+      ->delimiter(',')
+      ->capture_default_str();
+  eval_command->add_option("--frost", e.frost, "Folder with frost overlays (default: drawn ones)");
+  eval_command->add_option("--seed", e.seed, "Seed of the corruptions")->capture_default_str();
+  eval_command->add_option("--save-predictions", e.save_predictions,
+                           "Write the predicted class numbers to this folder, a PNG for each picture");
+  eval_command->add_flag("--skip-bad", e.skip_bad, "Leave damaged pictures out and count them");
+  eval_command->add_flag("--quiet", e.quiet, "No progress on stderr");
+  eval_command->add_flag("--json", e.json, "Print JSON instead of tables");
+  eval_command->callback([&] { code = eval(e); });
+
+  PredictOptions p;
+  CLI::App* predict_command =
+      app.add_subcommand("predict", "Colour masks, overlays and legends of single pictures");
+  add_use_options(*predict_command, p);
+  predict_command->add_option("images", p.images, "JPEG or PNG files, or folders of them")->required();
+  predict_command->add_option("--out", p.out, "Folder for the pictures")->capture_default_str();
+  predict_command->add_option("--opacity", p.opacity, "Weight of the mask in the overlay")
+      ->capture_default_str();
+  predict_command->add_flag("--json", p.json, "Print JSON");
+  predict_command->callback([&] { code = predict(p); });
+
+  std::vector<std::string> runs;
+  bool markdown = false, json = false;
+  CLI::App* compare_command =
+      app.add_subcommand("compare", "Several runs side by side, mean and spread over seeds");
+  compare_command->add_option("runs", runs, "Folders of runs")->required();
+  compare_command->add_flag("--markdown", markdown, "Print a Markdown table");
+  compare_command->add_flag("--json", json, "Print JSON");
+  compare_command->callback([&] { code = compare(runs, markdown, json); });
+
+  std::string report_folder;
+  CLI::App* report_command = app.add_subcommand("report", "Write a run's report.html anew");
+  report_command->add_option("run", report_folder, "Folder of a run")->required();
+  report_command->callback([&] { write_report(report_folder); });
+
+  CLI::App* recipes_command = app.add_subcommand("recipes", "List the recipes");
+  recipes_command->callback([] {
+    for (const std::string& name : apps::recipe_names("segment")) fmt::print("{}\n", name);
+  });
+
+  const int parsed = apps::parse(app, std::move(args));
+  return parsed != 0 ? parsed : code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return apps::run_main(argc, argv, run); }

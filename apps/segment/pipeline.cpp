@@ -1,0 +1,77 @@
+#include "apps/segment/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <limits>
+
+#include "data/segmentation_augment.h"
+#include "engine/error.h"
+
+namespace pursuit::segment {
+
+std::unique_ptr<data::SegmentationDataset> open_data(const Config& c, const std::string& split) {
+  data::SegmentationOptions o;
+  o.format = c.data.empty() && c.format == "auto" ? "scenes" : c.format;
+  o.limit = split == "train" ? c.limit : c.test_limit;
+  o.skip_bad = c.skip_bad;
+  o.cache_bytes = c.cache_mib << 20;
+  return data::open_segmentation(c.data, split, o);
+}
+
+void complete(Config& config, const data::SegmentationDataset& train) {
+  if (train.size() == 0) fail("segment", "the training split is empty");
+  config.classes = train.classes();
+  config.colours = train.colours();
+  // ImageNet's, as every published encoder uses them.
+  config.mean = {0.485, 0.456, 0.406};
+  config.std = {0.229, 0.224, 0.225};
+}
+
+void check_classes(const Config& config, const data::SegmentationDataset& data) {
+  if (data.classes().size() != config.classes.size())
+    fail("segment",
+         fmt::format("the data has {} classes, the model was trained on {}; it cannot be scored on them",
+                     data.classes().size(), config.classes.size()));
+  if (data.classes() != config.classes)
+    fmt::print(stderr,
+               "note: the data's classes have other names than the model's; they are taken by number\n");
+}
+
+data::SegmentationTransform train_transform(const Config& c) {
+  data::SegmentationAugment o;
+  o.crop_width = int(c.width);
+  o.crop_height = int(c.height);
+  o.short_side = int(c.short_side);
+  o.long_side = c.long_side > 0 ? int(c.long_side) : std::numeric_limits<int>::max();
+  o.ratio_min = c.ratio_min;
+  o.ratio_max = c.ratio_max;
+  o.max_class_share = c.max_class_share;
+  o.flip = c.flip;
+  o.photometric = c.photometric;
+  const std::vector<float> mean(c.mean.begin(), c.mean.end()), std(c.std.begin(), c.std.end());
+  return [o, mean, std](const data::SegmentationSample& sample, Random& random, float* chw, int32_t* labels) {
+    data::to_padded(data::augment(sample, o, random), mean.data(), std.data(), o.crop_width, o.crop_height,
+                    chw, labels);
+  };
+}
+
+data::LoaderOptions train_loader_options(const Config& c) {
+  data::LoaderOptions o;
+  o.batch_size = c.batch_size;
+  o.channels = 3;
+  o.height = c.height;
+  o.width = c.width;
+  o.shuffle = o.drop_last = true;
+  o.threads = c.workers;
+  o.seed = c.seed;
+  return o;
+}
+
+std::string describe_data(const Config& config, const std::string& split) {
+  if (config.data.empty()) return "scenes " + split;
+  const auto path = std::filesystem::path(config.data).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string() + " " + split;
+}
+
+}  // namespace pursuit::segment

@@ -1,0 +1,69 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "apps/common/picture_files.h"
+#include "apps/common/table.h"
+#include "apps/segment/commands.h"
+#include "apps/segment/mask_picture.h"
+#include "apps/segment/run.h"
+
+namespace pursuit::segment {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+}  // namespace
+
+int predict(const PredictOptions& options) {
+  if (!(options.opacity >= 0 && options.opacity <= 1))
+    fail("predict", fmt::format("--opacity is {}, need 0 to 1", options.opacity));
+  LoadedModel loaded = load_model(options.checkpoint, options.ema);
+  const Predictor predictor = predictor_of(loaded, options);
+  const std::vector<std::string>& classes = loaded.config.classes;
+  const std::vector<data::Rgb>& colours = loaded.config.colours;
+  fs::create_directories(options.out);
+
+  Json report = Json::array();
+  apps::UniqueStems name_of;
+  bool failed = false;
+  for (const std::string& file : apps::picture_files(options.images)) {
+    try {
+      const data::Image picture = data::read_image(file), labels = predictor.classes_of(picture);
+      const data::Image mask = colour_mask(labels, colours);
+      const std::string base = (fs::path(options.out) / name_of(file)).string();
+      data::write_png(base + "-classes.png", labels);
+      data::write_png(base + "-mask.png", mask);
+      data::write_png(base + "-overlay.png", overlay(picture, mask, options.opacity));
+      data::write_png(base + "-legend.png", legend(labels, classes, colours));
+      Json shares = Json::array();
+      apps::Table table{{"class", "share of pixels"}, {}};
+      for (const ClassShare& s : class_shares(labels, int64_t(classes.size()))) {
+        table.rows.push_back({classes[s.index], fmt::format("{:.1f} %", 100 * s.share)});
+        shares.push_back({{"class", classes[s.index]}, {"index", s.index}, {"share", s.share}});
+      }
+      if (options.json)
+        report.push_back({{"image", file},
+                          {"classes", base + "-classes.png"},
+                          {"mask", base + "-mask.png"},
+                          {"overlay", base + "-overlay.png"},
+                          {"legend", base + "-legend.png"},
+                          {"shares", shares}});
+      else
+        fmt::print("{}\n{}pictures: {}-mask.png, -overlay.png, -legend.png; class numbers: -classes.png\n\n",
+                   file, apps::to_text(table), base);
+    } catch (const Error& e) {
+      failed = true;
+      fmt::print(stderr, "error: {}\n", e.what());
+      if (options.json) report.push_back({{"image", file}, {"error", e.what()}});
+    }
+  }
+  // File names need not be UTF-8, JSON must be.
+  if (options.json) fmt::print("{}\n", report.dump(2, ' ', false, Json::error_handler_t::replace));
+  return failed ? 1 : 0;
+}
+
+}  // namespace pursuit::segment

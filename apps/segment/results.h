@@ -1,0 +1,62 @@
+#pragma once
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/common/table.h"
+#include "nn/metrics.h"
+
+namespace pursuit::segment {
+
+// The usual three numbers of semantic segmentation, in [0, 1]; -1 where no pixel was counted.
+struct Scores {
+  double pixel_accuracy = 0, mean_accuracy = 0, mean_iou = 0;
+};
+Scores scores_of(const nn::ConfusionMatrix& matrix);
+
+// What `eval` measured for one set of weights on one data set.
+struct Results {
+  std::string data;  // without paths: "camvid test"
+  std::string
+      views;  // how the pictures were looked at: "192 px, stride 192 x 256", "..., scales 0.75,1, flip"
+  bool ema = false;   // of the averaged weights
+  int64_t step = 0;   // optimizer steps behind the weights
+  uint64_t seed = 0;  // of the corruptions
+  int64_t count = 0;  // pictures
+  Scores scores;
+  std::vector<std::string> classes;
+  std::vector<double> iou, accuracy;  // of each class, -1 where it has none
+  std::vector<int64_t> pixels;        // labelled with each class
+
+  struct Corrupted {
+    std::string name;
+    int severity = 0;
+    int64_t count = 0;
+    Scores scores;
+  };
+  std::vector<Corrupted> corrupted;
+};
+
+nlohmann::ordered_json to_json(const Results& results);
+
+// The evaluation written last in a run's folder; empty if there is no eval.json. Throws Error that names the
+// file if it is damaged.
+std::optional<Results> read_results(const std::string& folder);
+
+// Adds to the folder's eval.json, atomically. Results of the same data, views and weights are kept: a new
+// number takes the place of an old one of the same corruption and severity, unless the old one saw more
+// pictures. Results of other weights (another step) are dropped.
+void merge_results(const std::string& folder, const Results& results);
+
+// Mean over the corruption types at one severity; empty if none was evaluated.
+std::optional<Scores> mean_corrupted(const std::vector<Results::Corrupted>& corrupted, int severity);
+std::vector<int> severities_of(const std::vector<Results::Corrupted>& corrupted);  // rising
+
+apps::Table class_table(const Results& results);       // IoU and accuracy of each class, in %
+apps::Table corruption_table(const Results& results);  // mIoU of each type and severity and their means, in %
+
+std::string percent(double fraction);  // "81.25", "-" for -1
+
+}  // namespace pursuit::segment

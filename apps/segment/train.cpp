@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "apps/segment/commands.h"
+#include "apps/segment/evaluation.h"
+#include "apps/segment/pipeline.h"
+#include "apps/segment/results.h"
+#include "apps/segment/run.h"
+#include "engine/ops.h"
+#include "engine/parallel.h"
+#include "engine/transfer.h"
+
+namespace pursuit::segment {
+
+namespace {
+
+// Fills in what the data decides; a resumed run's data must still have the run's classes.
+Config with_data(Config config, const data::SegmentationDataset& train) {
+  if (config.classes.empty())
+    complete(config, train);
+  else if (config.classes != train.classes())
+    fail("train", "the data has other classes than the run was started with");
+  return config;
+}
+
+class Segmentation : public apps::Task {
+ public:
+  Segmentation(const Config& config, bool resuming)
+      : train_data_(open_data(config, "train")),
+        config_(with_data(config, *train_data_)),
+        validation_data_(open_data(config_, config_.validation)),
+        model_(segmenter_config(config_)),
+        loader_(*train_data_, train_transform(config_), train_loader_options(config_)) {
+    check_classes(config_, *validation_data_);
+    if (loader_.batches_per_epoch() == 0)
+      fail("train", fmt::format("{} training pictures do not fill a batch of {}; use a smaller --batch-size",
+                                train_data_->size(), config_.batch_size));
+    nn::initialise(model_, config_.init == "timm" ? nn::Init::timm : nn::Init::pytorch, config_.seed);
+    if (!config_.encoder.empty() && !resuming) load_encoder(model_, config_.encoder);
+    const Device device = device_from_name(config_.device);
+    model_.to(device);
+    images_ =
+        empty({config_.batch_size, 3, config_.height, config_.width}, dtype_from_name(config_.dtype), device);
+    labels_ = empty({config_.batch_size, config_.height, config_.width}, DType::i32, device);
+    to_images_ = std::make_unique<Upload>(images_, DType::f32);
+    to_labels_ = std::make_unique<Upload>(labels_, DType::i32);
+  }
+
+  std::string app() const override { return "segment"; }
+  std::string unit() const override { return "images"; }
+  const apps::TrainingFields& fields() const override { return config_; }
+  nlohmann::ordered_json config() const override { return to_json(config_); }
+  nn::Module& model() override { return model_; }
+
+  std::vector<std::string> head() const override {
+    int64_t count = 0;
+    for (const nn::NamedTensor& p : model_.parameters()) count += p.tensor->numel();
+    return {
+        fmt::format("data   {}: {} training and {} {} pictures, {} classes",
+                    config_.data.empty() ? "built-in scenes" : config_.data, train_data_->size(),
+                    validation_data_->size(), config_.validation, config_.classes.size()),
+        fmt::format("model  {}, width {}, {} blocks, {} heads, patch {}, input {} x {}, {} decoder: {:.2f} "
+                    "M parameters",
+                    describe_attention(config_), config_.dim, config_.depth, config_.heads, config_.patch,
+                    config_.width, config_.height, config_.decoder, double(count) / 1e6)};
+  }
+
+  int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
+  void start_epoch(int64_t epoch, int64_t batch) override { loader_.start(epoch, batch); }
+
+  int64_t next_batch(int64_t step) override {
+    if (!loader_.next(batch_)) return 0;
+    to_images_->send(batch_.images.data());
+    to_labels_->send(batch_.labels.data());
+    model_.set_step(config_.seed, uint64_t(step));
+    return batch_.size;
+  }
+
+  apps::Loss loss() override {
+    return {upsample_cross_entropy(model_.forward(images_), labels_, data::kIgnoredLabel)};
+  }
+
+  apps::Evaluation evaluate() override {
+    const Evaluated found = segment::evaluate(predictor_of(model_, config_), *validation_data_);
+    const Scores s = scores_of(found.matrix);
+    apps::Evaluation e;
+    e.complete = found.complete;
+    e.metrics = {
+        {"pixel_accuracy", s.pixel_accuracy}, {"mean_accuracy", s.mean_accuracy}, {"mean_iou", s.mean_iou}};
+    e.scalars = {{"val/pixel_accuracy", s.pixel_accuracy}, {"val/mean_iou", s.mean_iou}};
+    e.text = fmt::format("{} pixel accuracy {} %  mIoU {} %", config_.validation, percent(s.pixel_accuracy),
+                         percent(s.mean_iou));
+    e.score = s.mean_iou;
+    return e;
+  }
+
+  void finish(const std::string& folder, int64_t step, const apps::Evaluation&) override {
+    if (const int64_t bad = train_data_->skipped())
+      fmt::print(stderr, "{} damaged training pictures were replaced\n", bad);
+    fmt::print("{} steps\n", step);
+    EvalOptions o;
+    o.checkpoint = folder;
+    o.ema = config_.ema > 0;
+    o.device = config_.device;
+    o.threads = config_.threads;
+    o.limit = config_.test_limit;
+    o.quiet = true;
+    eval(o);
+  }
+
+ private:
+  std::unique_ptr<data::SegmentationDataset> train_data_;
+  Config config_;
+  std::unique_ptr<data::SegmentationDataset> validation_data_;
+  nn::Segmenter model_;
+  data::Loader loader_;
+  data::Batch batch_;
+  Tensor images_;  // [B, 3, height, width] of the dtype that the model computes in
+  Tensor labels_;  // i32 [B, height, width]
+  std::unique_ptr<Upload> to_images_, to_labels_;
+};
+
+}  // namespace
+
+int train(const Config& config, const apps::RunOptions& options) {
+  validate(config);
+  set_num_threads(config.threads > 0 ? config.threads : int(std::thread::hardware_concurrency()));
+  Segmentation task(config, !options.resume.empty());
+  return apps::run_training(task, options);
+}
+
+}  // namespace pursuit::segment

@@ -1,0 +1,127 @@
+#include "nn/segmenter.h"
+
+#include <cmath>
+
+#include "engine/ops.h"
+
+namespace pursuit::nn {
+
+namespace {
+
+constexpr double decoder_ln_eps = 1e-5;    // PyTorch's, which the official code takes
+constexpr uint64_t decoder_streams = 256;  // the noise of its blocks begins here, behind the encoder's
+
+VitConfig without_head(VitConfig config) {
+  config.classes = 0;
+  return config;
+}
+
+VitConfig decoder_blocks(const SegmenterConfig& c) {
+  VitConfig blocks = c.encoder;
+  blocks.depth = c.decoder_depth;
+  blocks.extra_tokens = c.encoder.classes;
+  blocks.ln_eps = decoder_ln_eps;
+  blocks.branch_dropout = c.decoder_dropout;
+  blocks.drop_path = 0;
+  const AttentionKind kind = blocks.attention.kind;
+  if (!c.decoder_iterates && (kind == AttentionKind::rpc || kind == AttentionKind::svt))
+    blocks.attention.kind = AttentionKind::symmetric;
+  return blocks;
+}
+
+// x / |x| over the last dimension, in f32 beside bf16. The small term keeps the gradient finite at 0.
+Tensor normalised(const Tensor& x) {
+  const Tensor wide = x.to(compute_type(x.dtype()));
+  return (wide / sqrt(sum(square(wide), {-1}, true) + 1e-12)).to(x.dtype());
+}
+
+}  // namespace
+
+class Segmenter::MaskTransformer : public Module {
+ public:
+  explicit MaskTransformer(const SegmenterConfig& c)
+      : proj_dec_(c.encoder.dim, c.encoder.dim),
+        decoder_norm_(c.encoder.dim, decoder_ln_eps),
+        mask_norm_(c.encoder.classes, decoder_ln_eps) {
+    const int64_t dim = c.encoder.dim;
+    add_parameter("cls_emb", cls_emb_, {1, c.encoder.classes, dim});
+    add_parameter("proj_patch", proj_patch_, {dim, dim});
+    add_parameter("proj_classes", proj_classes_, {dim, dim});
+    add_module("proj_dec", proj_dec_);
+    const VitConfig blocks = decoder_blocks(c);
+    for (int i = 0; i < int(c.decoder_depth); ++i) {
+      blocks_.push_back(std::make_unique<VitBlock>(blocks, i));
+      add_module("blocks." + std::to_string(i), *blocks_.back());
+    }
+    add_module("decoder_norm", decoder_norm_);
+    add_module("mask_norm", mask_norm_);
+  }
+
+  // patches [B, N, dim] to logits [B, N, classes].
+  Tensor forward(const Tensor& patches, const Noise& noise) const {
+    const DType dtype = patches.dtype(), stream = compute_type(dtype);
+    const int64_t batch = patches.size(0), n = patches.size(1), classes = cls_emb_.size(1);
+    const Tensor of_classes = cls_emb_.to(stream).expand({batch, classes, cls_emb_.size(2)});
+    Tensor x = concat(proj_dec_.forward(patches).to(stream), of_classes, 1);
+    for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, dtype, noise.ahead(2 * i + 2));
+    x = decoder_norm_.forward(x, dtype);
+    const Tensor patch = matmul(x.slice(1, 0, n), proj_patch_.to(dtype));
+    const Tensor of_class = matmul(x.slice(1, n, n + classes), proj_classes_.to(dtype));
+    const Tensor masks = matmul(normalised(patch), normalised(of_class).transpose(-1, -2));
+    return mask_norm_.forward(masks, dtype);
+  }
+
+ private:
+  Tensor cls_emb_, proj_patch_, proj_classes_;
+  Linear proj_dec_;
+  std::vector<std::unique_ptr<VitBlock>> blocks_;
+  LayerNorm decoder_norm_, mask_norm_;
+};
+
+Segmenter::Segmenter(const SegmenterConfig& config)
+    : config_(config), encoder_(without_head(config.encoder)) {
+  if (config.encoder.classes < 1) fail("segmenter", "classes must be at least 1");
+  if (config.decoder == SegmenterDecoder::mask && config.decoder_depth < 1)
+    fail("segmenter", "the mask decoder needs at least 1 block");
+  add_module("encoder", encoder_);
+  if (config.decoder == SegmenterDecoder::linear) {
+    add_module("decoder.head", linear_.emplace(config.encoder.dim, config.encoder.classes));
+  } else {
+    mask_ = std::make_unique<MaskTransformer>(config);
+    add_module("decoder", *mask_);
+  }
+}
+
+Segmenter::~Segmenter() = default;
+
+Tensor Segmenter::forward(const Tensor& images) const {
+  const Tensor tokens = encoder_.features(images);
+  const Tensor patches = tokens.slice(1, 1, tokens.size(1));
+  const Tensor logits =
+      linear_ ? linear_->forward(patches) : mask_->forward(patches, encoder_.noise().ahead(decoder_streams));
+  const int64_t patch = config_.encoder.patch;
+  return logits.transpose(1, 2).reshape(
+      {images.size(0), config_.encoder.classes, images.size(2) / patch, images.size(3) / patch});
+}
+
+void Segmenter::set_step(uint64_t seed, uint64_t step) { encoder_.set_step(seed, step); }
+
+void Segmenter::load_encoder(const std::map<std::string, Tensor>& weights, const std::string& source) {
+  for (const NamedTensor& p : encoder_.parameters()) {
+    const auto found = weights.find(p.name);
+    if (found == weights.end())
+      fail("segmenter",
+           source + " has no " + p.name + ": the encoder's sizes and attention must be the same");
+    Tensor value = found->second;
+    if (p.name == "pos_embed" && value.ndim() == 3 && value.shape() != p.tensor->shape()) {
+      const auto side = int64_t(std::lround(std::sqrt(double(value.size(1) - 1))));
+      NoGrad off;
+      value = resize_positions(value, side, side, config_.encoder.rows(), config_.encoder.cols());
+    }
+    if (value.shape() != p.tensor->shape())
+      fail("segmenter", source + ": " + p.name + " is " + value.str() + ", need " + p.tensor->shape().str());
+    copy_values(*p.tensor, value);
+  }
+}
+
+}  // namespace pursuit::nn
