@@ -62,7 +62,7 @@ Tensor sliding_window_logits(const PatchLogits& model, const Tensor& picture, co
     for (size_t i = 0; i < n; ++i) {
       const Corner c = corners[first + i];
       add_to(window_of(sum, c, o.height, o.width), logits.slice(0, int64_t(i), int64_t(i) + 1));
-      add_to(window_of(count, c, o.height, o.width), ones({1, 1, 1, 1}, DType::f32, x.device()));
+      add_to(window_of(count, c, o.height, o.width), ones({1, 1, o.height, o.width}, DType::f32, x.device()));
     }
   }
   return window_of(sum / count, {0, 0}, picture.size(2), picture.size(3));
