@@ -132,8 +132,13 @@ TEST_CASE("memory: the peak can be set back") {
   reset_peak_memory();
   const int64_t base = memory_stats().allocated_peak;
   CHECK(base == memory_stats().allocated);
-  { const Storage a = allocate(cpu, 8 * mib); }
-  CHECK(memory_stats().allocated_peak == base + 8 * mib);
+  int64_t with = 0;  // a cached block may be a little larger
+  {
+    const Storage a = allocate(cpu, 8 * mib);
+    with = memory_stats().allocated;
+  }
+  CHECK(with >= base + 8 * mib);
+  CHECK(memory_stats().allocated_peak == with);
 }
 
 TEST_CASE("memory: debugging fills new blocks with NaN and finds writes outside of them") {

@@ -6,12 +6,15 @@ app=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 settings=("${@:2}" --checkpoint-steps 2 --quiet)
+begin=$(date +%s%3N)
 "$app" train "${settings[@]}" --out "$folder/whole" >/dev/null
+span=$(($(date +%s%3N) - begin)) # ms
 "$app" train "${settings[@]}" --out "$folder/killed" >/dev/null 2>&1 &
 run=$!
 kills=0
 while ((kills < 20)); do
-  sleep "0.$((RANDOM % 40 + 5))"
+  pause=$((span / 40 + RANDOM % (span / 8 + 1)))
+  sleep "$(printf '%d.%03d' $((pause / 1000)) $((pause % 1000)))"
   if ! kill -9 "$run" 2>/dev/null; then break; fi
   wait "$run" 2>/dev/null || true
   kills=$((kills + 1))
