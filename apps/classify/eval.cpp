@@ -179,11 +179,11 @@ class Evaluation {
   std::function<data::Image(const data::Image&, const data::Sample&)> corruption(const std::string& name,
                                                                                  int severity) const {
     const std::vector<data::Image>* frost = options_.frost.empty() ? &data::drawn_frost() : &frost_;
-    return [name, severity, frost, seed = options_.seed](const data::Image& image,
-                                                         const data::Sample& sample) {
-      return data::corrupt(image, name, severity, data::corruption_seed(seed, name, severity, sample.index),
-                           *frost);
-    };
+    return
+        [name, severity, frost, seed = options_.seed](const data::Image& image, const data::Sample& sample) {
+          return data::corrupt(image, name, severity,
+                               data::corruption_seed(seed, name, severity, sample.index), *frost);
+        };
   }
 
   AttackSettings settings(const std::string& name) const {
