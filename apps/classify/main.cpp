@@ -5,7 +5,7 @@
 #include "apps/classify/commands.h"
 #include "apps/common/command_line.h"
 #include "apps/common/fields.h"
-#include "apps/common/recipes.h"
+#include "apps/training/train_command.h"
 
 namespace {
 
@@ -21,18 +21,7 @@ int run(std::vector<std::string> args) {
 
   Config config;
   apps::RunOptions options;
-  CLI::App* train_command = app.add_subcommand("train", "Train a vision transformer");
-  if (!args.empty() && args[0] == "train") {
-    if (const auto folder = apps::peek(args, "--resume"))
-      config = config_from_json(apps::config_of_run(*folder), *folder + "/config.json");
-    apps::insert_recipe("classify", args);
-  }
-  apps::add_run_options(*train_command, options, "runs/ATTENTION-SEED");
-  apps::add_options(*train_command, config);
-  train_command->callback([&] {
-    if (options.out.empty()) options.out = fmt::format("runs/{}-{}", config.attention, config.seed);
-    code = train(config, options);
-  });
+  apps::add_train_command(app, "Train a vision transformer", args, config, options, code, train);
 
   EvalOptions e;
   CLI::App* eval_command = app.add_subcommand("eval", "Accuracy, clean, under corruptions and under attack");
@@ -120,11 +109,7 @@ int run(std::vector<std::string> args) {
   report_command->add_option("run", report_folder, "Folder of a run")->required();
   report_command->callback([&] { write_report(report_folder); });
 
-  CLI::App* recipes_command = app.add_subcommand("recipes", "List the recipes");
-  recipes_command->callback([] {
-    for (const std::string& name : apps::recipe_names("classify")) fmt::print("{}\n", name);
-  });
-
+  apps::add_recipes_command(app);
   const int parsed = apps::parse(app, std::move(args));
   return parsed != 0 ? parsed : code;
 }

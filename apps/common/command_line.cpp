@@ -37,6 +37,12 @@ void insert_recipe(const std::string& app, std::vector<std::string>& args) {
   args.insert(args.begin() + 1, settings.begin(), settings.end());
 }
 
+void add_recipes_command(CLI::App& app) {
+  app.add_subcommand("recipes", "List the recipes")->callback([&app] {
+    for (const std::string& name : recipe_names(app.get_name())) fmt::print("{}\n", name);
+  });
+}
+
 int parse(CLI::App& app, std::vector<std::string> args) {
   std::reverse(args.begin(), args.end());  // CLI11 takes a vector from its end
   try {

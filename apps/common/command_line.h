@@ -22,6 +22,9 @@ nlohmann::ordered_json config_of_run(const std::string& folder);
 // Puts the settings of the recipe that `train` was given before its other options, which override them.
 void insert_recipe(const std::string& app, std::vector<std::string>& args);
 
+// `recipes` lists the recipes of the app, which is named like its folder.
+void add_recipes_command(CLI::App& app);
+
 // Parses the arguments and runs the callbacks. Returns 2 after a usage error and 0 otherwise.
 int parse(CLI::App& app, std::vector<std::string> args);
 
