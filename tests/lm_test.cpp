@@ -275,6 +275,8 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
   }
   REQUIRE(eval(e) == 0);
   CHECK(read_results(out).size() == 7);
+  CHECK(compare({out, out}, false, true) == 0);
+  CHECK(error_of([&] { compare({folder.file("none")}, false, false); }).find("none") != std::string::npos);
 
   SUBCASE("text of another vocabulary") {
     fs::create_directories(folder.path / "other");

@@ -262,8 +262,9 @@ TEST_CASE("lm: the query and key weights of a head give its scores") {
 
 TEST_CASE("lm: parameters by name, and errors") {
   const auto names = [](const nn::LmConfig& config) {
+    const nn::TransformerLm model(config);
     std::string all;
-    for (const nn::NamedTensor& p : nn::TransformerLm(config).parameters())
+    for (const nn::NamedTensor& p : model.parameters())
       if (p.name.find("blocks.") == std::string::npos || p.name.find("blocks.0.attn") != std::string::npos)
         all += p.name + p.tensor->shape().str() + " ";
     return all;

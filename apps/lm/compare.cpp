@@ -34,9 +34,9 @@ apps::ComparedRun compared(const std::string& folder, std::vector<Column>& colum
   run.attempt("eval.json", [&](const std::string&) { results = read_results(folder); });
   c.name = run.name;
   c.attention = describe_attention(*config);
+  const nn::TransformerLm model(model_config(*config));
   int64_t parameters = 0;
-  for (const nn::NamedTensor& p : nn::TransformerLm(model_config(*config)).parameters())
-    parameters += p.tensor->numel();
+  for (const nn::NamedTensor& p : model.parameters()) parameters += p.tensor->numel();
   c.parameters = parameters;
   c.data = data_name(*config);
   c.add(perplexity.name, run.last("valid_perplexity"));
