@@ -7,6 +7,7 @@
 #include "cuda/gemm.h"
 #include "cuda/runtime.h"
 #include "engine/ops.h"
+#include "tests/needs.h"
 
 using namespace pursuit;
 using cuda::Gemm;
@@ -116,16 +117,14 @@ constexpr DType types[][2] = {
 
 }  // namespace
 
-#define GPU_TEST(name) TEST_CASE("cuda gemm: " name* doctest::skip(!cuda::available()))
-
-GPU_TEST("transposed factors, longer rows, odd and even sizes") {
+GPU_TEST_CASE("cuda gemm: transposed factors, longer rows, odd and even sizes") {
   for (const auto& [factors, result] : types)
     for (bool ta : {false, true})
       for (bool tb : {false, true})
         for (int64_t n : {1, 6, 64}) check({factors, result, ta, tb, 5, n, 33});
 }
 
-GPU_TEST("alpha, beta, C apart and in place") {
+GPU_TEST_CASE("cuda gemm: alpha, beta, C apart and in place") {
   for (const auto& [factors, result] : types)
     for (bool in_place : {false, true}) {
       check(
@@ -141,14 +140,14 @@ GPU_TEST("alpha, beta, C apart and in place") {
     }
 }
 
-GPU_TEST("a bias, with and without C, by the library or by a kernel") {
+GPU_TEST_CASE("cuda gemm: a bias, with and without C, by the library or by a kernel") {
   for (const auto& [factors, result] : types)
     for (int64_t n : {1, 7, 8, 40})
       for (bool c : {false, true})
         check({.factors = factors, .result = result, .n = n, .beta = 0.5f, .c = c, .bias = true});
 }
 
-GPU_TEST("sums of the left factor") {
+GPU_TEST_CASE("cuda gemm: sums of the left factor") {
   for (const auto& [factors, result] : types)
     if (factors == result)
       for (int64_t k : {1, 33, 200})
@@ -156,7 +155,7 @@ GPU_TEST("sums of the left factor") {
           check({.factors = factors, .result = result, .ta = true, .m = m, .k = k, .row_sums = true});
 }
 
-GPU_TEST("batches, with one right factor for all") {
+GPU_TEST_CASE("cuda gemm: batches, with one right factor for all") {
   for (const auto& [factors, result] : types)
     for (bool share_b : {false, true})
       check({.factors = factors,
@@ -170,7 +169,7 @@ GPU_TEST("batches, with one right factor for all") {
   check({.m = 1, .n = 1, .k = 1, .batch = 40000});
 }
 
-GPU_TEST("products of nothing") {
+GPU_TEST_CASE("cuda gemm: products of nothing") {
   for (const auto& [factors, result] : types) {
     check({.factors = factors, .result = result, .k = 0, .batch = 3, .beta = 0.5f, .c = true});
     check({.factors = factors, .result = result, .k = 0, .bias = true});
@@ -182,7 +181,7 @@ GPU_TEST("products of nothing") {
   }
 }
 
-GPU_TEST("what it cannot do is said") {
+GPU_TEST_CASE("cuda gemm: what it cannot do is said") {
   CHECK_THROWS_WITH_AS(cuda::gemm({.bias = types, .batch = 2}), doctest::Contains("bias"), Error);
   CHECK_THROWS_WITH_AS(cuda::gemm({.row_sums = const_cast<DType*>(&types[0][0])}),
                        doctest::Contains("row_sums"), Error);

@@ -10,6 +10,7 @@
 #include "data/float_image.h"
 #include "data/resize.h"
 #include "engine/error.h"
+#include "tests/needs.h"
 
 using namespace pursuit::data;
 
@@ -304,13 +305,10 @@ TEST_CASE("frost overlays: drawn ones are of several brightnesses, photographs c
     CHECK(mean(sheet) < 235);
     CHECK(deviation(sheet) > 15);
   }
-  const char* shared = std::getenv("PURSUIT_SHARED");
-  const std::string folder = std::string(shared ? shared : "../shared") + "/data/robustness/frost";
-  if (!std::filesystem::is_directory(folder)) {
-    MESSAGE("skipped: no frost pictures in " << folder);
-    return;
-  }
-  const std::vector<Image> photographs = read_frost(folder);
+}
+
+DATA_TEST_CASE("photographs of frost in place of drawn ones", "robustness/frost") {
+  const std::vector<Image> photographs = read_frost(shared_data("robustness/frost"));
   CHECK(photographs.size() == 5);
   const Image image = scene(224, 3);
   CHECK(psnr(corrupt(image, "frost", 5, 1, photographs), image) <

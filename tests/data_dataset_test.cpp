@@ -11,6 +11,7 @@
 
 #include "data/dataset.h"
 #include "engine/error.h"
+#include "tests/needs.h"
 
 using namespace pursuit::data;
 namespace fs = std::filesystem;
@@ -111,11 +112,6 @@ Bytes cifar_records(int count, int first = 0) {
     bytes.insert(bytes.end(), record.begin(), record.end());
   }
   return bytes;
-}
-
-std::string shared_data() {
-  const char* shared = std::getenv("PURSUIT_SHARED");
-  return std::string(shared ? shared : "../shared") + "/data";
 }
 
 std::vector<int64_t> histogram(const Dataset& dataset) {
@@ -465,12 +461,8 @@ TEST_CASE("synthetic: repeatable, balanced, different between splits and seeds")
   CHECK_THROWS_AS(train->get(20000), pursuit::Error);
 }
 
-TEST_CASE("real Fashion-MNIST") {
-  const std::string path = shared_data() + "/fashion-mnist";
-  if (!fs::exists(path)) {
-    MESSAGE("skipped: ", path, " is not there");
-    return;
-  }
+DATA_TEST_CASE("real Fashion-MNIST", "fashion-mnist") {
+  const std::string path = shared_data("fashion-mnist");
   const auto train = open_dataset(path, Split::train), test = open_dataset(path, Split::test);
   CHECK(train->size() == 60000);
   CHECK(histogram(*train) == std::vector<int64_t>(10, 6000));
@@ -488,12 +480,8 @@ TEST_CASE("real Fashion-MNIST") {
   CHECK(deviation == doctest::Approx(0.3530).epsilon(0.0005));
 }
 
-TEST_CASE("real CIFAR-10") {
-  const std::string path = shared_data() + "/cifar10";
-  if (!fs::exists(path)) {
-    MESSAGE("skipped: ", path, " is not there");
-    return;
-  }
+DATA_TEST_CASE("real CIFAR-10", "cifar10") {
+  const std::string path = shared_data("cifar10");
   const auto train = open_dataset(path, Split::train), test = open_dataset(path, Split::test);
   CHECK(train->size() % 10000 == 0);
   CHECK(train->classes()[6] == "frog");
@@ -513,12 +501,8 @@ TEST_CASE("real CIFAR-10") {
   CHECK(mean[2] == doctest::Approx(0.4465).epsilon(0.01));
 }
 
-TEST_CASE("real ImageNet layout") {
-  const std::string path = shared_data() + "/imagenet-mini";
-  if (!fs::exists(path)) {
-    MESSAGE("skipped: ", path, " is not there");
-    return;
-  }
+DATA_TEST_CASE("real ImageNet layout", "imagenet-mini") {
+  const std::string path = shared_data("imagenet-mini");
   const auto train = open_dataset(path, Split::train), val = open_dataset(path, Split::test);
   CHECK(histogram(*train) == std::vector<int64_t>(10, 150));
   CHECK(histogram(*val) == std::vector<int64_t>(10, 50));

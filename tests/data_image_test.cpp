@@ -11,6 +11,7 @@
 #include "data/resize.h"
 #include "engine/error.h"
 #include "engine/random.h"
+#include "tests/needs.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit::data;
@@ -306,16 +307,10 @@ TEST_CASE("crop and flip are exact") {
         resize(crop(image, 2, 1, 5, 4), 3, 3, Filter::bicubic).pixels);
 }
 
-TEST_CASE("photographs decode, and cut ones do not") {
-  const char* shared = std::getenv("PURSUIT_SHARED");
-  const std::filesystem::path folder =
-      std::filesystem::path(shared ? shared : "../shared") / "data" / "imagenet-samples" / "val";
-  if (!std::filesystem::is_directory(folder)) {
-    MESSAGE("skipped: no photographs in " << folder.string());
-    return;
-  }
+DATA_TEST_CASE("photographs decode, and cut ones do not", "imagenet-samples/val") {
   int count = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(shared_data("imagenet-samples/val"))) {
     if (!entry.is_regular_file() || count == 5) continue;
     ++count;
     const Image image = read_image(entry.path());

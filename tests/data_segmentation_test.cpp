@@ -15,6 +15,7 @@
 #include "data/segmentation.h"
 #include "data/segmentation_augment.h"
 #include "engine/error.h"
+#include "tests/needs.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit::data;
@@ -52,11 +53,6 @@ struct Folder : TemporaryFolder {
     text("classes.txt", "sky\ntraffic light\n");
   }
 };
-
-std::string shared(const std::string& name) {
-  const char* root = std::getenv("PURSUIT_SHARED");
-  return (fs::path(root ? root : "../shared") / "data" / name).string();
-}
 
 // A PNG written by hand, chunk by chunk: the encoder has neither palettes nor few bits.
 std::vector<uint8_t> raw_png(int width, int height, int bits, int colour_type,
@@ -230,17 +226,13 @@ TEST_CASE("segmentation folder: split folders, damaged pairs and the cache") {
   CHECK(lenient->skipped() == 2);
 }
 
-TEST_CASE("segmentation: real CamVid, ADE20K and COCO-Stuff folders load") {
-  if (!fs::exists(shared("camvid"))) {
-    MESSAGE("skipped: no data under $PURSUIT_SHARED");
-    return;
-  }
+DATA_TEST_CASE("segmentation: real CamVid, ADE20K and COCO-Stuff folders load", "camvid") {
   SegmentationOptions few;
   few.limit = 5;
-  const auto camvid = open_segmentation(shared("camvid"), "test", few);
-  CHECK(open_segmentation(shared("camvid"), "train")->size() == 367);
-  CHECK(open_segmentation(shared("camvid"), "val")->size() == 101);
-  CHECK(open_segmentation(shared("camvid"), "test")->size() == 233);
+  const auto camvid = open_segmentation(shared_data("camvid"), "test", few);
+  CHECK(open_segmentation(shared_data("camvid"), "train")->size() == 367);
+  CHECK(open_segmentation(shared_data("camvid"), "val")->size() == 101);
+  CHECK(open_segmentation(shared_data("camvid"), "test")->size() == 233);
   CHECK(camvid->classes().size() == 11);
   CHECK(camvid->get(0).image.width == 480);
   const Counts of_camvid = counts_of(*camvid);
@@ -249,7 +241,7 @@ TEST_CASE("segmentation: real CamVid, ADE20K and COCO-Stuff folders load") {
   CHECK(of_camvid[kIgnoredLabel] > 0);
 
   for (const char* split : {"train", "val"}) {
-    const auto ade = open_segmentation(shared("ADEChallengeData2016"), split);
+    const auto ade = open_segmentation(shared_data("ADEChallengeData2016"), split);
     CHECK(ade->size() == 3);
     CHECK(ade->classes().size() == 150);
     CHECK(ade->classes()[0] == "wall");
@@ -261,7 +253,7 @@ TEST_CASE("segmentation: real CamVid, ADE20K and COCO-Stuff folders load") {
     const fs::path file = fs::path(ade->name(0)).filename().replace_extension(".png");
     const std::string folder = std::string(split) == "train" ? "training" : "validation";
     const Image raw =
-        to_grey(read_image(shared("ADEChallengeData2016/annotations/" + folder + "/" + file.string())));
+        to_grey(read_image(shared_data("ADEChallengeData2016/annotations/" + folder + "/" + file.string())));
     const Image labels = ade->get(0).labels;
     REQUIRE(raw.pixels.size() == labels.pixels.size());
     bool same = true;
@@ -269,9 +261,9 @@ TEST_CASE("segmentation: real CamVid, ADE20K and COCO-Stuff folders load") {
       same &= labels.pixels[i] == (raw.pixels[i] == 0 ? kIgnoredLabel : raw.pixels[i] - 1);
     CHECK(same);
   }
-  const auto coco = open_segmentation(shared("coco_stuff"), "train");
+  const auto coco = open_segmentation(shared_data("coco_stuff"), "train");
   CHECK(coco->size() == 13);
-  CHECK(open_segmentation(shared("coco_stuff"), "test")->size() == 8);
+  CHECK(open_segmentation(shared_data("coco_stuff"), "test")->size() == 8);
   CHECK(coco->classes().size() == 182);
   const Counts of_coco = counts_of(*coco);
   CHECK(of_coco[kIgnoredLabel] > 0);

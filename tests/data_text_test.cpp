@@ -14,6 +14,7 @@
 #include "data/text/grammar.h"
 #include "data/text/word_swap.h"
 #include "engine/error.h"
+#include "tests/needs.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit;
@@ -67,14 +68,9 @@ fs::path small_wiki(const TemporaryFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("text: WikiText-2 has its published counts") {
-  const char* shared = std::getenv("PURSUIT_SHARED");
-  const fs::path path = fs::path(shared ? shared : "../shared") / "data/wikitext-2";
-  if (!fs::exists(path)) {
-    MESSAGE("no WikiText-2 in ", path.string(), ": left out");
-    return;
-  }
-  const Corpus corpus = open_corpus(path.string(), {});
+DATA_TEST_CASE("text: WikiText-2 has its published counts", "wikitext-2") {
+  const std::string path = shared_data("wikitext-2");
+  const Corpus corpus = open_corpus(path, {});
   CHECK(corpus.train.ids.size() == 2'088'628);
   CHECK(corpus.valid.ids.size() == 217'646);
   CHECK(corpus.test.ids.size() == 245'569);
@@ -84,7 +80,7 @@ TEST_CASE("text: WikiText-2 has its published counts") {
   CHECK(corpus.train.documents.size() > 595);    // 600 articles are published; a heading is only a pattern
   CHECK(corpus.train.documents.size() < 605);
 
-  const Corpus limited = open_corpus(path.string(), {.vocabulary_limit = 1000});
+  const Corpus limited = open_corpus(path, {.vocabulary_limit = 1000});
   CHECK(limited.vocabulary.size() == 1000);
   CHECK(limited.vocabulary.unknown() > 0);
   CHECK(limited.unknown_share > 0.2);

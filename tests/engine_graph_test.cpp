@@ -10,6 +10,7 @@
 #include "engine/ops.h"
 #include "engine/transfer.h"
 #include "nn/optim.h"
+#include "tests/needs.h"
 
 using namespace pursuit;
 
@@ -78,8 +79,7 @@ struct Step {
 
 }  // namespace
 
-TEST_CASE("graph: a recorded step gives the bits of one that is run, step after step") {
-  if (!cuda::available()) return;
+GPU_TEST_CASE("graph: a recorded step gives the bits of one that is run, step after step") {
   Step eager, recorded;
   std::vector<double> losses;
   for (int64_t i = 0; i < 6; ++i) {
@@ -96,8 +96,7 @@ TEST_CASE("graph: a recorded step gives the bits of one that is run, step after 
   for (size_t i = 1; i < losses.size(); ++i) CHECK(losses[i] != losses[i - 1]);
 }
 
-TEST_CASE("graph: recording runs nothing, and what waits for the GPU cannot be recorded") {
-  if (!cuda::available()) return;
+GPU_TEST_CASE("graph: recording runs nothing, and what waits for the GPU cannot be recorded") {
   const Tensor x = on_gpu(arange(5, DType::f32));
   {
     const Graph graph(cuda_device(), [&] { copy_values(x, x * 2.0); });
@@ -113,8 +112,7 @@ TEST_CASE("graph: recording runs nothing, and what waits for the GPU cannot be r
   CHECK(x.to_vector()[4] == 17);
 }
 
-TEST_CASE("graph: its memory is its own until it goes") {
-  if (!cuda::available() || !pooled()) return;
+TEST_CASE("graph: its memory is its own until it goes" * doctest::skip(!cuda::available() || !pooled())) {
   const Device gpu = cuda_device();
   const Tensor x = zeros({300000}, DType::f32, gpu);
   empty_cache(gpu);
@@ -150,8 +148,7 @@ TEST_CASE("graph: its memory is its own until it goes") {
   CHECK(memory_stats(gpu).reserved == before);
 }
 
-TEST_CASE("graph: out of memory while recording ends the recording alone") {
-  if (!cuda::available()) return;
+GPU_TEST_CASE("graph: out of memory while recording ends the recording alone") {
   const Device gpu = cuda_device();
   const Tensor x = zeros({1000}, DType::f32, gpu);
   empty_cache(gpu);
@@ -165,15 +162,15 @@ TEST_CASE("graph: out of memory while recording ends the recording alone") {
   CHECK((x + 1.0).to_vector()[999] == 1);
 }
 
+#ifdef PURSUIT_SIMULATED  // it has 1 GiB
 TEST_CASE("memory: a GPU that has no more says how much it has, and goes on") {
-#ifdef PURSUIT_SIMULATED  // of which it has 1 GiB
   const Device gpu = cuda_device();
   const Tensor x = zeros({1000}, DType::f32, gpu);
   CHECK_THROWS_WITH_AS(empty({int64_t(1) << 30}, DType::f32, gpu), doctest::Contains("of 1024 MiB"),
                        OutOfMemory);
   CHECK((x + 1.0).to_vector()[999] == 1);
-#endif
 }
+#endif
 
 TEST_CASE("transfer: uploads arrive in order, converted, whatever becomes of the source") {
   std::vector<Device> devices{cpu};

@@ -8,6 +8,7 @@
 #include "engine/error.h"
 #include "engine/gradcheck.h"
 #include "engine/ops.h"
+#include "tests/needs.h"
 
 using namespace pursuit;
 
@@ -140,9 +141,11 @@ TEST_CASE("cross_entropy refuses what it cannot mean") {
   CHECK_THROWS_AS(cross_entropy(x, zeros({3})), Error);
   CHECK_THROWS_AS(cross_entropy(x, zeros({3}, DType::i32), 1.5), Error);
   CHECK_THROWS_AS(soft_cross_entropy(x, zeros({4, 3})), Error);
+}
 
-  // A GPU's kernel cannot throw: the loss and the row's gradient become NaN.
-  if (!cuda::available()) return;
+GPU_TEST_CASE(
+    "on the GPU, where a kernel cannot throw, a wrong label makes the loss and the row's gradient NaN") {
+  const Tensor x = zeros({3, 4});
   for (const int64_t label : {int64_t(4), int64_t(-2), int64_t(1) << 32}) {
     Tensor z = x.to(cuda_device()).detach();
     z.requires_grad();
@@ -167,8 +170,7 @@ TEST_CASE("soft_cross_entropy generalises cross_entropy and has both gradients")
   CHECK(report.ok);
 }
 
-TEST_CASE("on the GPU, more rows than a launch has teams of threads") {
-  if (!cuda::available()) return;
+GPU_TEST_CASE("on the GPU, more rows than a launch has teams of threads") {
   const auto same = [](const std::vector<Tensor>& in,
                        const std::function<Tensor(const std::vector<Tensor>&)>& f) {
     std::vector<std::vector<double>> all[2];

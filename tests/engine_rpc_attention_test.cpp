@@ -4,6 +4,7 @@
 
 #include "cuda/runtime.h"
 #include "engine/ops.h"
+#include "tests/needs.h"
 
 using namespace pursuit;
 
@@ -50,8 +51,7 @@ void compare(int64_t n, int64_t d, const RpcOptions& options, const Tensor& mu =
 }  // namespace
 
 // Operator samples are small; these are around the lengths where the GPU's kernels change.
-TEST_CASE("rpc_attention on the GPU: heads that fit on one multiprocessor and heads that do not") {
-  if (!cuda::available()) return;
+GPU_TEST_CASE("rpc_attention on the GPU: heads that fit on one multiprocessor and heads that do not") {
   using O = RpcOptions;
   compare(256, 16, {.iterations = 2, .lambda = 2});
   compare(257, 3, {.iterations = 2, .lambda = 2, .causal = true});

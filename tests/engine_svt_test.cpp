@@ -8,6 +8,7 @@
 #include "engine/gradcheck.h"
 #include "engine/linalg.h"
 #include "engine/ops.h"
+#include "tests/needs.h"
 
 using namespace pursuit;
 
@@ -63,8 +64,7 @@ TEST_CASE("svd gives back the matrices, orthonormal factors and descending value
   CHECK_THROWS_AS(svd(full({2, 2}, std::nan(""), DType::f64)), Error);
 }
 
-TEST_CASE("on the GPU, svd, and singular value thresholding against it") {
-  if (!cuda::available()) return;
+GPU_TEST_CASE("on the GPU, svd, and singular value thresholding against it") {
   // Within what the library takes at once, and beyond; with a gradient to come eigenvectors threshold, else
   // signs.
   for (const Shape& shape : {Shape{3, 7, 4}, Shape{2, 2, 9, 32}, Shape{2, 50, 40}, Shape{2, 20, 33}}) {

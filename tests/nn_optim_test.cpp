@@ -6,6 +6,7 @@
 #include "cuda/runtime.h"
 #include "engine/ops.h"
 #include "nn/optim.h"
+#include "tests/needs.h"
 
 using namespace pursuit;
 using namespace pursuit::nn;
@@ -102,8 +103,7 @@ TEST_CASE("optimizers: a step by hand") {
   }
 }
 
-TEST_CASE("optimizers: the GPU does what the CPU does") {
-  if (!cuda::available()) return;
+GPU_TEST_CASE("optimizers: the GPU does what the CPU does") {
   for (const OptimizerConfig& config : configs()) {
     Toy host(cpu), gpu(cuda_device());
     Optimizer on_host(host.flat, config), on_gpu(gpu.flat, config);

@@ -8,6 +8,7 @@
 #include "engine/random.h"
 #include "nn/optim.h"
 #include "nn/transformer_lm.h"
+#include "tests/needs.h"
 
 using namespace pursuit;
 
@@ -285,8 +286,7 @@ TEST_CASE("lm: parameters by name, and errors") {
   CHECK_THROWS_AS(nn::TransformerLm{odd}, Error);
 }
 
-TEST_CASE("lm: on a GPU, recorded or not, the loss and the gradients are the CPU's") {
-  if (!cuda::available()) return;
+GPU_TEST_CASE("lm: on a GPU, recorded or not, the loss and the gradients are the CPU's") {
   nn::LmConfig config = small(nn::AttentionKind::rpc);
   config.pre_norm = false;
   config.dropout = 0.1;
