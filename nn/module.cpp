@@ -8,6 +8,12 @@ std::vector<NamedTensor> Module::parameters() const {
   return all;
 }
 
+int64_t Module::parameter_count() const {
+  int64_t count = 0;
+  for (const NamedTensor& p : parameters()) count += p.tensor->numel();
+  return count;
+}
+
 void Module::collect(const std::string& prefix, std::vector<NamedTensor>& out) const {
   for (const NamedTensor& p : own_) out.push_back({prefix + p.name, p.tensor});
   for (const auto& [name, child] : children_) child->collect(prefix + name + ".", out);

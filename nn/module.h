@@ -23,6 +23,7 @@ class Module {
 
   // All parameters, own ones first, children in the order of registration: "blocks.0.attn.qkv.weight".
   std::vector<NamedTensor> parameters() const;
+  int64_t parameter_count() const;  // their elements
 
   // Moves all parameters to a device, before anything else holds them.
   void to(Device device);

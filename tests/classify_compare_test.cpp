@@ -3,7 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "apps/classify/compare.h"
+#include "apps/classify/commands.h"
 #include "apps/classify/results.h"
 #include "apps/common/files.h"
 #include "apps/common/metrics.h"
@@ -44,7 +44,7 @@ Config small_config(const std::string& attention, uint64_t seed) {
 
 void write_run(const std::string& folder, const Config& config) {
   fs::create_directories(folder);
-  apps::write_file_atomically(folder + "/config.json", to_json(config).dump());
+  apps::write_file_atomically(folder + "/config.json", apps::fields_to_json(config).dump());
 }
 
 Results clean_results(double top1) {

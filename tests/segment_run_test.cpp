@@ -63,27 +63,13 @@ apps::RunOptions into(const std::string& folder) {
 
 }  // namespace
 
-TEST_CASE("segment: every recipe is a valid config of its own program") {
-  const std::vector<std::string> names = apps::recipe_names("segment");
-  CHECK(names.size() >= 8);
-  for (const std::string& name : names) {
-    CAPTURE(name);
-    Config config;
-    std::vector<std::string> given;
-    for (const std::string& argument : apps::recipe_arguments("segment", name))
-      given.push_back(argument.substr(2, argument.find('=') - 2));
-    CHECK(!given.empty());
-    const auto fields = to_json(config);
-    for (const std::string& field : given) CHECK_MESSAGE(fields.contains(field), field);
-  }
-}
-
 TEST_CASE("segment: a config comes back from JSON, bad values are named") {
   Config config = tiny("mask");
   config.classes = {"a", "b"};
   config.colours = {{1, 2, 3}, {4, 5, 6}};
   config.mean = config.std = {0.5, 0.5, 0.5};
-  CHECK(to_json(config_from_json(to_json(config), "config.json")) == to_json(config));
+  const auto json = apps::fields_to_json(config);
+  CHECK(apps::fields_to_json(apps::fields_from_json<Config>(json, "config.json")) == json);
   CHECK_NOTHROW(validate(config));
   const auto refused = [](const char* option, const std::function<void(Config&)>& change) {
     Config c = tiny();
@@ -101,14 +87,18 @@ TEST_CASE("segment: a config comes back from JSON, bad values are named") {
   refused("--validation", [](Config& c) { c.validation = "dev"; });
   refused("colours", [](Config& c) { c.classes = {"a"}; });
   refused("attention", [](Config& c) { c.attention = "none"; });
-  CHECK(contains(error_of([] { config_from_json({{"height", "tall"}}, "x.json"); }), "x.json"));
+  CHECK(contains(error_of([] { apps::fields_from_json<Config>({{"height", "tall"}}, "x.json"); }), "x.json"));
+  CHECK(contains(error_of([] { apps::fields_from_json<Config>(nlohmann::json::array(), "x.json"); }),
+                 "x.json"));
 }
 
 TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   const TemporaryFolder folder;
   const auto at = [&](const std::string& name) { return folder.file(name); };
   const std::string run = at("run");
-  REQUIRE(train(tiny("mask"), into(run)) == 0);
+  Config config = tiny("mask");
+  config.validation = "test";
+  REQUIRE(train(config, into(run)) == 0);
   const Results first = read_results(run).value();
   CHECK(first.count == 3);
   CHECK(first.step == 2);
@@ -118,8 +108,7 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
 
   EvalOptions e;
   e.checkpoint = run;
-  e.device = "cpu";
-  e.threads = 1;
+  e.load = {.device = "cpu", .threads = 1};
   e.limit = 3;
   e.quiet = true;
   e.corruptions = {"fog"};
@@ -131,7 +120,9 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   REQUIRE(again.corrupted.size() == 2);
   CHECK(again.corrupted[0].count == 3);
   CHECK(std::distance(fs::directory_iterator(at("predictions")), {}) == 3);
-  CHECK(contains(apps::read_file(run + "/report.html"), "mIoU under each corruption"));
+  const std::string page = apps::read_file(run + "/report.html");
+  CHECK(contains(page, "mIoU under each corruption"));
+  CHECK(contains(page, "segment eval --checkpoint " + run + " --limit 3 --corruptions fog --severities 1,2"));
 
   const auto refused = [&](const char* what, const std::function<void(EvalOptions&)>& change) {
     EvalOptions bad = e;
@@ -149,7 +140,7 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   apps::write_file_atomically(at("broken.png"), "not a picture");
   PredictOptions p;
   p.checkpoint = run;
-  p.device = "cpu";
+  p.load.device = "cpu";
   p.out = at("out");
   p.images = {at("broken.png"), at("a picture.png")};
   CHECK(predict(p) == 1);
@@ -160,8 +151,14 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   }
   CHECK(fs::exists(at("out") + "/a picture-legend.png"));
   CHECK(!fs::exists(at("out") + "/broken-mask.png"));
-  CHECK(compare({run, run}, false, true) == 0);
-  CHECK(contains(error_of([&] { compare({at("out")}, false, false); }), "out"));
+  const apps::Comparison comparison = compare_runs({run, run});
+  REQUIRE(comparison.groups.size() == 1);
+  const auto& measures = comparison.groups[0].measures;
+  CHECK(measures.at("mIoU").values == std::vector<double>(2, 100 * again.scores.mean_iou));
+  CHECK(measures.at("pixel acc").values == std::vector<double>(2, 100 * again.scores.pixel_accuracy));
+  CHECK(measures.at("mIoU corrupted 2").values ==
+        std::vector<double>(2, 100 * again.corrupted[1].scores.mean_iou));
+  CHECK(contains(error_of([&] { compare_runs({at("out")}); }), "out"));
 }
 
 TEST_CASE("segment: the encoder of a classifier is the start, its positions resized") {
@@ -177,17 +174,17 @@ TEST_CASE("segment: the encoder of a classifier is the start, its positions resi
   c.channels = 3;
   c.classes = {"cat", "dog"};
   c.mean = c.std = {0.5, 0.5, 0.5};
-  nn::VisionTransformer classifier(classify::vit_config(c));
+  nn::VisionTransformer classifier(classify::model_config(c));
   nn::initialise(classifier, nn::Init::timm, 5);
   nn::FlatParameters flat(classifier.parameters(), nn::decays_by_timm);
   nn::Optimizer optimizer(flat, {});
   fs::create_directories(at("classifier"));
-  apps::save_checkpoint(apps::checkpoint_path(at("classifier")), "classify", classify::to_json(c), {},
+  apps::save_checkpoint(apps::checkpoint_path(at("classifier")), "classify", apps::fields_to_json(c), {},
                         classifier, optimizer, nullptr);
 
   Config config = tiny();
   config.classes = {"a", "b", "c"};
-  nn::Segmenter model(segmenter_config(config));
+  nn::Segmenter model(model_config(config));
   load_encoder(model, at("classifier"));
   int64_t same = 0;
   std::map<std::string, Tensor> given;

@@ -46,8 +46,10 @@ Prediction look_at(const LoadedModel& loaded, const data::Image& image, int bloc
 
   NoGrad off;
   const nn::VisionTransformer& model = *loaded.model;
-  const Tensor input = from_vector(values, {1, c.channels, c.image_size, c.image_size});
-  const Tensor logits = model.forward(input);
+  const Tensor input = from_vector(values, {1, c.channels, c.image_size, c.image_size})
+                           .to(dtype_from_name(c.dtype))
+                           .to(device_from_name(c.device));
+  const Tensor logits = model.forward(input).to(DType::f32);
   p.logits = floats(logits);
   p.probabilities = floats(softmax(logits));
   if (!std::all_of(p.logits.begin(), p.logits.end(), [](float v) { return std::isfinite(v); }))

@@ -3,6 +3,8 @@
 #include <vector>
 
 #include "apps/classify/config.h"
+#include "apps/training/comparison.h"
+#include "apps/training/loaded_model.h"
 #include "apps/training/training_run.h"
 
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage.
@@ -11,7 +13,8 @@ namespace pursuit::classify {
 int train(const Config& config, const apps::RunOptions& options);
 
 struct EvalOptions {
-  std::string checkpoint, data, format;                       // data empty: the run's own
+  std::string checkpoint, data, format;  // data empty: the run's own
+  apps::LoadOptions load;
   std::vector<std::string> test_files, corruptions, attacks;  // corruptions: "all" or names
   std::vector<int> severities = {1, 2, 3, 4, 5};
   std::vector<double> budgets = {1, 2, 3, 4, 5, 6};  // of fgsm and pgd, in 1/255
@@ -20,19 +23,21 @@ struct EvalOptions {
   int spsa_steps = 40, spsa_samples = 128;
   std::string frost;  // folder of overlays
   uint64_t seed = 0;
-  int threads = 0, workers = 1;
-  bool ema = false, quiet = false, skip_bad = false, json = false;
-  std::string device = "auto", dtype;
+  int workers = 1;
+  bool quiet = false, skip_bad = false, json = false;
 };
 int eval(const EvalOptions& options);
 
-int compare(const std::vector<std::string>& runs, bool markdown, bool json);
+// Accuracies, errors and mCE in percent. Throws Error that names the folder and what it lacks if one is no
+// run.
+apps::Comparison compare_runs(const std::vector<std::string>& folders);
 
 struct PredictOptions {
   std::string checkpoint, out = ".";
+  apps::LoadOptions load;
   std::vector<std::string> images;
-  int top = 5, block = -1, threads = 0;
-  bool ema = false, json = false;
+  int top = 5, block = -1;
+  bool json = false;
 };
 int predict(const PredictOptions& options);
 

@@ -1,5 +1,3 @@
-#include "apps/classify/compare.h"
-
 #include <algorithm>
 
 #include "apps/classify/commands.h"
@@ -41,9 +39,9 @@ std::vector<Column> attack_columns(const std::vector<RunRecord>& runs) {
 
 ComparedRun compared(const RunRecord& run) {
   ComparedRun c{.name = run.name,
-                .config = to_json(*run.config),
+                .options = apps::options_to_json(*run.config),
                 .attention = describe_attention(*run.config),
-                .parameters = parameter_count(*run.config),
+                .parameters = apps::parameter_count<nn::VisionTransformer>(*run.config),
                 .measures = {},
                 .data = {}};
   const bool evaluated = run.results && run.results->count > 0;
@@ -66,7 +64,7 @@ apps::Comparison compare_runs(const std::vector<std::string>& folders) {
   std::vector<RunRecord> records;
   std::vector<ComparedRun> runs;
   for (const std::string& folder : folders) {
-    records.push_back(read_record(folder));
+    records.emplace_back(folder);
     if (!records.back().config) apps::fail_no_run(records.back());
     runs.push_back(compared(records.back()));
   }
@@ -75,10 +73,4 @@ apps::Comparison compare_runs(const std::vector<std::string>& folders) {
     columns.insert(columns.end(), more.begin(), more.end());
   return apps::compare_runs(runs, columns);
 }
-
-int compare(const std::vector<std::string>& folders, bool markdown, bool json) {
-  apps::print(compare_runs(folders), markdown, json);
-  return 0;
-}
-
 }  // namespace pursuit::classify

@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "apps/classify/commands.h"
-#include "apps/classify/compare.h"
 #include "apps/classify/run_record.h"
 #include "apps/common/metrics.h"
 #include "apps/common/report.h"
@@ -23,7 +22,7 @@ std::vector<RunRecord> read_records(const std::vector<std::string>& folders) {
   std::vector<RunRecord> records;
   std::multiset<std::string> names;
   for (const std::string& folder : folders) {
-    records.push_back(read_record(folder));
+    records.emplace_back(folder);
     names.insert(records.back().name);
   }
   for (RunRecord& r : records)
@@ -134,26 +133,6 @@ void add_attacks(Report& report, const std::vector<RunRecord>& records) {
   report.table(table, "Top-1 accuracy under attack.");
 }
 
-void add_differences(Report& report, const apps::Comparison& comparison,
-                     const std::vector<RunRecord>& records) {
-  if (comparison.differences.empty()) return;
-  apps::Table table{{"option"}, {}};
-  std::vector<nlohmann::ordered_json> configs;
-  for (const RunRecord& r : records) {
-    table.columns.push_back(r.name);
-    configs.push_back(to_json(*r.config));
-  }
-  for (const std::string& option : comparison.differences) {
-    table.rows.push_back({option});
-    for (const auto& config : configs) {
-      const auto& value = config.at(option);
-      table.rows.back().push_back(value.is_string() ? value.get<std::string>() : value.dump());
-    }
-  }
-  report.section("Configuration");
-  report.table(table, "The options in which the runs differ; the others are the same.");
-}
-
 }  // namespace
 
 void write_comparison(const std::string& file, const std::vector<std::string>& folders) {
@@ -166,7 +145,11 @@ void write_comparison(const std::string& file, const std::vector<std::string>& f
   add_training(report, records);
   add_corruptions(report, records);
   add_attacks(report, records);
-  add_differences(report, comparison, records);
+  if (!comparison.differences.empty()) {
+    report.section("Configuration");
+    report.table(differences_table(comparison),
+                 "The options in which the runs differ; the others are the same.");
+  }
   report.section("Runs");
   std::string commands;
   for (const RunRecord& r : records) commands += "classify report " + r.folder + "\n";

@@ -12,13 +12,7 @@ using apps::check_range, apps::check_word;
 
 }  // namespace
 
-nlohmann::ordered_json to_json(const Config& config) { return apps::fields_to_json(config); }
-
-Config config_from_json(const nlohmann::ordered_json& json, const std::string& file) {
-  return apps::fields_from_json<Config>(json, file);
-}
-
-nn::VitConfig vit_config(const Config& c) {
+nn::VitConfig model_config(const Config& c) {
   nn::VitConfig v;
   v.image = c.image_size;
   v.patch = c.patch;

@@ -84,10 +84,7 @@ void for_each_field(C& c, const F& f) {
   f("std", c.std, "");
 }
 
-nlohmann::ordered_json to_json(const Config& config);
-Config config_from_json(const nlohmann::ordered_json& json, const std::string& file);
-
-nn::VitConfig vit_config(const Config& config);
+nn::VitConfig model_config(const Config& config);
 // Checks values that no option checks by itself; throws Error that names the option.
 void validate(const Config& config);
 

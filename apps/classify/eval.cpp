@@ -4,7 +4,6 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
-#include <thread>
 
 #include "apps/classify/attacks.h"
 #include "apps/classify/commands.h"
@@ -12,13 +11,13 @@
 #include "apps/classify/results.h"
 #include "apps/classify/run.h"
 #include "apps/classify/run_record.h"
+#include "apps/common/checks.h"
 #include "apps/common/choice.h"
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"
 #include "apps/common/table.h"
 #include "data/corruptions.h"
 #include "engine/ops.h"
-#include "engine/parallel.h"
 
 // `classify eval`. Its results go to stdout and, for a run's folder, to eval.json (see results.h):
 //   {"evaluations": [{"data", "ema", "step", "seed", "count", "top1", "top5", "loss", "classes": [...],
@@ -73,14 +72,11 @@ class Evaluation {
   }
 
   void open() {
-    set_num_threads(options_.threads > 0 ? options_.threads : int(std::thread::hardware_concurrency()));
-    loaded_ = load_model(options_.checkpoint, options_.ema);
+    loaded_ = load_model(options_.checkpoint, options_.load);
     config_ = loaded_.config;
-    config_.device = options_.device;
     config_.workers = options_.workers;
     config_.test_limit = options_.limit;
     config_.skip_bad = config_.skip_bad || options_.skip_bad;
-    if (!options_.dtype.empty()) config_.dtype = options_.dtype;
     if (options_.batch_size > 0) config_.eval_batch_size = options_.batch_size;
     if (!options_.data.empty()) {
       config_.data = options_.data;
@@ -93,29 +89,14 @@ class Evaluation {
     validate(config_);
     data_ = open_data(config_, data::Split::test);
     if (data_->size() == 0) fail("eval", "the test split is empty");
-    check_classes();
-    // Nothing here trains: off the tape, the parameters' gradients are not computed in attacks.
-    for (const nn::NamedTensor& p : loaded_.model->parameters()) *p.tensor = p.tensor->detach();
-    loaded_.model->to(device_from_name(config_.device));
-    loaded_.model->set_training(false);
+    apps::check_classes(data_->classes(), config_.classes);
 
     results_.data = describe_data(config_);
-    results_.ema = options_.ema;
+    results_.ema = options_.load.ema;
     results_.step = loaded_.state.step;
     results_.seed = options_.seed;
     results_.classes = config_.classes;
     if (!options_.frost.empty()) frost_ = data::read_frost(options_.frost);
-  }
-
-  void check_classes() const {
-    const std::vector<std::string>&has = data_->classes(), &knows = config_.classes;
-    if (has.size() != knows.size())
-      fail("eval",
-           fmt::format("the data has {} classes, the model was trained on {}; it cannot be scored on them",
-                       has.size(), knows.size()));
-    if (has != knows)
-      fmt::print(stderr,
-                 "note: the data's classes have other names than the model's; they are taken by number\n");
   }
 
   bool is_run() const { return fs::is_directory(options_.checkpoint); }
@@ -125,7 +106,7 @@ class Evaluation {
     fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(device_from_name(config_.device)),
                config_.dtype);
     fmt::print(stderr, "model  {}: {} attention, step {}{}\n", loaded_.name, config_.attention,
-               loaded_.state.step, options_.ema ? ", averaged weights" : "");
+               loaded_.state.step, options_.load.ema ? ", averaged weights" : "");
     fmt::print(stderr, "data   {}: {} pictures, {} classes\n",
                config_.data.empty() ? "built-in shapes" : config_.data, data_->size(),
                config_.classes.size());

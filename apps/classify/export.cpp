@@ -124,10 +124,10 @@ void complete_unknown(Config& c, int64_t classes, const std::string& file) {
 }  // namespace
 
 int export_weights(const std::string& checkpoint, const std::string& file, bool ema) {
-  const LoadedModel loaded = load_model(checkpoint, ema);
+  const LoadedModel loaded = load_model(checkpoint, {.ema = ema, .device = "cpu"});
   std::map<std::string, Tensor> tensors;
   for (const nn::NamedTensor& p : loaded.model->parameters()) tensors[p.name] = p.tensor->detach();
-  save_safetensors(file, tensors, {{"format", "pt"}, {"config", to_json(loaded.config).dump()}});
+  save_safetensors(file, tensors, {{"format", "pt"}, {"config", apps::fields_to_json(loaded.config).dump()}});
   fmt::print("{}: {} tensors\n", file, tensors.size());
   return 0;
 }
@@ -141,21 +141,22 @@ int import_weights(const std::string& file, const std::string& out, Config confi
     const auto json = nlohmann::ordered_json::parse(own->second, nullptr, false);
     if (json.is_discarded()) fail("import", file + ": the config in its metadata is damaged");
     const std::string data = config.data;
-    config = config_from_json(json, file);
+    config = apps::fields_from_json<Config>(json, file);
     if (!data.empty()) config.data = data;
   }
   const int64_t classes = infer_sizes(config, weights, file);
   complete_unknown(config, classes, file);
   validate(config);
 
-  nn::VisionTransformer model(vit_config(config));
+  nn::VisionTransformer model(model_config(config));
   apps::load_parameters(model, {weights.tensors.begin(), weights.tensors.end()}, file);
   nn::FlatParameters flat(model.parameters(), nn::decays_by_timm);
   nn::Optimizer optimizer(flat, optimizer_config(config));
   fs::create_directories(out);
-  apps::write_file_atomically((fs::path(out) / "config.json").string(), to_json(config).dump(2) + "\n");
-  apps::save_checkpoint(apps::checkpoint_path(out), "classify", to_json(config), {}, model, optimizer,
-                        nullptr);
+  apps::write_file_atomically((fs::path(out) / "config.json").string(),
+                              apps::fields_to_json(config).dump(2) + "\n");
+  apps::save_checkpoint(apps::checkpoint_path(out), "classify", apps::fields_to_json(config), {}, model,
+                        optimizer, nullptr);
   fmt::print(
       "{}: {} attention, {} blocks of width {} with {} heads, {} x {} pictures, patch {}, {} classes\n", out,
       config.attention, config.depth, config.dim, config.heads, config.image_size, config.image_size,

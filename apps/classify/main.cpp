@@ -4,7 +4,8 @@
 
 #include "apps/classify/commands.h"
 #include "apps/common/command_line.h"
-#include "apps/common/fields.h"
+#include "apps/common/options.h"
+#include "apps/training/run_commands.h"
 #include "apps/training/train_command.h"
 
 namespace {
@@ -25,7 +26,7 @@ int run(std::vector<std::string> args) {
 
   EvalOptions e;
   CLI::App* eval_command = app.add_subcommand("eval", "Accuracy, clean, under corruptions and under attack");
-  eval_command->add_option("--checkpoint", e.checkpoint, "Folder of a run, or a checkpoint file")->required();
+  apps::add_load_options(*eval_command, e.checkpoint, e.load);
   eval_command->add_option("--data", e.data, "Another data set (default: the run's)");
   eval_command->add_option("--format", e.format, "Layout of --data");
   eval_command->add_option("--test-files", e.test_files, "cifar10: batch files to test on")->delimiter(',');
@@ -47,42 +48,23 @@ int run(std::vector<std::string> args) {
       ->capture_default_str();
   eval_command->add_option("--frost", e.frost, "Folder with frost overlays (default: drawn ones)");
   eval_command->add_option("--seed", e.seed, "Seed of corruptions and attacks")->capture_default_str();
-  eval_command->add_option("--threads", e.threads, "CPU threads (0: all)");
   eval_command->add_option("--workers", e.workers, "Threads that prepare batches")->capture_default_str();
-  eval_command->add_option("--device", e.device, "auto, cpu, cuda")->capture_default_str();
-  eval_command->add_option("--dtype", e.dtype, "f32 or bf16 (default: the run's)");
-  eval_command->add_flag("--ema", e.ema, "Use the averaged weights");
   eval_command->add_flag("--skip-bad", e.skip_bad, "Replace damaged pictures and count them");
   eval_command->add_flag("--quiet", e.quiet, "No progress on stderr");
   eval_command->add_flag("--json", e.json, "Print JSON instead of tables");
   eval_command->callback([&] { code = eval(e); });
 
-  std::vector<std::string> runs;
-  std::string comparison;
-  bool markdown = false, json = false;
-  CLI::App* compare_command =
-      app.add_subcommand("compare", "Several runs side by side, mean and spread over seeds");
-  compare_command->add_option("runs", runs, "Folders of runs")->required();
-  compare_command->add_option("--report", comparison, "Write an HTML comparison to this file");
-  compare_command->add_flag("--markdown", markdown, "Print a Markdown table");
-  compare_command->add_flag("--json", json, "Print JSON");
-  compare_command->callback([&] {
-    code = compare(runs, markdown, json);
-    if (code == 0 && !comparison.empty()) write_comparison(comparison, runs);
-  });
+  apps::add_compare_command(app, compare_runs, write_comparison);
 
   PredictOptions p;
   CLI::App* predict_command =
       app.add_subcommand("predict", "Classes of single pictures, with what the model looks at");
-  predict_command->add_option("--checkpoint", p.checkpoint, "Folder of a run, or a checkpoint file")
-      ->required();
-  predict_command->add_option("images", p.images, "JPEG or PNG files")->required();
+  apps::add_load_options(*predict_command, p.checkpoint, p.load);
+  predict_command->add_option("images", p.images, "JPEG or PNG files, or folders of them")->required();
   predict_command->add_option("--out", p.out, "Folder for the attention pictures")->capture_default_str();
   predict_command->add_option("--top", p.top, "Classes to print")->capture_default_str();
   predict_command->add_option("--block", p.block, "Block whose attention is shown (-1: the last)")
       ->capture_default_str();
-  predict_command->add_option("--threads", p.threads, "CPU threads (0: all)");
-  predict_command->add_flag("--ema", p.ema, "Use the averaged weights");
   predict_command->add_flag("--json", p.json, "Print JSON");
   predict_command->callback([&] { code = predict(p); });
 
@@ -104,11 +86,7 @@ int run(std::vector<std::string> args) {
   apps::add_options(*import_command, import_config);
   import_command->callback([&] { code = import_weights(file, out, import_config); });
 
-  std::string report_folder;
-  CLI::App* report_command = app.add_subcommand("report", "Write a run's report.html anew");
-  report_command->add_option("run", report_folder, "Folder of a run")->required();
-  report_command->callback([&] { write_report(report_folder); });
-
+  apps::add_report_command(app, write_report);
   apps::add_recipes_command(app);
   const int parsed = apps::parse(app, std::move(args));
   return parsed != 0 ? parsed : code;

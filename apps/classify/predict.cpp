@@ -8,7 +8,6 @@
 #include "apps/classify/commands.h"
 #include "apps/common/picture_files.h"
 #include "apps/common/table.h"
-#include "engine/parallel.h"
 
 namespace pursuit::classify {
 
@@ -39,9 +38,8 @@ std::string to_text(const Prediction& p, const std::vector<std::string>& classes
 }  // namespace
 
 int predict(const PredictOptions& options) {
-  if (options.threads > 0) set_num_threads(options.threads);
   if (options.top < 1) fail("predict", fmt::format("--top is {}, need at least 1", options.top));
-  const LoadedModel loaded = load_model(options.checkpoint, options.ema);
+  const LoadedModel loaded = load_model(options.checkpoint, options.load);
   const std::vector<std::string>& classes = loaded.config.classes;
   const int64_t depth = loaded.config.depth;
   if (options.block < -depth || options.block >= depth)

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <set>
 
@@ -21,14 +20,7 @@ namespace pursuit::classify {
 
 namespace {
 
-namespace fs = std::filesystem;
 using apps::Report;
-
-std::string data_name(const Config& c) {
-  if (c.data.empty()) return "drawn shapes";
-  const fs::path path = fs::path(c.data).lexically_normal();
-  return (path.has_filename() ? path : path.parent_path()).filename().string();
-}
 
 std::string title(const RunRecord& r) {
   return r.config ? "Vision transformer with " + describe_attention(*r.config) : "Image classifier";
@@ -38,7 +30,8 @@ std::string subtitle(const RunRecord& r) {
   if (!r.config) return r.name;
   const Config& c = *r.config;
   return fmt::format("{}: {}, {} x {} pictures, patch {}, {} blocks of width {}, seed {}", r.name,
-                     data_name(c), c.image_size, c.image_size, c.patch, c.depth, c.dim, c.seed);
+                     c.data.empty() ? "drawn shapes" : apps::last_name(c.data), c.image_size, c.image_size,
+                     c.patch, c.depth, c.dim, c.seed);
 }
 
 void add_highlights(Report& report, const RunRecord& r) {
@@ -54,12 +47,10 @@ void add_highlights(Report& report, const RunRecord& r) {
     if (const auto mce = mean_corruption_error(r.results->corrupted))
       h.push_back({"mCE", fmt::format("{:.1f}", 100 * *mce), "lower is better, AlexNet is 100"});
   }
-  if (const auto parameters = r.config ? parameter_count(*r.config) : std::nullopt)
+  if (const auto parameters =
+          r.config ? apps::parameter_count<nn::VisionTransformer>(*r.config) : std::nullopt)
     h.push_back({"Parameters", apps::format_count(double(*parameters))});
-  if (const auto rate = r.per_second())
-    h.push_back({"Throughput", apps::format_count(*rate) + "/s", "training pictures"});
-  if (const auto seconds = r.training_seconds())
-    h.push_back({"Training time", apps::format_duration(*seconds), "with evaluations"});
+  apps::add_training_highlights(h, r);
   if (!h.empty()) report.highlights(h);
 }
 
@@ -179,7 +170,7 @@ void add_samples(Report& report, const RunRecord& r) {
   constexpr int64_t most = 12;
   report.section("What the model looks at");
   try {
-    const LoadedModel loaded = load_model(r.folder, r.config && r.config->ema > 0);
+    const LoadedModel loaded = load_model(r.folder, {.ema = r.config && r.config->ema > 0});
     const Config& c = loaded.config;
     const auto test = open_data(c, data::Split::test);
     const int64_t count = std::min(most, test->size());
@@ -211,28 +202,14 @@ void add_samples(Report& report, const RunRecord& r) {
   }
 }
 
-template <class T>
-std::string listed(const std::set<T>& values) {
-  std::string list;
-  for (const T& v : values) list += fmt::format("{}{}", list.empty() ? "" : ",", v);
-  return list;
-}
-
 // One command for the corruptions and one per space of the attacks.
 std::string eval_commands(const RunRecord& r, const Results& results) {
   const std::string eval = "classify eval --checkpoint " + apps::quoted(r.folder) +
                            (results.ema ? " --ema" : "") +
                            (results.seed ? fmt::format(" --seed {}", results.seed) : "");
   std::string commands;
-  if (!results.corrupted.empty()) {
-    std::set<std::string> names;
-    std::set<int> severities;
-    for (const Results::Corrupted& c : results.corrupted) names.insert(c.name), severities.insert(c.severity);
-    commands += eval + " --corruptions " + (names.size() >= 15 ? "all" : listed(names)) + " --severities " +
-                listed(severities);
-    const int64_t count = results.corrupted[0].count;
-    commands += count < results.count ? fmt::format(" --limit {}\n", count) : "\n";
-  }
+  if (!results.corrupted.empty())
+    commands += eval + " " + apps::corruption_arguments(results.corrupted, results.count) + "\n";
   for (const char* space : {"normalised", "pixel"}) {
     std::set<std::string> attacks;
     std::set<double> budgets;
@@ -244,8 +221,8 @@ std::string eval_commands(const RunRecord& r, const Results& results) {
       if (a.attack == "fgsm" || a.attack == "pgd") budgets.insert(a.budget);
     }
     if (attacks.empty()) continue;
-    commands += eval + " --attack " + listed(attacks) + " --attack-space " + space;
-    if (!budgets.empty()) commands += " --budgets " + listed(budgets);
+    commands += fmt::format("{} --attack {} --attack-space {}", eval, fmt::join(attacks, ","), space);
+    if (!budgets.empty()) commands += fmt::format(" --budgets {}", fmt::join(budgets, ","));
     commands += count < results.count ? fmt::format(" --attack-limit {}\n", count) : "\n";
   }
   return commands;
@@ -253,20 +230,21 @@ std::string eval_commands(const RunRecord& r, const Results& results) {
 
 void add_configuration(Report& report, const RunRecord& r) {
   if (!r.config) return;
-  add_configuration(report, to_json(*r.config),
+  add_configuration(report, apps::options_to_json(*r.config),
                     {{"classes", std::to_string(r.config->classes.size())},
                      {"mean of the pixels", fmt::format("{:.4f}", fmt::join(r.config->mean, ", "))},
                      {"their standard deviation", fmt::format("{:.4f}", fmt::join(r.config->std, ", "))}});
   report.section("Reproduce");
-  report.code(apps::train_command("classify", r.folder, to_json(Config{}), to_json(*r.config)) + "\n" +
-              (r.results ? eval_commands(r, *r.results) : "") + "classify report " + apps::quoted(r.folder) +
-              "\n");
+  report.code(apps::train_command("classify", r.folder, apps::options_to_json(Config{}),
+                                  apps::options_to_json(*r.config)) +
+              "\n" + (r.results ? eval_commands(r, *r.results) : "") + "classify report " +
+              apps::quoted(r.folder) + "\n");
 }
 
 }  // namespace
 
 void write_report(const std::string& folder) {
-  const RunRecord record = read_record(folder);
+  const RunRecord record(folder);
   Report report(title(record), subtitle(record));
   add_highlights(report, record);
   add_training(report, record);
@@ -275,11 +253,7 @@ void write_report(const std::string& folder) {
   add_attacks(report, record);
   add_samples(report, record);
   add_configuration(report, record);
-  if (!record.problems.empty()) {
-    report.section("Not in this report");
-    for (const std::string& problem : record.problems) report.paragraph(problem);
-  }
-  report.write((fs::path(folder) / "report.html").string());
+  apps::finish_report(report, record);
 }
 
 }  // namespace pursuit::classify

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/common/evaluations.h"
+#include "apps/common/run_folder.h"
 #include "data/corruptions.h"
 #include "engine/error.h"
 
@@ -47,9 +48,7 @@ Results from_json(const ordered_json& json) {
 
 std::string describe_data(const Config& config) {
   if (config.data.empty()) return "synthetic test";
-  std::filesystem::path path = std::filesystem::path(config.data).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  std::string text = path.filename().string() + " test";
+  std::string text = apps::last_name(config.data) + " test";
   for (const std::string& file : config.test_files)
     text += (file == config.test_files[0] ? ": " : ", ") + file;
   return text;

@@ -1,21 +1,17 @@
 #pragma once
-#include <memory>
 #include <string>
 
 #include "apps/classify/config.h"
-#include "apps/training/checkpoint.h"
+#include "apps/training/loaded_model.h"
 #include "nn/vit.h"
 
 namespace pursuit::classify {
 
-// A model ready to be used: from a run's folder or from a checkpoint file, whose metadata holds the config
-// too.
-struct LoadedModel {
-  Config config;
-  apps::RunState state;
-  std::unique_ptr<nn::VisionTransformer> model;
-  std::string name;  // the folder's name, for tables
-};
-LoadedModel load_model(const std::string& run_or_file, bool use_ema = false);
+using LoadedModel = apps::LoadedModel<Config, nn::VisionTransformer>;
+
+// From a run's folder or a checkpoint file, ready to be used, see apps::load_model.
+inline LoadedModel load_model(const std::string& run_or_file, const apps::LoadOptions& options = {}) {
+  return apps::load_model<Config, nn::VisionTransformer>("classify", run_or_file, options);
+}
 
 }  // namespace pursuit::classify

@@ -4,32 +4,14 @@
 
 #include <algorithm>
 
-#include "nn/vit.h"
-
 namespace pursuit::classify {
 
-RunRecord read_record(const std::string& folder) {
-  RunRecord r{apps::RunFolder(folder), {}, {}};
-  r.attempt("config.json", [&](const std::string& path) {
-    r.config = config_from_json(apps::read_json_object(path), path);
-  });
-  r.attempt("eval.json", [&](const std::string&) { r.results = read_results(folder); });
-  return r;
+RunRecord::RunRecord(const std::string& path) : apps::RunRecord<Config>(path) {
+  attempt("eval.json", [&](const std::string&) { results = read_results(folder); });
 }
 
 std::string describe_attention(const Config& c) {
   return apps::describe_attention(c, c.layer < 0 ? "every block" : fmt::format("block {}", c.layer));
-}
-
-std::optional<int64_t> parameter_count(const Config& c) {
-  try {
-    int64_t count = 0;
-    const nn::VisionTransformer model(vit_config(c));
-    for (const nn::NamedTensor& p : model.parameters()) count += p.tensor->numel();
-    return count;
-  } catch (const Error&) {
-    return std::nullopt;
-  }
 }
 
 std::string percent(double fraction) { return fmt::format("{:.2f}%", 100 * fraction); }

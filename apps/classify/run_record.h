@@ -6,20 +6,18 @@
 
 #include "apps/classify/config.h"
 #include "apps/classify/results.h"
-#include "apps/common/run_folder.h"
+#include "apps/training/run_record.h"
 
 namespace pursuit::classify {
 
 // What a run's folder holds, as far as it can be read, for the reports.
-struct RunRecord : apps::RunFolder {
-  std::optional<Config> config;
+struct RunRecord : apps::RunRecord<Config> {
   std::optional<Results> results;
+  explicit RunRecord(const std::string& folder);
 };
-RunRecord read_record(const std::string& folder);
 
 // "RPC-Attention (4 iterations, block 0)"
 std::string describe_attention(const Config& config);
-std::optional<int64_t> parameter_count(const Config& config);  // empty if the config makes no model
 
 std::string percent(double fraction);                               // "81.25%"
 std::string budget_text(const std::string& attack, double budget);  // "4/255", "0.1", "-"

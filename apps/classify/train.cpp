@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <thread>
 
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
@@ -9,7 +8,6 @@
 #include "apps/common/signals.h"
 #include "data/mixup.h"
 #include "engine/ops.h"
-#include "engine/parallel.h"
 #include "engine/transfer.h"
 
 namespace pursuit::classify {
@@ -35,7 +33,7 @@ class Classification : public apps::Task {
       : train_data_(open_data(config, data::Split::train)),
         config_(with_data(config, *train_data_)),
         test_data_(open_data(config_, data::Split::test)),
-        model_(vit_config(config_)),
+        model_(model_config(config_)),
         loader_(*train_data_, train_transform(config_), train_loader_options(config_)),
         test_loader_(*test_data_, evaluation_transform(config_), evaluation_loader_options(config_)) {
     if (loader_.batches_per_epoch() == 0)
@@ -57,19 +55,17 @@ class Classification : public apps::Task {
   std::string app() const override { return "classify"; }
   std::string unit() const override { return "images"; }
   const apps::TrainingFields& fields() const override { return config_; }
-  nlohmann::ordered_json config() const override { return to_json(config_); }
+  nlohmann::ordered_json config() const override { return apps::fields_to_json(config_); }
   nn::Module& model() override { return model_; }
 
   std::vector<std::string> head() const override {
-    int64_t count = 0;
-    for (const nn::NamedTensor& p : model_.parameters()) count += p.tensor->numel();
     return {fmt::format("data   {}: {} training and {} test pictures, {} classes, {}x{}x{}",
                         config_.data.empty() ? "built-in shapes" : config_.data, train_data_->size(),
                         test_data_->size(), config_.classes.size(), config_.channels, config_.image_size,
                         config_.image_size),
             fmt::format("model  {} attention, width {}, {} blocks, {} heads, patch {}: {:.2f} M parameters",
                         config_.attention, config_.dim, config_.depth, config_.heads, config_.patch,
-                        double(count) / 1e6)};
+                        double(model_.parameter_count()) / 1e6)};
   }
 
   int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
@@ -112,7 +108,7 @@ class Classification : public apps::Task {
     return e;
   }
 
-  void finish(const std::string& folder, int64_t step, const apps::Evaluation&) override {
+  void finish(const std::string& folder, int64_t step) override {
     Results results;
     results.data = describe_data(config_);
     results.ema = config_.ema > 0;
@@ -152,7 +148,6 @@ class Classification : public apps::Task {
 
 int train(const Config& config, const apps::RunOptions& options) {
   validate(config);
-  set_num_threads(config.threads > 0 ? config.threads : int(std::thread::hardware_concurrency()));
   Classification task(config);
   return apps::run_training(task, options);
 }

@@ -1,7 +1,10 @@
 #pragma once
+#include <fmt/format.h>
+
 #include <initializer_list>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "engine/error.h"
 
@@ -25,6 +28,17 @@ inline void check_word(const char* app, const char* option, const std::string& v
     list += (list.empty() ? "" : ", ") + std::string(k);
   }
   fail(app, std::string("--") + option + " is '" + value + "', need one of " + list);
+}
+
+// Throws unless the data has as many classes as the model `knows`; other names are noted on stderr.
+inline void check_classes(const std::vector<std::string>& has, const std::vector<std::string>& knows) {
+  if (has.size() != knows.size())
+    fail("eval",
+         fmt::format("the data has {} classes, the model was trained on {}; it cannot be scored on them",
+                     has.size(), knows.size()));
+  if (has != knows)
+    fmt::print(stderr,
+               "note: the data's classes have other names than the model's; they are taken by number\n");
 }
 
 }  // namespace pursuit::apps

@@ -5,11 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
-#include <filesystem>
 
-#include "apps/common/files.h"
 #include "apps/common/recipes.h"
-#include "engine/error.h"
 
 namespace pursuit::apps {
 
@@ -19,15 +16,6 @@ std::optional<std::string> peek(const std::vector<std::string>& args, const std:
     if (args[i].starts_with(option + "=")) return args[i].substr(option.size() + 1);
   }
   return std::nullopt;
-}
-
-nlohmann::ordered_json config_of_run(const std::string& folder) {
-  const std::string file = (std::filesystem::path(folder) / "config.json").string();
-  if (!std::filesystem::exists(file))
-    fail("train", folder + " holds no config.json: it is not the folder of a run");
-  const auto json = nlohmann::ordered_json::parse(read_file(file), nullptr, false);
-  if (json.is_discarded()) fail("train", file + " is damaged");
-  return json;
 }
 
 void insert_recipe(const std::string& app, std::vector<std::string>& args) {

@@ -1,6 +1,5 @@
 #pragma once
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,9 +14,6 @@ namespace pursuit::apps {
 // The value of an option before the parser runs: a recipe and a resumed run set the defaults that it starts
 // from.
 std::optional<std::string> peek(const std::vector<std::string>& args, const std::string& option);
-
-// The config.json of a run's folder; throws Error that names the folder or the file.
-nlohmann::ordered_json config_of_run(const std::string& folder);
 
 // Puts the settings of the recipe that `train` was given before its other options, which override them.
 void insert_recipe(const std::string& app, std::vector<std::string>& args);

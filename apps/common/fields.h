@@ -1,9 +1,6 @@
 #pragma once
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <type_traits>
-#include <vector>
 
 #include "engine/error.h"
 
@@ -14,32 +11,38 @@
 namespace pursuit::apps {
 
 template <class Config>
-void add_options(CLI::App& app, Config& config) {
-  for_each_field(config, [&]<class T>(const char* name, T& member, const char* help) {
-    if (!*help) return;
-    const std::string flag = std::string("--") + name;
-    if constexpr (requires { member.push_back({}); } && !std::is_same_v<T, std::string>)
-      app.add_option(flag, member, help)->delimiter(',')->capture_default_str();
-    else
-      app.add_option(flag, member, help)
-          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-          ->capture_default_str();
-  });
-}
-
-template <class Config>
 nlohmann::ordered_json fields_to_json(const Config& config) {
   nlohmann::ordered_json json;
   for_each_field(config, [&](const char* name, const auto& member, const char*) { json[name] = member; });
   return json;
 }
 
-// What the JSON leaves out keeps its default. Throws Error that names the file and the field.
+// Those of its fields that are options: what else is saved follows from the data.
+template <class Config>
+nlohmann::ordered_json options_to_json(const Config& config) {
+  nlohmann::ordered_json json;
+  for_each_field(config, [&](const char* name, const auto& member, const char* help) {
+    if (*help) json[name] = member;
+  });
+  return json;
+}
+
+// An option's value as it is written on a command line.
+inline std::string option_text(const nlohmann::ordered_json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump();
+  std::string list;
+  for (const auto& v : value) list += (list.empty() ? "" : ",") + option_text(v);
+  return list;
+}
+
+// What the JSON object leaves out keeps its default. Throws Error that names the file and the field.
 template <class Config>
 Config fields_from_json(const nlohmann::ordered_json& json, const std::string& file) {
+  if (!json.is_object()) fail("config", file + ": the config is no JSON object; it is damaged");
   Config config;
   for_each_field(config, [&](const char* name, auto& member, const char*) {
-    if (!json.is_object() || !json.contains(name)) return;
+    if (!json.contains(name)) return;
     try {
       json.at(name).get_to(member);
     } catch (const std::exception&) {

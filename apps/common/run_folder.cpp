@@ -61,8 +61,19 @@ std::optional<double> RunFolder::per_second(const std::string& unit) const {
 
 nlohmann::ordered_json read_json_object(const std::string& file) {
   auto json = nlohmann::ordered_json::parse(read_file(file), nullptr, false);
-  if (!json.is_object()) fail("report", file + ": no JSON object; the file is damaged");
+  if (!json.is_object()) fail("run", file + ": no JSON object; the file is damaged");
   return json;
+}
+
+nlohmann::ordered_json config_of_run(const std::string& folder) {
+  const std::string file = (fs::path(folder) / "config.json").string();
+  if (!fs::exists(file)) fail("run", folder + " holds no config.json: it is not the folder of a run");
+  return read_json_object(file);
+}
+
+std::string last_name(const std::string& path) {
+  const fs::path normal = fs::path(path).lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
 }
 
 }  // namespace pursuit::apps

@@ -28,5 +28,10 @@ struct RunFolder {
 
 // The JSON object in a file; throws Error that names it.
 nlohmann::ordered_json read_json_object(const std::string& file);
+// A run's config.json; throws Error that names the folder or the file.
+nlohmann::ordered_json config_of_run(const std::string& folder);
+
+// The last part of a path, of "data/cifar10/" too.
+std::string last_name(const std::string& path);
 
 }  // namespace pursuit::apps

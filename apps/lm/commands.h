@@ -5,6 +5,7 @@
 #include "apps/lm/config.h"
 #include "apps/lm/generate.h"
 #include "apps/lm/run.h"
+#include "apps/training/comparison.h"
 #include "apps/training/training_run.h"
 #include "data/text/word_swap.h"
 
@@ -15,7 +16,7 @@ int train(const Config& config, const apps::RunOptions& options);
 
 struct EvalOptions {
   std::string checkpoint, data;  // data empty: the run's own
-  LoadOptions load;
+  apps::LoadOptions load;
   std::string split = "test";
   std::vector<std::string> windows;  // blocks, documents, sliding; none: as the run was trained
   bool word_swap = false;
@@ -28,7 +29,7 @@ int eval(const EvalOptions& options);
 
 struct GenerateOptions {
   std::string checkpoint, prompt;
-  LoadOptions load;
+  apps::LoadOptions load;
   GenerationOptions generation;
   uint64_t seed = 0;
   bool no_unknown = false, no_cache = false;
@@ -37,14 +38,15 @@ int generate_text(const GenerateOptions& options);
 
 struct InspectOptions {
   std::string checkpoint, data;
-  LoadOptions load;
+  apps::LoadOptions load;
   std::string split = "valid";
   int64_t sequences = 64;
   bool json = false;
 };
 int inspect_run(const InspectOptions& options);
 
-int compare(const std::vector<std::string>& runs, bool markdown, bool json);
+// Throws Error that names the folder and what it lacks if one is no run.
+apps::Comparison compare_runs(const std::vector<std::string>& folders);
 
 // Writes report.html from what the run's folder holds.
 void write_report(const std::string& folder);

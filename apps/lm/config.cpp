@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "apps/common/checks.h"
-#include "apps/common/fields.h"
+#include "apps/common/run_folder.h"
 #include "data/text/grammar.h"
 
 namespace pursuit::lm {
@@ -29,12 +29,6 @@ nn::LmInit init(const std::string& name) {
 }
 
 }  // namespace
-
-nlohmann::ordered_json to_json(const Config& config) { return apps::fields_to_json(config); }
-
-Config config_from_json(const nlohmann::ordered_json& json, const std::string& file) {
-  return apps::fields_from_json<Config>(json, file);
-}
 
 void validate(const Config& c) {
   apps::validate(app, static_cast<const apps::AttentionFields&>(c));
@@ -129,9 +123,7 @@ double source_entropy(const Config& c) {
 bool lines_stand_alone(const Config& c) { return c.data.empty() && c.rows == "documents"; }
 
 std::string data_name(const Config& c) {
-  if (c.data.empty()) return "the built-in grammar";
-  const std::filesystem::path path = std::filesystem::path(c.data).lexically_normal();
-  return (path.has_filename() ? path : path.parent_path()).filename().string();
+  return c.data.empty() ? "the built-in grammar" : apps::last_name(c.data);
 }
 
 std::string describe_attention(const Config& c) {

@@ -87,9 +87,6 @@ void for_each_field(C& c, const F& f) {
   f("unknown-share", c.unknown_share, "");
 }
 
-nlohmann::ordered_json to_json(const Config& config);
-Config config_from_json(const nlohmann::ordered_json& json, const std::string& file);
-
 // Checks values that no option checks by itself; throws Error that names the option.
 void validate(const Config& config);
 

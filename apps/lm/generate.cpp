@@ -14,6 +14,8 @@ int32_t sample(std::span<const double> logits, const SamplingOptions& options, R
   if (!(options.temperature >= 0)) fail("generate", "the temperature must be 0 or more");
   if (options.top_k < 0) fail("generate", "top-k must be 0 (all) or more");
   if (!(options.top_p > 0 && options.top_p <= 1)) fail("generate", "top-p must be more than 0 and at most 1");
+  if (std::any_of(logits.begin(), logits.end(), [](double v) { return std::isnan(v); }))
+    fail("generate", "the model gives NaN; did its training diverge?");
   std::vector<int32_t> words;
   for (int32_t i = 0; i < int32_t(logits.size()); ++i)
     if (std::count(options.forbidden.begin(), options.forbidden.end(), i) == 0) words.push_back(i);
@@ -28,7 +30,7 @@ int32_t sample(std::span<const double> logits, const SamplingOptions& options, R
   words.resize(ranked);
   const double top = value(words[0]);
   if (!std::isfinite(top))
-    fail("generate", "the model's probabilities are not finite; did its training diverge?");
+    fail("generate", "the model gives values that are not finite; did its training diverge?");
   if (ranked == 1) return words[0];
   std::vector<double> p;
   for (const int32_t word : words) p.push_back(std::exp((value(word) - top) / options.temperature));

@@ -4,21 +4,13 @@
 
 #include "apps/common/command_line.h"
 #include "apps/lm/commands.h"
+#include "apps/training/run_commands.h"
 #include "apps/training/train_command.h"
 
 namespace {
 
 using namespace pursuit;
 using namespace pursuit::lm;
-
-// The options of every command that opens a checkpoint.
-void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o) {
-  command.add_option("--checkpoint", checkpoint, "Folder of a run, or a checkpoint file")->required();
-  command.add_flag("--ema", o.ema, "Use the averaged weights");
-  command.add_option("--device", o.device, "auto, cpu, cuda")->capture_default_str();
-  command.add_option("--dtype", o.dtype, "f32 or bf16 (default: the run's)");
-  command.add_option("--threads", o.threads, "CPU threads (0: all)");
-}
 
 int run(std::vector<std::string> args) {
   CLI::App app{"Trains and studies language models whose attention can be made robust."};
@@ -33,7 +25,7 @@ int run(std::vector<std::string> args) {
 
   EvalOptions e;
   CLI::App* eval_command = app.add_subcommand("eval", "Perplexity, also with swapped words");
-  add_load_options(*eval_command, e.checkpoint, e.load);
+  apps::add_load_options(*eval_command, e.checkpoint, e.load);
   eval_command->add_option("--data", e.data, "Another text, in the run's vocabulary (default: the run's)");
   eval_command->add_option("--split", e.split, "train, valid or test")->capture_default_str();
   eval_command
@@ -59,7 +51,7 @@ int run(std::vector<std::string> args) {
 
   GenerateOptions g;
   CLI::App* generate_command = app.add_subcommand("generate", "Write text");
-  add_load_options(*generate_command, g.checkpoint, g.load);
+  apps::add_load_options(*generate_command, g.checkpoint, g.load);
   generate_command->add_option("--prompt", g.prompt, "What the text begins with; words with spaces between");
   generate_command->add_option("--tokens", g.generation.count, "Words (or bytes) to write")
       ->capture_default_str();
@@ -81,27 +73,15 @@ int run(std::vector<std::string> args) {
   InspectOptions i;
   CLI::App* inspect_command =
       app.add_subcommand("inspect", "Entropy, query-key eigenvalues and signal propagation of every head");
-  add_load_options(*inspect_command, i.checkpoint, i.load);
+  apps::add_load_options(*inspect_command, i.checkpoint, i.load);
   inspect_command->add_option("--data", i.data, "Another text for the entropy (default: the run's)");
   inspect_command->add_option("--split", i.split, "train, valid or test")->capture_default_str();
   inspect_command->add_option("--sequences", i.sequences, "Windows for the entropy")->capture_default_str();
   inspect_command->add_flag("--json", i.json, "Print JSON instead of a table");
   inspect_command->callback([&] { code = inspect_run(i); });
 
-  std::vector<std::string> runs;
-  bool markdown = false, json = false;
-  CLI::App* compare_command =
-      app.add_subcommand("compare", "Several runs side by side, mean and spread over seeds");
-  compare_command->add_option("runs", runs, "Folders of runs")->required();
-  compare_command->add_flag("--markdown", markdown, "Print a Markdown table");
-  compare_command->add_flag("--json", json, "Print JSON");
-  compare_command->callback([&] { code = compare(runs, markdown, json); });
-
-  std::string report_folder;
-  CLI::App* report_command = app.add_subcommand("report", "Write a run's report.html anew");
-  report_command->add_option("run", report_folder, "Folder of a run")->required();
-  report_command->callback([&] { write_report(report_folder); });
-
+  apps::add_compare_command(app, compare_runs);
+  apps::add_report_command(app, write_report);
   apps::add_recipes_command(app);
   const int parsed = apps::parse(app, std::move(args));
   return parsed != 0 ? parsed : code;

@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <filesystem>
 
 #include "apps/common/metrics.h"
-#include "apps/common/run_folder.h"
-#include "apps/common/text.h"
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
-#include "apps/lm/results.h"
+#include "apps/lm/run_record.h"
 #include "apps/training/report_parts.h"
 
 namespace pursuit::lm {
@@ -18,24 +15,6 @@ namespace pursuit::lm {
 namespace {
 
 using apps::LineChart, apps::LineSeries, apps::Report;
-
-struct RunRecord : apps::RunFolder {
-  explicit RunRecord(const std::string& path) : RunFolder(path) {
-    attempt("config.json",
-            [&](const std::string& file) { config = config_from_json(apps::read_json_object(file), file); });
-    attempt("eval.json", [&](const std::string&) { results = read_results(folder); });
-    attempt("inspect.json", [&](const std::string& file) {
-      try {
-        inspection = inspection_from_json(apps::read_json_object(file));
-      } catch (const nlohmann::json::exception&) {
-        fail("report", file + " is damaged; run `lm inspect` again");
-      }
-    });
-  }
-  std::optional<Config> config;
-  std::vector<Results> results;
-  std::optional<Inspection> inspection;
-};
 
 void add_highlights(Report& report, const RunRecord& r) {
   std::vector<apps::Highlight> h;
@@ -51,10 +30,7 @@ void add_highlights(Report& report, const RunRecord& r) {
       h.push_back({"The grammar's own", fmt::format("{:.2f}", std::exp(nats)), "perplexity of its entropy"});
   if (const auto entropy = r.last("attention_entropy"))
     h.push_back({"Attention entropy", fmt::format("{:.2f}", *entropy), "nats, mean over heads"});
-  if (const auto rate = r.per_second("tokens"))
-    h.push_back({"Throughput", apps::format_count(*rate) + "/s", "training tokens"});
-  if (const auto seconds = r.training_seconds())
-    h.push_back({"Training time", apps::format_duration(*seconds), "with evaluations"});
+  apps::add_training_highlights(h, r, "tokens");
   if (!h.empty()) report.highlights(h);
 }
 
@@ -115,7 +91,15 @@ void add_sample(Report& report, const RunRecord& r) {
 }  // namespace
 
 void write_report(const std::string& folder) {
-  const RunRecord record(folder);
+  RunRecord record(folder);
+  std::optional<Inspection> inspection;
+  record.attempt("inspect.json", [&](const std::string& file) {
+    try {
+      inspection = inspection_from_json(apps::read_json_object(file));
+    } catch (const nlohmann::json::exception&) {
+      fail("report", file + " is damaged; run `lm inspect` again");
+    }
+  });
   Report report(
       record.config ? "Language model with " + describe_attention(*record.config) : "Language model",
       record.config ? fmt::format("{}: {}, {} blocks of width {}, {} tokens, seed {}", record.name,
@@ -132,19 +116,17 @@ void write_report(const std::string& folder) {
                  "as many as the model can take. Perplexities of different vocabularies cannot be compared.");
   }
   add_attention_curves(report, record);
-  if (record.inspection) add_inspection(report, *record.inspection);
+  if (inspection) add_inspection(report, *inspection);
   add_sample(report, record);
   if (record.config) {
-    apps::add_configuration(report, to_json(*record.config),
+    apps::add_configuration(report, apps::options_to_json(*record.config),
                             {{"words", std::to_string(vocabulary(*record.config).size())}});
     report.section("Reproduce");
-    report.code(apps::train_command("lm", record.folder, to_json(Config{}), to_json(*record.config)) + "\n");
+    report.code(apps::train_command("lm", record.folder, apps::options_to_json(Config{}),
+                                    apps::options_to_json(*record.config)) +
+                "\n");
   }
-  if (!record.problems.empty()) {
-    report.section("Not in this report");
-    for (const std::string& problem : record.problems) report.paragraph(problem);
-  }
-  report.write((std::filesystem::path(folder) / "report.html").string());
+  apps::finish_report(report, record);
 }
 
 }  // namespace pursuit::lm

@@ -35,7 +35,7 @@ void add_results(const std::string& folder, const Results& results) {
   apps::add_evaluation<Results>(
       folder, results, from_json, to_json,
       [&](const Results& a, const Results& b) { return key(a) == key(b); },
-      [](const Results&, const Results& fresh) { return fresh; });
+      [](const Results& old, const Results& now) { return old.tokens > now.tokens ? old : now; });
 }
 
 apps::Table to_table(const std::vector<Results>& all) {

@@ -24,7 +24,8 @@ nlohmann::ordered_json to_json(const Results& results);
 // Those in a run's folder, the one written last at the end; none if there is no eval.json. Throws Error that
 // names the file if it is damaged.
 std::vector<Results> read_results(const std::string& folder);
-// Adds to the folder's eval.json, in the place of an old one of the same kind.
+// Adds to the folder's eval.json, in the place of an old one of the same kind, unless the old one saw more
+// tokens.
 void add_results(const std::string& folder, const Results& results);
 
 apps::Table to_table(const std::vector<Results>& results);

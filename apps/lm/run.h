@@ -1,26 +1,15 @@
 #pragma once
-#include <memory>
 #include <string>
 
 #include "apps/lm/config.h"
-#include "apps/training/checkpoint.h"
+#include "apps/training/loaded_model.h"
 
 namespace pursuit::lm {
 
-// A model ready to be used, from a run's folder or from a checkpoint file.
-struct LoadedModel {
-  Config config;
-  apps::RunState state;
+struct LoadedModel : apps::LoadedModel<Config, nn::TransformerLm> {
   data::Vocabulary vocabulary;
-  std::unique_ptr<nn::TransformerLm> model;
-  std::string name;  // the folder's or the file's, for tables
 };
-struct LoadOptions {
-  bool ema = false;
-  std::string device = "auto", dtype = {};  // dtype empty: the run's
-  int threads = 0;
-};
-// Off the tape, in evaluation mode, on the device. Also sets the number of threads.
-LoadedModel load_model(const std::string& run_or_file, const LoadOptions& options = {});
+// From a run's folder or a checkpoint file, ready to be used, see apps::load_model.
+LoadedModel load_model(const std::string& run_or_file, const apps::LoadOptions& options = {});
 
 }  // namespace pursuit::lm

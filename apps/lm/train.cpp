@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <thread>
 
 #include "apps/common/files.h"
 #include "apps/common/signals.h"
@@ -11,7 +10,6 @@
 #include "apps/lm/perplexity.h"
 #include "apps/lm/results.h"
 #include "engine/ops.h"
-#include "engine/parallel.h"
 #include "engine/transfer.h"
 
 namespace pursuit::lm {
@@ -54,22 +52,20 @@ class LanguageModelling : public apps::Task {
   std::string app() const override { return "lm"; }
   std::string unit() const override { return "tokens"; }
   const apps::TrainingFields& fields() const override { return config_; }
-  nlohmann::ordered_json config() const override { return to_json(config_); }
+  nlohmann::ordered_json config() const override { return apps::fields_to_json(config_); }
   nn::Module& model() override { return model_; }
   bool decays(const std::string& name, const Tensor& parameter) const override {
     return config_.decay == "all" || nn::decays_by_timm(name, parameter);
   }
 
   std::vector<std::string> head() const override {
-    int64_t count = 0;
-    for (const nn::NamedTensor& p : model_.parameters()) count += p.tensor->numel();
     std::vector<std::string> lines = {
         fmt::format("data   {}: {} training and {} validation tokens, vocabulary {}{}", data_name(config_),
                     train_rows_.tokens(), valid_rows_.tokens(), corpus_.vocabulary.size(),
                     corpus_.from_cache ? ", from the cache" : ""),
         fmt::format("model  {}, width {}, {} blocks, {} heads, {} tokens: {:.2f} M parameters",
                     lm::describe_attention(config_), config_.dim, config_.depth, config_.heads,
-                    config_.context, double(count) / 1e6)};
+                    config_.context, double(model_.parameter_count()) / 1e6)};
     if (const double nats = source_entropy(config_); nats > 0)
       lines.push_back(fmt::format("bound  the grammar's entropy is {:.4f} nats, perplexity {:.3f}", nats,
                                   std::exp(nats)));
@@ -105,10 +101,10 @@ class LanguageModelling : public apps::Task {
 
   apps::Evaluation evaluate() override {
     score_ = score_blocks(model_, valid_rows_);
-    inspection_ = inspect(model_, valid_rows_, inspected_rows);
     apps::Evaluation e;
     e.complete = score_.tokens == valid_rows_.tokens();
     if (!e.complete) return e;
+    inspection_ = inspect(model_, valid_rows_, inspected_rows);
     e.metrics = {{"valid_loss", score_.loss()}, {"valid_perplexity", score_.perplexity()}};
     const nlohmann::ordered_json attention = summary(inspection_);
     e.metrics.update(attention);
@@ -120,7 +116,7 @@ class LanguageModelling : public apps::Task {
     return e;
   }
 
-  void finish(const std::string& folder, int64_t step, const apps::Evaluation&) override {
+  void finish(const std::string& folder, int64_t step) override {
     Results results{data_name(config_), "valid", config_.rows,  "",
                     config_.ema > 0,    step,    score_.tokens, score_.loss()};
     add_results(folder, results);
@@ -152,7 +148,6 @@ class LanguageModelling : public apps::Task {
 
 int train(const Config& config, const apps::RunOptions& options) {
   validate(config);
-  set_num_threads(config.threads > 0 ? config.threads : int(std::thread::hardware_concurrency()));
   LanguageModelling task(config, options.folder());
   return apps::run_training(task, options);
 }

@@ -3,6 +3,8 @@
 #include <vector>
 
 #include "apps/segment/config.h"
+#include "apps/training/comparison.h"
+#include "apps/training/loaded_model.h"
 #include "apps/training/training_run.h"
 
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage.
@@ -13,11 +15,10 @@ int train(const Config& config, const apps::RunOptions& options);
 // How a trained model is used, by eval and predict.
 struct UseOptions {
   std::string checkpoint;
+  apps::LoadOptions load;
   std::vector<double> scales = {1};
-  bool flip = false, ema = false;
+  bool flip = false;
   int64_t stride = 0, short_side = -1, batch_size = 0;  // short_side -1: the run's own
-  int threads = 0;
-  std::string device = "auto", dtype;  // dtype empty: the run's own
 };
 
 struct EvalOptions : UseOptions {
@@ -39,7 +40,8 @@ struct PredictOptions : UseOptions {
 };
 int predict(const PredictOptions& options);
 
-int compare(const std::vector<std::string>& runs, bool markdown, bool json);
+// Scores in percent. Throws Error that names the folder and what it lacks if one is no run.
+apps::Comparison compare_runs(const std::vector<std::string>& folders);
 
 // Writes report.html from what the run's folder holds (metrics.jsonl, eval.json, config.json and the model).
 void write_report(const std::string& folder);

@@ -2,7 +2,6 @@
 
 #include "apps/segment/commands.h"
 #include "apps/segment/run_record.h"
-#include "apps/training/comparison.h"
 
 namespace pursuit::segment {
 
@@ -16,9 +15,9 @@ Column corrupted(int severity) { return {.name = fmt::format("mIoU corrupted {}"
 
 ComparedRun compared(const RunRecord& run) {
   ComparedRun c{.name = run.name,
-                .config = to_json(*run.config),
+                .options = apps::options_to_json(*run.config),
                 .attention = describe_attention(*run.config),
-                .parameters = run.parameter_count(),
+                .parameters = apps::parameter_count<nn::Segmenter>(*run.config),
                 .measures = {},
                 .data = {}};
   c.add_training(run);
@@ -37,7 +36,7 @@ ComparedRun compared(const RunRecord& run) {
 
 }  // namespace
 
-int compare(const std::vector<std::string>& folders, bool markdown, bool json) {
+apps::Comparison compare_runs(const std::vector<std::string>& folders) {
   std::vector<ComparedRun> runs;
   for (const std::string& folder : folders) {
     const RunRecord record(folder);
@@ -47,8 +46,7 @@ int compare(const std::vector<std::string>& folders, bool markdown, bool json) {
   std::vector<Column> columns{mean_iou, pixel_accuracy, mean_accuracy};
   for (int severity = 1; severity <= 5; ++severity) columns.push_back(corrupted(severity));
   for (const Column& column : apps::training_columns()) columns.push_back(column);
-  apps::print(apps::compare_runs(runs, columns), markdown, json);
-  return 0;
+  return apps::compare_runs(runs, columns);
 }
 
 }  // namespace pursuit::segment

@@ -15,13 +15,7 @@ using apps::check_range, apps::check_word;
 
 }  // namespace
 
-nlohmann::ordered_json to_json(const Config& config) { return apps::fields_to_json(config); }
-
-Config config_from_json(const nlohmann::ordered_json& json, const std::string& file) {
-  return apps::fields_from_json<Config>(json, file);
-}
-
-nn::SegmenterConfig segmenter_config(const Config& c) {
+nn::SegmenterConfig model_config(const Config& c) {
   nn::SegmenterConfig s;
   nn::VitConfig& v = s.encoder;
   v.image = c.height;

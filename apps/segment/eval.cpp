@@ -1,10 +1,12 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "apps/common/checks.h"
 #include "apps/common/choice.h"
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"
@@ -13,11 +15,12 @@
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
 #include "apps/segment/run.h"
+#include "apps/training/report_parts.h"
 #include "data/corruptions.h"
 #include "engine/error.h"
 
 // `segment eval`. Its results go to stdout and, for a run's folder, to eval.json (see results.h):
-//   {"evaluations": [{"data", "views", "ema", "step", "seed", "count",
+//   {"evaluations": [{"data", "views", "options", "ema", "step", "seed", "count",
 //                     "scores": {"pixel_accuracy", "mean_accuracy", "mean_iou"},
 //                     "classes": [{"name", "iou", "accuracy", "pixels"}],
 //                     "corrupted": [{"name", "severity", "count", "scores"}]}]}
@@ -28,6 +31,25 @@ namespace pursuit::segment {
 namespace {
 
 namespace fs = std::filesystem;
+
+// What an evaluation was asked for, as far as its results depend on it and nothing else of them says it.
+std::string arguments(const EvalOptions& o) {
+  std::string text;
+  const auto add = [&](bool given, const std::string& argument) {
+    if (given) text += (text.empty() ? "" : " ") + argument;
+  };
+  add(!o.data.empty(), "--data " + apps::quoted(o.data));
+  add(!o.format.empty(), "--format " + o.format);
+  add(o.split != "test", "--split " + o.split);
+  add(o.limit > 0, fmt::format("--limit {}", o.limit));
+  add(o.short_side >= 0, fmt::format("--short-side {}", o.short_side));
+  add(o.stride > 0, fmt::format("--stride {}", o.stride));
+  add(o.scales != std::vector<double>{1}, fmt::format("--scales {}", fmt::join(o.scales, ",")));
+  add(o.flip, "--flip");
+  add(!o.load.dtype.empty(), "--dtype " + o.load.dtype);
+  add(!o.frost.empty(), "--frost " + apps::quoted(o.frost));
+  return text;
+}
 
 class Evaluation {
  public:
@@ -51,7 +73,7 @@ class Evaluation {
     for (const int s : severities_)
       if (s < 1 || s > 5) fail("eval", fmt::format("--severities: got {}, need 1 to 5", s));
     if (options_.limit < 0) fail("eval", fmt::format("--limit is {}, need 0 or more", options_.limit));
-    loaded_ = load_model(options_.checkpoint, options_.ema);
+    loaded_ = load_model(options_.checkpoint, options_.load);
     predictor_ = predictor_of(loaded_, options_);
     Config& config = loaded_.config;
     config.limit = config.test_limit = options_.limit;
@@ -63,12 +85,13 @@ class Evaluation {
     if (!options_.format.empty()) config.format = options_.format;
     data_ = open_data(config, options_.split);
     if (data_->size() == 0) fail("eval", "the " + options_.split + " split is empty");
-    check_classes(config, *data_);
+    apps::check_classes(data_->classes(), config.classes);
     if (!options_.frost.empty()) frost_ = data::read_frost(options_.frost);
 
     results_.data = describe_data(config, options_.split);
     results_.views = describe(predictor_.views);
-    results_.ema = options_.ema;
+    results_.options = arguments(options_);
+    results_.ema = options_.load.ema;
     results_.step = loaded_.state.step;
     results_.seed = options_.seed;
     results_.classes = config.classes;
@@ -76,7 +99,7 @@ class Evaluation {
     fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, pursuit::describe(predictor_.device),
                config.dtype);
     fmt::print(stderr, "model  {}: {}, step {}{}\n", loaded_.name, describe_attention(config),
-               loaded_.state.step, options_.ema ? ", averaged weights" : "");
+               loaded_.state.step, options_.load.ema ? ", averaged weights" : "");
     fmt::print(stderr, "data   {}: {} pictures, {} classes; {}\n", results_.data, data_->size(),
                config.classes.size(), results_.views);
   }
@@ -102,16 +125,7 @@ class Evaluation {
     }
     const Evaluated found = evaluate(predictor_, *data_, hooks);
     if (!found.complete) return false;
-    const nn::ConfusionMatrix& matrix = found.matrix;
-    results_.count = found.count;
-    results_.scores = scores_of(matrix);
-    results_.iou = matrix.iou();
-    results_.accuracy = matrix.accuracy();
-    for (int64_t c = 0; c < matrix.classes(); ++c) {
-      int64_t pixels = 0;
-      for (int64_t p = 0; p < matrix.classes(); ++p) pixels += matrix.at(c, p);
-      results_.pixels.push_back(pixels);
-    }
+    results_.set_scores(found.matrix, found.count);
     save();
     return true;
   }

@@ -4,6 +4,7 @@
 
 #include "apps/common/command_line.h"
 #include "apps/segment/commands.h"
+#include "apps/training/run_commands.h"
 #include "apps/training/train_command.h"
 
 namespace {
@@ -12,7 +13,7 @@ using namespace pursuit;
 using namespace pursuit::segment;
 
 void add_use_options(CLI::App& command, UseOptions& o) {
-  command.add_option("--checkpoint", o.checkpoint, "Folder of a run, or a checkpoint file")->required();
+  apps::add_load_options(command, o.checkpoint, o.load);
   command.add_option("--stride", o.stride, "Pixels between windows (0: windows side by side)");
   command.add_option("--short-side", o.short_side,
                      "Scale pictures to this shorter side (0: as they are; default: the run's)");
@@ -21,10 +22,6 @@ void add_use_options(CLI::App& command, UseOptions& o) {
       ->capture_default_str();
   command.add_flag("--flip", o.flip, "And over the mirrored pictures");
   command.add_option("--batch-size", o.batch_size, "Windows per batch (default: the run's)");
-  command.add_option("--threads", o.threads, "CPU threads (0: all)");
-  command.add_option("--device", o.device, "auto, cpu, cuda")->capture_default_str();
-  command.add_option("--dtype", o.dtype, "f32 or bf16 (default: the run's)");
-  command.add_flag("--ema", o.ema, "Use the averaged weights");
 }
 
 int run(std::vector<std::string> args) {
@@ -70,20 +67,8 @@ int run(std::vector<std::string> args) {
   predict_command->add_flag("--json", p.json, "Print JSON");
   predict_command->callback([&] { code = predict(p); });
 
-  std::vector<std::string> runs;
-  bool markdown = false, json = false;
-  CLI::App* compare_command =
-      app.add_subcommand("compare", "Several runs side by side, mean and spread over seeds");
-  compare_command->add_option("runs", runs, "Folders of runs")->required();
-  compare_command->add_flag("--markdown", markdown, "Print a Markdown table");
-  compare_command->add_flag("--json", json, "Print JSON");
-  compare_command->callback([&] { code = compare(runs, markdown, json); });
-
-  std::string report_folder;
-  CLI::App* report_command = app.add_subcommand("report", "Write a run's report.html anew");
-  report_command->add_option("run", report_folder, "Folder of a run")->required();
-  report_command->callback([&] { write_report(report_folder); });
-
+  apps::add_compare_command(app, compare_runs);
+  apps::add_report_command(app, write_report);
   apps::add_recipes_command(app);
   const int parsed = apps::parse(app, std::move(args));
   return parsed != 0 ? parsed : code;

@@ -1,10 +1,8 @@
 #include "apps/segment/pipeline.h"
 
-#include <fmt/format.h>
-
-#include <filesystem>
 #include <limits>
 
+#include "apps/common/run_folder.h"
 #include "data/segmentation_augment.h"
 #include "engine/error.h"
 
@@ -26,16 +24,6 @@ void complete(Config& config, const data::SegmentationDataset& train) {
   // ImageNet's, as every published encoder uses them.
   config.mean = {0.485, 0.456, 0.406};
   config.std = {0.229, 0.224, 0.225};
-}
-
-void check_classes(const Config& config, const data::SegmentationDataset& data) {
-  if (data.classes().size() != config.classes.size())
-    fail("segment",
-         fmt::format("the data has {} classes, the model was trained on {}; it cannot be scored on them",
-                     data.classes().size(), config.classes.size()));
-  if (data.classes() != config.classes)
-    fmt::print(stderr,
-               "note: the data's classes have other names than the model's; they are taken by number\n");
 }
 
 data::SegmentationTransform train_transform(const Config& c) {
@@ -69,9 +57,7 @@ data::LoaderOptions train_loader_options(const Config& c) {
 }
 
 std::string describe_data(const Config& config, const std::string& split) {
-  if (config.data.empty()) return "scenes " + split;
-  const auto path = std::filesystem::path(config.data).lexically_normal();
-  return (path.has_filename() ? path : path.parent_path()).filename().string() + " " + split;
+  return (config.data.empty() ? "scenes" : apps::last_name(config.data)) + " " + split;
 }
 
 }  // namespace pursuit::segment

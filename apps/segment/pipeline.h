@@ -12,8 +12,6 @@ std::unique_ptr<data::SegmentationDataset> open_data(const Config& config, const
 
 // Fills in what depends on the data: classes, mean and standard deviation.
 void complete(Config& config, const data::SegmentationDataset& train);
-// Throws Error unless the data's classes are as many as the config's; other names are noted on stderr.
-void check_classes(const Config& config, const data::SegmentationDataset& data);
 
 data::SegmentationTransform train_transform(const Config& config);
 data::LoaderOptions train_loader_options(const Config& config);

@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 int predict(const PredictOptions& options) {
   if (!(options.opacity >= 0 && options.opacity <= 1))
     fail("predict", fmt::format("--opacity is {}, need 0 to 1", options.opacity));
-  LoadedModel loaded = load_model(options.checkpoint, options.ema);
+  LoadedModel loaded = load_model(options.checkpoint, options.load);
   const Predictor predictor = predictor_of(loaded, options);
   const std::vector<std::string>& classes = loaded.config.classes;
   const std::vector<data::Rgb>& colours = loaded.config.colours;

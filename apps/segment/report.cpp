@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "apps/common/metrics.h"
 #include "apps/common/text.h"
@@ -52,12 +51,9 @@ void add_highlights(Report& report, const RunRecord& r) {
       break;
     }
   }
-  if (const auto parameters = r.parameter_count())
+  if (const auto parameters = r.config ? apps::parameter_count<nn::Segmenter>(*r.config) : std::nullopt)
     h.push_back({"Parameters", apps::format_count(double(*parameters))});
-  if (const auto rate = r.per_second())
-    h.push_back({"Throughput", apps::format_count(*rate) + "/s", "training pictures"});
-  if (const auto seconds = r.training_seconds())
-    h.push_back({"Training time", apps::format_duration(*seconds), "with evaluations"});
+  apps::add_training_highlights(h, r);
   if (!h.empty()) report.highlights(h);
 }
 
@@ -122,7 +118,7 @@ void add_samples(Report& report, const RunRecord& r) {
   constexpr int side = 240;
   report.section("What the model sees");
   try {
-    LoadedModel loaded = load_model(r.folder, r.config && r.config->ema > 0);
+    const LoadedModel loaded = load_model(r.folder, {.ema = r.config && r.config->ema > 0});
     const Predictor predictor = predictor_of(*loaded.model, loaded.config);
     const Config& c = loaded.config;
     const auto test = open_data(c, "test");
@@ -162,13 +158,21 @@ void add_samples(Report& report, const RunRecord& r) {
   }
 }
 
-// The commands that made the results, as far as eval.json says.
+// The commands that made the run and the evaluation written last.
 std::string commands(const RunRecord& r) {
   const std::string folder = apps::quoted(r.folder);
-  std::string text = apps::train_command("segment", r.folder, to_json(Config{}), to_json(*r.config)) + "\n";
-  if (r.results && !r.results->corrupted.empty())
-    text += fmt::format("segment eval --checkpoint {}{} --corruptions all --severities {}\n", folder,
-                        r.results->ema ? " --ema" : "", fmt::join(severities_of(r.results->corrupted), ","));
+  std::string text = apps::train_command("segment", r.folder, apps::options_to_json(Config{}),
+                                         apps::options_to_json(*r.config)) +
+                     "\n";
+  if (r.results) {
+    const Results& results = *r.results;
+    text += "segment eval --checkpoint " + folder + (results.ema ? " --ema" : "");
+    if (!results.options.empty()) text += " " + results.options;
+    if (results.seed) text += fmt::format(" --seed {}", results.seed);
+    if (!results.corrupted.empty())
+      text += " " + apps::corruption_arguments(results.corrupted, results.count);
+    text += "\n";
+  }
   return text + "segment report " + folder + "\n";
 }
 
@@ -183,16 +187,12 @@ void write_report(const std::string& folder) {
   add_corruptions(report, record);
   add_samples(report, record);
   if (record.config) {
-    add_configuration(report, to_json(*record.config),
+    add_configuration(report, apps::options_to_json(*record.config),
                       {{"classes", std::to_string(record.config->classes.size())}});
     report.section("Reproduce");
     report.code(commands(record));
   }
-  if (!record.problems.empty()) {
-    report.section("Not in this report");
-    for (const std::string& problem : record.problems) report.paragraph(problem);
-  }
-  report.write((std::filesystem::path(folder) / "report.html").string());
+  apps::finish_report(report, record);
 }
 
 }  // namespace pursuit::segment

@@ -28,6 +28,7 @@ Results from_json(const ordered_json& json) {
   Results r;
   json.at("data").get_to(r.data);
   json.at("views").get_to(r.views);
+  r.options = json.value("options", "");
   json.at("ema").get_to(r.ema);
   json.at("step").get_to(r.step);
   json.at("seed").get_to(r.seed);
@@ -50,8 +51,20 @@ Scores scores_of(const nn::ConfusionMatrix& matrix) {
   return {matrix.pixel_accuracy(), matrix.mean_accuracy(), matrix.mean_iou()};
 }
 
+void Results::set_scores(const nn::ConfusionMatrix& matrix, int64_t pictures) {
+  count = pictures;
+  scores = scores_of(matrix);
+  iou = matrix.iou();
+  accuracy = matrix.accuracy();
+  pixels.clear();
+  for (int64_t c = 0; c < matrix.classes(); ++c) {
+    pixels.push_back(0);
+    for (int64_t p = 0; p < matrix.classes(); ++p) pixels.back() += matrix.at(c, p);
+  }
+}
+
 ordered_json to_json(const Results& r) {
-  ordered_json json = {{"data", r.data}, {"views", r.views}, {"ema", r.ema},
+  ordered_json json = {{"data", r.data}, {"views", r.views}, {"options", r.options}, {"ema", r.ema},
                        {"step", r.step}, {"seed", r.seed},   {"count", r.count}};
   json["scores"] = to_json(r.scores);
   json["classes"] = ordered_json::array();

@@ -18,13 +18,13 @@ Scores scores_of(const nn::ConfusionMatrix& matrix);
 
 // What `eval` measured for one set of weights on one data set.
 struct Results {
-  std::string data;  // without paths: "camvid test"
-  std::string
-      views;  // how the pictures were looked at: "192 px, stride 192 x 256", "..., scales 0.75,1, flip"
-  bool ema = false;   // of the averaged weights
-  int64_t step = 0;   // optimizer steps behind the weights
-  uint64_t seed = 0;  // of the corruptions
-  int64_t count = 0;  // pictures
+  std::string data;     // without paths: "camvid test"
+  std::string views;    // how the pictures were looked at: "shorter side 144, stride 72, scales 0.75,1, flip"
+  std::string options;  // of `segment eval` that say so: "--split val --stride 72 --flip"
+  bool ema = false;     // of the averaged weights
+  int64_t step = 0;     // optimizer steps behind the weights
+  uint64_t seed = 0;    // of the corruptions
+  int64_t count = 0;    // pictures
   Scores scores;
   std::vector<std::string> classes;
   std::vector<double> iou, accuracy;  // of each class, -1 where it has none
@@ -37,6 +37,9 @@ struct Results {
     Scores scores;
   };
   std::vector<Corrupted> corrupted;
+
+  // Fills in what was found on `count` pictures.
+  void set_scores(const nn::ConfusionMatrix& matrix, int64_t count);
 };
 
 nlohmann::ordered_json to_json(const Results& results);

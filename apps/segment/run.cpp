@@ -3,21 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
-
-#include "engine/parallel.h"
 
 namespace pursuit::segment {
-
-LoadedModel load_model(const std::string& run_or_file, bool use_ema) {
-  const apps::Checkpoint checkpoint = apps::open_checkpoint("segment", run_or_file);
-  LoadedModel loaded{config_from_json(checkpoint.config, checkpoint.path), checkpoint.state, nullptr,
-                     checkpoint.name};
-  validate(loaded.config);
-  loaded.model = std::make_unique<nn::Segmenter>(segmenter_config(loaded.config));
-  apps::load_parameters(*loaded.model, checkpoint, use_ema);
-  return loaded;
-}
 
 void load_encoder(nn::Segmenter& model, const std::string& run_or_file) {
   const apps::Checkpoint checkpoint = apps::open_checkpoint("classify", run_or_file);
@@ -50,14 +37,9 @@ Predictor predictor_of(LoadedModel& loaded, const UseOptions& o) {
   need(o.short_side >= -1 && o.short_side <= 16384,
        fmt::format("--short-side is {}, need 0 (own size) to 16384", o.short_side));
   need(o.batch_size >= 0, fmt::format("--batch-size is {}, need at least 1", o.batch_size));
-  set_num_threads(o.threads > 0 ? o.threads : int(std::thread::hardware_concurrency()));
-  c.device = o.device;
-  if (!o.dtype.empty()) c.dtype = o.dtype;
   if (o.batch_size > 0) c.eval_batch_size = o.batch_size;
   if (o.short_side >= 0) c.short_side = o.short_side;
   validate(c);
-  loaded.model->to(device_from_name(c.device));
-  loaded.model->set_training(false);
   Predictor p = predictor_of(*loaded.model, c);
   p.views.scales = o.scales;
   p.views.flip = o.flip;

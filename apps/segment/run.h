@@ -1,26 +1,22 @@
 #pragma once
-#include <memory>
 #include <string>
 
 #include "apps/segment/commands.h"
 #include "apps/segment/predictor.h"
-#include "apps/training/checkpoint.h"
+#include "nn/segmenter.h"
 
 namespace pursuit::segment {
 
-// A model ready to be used: from a run's folder or from a checkpoint file, whose metadata holds the config
-// too.
-struct LoadedModel {
-  Config config;
-  apps::RunState state;
-  std::unique_ptr<nn::Segmenter> model;
-  std::string name;  // the folder's name, for tables
-};
-LoadedModel load_model(const std::string& run_or_file, bool use_ema = false);
+using LoadedModel = apps::LoadedModel<Config, nn::Segmenter>;
+
+// From a run's folder or a checkpoint file, ready to be used, see apps::load_model.
+inline LoadedModel load_model(const std::string& run_or_file, const apps::LoadOptions& options = {}) {
+  return apps::load_model<Config, nn::Segmenter>("segment", run_or_file, options);
+}
 
 // Pictures are looked at as the config says; refers to the model.
 Predictor predictor_of(const nn::Segmenter& model, const Config& config);
-// As the options say; sets the threads and moves the model to the device. Throws Error that names the option.
+// As the options say, which go into the config. Throws Error that names the option.
 Predictor predictor_of(LoadedModel& loaded, const UseOptions& options);
 
 // Copies the encoder of a run or checkpoint of `classify` into the model, its position embeddings resized.

@@ -2,18 +2,19 @@
 #include <optional>
 #include <string>
 
-#include "apps/common/run_folder.h"
 #include "apps/segment/config.h"
 #include "apps/segment/results.h"
+#include "apps/training/run_record.h"
 
 namespace pursuit::segment {
 
 // What a run's folder holds, as far as it can be read, for the report and the comparison.
-struct RunRecord : apps::RunFolder {
-  std::optional<Config> config;
+struct RunRecord : apps::RunRecord<Config> {
   std::optional<Results> results;
-  explicit RunRecord(const std::string& folder);
-  std::optional<int64_t> parameter_count() const;  // empty if the config makes no model
+
+  explicit RunRecord(const std::string& path) : apps::RunRecord<Config>(path) {
+    attempt("eval.json", [&](const std::string&) { results = read_results(folder); });
+  }
 };
 
 }  // namespace pursuit::segment

@@ -1,15 +1,14 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <thread>
 
+#include "apps/common/checks.h"
 #include "apps/segment/commands.h"
 #include "apps/segment/evaluation.h"
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
 #include "apps/segment/run.h"
 #include "engine/ops.h"
-#include "engine/parallel.h"
 #include "engine/transfer.h"
 
 namespace pursuit::segment {
@@ -31,9 +30,9 @@ class Segmentation : public apps::Task {
       : train_data_(open_data(config, "train")),
         config_(with_data(config, *train_data_)),
         validation_data_(open_data(config_, config_.validation)),
-        model_(segmenter_config(config_)),
+        model_(model_config(config_)),
         loader_(*train_data_, train_transform(config_), train_loader_options(config_)) {
-    check_classes(config_, *validation_data_);
+    apps::check_classes(validation_data_->classes(), config_.classes);
     if (loader_.batches_per_epoch() == 0)
       fail("train", fmt::format("{} training pictures do not fill a batch of {}; use a smaller --batch-size",
                                 train_data_->size(), config_.batch_size));
@@ -51,12 +50,10 @@ class Segmentation : public apps::Task {
   std::string app() const override { return "segment"; }
   std::string unit() const override { return "images"; }
   const apps::TrainingFields& fields() const override { return config_; }
-  nlohmann::ordered_json config() const override { return to_json(config_); }
+  nlohmann::ordered_json config() const override { return apps::fields_to_json(config_); }
   nn::Module& model() override { return model_; }
 
   std::vector<std::string> head() const override {
-    int64_t count = 0;
-    for (const nn::NamedTensor& p : model_.parameters()) count += p.tensor->numel();
     return {
         fmt::format("data   {}: {} training and {} {} pictures, {} classes",
                     config_.data.empty() ? "built-in scenes" : config_.data, train_data_->size(),
@@ -64,7 +61,7 @@ class Segmentation : public apps::Task {
         fmt::format("model  {}, width {}, {} blocks, {} heads, patch {}, input {} x {}, {} decoder: {:.2f} "
                     "M parameters",
                     describe_attention(config_), config_.dim, config_.depth, config_.heads, config_.patch,
-                    config_.width, config_.height, config_.decoder, double(count) / 1e6)};
+                    config_.width, config_.height, config_.decoder, double(model_.parameter_count()) / 1e6)};
   }
 
   int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
@@ -83,8 +80,17 @@ class Segmentation : public apps::Task {
   }
 
   apps::Evaluation evaluate() override {
-    const Evaluated found = segment::evaluate(predictor_of(model_, config_), *validation_data_);
-    const Scores s = scores_of(found.matrix);
+    const Predictor predictor = predictor_of(model_, config_);
+    const Evaluated found = segment::evaluate(predictor, *validation_data_);
+    results_ = Results();
+    results_.data = describe_data(config_, config_.validation);
+    results_.views = describe(predictor.views);
+    results_.options = "--split " + config_.validation;
+    if (config_.test_limit > 0) results_.options += fmt::format(" --limit {}", config_.test_limit);
+    results_.ema = config_.ema > 0;
+    results_.classes = config_.classes;
+    results_.set_scores(found.matrix, found.count);
+    const Scores& s = results_.scores;
     apps::Evaluation e;
     e.complete = found.complete;
     e.metrics = {
@@ -96,18 +102,18 @@ class Segmentation : public apps::Task {
     return e;
   }
 
-  void finish(const std::string& folder, int64_t step, const apps::Evaluation&) override {
-    if (const int64_t bad = train_data_->skipped())
-      fmt::print(stderr, "{} damaged training pictures were replaced\n", bad);
-    fmt::print("{} steps\n", step);
-    EvalOptions o;
-    o.checkpoint = folder;
-    o.ema = config_.ema > 0;
-    o.device = config_.device;
-    o.threads = config_.threads;
-    o.limit = config_.test_limit;
-    o.quiet = true;
-    eval(o);
+  void finish(const std::string& folder, int64_t step) override {
+    results_.step = step;
+    merge_results(folder, results_);
+    write_report(folder);
+    for (const auto& [what, set] :
+         {std::pair{"training", train_data_.get()}, {"validation", validation_data_.get()}})
+      if (set->skipped() > 0)
+        fmt::print(stderr, "{} damaged {} pictures were replaced\n", set->skipped(), what);
+    fmt::print("{}: pixel accuracy {} %, mean accuracy {} %, mIoU {} % on {} pictures after {} steps\n",
+               results_.data, percent(results_.scores.pixel_accuracy), percent(results_.scores.mean_accuracy),
+               percent(results_.scores.mean_iou), results_.count, step);
+    fmt::print("report {}\n", (std::filesystem::path(folder) / "report.html").string());
   }
 
  private:
@@ -120,13 +126,13 @@ class Segmentation : public apps::Task {
   Tensor images_;  // [B, 3, height, width] of the dtype that the model computes in
   Tensor labels_;  // i32 [B, height, width]
   std::unique_ptr<Upload> to_images_, to_labels_;
+  Results results_;  // of the last evaluation
 };
 
 }  // namespace
 
 int train(const Config& config, const apps::RunOptions& options) {
   validate(config);
-  set_num_threads(config.threads > 0 ? config.threads : int(std::thread::hardware_concurrency()));
   Segmentation task(config, !options.resume.empty());
   return apps::run_training(task, options);
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 
+#include "apps/common/run_folder.h"
 #include "engine/error.h"
 
 namespace pursuit::apps {
@@ -17,9 +18,7 @@ constexpr const char* ema_name = "ema.values";
 const std::string& metadata(const TensorFile& file, const char* key, const std::string& path) {
   const auto it = file.metadata.find(key);
   if (it == file.metadata.end())
-    fail("checkpoint",
-         path + " has no '" + key +
-             "' in its metadata: it is no Pursuit checkpoint (`classify import` brings PyTorch weights in)");
+    fail("checkpoint", path + " has no '" + key + "' in its metadata: it is no checkpoint of a run");
   return it->second;
 }
 
@@ -37,12 +36,16 @@ Json to_json(const RunState& s) {
 
 RunState state_of(const TensorFile& file, const std::string& path) {
   const Json j = parse(metadata(file, "progress", path), path);
+  RunState s;
   try {
-    return {j.at("step"),       j.at("epoch"),    j.at("batch"),
-            j.at("best_score"), j.at("loss_sum"), j.at("loss_count")};
+    s = {j.at("step"),       j.at("epoch"),    j.at("batch"),
+         j.at("best_score"), j.at("loss_sum"), j.at("loss_count")};
   } catch (const Json::exception& e) {
     fail("checkpoint", path + ": progress is damaged: " + e.what());
   }
+  if (s.step < 0 || s.epoch < 0 || s.batch < 0 || s.loss_count < 0)
+    fail("checkpoint", path + ": progress is damaged: a count is negative");
+  return s;
 }
 
 // The model's own tensors; what belongs to the optimizer and the average has a prefix.
@@ -78,14 +81,15 @@ Checkpoint open_checkpoint(const std::string& app, const std::string& run_or_fil
                            ? run_or_file + " holds no checkpoint.safetensors: it is not the folder of a run"
                            : "there is no file " + c.path);
   c.file = load_safetensors(c.path);
+  if (app == "classify" && !c.file.metadata.contains("config"))
+    fail("checkpoint",
+         c.path + " is no checkpoint of a run; `classify import` makes a run of timm's weights");
   c.config = parse(metadata(c.file, "config", c.path), c.path);
   const auto by = c.file.metadata.find("app");
   if (by != c.file.metadata.end() && by->second != app)
     fail("checkpoint", c.path + " was written by `" + by->second + "`, need one of `" + app + "`");
   if (c.file.metadata.contains("progress")) c.state = state_of(c.file, c.path);
-  fs::path name = fs::path(run_or_file).lexically_normal();
-  if (!name.has_filename()) name = name.parent_path();
-  c.name = folder ? name.filename().string() : name.stem().string();
+  c.name = folder ? last_name(run_or_file) : fs::path(run_or_file).stem().string();
   return c;
 }
 

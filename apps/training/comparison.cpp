@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "apps/common/fields.h"
 #include "apps/common/text.h"
 #include "engine/error.h"
 
@@ -22,11 +23,11 @@ constexpr const char* time_column = "train time";
 std::string speed_column(const std::string& unit) { return unit + "/s"; }
 
 // What the runs of one group share.
-ordered_json without_seed(ordered_json config) {
+ordered_json without_seed(ordered_json options) {
   for (const char* key :
        {"seed", "threads", "workers", "cache", "cache-mib", "checkpoint-seconds", "checkpoint-steps"})
-    config.erase(key);
-  return config;
+    options.erase(key);
+  return options;
 }
 
 // Numbers of unlike evaluations stand side by side in the table, so that is said.
@@ -49,10 +50,6 @@ void note_unlike(Comparison& comparison, const std::vector<ComparedRun>& runs) {
   note("numbers of samples", counts);
 }
 
-std::string text_of(const ordered_json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 std::string cell(const Column& column, const Measure& m) {
   if (column.duration) return format_duration(m.mean());
   const std::string mean = fmt::format("{:.{}f}", m.mean(), column.decimals);
@@ -61,16 +58,6 @@ std::string cell(const Column& column, const Measure& m) {
 
 std::string group_name(const RunGroup& g) {
   return g.names.size() == 1 ? g.names[0] : fmt::format("{} and {} more", g.names[0], g.names.size() - 1);
-}
-
-Table differences_table(const Comparison& comparison) {
-  Table table{{"option"}, {}};
-  for (const RunGroup& g : comparison.groups) table.columns.push_back(group_name(g));
-  for (const std::string& key : comparison.differences) {
-    table.rows.push_back({key});
-    for (const RunGroup& g : comparison.groups) table.rows.back().push_back(text_of(g.first.config.at(key)));
-  }
-  return table;
 }
 
 }  // namespace
@@ -111,12 +98,12 @@ double Measure::spread() const {
 Comparison compare_runs(const std::vector<ComparedRun>& runs, const std::vector<Column>& columns) {
   if (runs.empty()) fail("compare", "there is nothing to compare; give the folders of runs");
   Comparison comparison;
-  std::vector<ordered_json> configs;
+  std::vector<ordered_json> kinds;
   for (const ComparedRun& run : runs) {
-    const ordered_json config = without_seed(run.config);
-    const size_t at = size_t(std::find(configs.begin(), configs.end(), config) - configs.begin());
-    if (at == configs.size()) {
-      configs.push_back(config);
+    const ordered_json options = without_seed(run.options);
+    const size_t at = size_t(std::find(kinds.begin(), kinds.end(), options) - kinds.begin());
+    if (at == kinds.size()) {
+      kinds.push_back(options);
       comparison.groups.push_back({{}, run, {}});
     }
     comparison.groups[at].names.push_back(run.name);
@@ -127,11 +114,8 @@ Comparison compare_runs(const std::vector<ComparedRun>& runs, const std::vector<
     if (std::any_of(comparison.groups.begin(), comparison.groups.end(),
                     [&](const RunGroup& g) { return g.measures.contains(column.name); }))
       comparison.columns.push_back(column);
-  // These follow from the data and may be long.
-  for (const char* key : {"classes", "colours", "mean", "std", "vocabulary", "unknown-share"})
-    for (ordered_json& config : configs) config.erase(key);
-  for (const auto& [key, value] : configs[0].items())
-    if (std::any_of(configs.begin(), configs.end(), [&](const auto& c) { return c.at(key) != value; }))
+  for (const auto& [key, value] : kinds[0].items())
+    if (std::any_of(kinds.begin(), kinds.end(), [&](const auto& c) { return c.at(key) != value; }))
       comparison.differences.push_back(key);
   note_unlike(comparison, runs);
   return comparison;
@@ -155,13 +139,24 @@ Table to_table(const Comparison& comparison) {
   return table;
 }
 
+Table differences_table(const Comparison& comparison) {
+  Table table{{"option"}, {}};
+  for (const RunGroup& g : comparison.groups) table.columns.push_back(group_name(g));
+  for (const std::string& key : comparison.differences) {
+    table.rows.push_back({key});
+    for (const RunGroup& g : comparison.groups)
+      table.rows.back().push_back(option_text(g.first.options.at(key)));
+  }
+  return table;
+}
+
 ordered_json to_json(const Comparison& comparison) {
   ordered_json rows = ordered_json::array();
   for (const RunGroup& g : comparison.groups) {
-    ordered_json row = {{"runs", g.names}, {"attention", g.first.config.at("attention")}};
+    ordered_json row = {{"runs", g.names}, {"attention", g.first.options.at("attention")}};
     row["parameters"] = g.first.parameters ? ordered_json(*g.first.parameters) : ordered_json();
     row["options"] = ordered_json::object();
-    for (const std::string& key : comparison.differences) row["options"][key] = g.first.config.at(key);
+    for (const std::string& key : comparison.differences) row["options"][key] = g.first.options.at(key);
     row["measures"] = ordered_json::object();
     for (const Column& column : comparison.columns) {
       const auto found = g.measures.find(column.name);

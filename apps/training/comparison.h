@@ -24,7 +24,7 @@ std::vector<Column> training_columns(const std::string& unit = "images");
 // What an app says of one run.
 struct ComparedRun {
   std::string name;
-  nlohmann::ordered_json config;
+  nlohmann::ordered_json options;  // of its config, see options_to_json
   std::string attention;
   std::optional<int64_t> parameters;
   std::vector<std::pair<std::string, double>>
@@ -66,6 +66,7 @@ struct Comparison {
 Comparison compare_runs(const std::vector<ComparedRun>& runs, const std::vector<Column>& columns);
 
 Table to_table(const Comparison& comparison);
+Table differences_table(const Comparison& comparison);  // a row for every option in which the groups differ
 nlohmann::ordered_json to_json(const Comparison& comparison);
 // To stdout: the table and what the options of the runs differ in, or all of it as JSON.
 void print(const Comparison& comparison, bool markdown, bool json);

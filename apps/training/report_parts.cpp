@@ -5,28 +5,13 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <filesystem>
 
+#include "apps/common/fields.h"
 #include "apps/common/metrics.h"
+#include "apps/common/text.h"
 
 namespace pursuit::apps {
-
-namespace {
-
-std::string text_of(const nlohmann::ordered_json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (!value.is_array()) return value.dump();
-  std::string list;
-  for (const auto& v : value) list += (list.empty() ? "" : ",") + text_of(v);
-  return list;
-}
-
-// The rest of a config follows from the data.
-bool is_option(const std::string& name) {
-  return name != "channels" && name != "classes" && name != "colours" && name != "mean" && name != "std" &&
-         name != "vocabulary" && name != "unknown-share";
-}
-
-}  // namespace
 
 void add_rate_charts(Report& report, const RunFolder& run, const std::string& unit) {
   if (const auto lr = metric_series(run.metrics, "lr"); !lr.empty())
@@ -40,13 +25,26 @@ std::vector<std::pair<double, double>> in_percent(std::vector<std::pair<double, 
   return points;
 }
 
-void add_configuration(Report& report, const nlohmann::ordered_json& config,
+void add_training_highlights(std::vector<Highlight>& highlights, const RunFolder& run,
+                             const std::string& unit) {
+  if (const auto rate = run.per_second(unit))
+    highlights.push_back({"Throughput", format_count(*rate) + "/s", "training " + unit});
+  if (const auto seconds = run.training_seconds())
+    highlights.push_back({"Training time", format_duration(*seconds), "with evaluations"});
+}
+
+void finish_report(Report& report, const RunFolder& run) {
+  if (!run.problems.empty()) report.section("Not in this report");
+  for (const std::string& problem : run.problems) report.paragraph(problem);
+  report.write((std::filesystem::path(run.folder) / "report.html").string());
+}
+
+void add_configuration(Report& report, const nlohmann::ordered_json& options,
                        const std::vector<std::pair<std::string, std::string>>& more) {
   report.section("Configuration");
   std::vector<std::pair<std::string, std::string>> entries;
-  for (const auto& [name, value] : config.items())
-    if (const std::string text = text_of(value); is_option(name) && !text.empty())
-      entries.emplace_back(name, text);
+  for (const auto& [name, value] : options.items())
+    if (const std::string text = option_text(value); !text.empty()) entries.emplace_back(name, text);
   entries.insert(entries.end(), more.begin(), more.end());
   report.key_values(entries);
 }
@@ -55,7 +53,7 @@ std::string train_command(const std::string& app, const std::string& folder,
                           const nlohmann::ordered_json& own, const nlohmann::ordered_json& used) {
   std::string command = app + " train --out " + quoted(folder);
   for (const auto& [name, value] : used.items())
-    if (is_option(name) && value != own.at(name)) command += " --" + name + " " + quoted(text_of(value));
+    if (value != own.at(name)) command += " --" + name + " " + quoted(option_text(value));
   return command;
 }
 

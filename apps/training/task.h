@@ -49,12 +49,10 @@ class Task {
   // The loss of that batch. On a GPU it is recorded once and replayed: what it reads keeps its address, and
   // nothing waits for the device.
   virtual Loss loss() = 0;
-  // Whether loss() can be recorded.
-  virtual bool can_record() const { return true; }
 
   virtual Evaluation evaluate() = 0;
-  // After the last step: results and report into the run's folder, the summary to stdout.
-  virtual void finish(const std::string& folder, int64_t step, const Evaluation& last) = 0;
+  // After the last step and its evaluation: results and report into the run's folder, the summary to stdout.
+  virtual void finish(const std::string& folder, int64_t step) = 0;
 };
 
 }  // namespace pursuit::apps

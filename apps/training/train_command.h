@@ -7,6 +7,8 @@
 
 #include "apps/common/command_line.h"
 #include "apps/common/fields.h"
+#include "apps/common/options.h"
+#include "apps/common/run_folder.h"
 #include "apps/training/training_run.h"
 
 namespace pursuit::apps {
@@ -28,6 +30,7 @@ void add_train_command(CLI::App& app, const std::string& help, std::vector<std::
   command->callback([&, train] {
     if (options.out.empty())
       options.out = fmt::format("runs/{}-{}-{}", app.get_name(), config.attention, config.seed);
+    check_folder(options);  // before the data is read
     code = train(config, options);
   });
 }

@@ -18,6 +18,7 @@
 #include "apps/training/checkpoint.h"
 #include "apps/training/training_step.h"
 #include "engine/error.h"
+#include "engine/parallel.h"
 
 namespace pursuit::apps {
 
@@ -72,24 +73,25 @@ class TrainingRun {
                  folder_);
       return 1;
     }
-    const Evaluation last = evaluate();
-    if (!last.complete) return 1;
-    task_.finish(folder_, state_.step, last);
+    if (!evaluate()) {
+      fmt::print(stderr, "stopped; all {} steps are done, for the last evaluation: {} train --resume {}\n",
+                 state_.step, task_.app(), folder_);
+      return 1;
+    }
+    task_.finish(folder_, state_.step);
     return 0;
   }
 
  private:
   void open_folder() {
     const bool resuming = !options_.resume.empty(), has_checkpoint = fs::exists(checkpoint_path(folder_));
-    if (!resuming && has_checkpoint && !options_.overwrite)
-      fail("train", folder_ + " already holds a run; go on with --resume " + folder_ +
-                        ", choose another --out, or replace it with --overwrite");
+    check_folder(options_);
     std::error_code error;
     fs::create_directories(folder_, error);
     if (error) fail("train", "cannot create " + folder_ + ": " + error.message());
     if (!resuming) {
-      for (const char* old :
-           {"checkpoint.safetensors", "best.safetensors", "eval.json", "report.html", "metrics.jsonl"})
+      for (const char* old : {"checkpoint.safetensors", "best.safetensors", "eval.json", "inspect.json",
+                              "report.html", "metrics.jsonl"})
         fs::remove(fs::path(folder_) / old, error);
       fs::remove_all(fs::path(folder_) / "tensorboard", error);
     } else if (has_checkpoint) {
@@ -183,14 +185,15 @@ class TrainingRun {
     return every > 0 && std::floor(double(state_.step) / every) > std::floor(double(state_.step - 1) / every);
   }
 
-  Evaluation evaluate() {
+  // False: it was stopped half-way.
+  bool evaluate() {
     finish_steps(0);
     const Clock::time_point start = Clock::now();
     task_.model().set_training(false);
     if (ema_) ema_->swap();
     Evaluation evaluation = task_.evaluate();
     if (ema_) ema_->swap();
-    if (!evaluation.complete) return evaluation;
+    if (!evaluation.complete) return false;
     const double epoch = double(state_.step) / double(task_.batches_per_epoch());
     const double mean_loss = state_.loss_count ? state_.loss_sum / double(state_.loss_count) : NAN;
     nlohmann::ordered_json line = {{"epoch", epoch}, {"train_loss", mean_loss}};
@@ -209,7 +212,7 @@ class TrainingRun {
     }
     // What the evaluation took belongs to no training step.
     logged_ += std::chrono::duration_cast<Clock::duration>(Clock::now() - start);
-    return evaluation;
+    return true;
   }
 
   void save() {
@@ -252,6 +255,15 @@ void add_run_options(CLI::App& command, RunOptions& o, const std::string& defaul
   command.add_flag("--quiet", o.quiet, "No progress on stderr");
 }
 
-int run_training(Task& task, const RunOptions& options) { return TrainingRun(task, options).run(); }
+void check_folder(const RunOptions& o) {
+  if (o.resume.empty() && !o.overwrite && fs::exists(checkpoint_path(o.out)))
+    fail("train", o.out + " already holds a run; go on with --resume " + o.out +
+                      ", choose another --out, or replace it with --overwrite");
+}
+
+int run_training(Task& task, const RunOptions& options) {
+  if (const int threads = task.fields().threads; threads > 0) set_num_threads(threads);
+  return TrainingRun(task, options).run();
+}
 
 }  // namespace pursuit::apps

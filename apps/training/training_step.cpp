@@ -8,7 +8,7 @@ TrainingStep::TrainingStep(Task& task, nn::FlatParameters& flat, nn::Optimizer& 
       flat_(flat),
       optimizer_(optimizer),
       ema_(ema),
-      record_(record && flat.on_gpu() && task.can_record()),
+      record_(record && flat.on_gpu()),
       losses_{Readback(flat.values.device()), Readback(flat.values.device())} {}
 
 void TrainingStep::start(int64_t step, double lr) {

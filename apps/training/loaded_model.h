@@ -1,0 +1,47 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "apps/common/fields.h"
+#include "apps/training/checkpoint.h"
+#include "engine/parallel.h"
+
+namespace pursuit::apps {
+
+// How a trained model is loaded, by every command that uses one.
+struct LoadOptions {
+  bool ema = false;  // the averaged weights
+  std::string device = "auto";
+  std::string dtype = {};  // empty: the run's
+  int threads = 0;         // 0: as many as before
+};
+
+template <class Config, class Model>
+struct LoadedModel {
+  Config config;  // with the device and the dtype that were asked for
+  RunState state;
+  std::unique_ptr<Model> model;
+  std::string name;  // the folder's or the file's, for tables
+};
+
+// From a run's folder or a checkpoint file, whose metadata holds the config too: off the tape, in evaluation
+// mode, on the device. The app supplies validate(config) and
+// model_config(config).
+template <class Config, class Model>
+LoadedModel<Config, Model> load_model(const std::string& app, const std::string& run_or_file,
+                                      const LoadOptions& options) {
+  if (options.threads > 0) set_num_threads(options.threads);
+  const Checkpoint checkpoint = open_checkpoint(app, run_or_file);
+  LoadedModel<Config, Model> loaded{fields_from_json<Config>(checkpoint.config, checkpoint.path),
+                                    checkpoint.state, nullptr, checkpoint.name};
+  loaded.config.device = options.device;
+  if (!options.dtype.empty()) loaded.config.dtype = options.dtype;
+  validate(loaded.config);
+  loaded.model = std::make_unique<Model>(model_config(loaded.config));
+  load_parameters(*loaded.model, checkpoint, options.ema);
+  for (const nn::NamedTensor& p : loaded.model->parameters()) *p.tensor = p.tensor->detach();
+  loaded.model->to(device_from_name(loaded.config.device));
+  return loaded;
+}
+
+}  // namespace pursuit::apps

@@ -1,0 +1,43 @@
+#include "apps/training/run_commands.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+namespace pursuit::apps {
+
+void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o) {
+  command.add_option("--checkpoint", checkpoint, "Folder of a run, or a checkpoint file")->required();
+  command.add_flag("--ema", o.ema, "Use the averaged weights");
+  command.add_option("--device", o.device, "auto, cpu, cuda")->capture_default_str();
+  command.add_option("--dtype", o.dtype, "f32 or bf16 (default: the run's)");
+  command.add_option("--threads", o.threads, "CPU threads (0: all)");
+}
+
+void add_compare_command(
+    CLI::App& app, std::function<Comparison(const std::vector<std::string>&)> compare,
+    std::function<void(const std::string&, const std::vector<std::string>&)> write_report) {
+  struct Options {
+    std::vector<std::string> runs;
+    std::string report;
+    bool markdown = false, json = false;
+  };
+  const auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("compare", "Several runs side by side, mean and spread over seeds");
+  command->add_option("runs", o->runs, "Folders of runs")->required();
+  if (write_report) command->add_option("--report", o->report, "Write an HTML comparison to this file");
+  command->add_flag("--markdown", o->markdown, "Print a Markdown table");
+  command->add_flag("--json", o->json, "Print JSON");
+  command->callback([=] {
+    print(compare(o->runs), o->markdown, o->json);
+    if (!o->report.empty()) write_report(o->report, o->runs);
+  });
+}
+
+void add_report_command(CLI::App& app, std::function<void(const std::string&)> write_report) {
+  const auto folder = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("report", "Write a run's report.html anew");
+  command->add_option("run", *folder, "Folder of a run")->required();
+  command->callback([=] { write_report(*folder); });
+}
+
+}  // namespace pursuit::apps

@@ -1,0 +1,28 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "apps/training/comparison.h"
+#include "apps/training/loaded_model.h"
+
+namespace CLI {
+class App;
+}
+
+// What the subcommands on finished runs share.
+namespace pursuit::apps {
+
+// --checkpoint, and how it is loaded.
+void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& options);
+
+// `compare RUN...` prints what `compare` makes of the folders: a table, Markdown or JSON. With
+// `write_report(file, folders)` it has --report too.
+void add_compare_command(
+    CLI::App& app, std::function<Comparison(const std::vector<std::string>&)> compare,
+    std::function<void(const std::string&, const std::vector<std::string>&)> write_report = {});
+
+// `report RUN` writes a run's report.html anew.
+void add_report_command(CLI::App& app, std::function<void(const std::string&)> write_report);
+
+}  // namespace pursuit::apps

@@ -1,0 +1,38 @@
+#include <doctest/doctest.h>
+
+#include <CLI/CLI.hpp>
+
+#include "apps/classify/config.h"
+#include "apps/common/fields.h"
+#include "apps/common/options.h"
+#include "apps/common/recipes.h"
+#include "apps/lm/config.h"
+#include "apps/segment/config.h"
+
+using namespace pursuit;
+
+namespace {
+
+// Every recipe is read as its program's own options are, and its values are ones that can be trained with.
+template <class Config>
+void check_recipes(const std::string& app, size_t at_least) {
+  const std::vector<std::string> names = apps::recipe_names(app);
+  CHECK(names.size() >= at_least);
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    std::vector<std::string> arguments = apps::recipe_arguments(app, name);
+    CHECK(!arguments.empty());
+    Config config;
+    CLI::App options;
+    apps::add_options(options, config);
+    CHECK_NOTHROW(options.parse(arguments));
+    CHECK_NOTHROW(validate(config));
+    CHECK(apps::options_to_json(config) != apps::options_to_json(Config{}));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("recipes: classify's are valid") { check_recipes<classify::Config>("classify", 10); }
+TEST_CASE("recipes: lm's are valid") { check_recipes<lm::Config>("lm", 5); }
+TEST_CASE("recipes: segment's are valid") { check_recipes<segment::Config>("segment", 8); }
