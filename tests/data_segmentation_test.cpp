@@ -153,6 +153,10 @@ TEST_CASE("label key: numbers, ignored entries and colours") {
                        doctest::Contains("at most 255"), pursuit::Error);
   CHECK_THROWS_WITH_AS(LabelKey({{"a", Rgb{1, 2, 3}}, {"b", {}}}, "f"),
                        doctest::Contains("1 of 2 classes have a colour"), pursuit::Error);
+  // With a colour of `ignore` alone every palette would be read as colours that no class has.
+  CHECK_THROWS_WITH_AS(LabelKey({{"a", {}}, {"ignore", Rgb{0, 0, 0}}}, "f"),
+                       doctest::Contains("f: 0 of 1 classes have a colour, but ignore has one"),
+                       pursuit::Error);
   CHECK_THROWS_WITH_AS(LabelKey({{"a", Rgb{1, 2, 3}}, {"b", Rgb{1, 2, 3}}}, "f"),
                        doctest::Contains("another entry's"), pursuit::Error);
 }
@@ -339,7 +343,8 @@ TEST_CASE("scenes: repeatable, different between splits, every class drawn, labe
   }
   REQUIRE(all > 100);
   CHECK(double(near) / double(all) > 0.99);
-  CHECK_THROWS_AS(open_scenes("dev"), pursuit::Error);
+  CHECK_THROWS_WITH_AS(open_segmentation("", "dev"), doctest::Contains("unknown split: got dev"),
+                       pursuit::Error);
   CHECK_THROWS_AS(open_scenes("train", 0, 8, 8), pursuit::Error);
 }
 
