@@ -1,11 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cuda/runtime.h"
 #include "engine/graph.h"
 #include "engine/ops.h"
 #include "engine/random.h"
+#include "nn/locater.h"
 #include "nn/optim.h"
 #include "nn/transformer_lm.h"
 #include "tests/needs.h"
@@ -248,16 +250,50 @@ TEST_CASE("lm: the query and key weights of a head give its scores") {
     fill(model);
     const nn::Attention& attn = model.attention(0);
     NoGrad off;
-    const Tensor x = normal({1, 12, 16}, 0, 1, 1, 1);
+    const Tensor x = normal({1, 12, 16}, 0, 1, 1, 1), queries = attn.query_weights(),
+                 keys = attn.key_weights();
+    REQUIRE(queries.shape() == Shape{2, 8, 16});
     const std::vector<double> p = attn.probabilities(x).to_vector();
     for (int64_t h = 0; h < 2; ++h) {
-      const Tensor w = matmul(attn.query_weight(h).transpose(0, 1), attn.key_weight(h));  // W_Q^T W_K
+      const Tensor w = matmul(queries.select(0, h).transpose(0, 1), keys.select(0, h));  // W_Q^T W_K
       const Tensor row = x.reshape({12, 16}).slice(0, 11, 12);
       const std::vector<double> want =
           softmax(matmul(matmul(row, w), x.reshape({12, 16}).transpose(0, 1)) / std::sqrt(8.0)).to_vector();
       for (size_t j = 0; j < 12; ++j)
         CHECK(p[(size_t(h) * 12 + 11) * 12 + j] == doctest::Approx(want[j]).epsilon(1e-4));
     }
+  }
+}
+
+TEST_CASE("lm: LOCATER of all heads at once is the sum over the heads, in value and gradient") {
+  for (const std::string name : {"softmax", "symmetric"}) {
+    CAPTURE(name);
+    nn::TransformerLm model(small(nn::attention_kind(name)));
+    fill(model);
+    const nn::Attention& attn = model.attention(1);
+    const nn::LocaterOptions options{.beta = 0.7, .c = 3};
+    const Tensor together = nn::locater(attn.query_weights(), attn.key_weights(), options);
+    together.backward();
+    // Rows of the projection by hand: queries first, keys 2 * 16 rows from the end, 8 to a head.
+    Tensor rows = attn.qkv.weight.detach();
+    rows.requires_grad();
+    const int64_t keys = rows.size(0) - 32;
+    const auto of_head = [&](int64_t h) {
+      return nn::locater(rows.slice(0, 8 * h, 8 * h + 8), rows.slice(0, keys + 8 * h, keys + 8 * h + 8),
+                         options);
+    };
+    const Tensor apart = of_head(0) + of_head(1);
+    apart.backward();
+    CHECK(together.item() == doctest::Approx(apart.item()).epsilon(1e-6));
+    const std::vector<double> got = attn.qkv.weight.grad().to_vector(), want = rows.grad().to_vector();
+    REQUIRE(got.size() == want.size());
+    double largest = 0, off = 0;
+    for (size_t i = 0; i < want.size(); ++i) {
+      largest = std::max(largest, std::fabs(want[i]));
+      off = std::max(off, std::fabs(got[i] - want[i]));
+    }
+    CHECK(largest > 0);
+    CHECK(off <= 1e-6 * largest);
   }
 }
 
