@@ -1,11 +1,15 @@
 #include <doctest/doctest.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
 
+#include "apps/common/fields.h"
 #include "apps/common/files.h"
+#include "apps/common/recipes.h"
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
 #include "apps/lm/perplexity.h"
@@ -94,6 +98,17 @@ std::string error_of(const std::function<void()>& f) {
     return e.what();
   }
   return "no error";
+}
+
+// As `lm train --recipe NAME` reads it.
+Config of_recipe(const std::string& name) {
+  Config config;
+  CLI::App parser;
+  apps::add_options(parser, config);
+  std::vector<std::string> arguments = apps::recipe_arguments("lm", name);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes the last first
+  parser.parse(arguments);
+  return config;
 }
 
 }  // namespace
@@ -238,7 +253,10 @@ TEST_CASE("lm inspect: facts of the heads") {
 }
 
 TEST_CASE("lm inspect: attention of the LOCATER setting is nearly even before training") {
-  nn::TransformerLm model(nn::locater_lm(2000));
+  Config config = of_recipe("locater");
+  config.vocabulary = "<eos>\n";
+  for (int i = 1; i < 2000; ++i) config.vocabulary += std::to_string(i) + "\n";
+  nn::TransformerLm model(model_config(config));
   nn::initialise(model, 0);
   std::vector<int32_t> ids;
   Random random(1);
@@ -327,6 +345,15 @@ TEST_CASE("lm train: the regulariser moves the traces, the loss shown stays the 
   config.locater_form = "tr2";
   CHECK(error_of([&] { train(config, quiet(folder.file("tr2"))); }).find("no lower bound") !=
         std::string::npos);
+}
+
+TEST_CASE("lm: every recipe is a valid config of its own program") {
+  const std::vector<std::string> names = apps::recipe_names("lm");
+  CHECK(names.size() >= 8);
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    CHECK_NOTHROW(validate(of_recipe(name)));
+  }
 }
 
 TEST_CASE("lm config: bad values name their option") {

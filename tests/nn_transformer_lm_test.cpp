@@ -17,11 +17,44 @@ using namespace pursuit;
 namespace {
 
 nn::LmConfig small(nn::AttentionKind kind = nn::AttentionKind::softmax) {
-  nn::LmConfig c = nn::modern_lm(23, 16, 2, 2);
+  nn::LmConfig c;
+  c.vocab = 23;
   c.context = 12;
+  c.dim = 16;
+  c.depth = c.heads = 2;
+  c.hidden = 64;
+  c.activation = Activation::gelu;
+  c.pre_norm = true;
   c.iterated_layers = 1;
+  c.positions = nn::Positions::learned;
+  c.scale_embedding = false;
+  c.dropout = 0;
+  c.init = nn::LmInit::gpt2;
   c.attention.kind = kind;
   c.attention.rpc.mu_scope = RpcOptions::MuScope::prefix;
+  return c;
+}
+
+// The language model of Teo & Nguyen 2024.
+nn::LmConfig published(int64_t vocab) {
+  nn::LmConfig c;
+  c.vocab = vocab;
+  c.attention.kind = nn::AttentionKind::rpc;
+  c.attention.bias = false;
+  c.attention.rpc.mu_scope = RpcOptions::MuScope::prefix;
+  return c;
+}
+
+// The one of Bao, Hataya & Karakida 2024.
+nn::LmConfig one_layer(int64_t vocab) {
+  nn::LmConfig c;
+  c.vocab = vocab;
+  c.context = 64;
+  c.depth = c.heads = 1;
+  c.hidden = 128;
+  c.positions = nn::Positions::fairseq;
+  c.tied = false;
+  c.init = nn::LmInit::fairseq;
   return c;
 }
 
@@ -74,12 +107,11 @@ TEST_CASE("lm: no kind and no setting shows a token those after it") {
   every_layer.iterated_layers = -1;
   every_layer.attention.rpc.detach_mu = true;
   all.push_back(every_layer);
-  for (nn::LmConfig published : {nn::published_lm(23), nn::locater_lm(23)}) {
-    published.context = 12;
-    published.dim = 16;
-    published.depth = 1;
-    all.push_back(published);
-    all.back().iterated_layers = 1;
+  for (nn::LmConfig of_a_paper : {published(23), one_layer(23)}) {
+    of_a_paper.context = 12;
+    of_a_paper.dim = 16;
+    of_a_paper.depth = of_a_paper.iterated_layers = 1;
+    all.push_back(of_a_paper);
   }
   for (const nn::LmConfig& config : all) {
     CAPTURE(nn::name_of(config.attention.kind));
@@ -160,7 +192,7 @@ TEST_CASE("lm: loss, log probabilities and next words agree") {
 }
 
 TEST_CASE("lm: gradients are slopes of the loss, of every parameter") {
-  nn::LmConfig rpc = nn::published_lm(19), pre = small(nn::AttentionKind::gated);
+  nn::LmConfig rpc = published(19), pre = small(nn::AttentionKind::gated);
   rpc.context = 6;
   rpc.dim = 8;
   rpc.depth = 2;
@@ -220,7 +252,7 @@ TEST_CASE("lm: dropout follows the seed and the step alone") {
 }
 
 TEST_CASE("lm: attention entropy is that of the probabilities, 3.0 nats in the LOCATER setting at first") {
-  nn::TransformerLm model(nn::locater_lm(1000));
+  nn::TransformerLm model(one_layer(1000));
   nn::initialise(model, 1);
   const Tensor entropy = model.attention_entropy(random_ids(16, 64, 1000, 1));
   CHECK(entropy.shape() == Shape{1, 1});
@@ -306,10 +338,12 @@ TEST_CASE("lm: parameters by name, and errors") {
         all += p.name + p.tensor->shape().str() + " ";
     return all;
   };
-  CHECK(names(nn::published_lm(33278)) ==
+  nn::LmConfig adaptive = published(33278);
+  adaptive.cutoffs = {20000};
+  CHECK(names(adaptive) ==
         "embed.weight[33278, 128] blocks.0.attn.qkv.weight[256, 128] blocks.0.attn.proj.weight[128, 128] "
         "output.head.cluster.weight[1, 128] ");
-  CHECK(names(nn::locater_lm(30)) ==
+  CHECK(names(one_layer(30)) ==
         "embed.weight[30, 128] blocks.0.attn.qkv.weight[384, 128] blocks.0.attn.qkv.bias[384] "
         "blocks.0.attn.proj.weight[128, 128] blocks.0.attn.proj.bias[128] output.head.weight[30, 128] ");
   nn::TransformerLm model(small());
