@@ -137,6 +137,11 @@ std::vector<std::string> read_lines(const std::string& path) {
   return lines;
 }
 
+bool has_folder(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
 bool is_image_file(const std::string& name) {
   std::string ending = fs::path(name).extension().string();
   for (char& c : ending) c = char(std::tolower(static_cast<unsigned char>(c)));

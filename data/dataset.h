@@ -89,6 +89,9 @@ struct Listing {
 Listing list_folder(const std::string& path);
 std::vector<std::string> read_lines(const std::string& path);
 
+// Whether the path is a folder; false also where it cannot be looked at.
+bool has_folder(const std::string& path);
+
 // Whether the name ends in .jpg, .jpeg or .png, in any case.
 bool is_image_file(const std::string& name);
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "data/big_endian.h"
 #include "data/dataset.h"
 #include "engine/error.h"
 
@@ -51,10 +52,6 @@ struct Idx {
   std::vector<uint8_t> bytes;
 };
 
-uint32_t big_endian(const uint8_t* b) {
-  return uint32_t(b[0]) << 24 | uint32_t(b[1]) << 16 | uint32_t(b[2]) << 8 | uint32_t(b[3]);
-}
-
 // Reads an IDX file of unsigned bytes with N dimensions.
 template <size_t N>
 Idx<N> read_idx(const std::string& path) {
@@ -63,7 +60,7 @@ Idx<N> read_idx(const std::string& path) {
   if (file.read(header.data(), header.size()) < header.size()) {
     fail("idx", path + " ends inside its header: need at least " + std::to_string(header.size()) + " bytes");
   }
-  const uint32_t magic = big_endian(header.data());
+  const uint32_t magic = big_endian32(header.data());
   if (magic != 0x800 + N) {
     fail("idx", path + " has the wrong magic number: got " + std::to_string(magic) + ", need " +
                     std::to_string(0x800 + N) + " (unsigned bytes, " + std::to_string(N) + " dimensions)");
@@ -71,7 +68,7 @@ Idx<N> read_idx(const std::string& path) {
   Idx<N> idx;
   int64_t expected = 1;
   for (size_t d = 0; d < N; ++d) {
-    idx.dims[d] = big_endian(&header[4 + 4 * d]);
+    idx.dims[d] = big_endian32(&header[4 + 4 * d]);
     if (idx.dims[d] == 0)
       fail("idx", path + " is empty: dimension " + std::to_string(d) + " is 0 in its header");
     if (idx.dims[d] > kMaxBytes / expected) {

@@ -1,6 +1,7 @@
 #include "data/image.h"
 
-#include <array>
+#include <zlib.h>
+
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -10,7 +11,9 @@
 #include <numeric>
 #include <system_error>
 
+#include "data/big_endian.h"
 #include "engine/error.h"
+#include "engine/files/atomic_file.h"
 
 namespace {
 
@@ -60,10 +63,6 @@ bool is_jpeg(const uint8_t* bytes, size_t size) {
   return size >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff;
 }
 
-uint32_t big_endian32(const uint8_t* p) {
-  return uint32_t(p[0]) << 24 | uint32_t(p[1]) << 16 | uint32_t(p[2]) << 8 | p[3];
-}
-
 // Whether the Huffman tables of a segment [p, end) have at most the 256 codes that a table can hold:
 // stb_image 2.27 writes past its table otherwise.
 bool huffman_tables_fit(const uint8_t* p, const uint8_t* end) {
@@ -103,21 +102,6 @@ std::string jpeg_damage(const uint8_t* bytes, size_t size) {
   return "truncated JPEG: the end marker is missing; fetch the file again";
 }
 
-uint32_t crc32(const uint8_t* p, size_t n) {
-  static const std::array<uint32_t, 256> table = [] {
-    std::array<uint32_t, 256> t{};
-    for (uint32_t i = 0; i < 256; ++i) {
-      uint32_t c = i;
-      for (int bit = 0; bit < 8; ++bit) c = c & 1 ? 0xedb88320u ^ (c >> 1) : c >> 1;
-      t[i] = c;
-    }
-    return t;
-  }();
-  uint32_t c = 0xffffffffu;
-  for (size_t i = 0; i < n; ++i) c = table[(c ^ p[i]) & 255] ^ (c >> 8);
-  return c ^ 0xffffffffu;
-}
-
 // Empty if every chunk up to the end chunk is there and has the right checksum, which stb_image does not look
 // at.
 std::string png_damage(const uint8_t* bytes, size_t size) {
@@ -126,7 +110,7 @@ std::string png_damage(const uint8_t* bytes, size_t size) {
     const size_t length = big_endian32(bytes + i);
     if (length > size - i - 12) return "truncated PNG: a chunk is cut short";
     const uint8_t* type = bytes + i + 4;
-    if (crc32(type, length + 4) != big_endian32(type + 4 + length))
+    if (crc32(0, type, uInt(length + 4)) != big_endian32(type + 4 + length))
       return "damaged PNG: a chunk's checksum is wrong";
     if (std::memcmp(type, "IEND", 4) == 0) return "";
     i += length + 12;
@@ -216,21 +200,9 @@ std::vector<uint8_t> encode_jpeg(const Image& image, int quality) {
 
 void write_png(const std::string& path, const Image& image) {
   const std::vector<uint8_t> bytes = encode_png(image);
-  const std::string temporary = path + ".tmp";
-  std::ofstream file(temporary, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
-  file.close();
-  std::error_code error;
-  if (!file) {
-    std::filesystem::remove(temporary, error);
-    fail("write_png", path + ": cannot be written; check that the folder exists and has space");
-  }
-  std::filesystem::rename(temporary, path, error);
-  if (error) {
-    const std::string reason = error.message();
-    std::filesystem::remove(temporary, error);
-    fail("write_png", path + ": " + reason);
-  }
+  AtomicFile file(path);
+  file.write(bytes.data(), bytes.size());
+  file.commit();
 }
 
 Image to_rgb(const Image& image) {

@@ -30,7 +30,7 @@ Image decode_image(const uint8_t* bytes, size_t size, const std::string& name);
 // A whole file. Throws pursuit::Error that names it if it cannot be read or is larger than 2 GiB.
 std::vector<uint8_t> read_bytes(const std::string& path);
 
-// Writes a PNG (temporary name, then rename). Throws if the file cannot be written.
+// Writes a PNG, whole or not at all. Throws pursuit::Error that names the file if it cannot be written.
 void write_png(const std::string& path, const Image& image);
 
 // PNG and JPEG (quality 1 to 100) encoded in memory.

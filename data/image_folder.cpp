@@ -84,11 +84,6 @@ class ImageFolder : public Dataset {
   std::optional<DecodedFiles<Image>> pictures_;
 };
 
-bool has_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
 }  // namespace
 
 std::unique_ptr<Dataset> open_image_folder(const std::string& path, Split split,

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "data/big_endian.h"
 #include "engine/error.h"
 
 namespace pursuit::data {
@@ -11,10 +12,6 @@ namespace {
 
 // Signature, then the header chunk: length, "IHDR", width, height, bit depth, colour type ...
 constexpr size_t kChunks = 8, kBitDepth = 24, kColourType = 25, kHeaderEnd = 33;
-
-uint32_t read32(const uint8_t* p) {
-  return uint32_t(p[0]) << 24 | uint32_t(p[1]) << 16 | uint32_t(p[2]) << 8 | p[3];
-}
 
 void append32(std::vector<uint8_t>& to, uint32_t value) {
   for (int shift = 24; shift >= 0; shift -= 8) to.push_back(uint8_t(value >> shift));
@@ -36,7 +33,7 @@ std::vector<uint8_t> with_identity_palette(const std::vector<uint8_t>& bytes) {
   std::vector<uint8_t> out(bytes.begin(), bytes.begin() + kChunks);
   bool replaced = false;
   for (size_t i = kChunks; i < bytes.size();) {
-    const size_t left = bytes.size() - i, length = left < 12 ? left : size_t(read32(&bytes[i])) + 12;
+    const size_t left = bytes.size() - i, length = left < 12 ? left : size_t(big_endian32(&bytes[i])) + 12;
     const auto from = bytes.begin() + long(i);
     if (!replaced && length <= left && left >= 12 && std::memcmp(&bytes[i + 4], "PLTE", 4) == 0) {
       replaced = true;

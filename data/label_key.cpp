@@ -57,9 +57,10 @@ LabelKey::LabelKey(const std::vector<Entry>& entries, const std::string& source)
   const auto coloured = std::count_if(entries.begin(), entries.end(), [](const Entry& entry) {
     return entry.colour && entry.name != kIgnore;
   });
-  if (coloured != 0 && size_t(coloured) != classes_.size())
+  if (!of_colour_.empty() && size_t(coloured) != classes_.size())
     fail("label_key", source + ": " + std::to_string(coloured) + " of " + std::to_string(classes_.size()) +
-                          " classes have a colour; give one to all or to none");
+                          " classes have a colour" + (coloured == 0 ? ", but ignore has one" : "") +
+                          "; give one to all or to none");
 }
 
 Image LabelKey::read(const std::string& path) const {

@@ -1,16 +1,14 @@
 #include "data/segmentation.h"
 
 #include <algorithm>
-#include <filesystem>
 
+#include "data/dataset.h"
 #include "data/decoded_files.h"
 #include "data/segmentation_files.h"
 #include "engine/error.h"
 
 namespace pursuit::data {
 namespace {
-
-namespace fs = std::filesystem;
 
 const std::vector<std::string> kFormats = {"auto", "ade20k", "camvid", "coco_stuff", "folder", "scenes"};
 
@@ -60,15 +58,16 @@ class PairedFiles : public SegmentationDataset {
 std::unique_ptr<SegmentationDataset> open_segmentation(const std::string& path, const std::string& split,
                                                        const SegmentationOptions& options) {
   constexpr const char* where = "segmentation";
+  if (split != "train" && split != "val" && split != "test")
+    fail(where, "unknown split: got " + split + ", need train, val or test");
   if (options.limit < 0)
     fail(where, "limit is negative: got " + std::to_string(options.limit) + ", need 0 (all) or more");
   if (std::find(kFormats.begin(), kFormats.end(), options.format) == kFormats.end())
     fail(where, "unknown format: got " + options.format +
                     ", need auto, ade20k, camvid, coco_stuff, folder or scenes");
   if (options.format == "scenes" || (options.format == "auto" && path.empty()))
-    return open_scenes(split, options.limit, options.scene_width, options.scene_height, options.scene_seed);
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored))
+    return open_scenes(split, options.limit);
+  if (!has_folder(path))
     fail(where, "format " + options.format + " needs a folder: got '" + path + "', which is none");
   const std::string format = options.format == "auto" ? detect_segmentation(path) : options.format;
   SegmentationFiles files = list_segmentation(format, path, split, options.skip_bad);

@@ -37,8 +37,6 @@ struct SegmentationOptions {
   bool skip_bad = false;
   // Keep decoded pairs in memory until this many bytes are used; those beyond are decoded each time.
   int64_t cache_bytes = 0;
-  int scene_width = 128, scene_height = 96;  // scenes: in pixels
-  uint64_t scene_seed = 0;
 };
 
 // Opens one split ("train", "val" or "test") of the data at `path`; an empty path is the drawn scenes. A set
@@ -58,7 +56,7 @@ std::unique_ptr<SegmentationDataset> open_segmentation(const std::string& path, 
                                                        const SegmentationOptions& options = {});
 
 // Overlapping figures (circle, square, ...) on a textured ground, drawn when asked for; the labels are exact.
-// 2000 scenes for training, 200 others for val, 200 for test, or `size` of them.
+// 2000 scenes for train, 200 others for val, 200 for test (no other name is given here), or `size` of them.
 std::unique_ptr<SegmentationDataset> open_scenes(const std::string& split, int64_t size = 0, int width = 128,
                                                  int height = 96, uint64_t seed = 0);
 

@@ -16,7 +16,8 @@ struct SegmentationFiles {
 // Looks at the folder and returns ade20k, camvid, coco_stuff or folder. Throws if it fits none.
 std::string detect_segmentation(const std::string& path);
 
-// The files of a split. Throws if a partner is missing (without skip_bad) or the split holds nothing.
+// The files of a split, which is train, val or test. Throws if a partner is missing (without skip_bad) or the
+// split holds nothing.
 SegmentationFiles list_segmentation(const std::string& format, const std::string& path,
                                     const std::string& split, bool skip_bad);
 

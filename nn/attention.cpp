@@ -16,8 +16,6 @@ bool shares_queries(AttentionKind kind) {
   return kind == AttentionKind::symmetric || kind == AttentionKind::rpc || kind == AttentionKind::svt;
 }
 
-Tensor part(const Tensor& packed, int64_t i) { return packed.select(2, i).permute({0, 2, 1, 3}); }
-
 }  // namespace
 
 bool may_be_causal(AttentionKind kind) {
@@ -66,11 +64,6 @@ Attention::Attention(int64_t dim, int64_t heads, const AttentionConfig& config)
   add_module("proj", proj);
 }
 
-// [B, N, dim] as [B, H, N, D].
-Tensor Attention::split(const Tensor& x) const {
-  return x.reshape({x.size(0), x.size(1), heads_, dim_ / heads_}).permute({0, 2, 1, 3});
-}
-
 Tensor Attention::mix(const Tensor& packed, const Tensor& x) const {
   const AttentionOptions plain{.causal = config_.causal};
   const DType t = x.dtype();
@@ -92,7 +85,7 @@ Tensor Attention::mix(const Tensor& packed, const Tensor& x) const {
     case AttentionKind::clipped:
       return attention(packed, {.causal = config_.causal, .gamma = config_.gamma, .zeta = config_.zeta});
     case AttentionKind::gated:
-      return gated_attention(packed, split(x), gate_weight.to(t), gate_bias.to(t), plain);
+      return gated_attention(packed, split_heads(x, heads_), gate_weight.to(t), gate_bias.to(t), plain);
     case AttentionKind::linear:
       return linear_attention(packed, config_.causal);
   }
@@ -135,10 +128,11 @@ Tensor Attention::forward_cached(const Tensor& x, AttentionCache& cache) const {
     p = clamp(affine(p, config_.zeta - config_.gamma, config_.gamma), 0, 1);
   Tensor mixed = matmul(p, cache.values);  // [B, H, M, D]
   if (config_.kind == AttentionKind::gated) {
-    const Tensor gate = attention_gate(split(x), gate_weight.to(x.dtype()), gate_bias.to(x.dtype()));
+    const Tensor gate =
+        attention_gate(split_heads(x, heads_), gate_weight.to(x.dtype()), gate_bias.to(x.dtype()));
     mixed = mixed * gate.reshape({x.size(0), heads_, x.size(1), 1});
   }
-  return proj.forward(mixed.permute({0, 2, 1, 3}).reshape(x.shape()));
+  return proj.forward(merge_heads(mixed));
 }
 
 Tensor Attention::probabilities(const Tensor& x, int64_t queries) const {
@@ -158,14 +152,13 @@ Tensor Attention::probabilities(const Tensor& x, int64_t queries) const {
   return attention_weights(q.slice(2, 0, first), k, scale, false);
 }
 
-Tensor Attention::query_weight(int64_t head) const {
-  const int64_t d = dim_ / heads_;
-  return qkv.weight.slice(0, head * d, (head + 1) * d);
+Tensor Attention::query_weights() const {
+  return qkv.weight.slice(0, 0, dim_).reshape({heads_, dim_ / heads_, dim_});
 }
 
-Tensor Attention::key_weight(int64_t head) const {
-  const int64_t d = dim_ / heads_, first = qkv.weight.size(0) - 2 * dim_;
-  return qkv.weight.slice(0, first + head * d, first + (head + 1) * d);
+Tensor Attention::key_weights() const {
+  const int64_t first = qkv.weight.size(0) - 2 * dim_;
+  return qkv.weight.slice(0, first, first + dim_).reshape({heads_, dim_ / heads_, dim_});
 }
 
 }  // namespace pursuit::nn

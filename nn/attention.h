@@ -60,11 +60,10 @@ class Attention : public Module {
   // the tape.
   Tensor probabilities(const Tensor& x, int64_t queries = -1) const;
 
-  // The rows of `qkv` that make a head's queries and keys, [D, dim], on the tape; the same rows where keys
-  // serve as queries. W_QK = W_Q^T W_K.
-  Tensor query_weight(int64_t head) const;
-  Tensor key_weight(int64_t head) const;
-  int64_t heads() const { return heads_; }
+  // The rows of `qkv` that make the heads' queries and keys, [H, D, dim], on the tape; the same rows where
+  // keys serve as queries. W_QK = W_Q^T W_K.
+  Tensor query_weights() const;
+  Tensor key_weights() const;
 
   const AttentionConfig& config() const { return config_; }
   Linear qkv, proj;
@@ -72,7 +71,6 @@ class Attention : public Module {
 
  private:
   Tensor project(const Tensor& x) const;
-  Tensor split(const Tensor& x) const;
   Tensor mix(const Tensor& packed, const Tensor& x) const;
   int64_t dim_, heads_;
   AttentionConfig config_;

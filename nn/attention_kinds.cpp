@@ -11,24 +11,23 @@ void check_packed(const char* where, const Tensor& qkv, int64_t least_parts) {
     fail(where, "got " + qkv.str() + ", need [batch, tokens, 3 (q, k, v), heads, head_dim]");
 }
 
-// Part i (negative: from the end) of packed projections, [B, H, N, D].
-Tensor part(const Tensor& qkv, int64_t i) { return qkv.select(2, i).permute({0, 2, 1, 3}); }
-
 // [B, H, N, D] of several parts to [B, N, parts, H, D].
 Tensor pack(const std::vector<Tensor>& parts) { return stack(parts, 0).permute({1, 3, 0, 2, 4}); }
-
-// [B, N, H * D] to [B, H, N, D] and back.
-Tensor split_heads(const Tensor& x, int64_t heads) {
-  return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).permute({0, 2, 1, 3});
-}
-Tensor merge_heads(const Tensor& x) {
-  return x.permute({0, 2, 1, 3}).reshape({x.size(0), x.size(2), x.size(1) * x.size(3)});
-}
 
 // elu(x) + 1: exp(x) below 0, x + 1 above. By clamp, whose gradient at 0 is 1 as elu's is.
 Tensor feature_map(const Tensor& x) { return exp(clamp(x, -INFINITY, 0)) + relu(x); }
 
 }  // namespace
+
+Tensor part(const Tensor& qkv, int64_t i) { return qkv.select(2, i).permute({0, 2, 1, 3}); }
+
+Tensor split_heads(const Tensor& x, int64_t heads) {
+  return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).permute({0, 2, 1, 3});
+}
+
+Tensor merge_heads(const Tensor& x) {
+  return x.permute({0, 2, 1, 3}).reshape({x.size(0), x.size(2), x.size(1) * x.size(3)});
+}
 
 Tensor attention_gate(const Tensor& h, const Tensor& weight, const Tensor& bias) {
   if (h.ndim() != 4 || weight.shape() != Shape{h.size(1), h.size(3)} || bias.shape() != Shape{h.size(1)})

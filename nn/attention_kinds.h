@@ -5,6 +5,13 @@
 // and give [B, N, H * D], heads merged, as pursuit::attention does.
 namespace pursuit::nn {
 
+// Part i (negative: from the end) of packed projections, [B, H, N, D].
+Tensor part(const Tensor& qkv, int64_t i);
+
+// [B, N, H * D] to [B, H, N, D] and back.
+Tensor split_heads(const Tensor& x, int64_t heads);
+Tensor merge_heads(const Tensor& x);
+
 // The gate of every head and token, sigmoid(<h, weight> + bias): h [B, H, N, D] is each head's slice of the
 // layer's input, weight [H, D], bias [H]; result [B, H, N]. Bondarenko et al. 2023, equation 5.
 Tensor attention_gate(const Tensor& h, const Tensor& weight, const Tensor& bias);

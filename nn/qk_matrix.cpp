@@ -43,10 +43,6 @@ Tensor qk_trace_of_square(const Tensor& query, const Tensor& key) {
   return inner(m, m.transpose(-2, -1));
 }
 
-double QkStatistics::eigenvalue_variance() const {
-  return trace_of_square / double(width) - eigenvalue_mean() * eigenvalue_mean();
-}
-
 double QkStatistics::concentration() const { return frobenius2 > 0 ? trace / std::sqrt(frobenius2) : 0; }
 
 QkStatistics qk_statistics(const Tensor& query, const Tensor& key) {

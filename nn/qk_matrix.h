@@ -19,8 +19,6 @@ struct QkStatistics {
   int64_t width = 0;  // d
   double trace = 0, frobenius2 = 0, trace_of_square = 0;
 
-  double eigenvalue_mean() const { return trace / double(width); }
-  double eigenvalue_variance() const;  // negative where the antisymmetric part of W outweighs the rest
   // tr W / |W|_F, in +-sqrt(d): how concentrated the eigenvalues are. 0 if W is.
   double concentration() const;
 };

@@ -1,7 +1,5 @@
 #include "nn/segmenter.h"
 
-#include <cmath>
-
 #include "engine/ops.h"
 
 namespace pursuit::nn {
@@ -23,9 +21,7 @@ VitConfig decoder_blocks(const SegmenterConfig& c) {
   blocks.ln_eps = decoder_ln_eps;
   blocks.branch_dropout = c.decoder_dropout;
   blocks.drop_path = 0;
-  const AttentionKind kind = blocks.attention.kind;
-  if (!c.decoder_iterates && (kind == AttentionKind::rpc || kind == AttentionKind::svt))
-    blocks.attention.kind = AttentionKind::symmetric;
+  if (!c.decoder_iterates) blocks.iterated_layer = int(c.decoder_depth);  // none
   return blocks;
 }
 
@@ -33,6 +29,17 @@ VitConfig decoder_blocks(const SegmenterConfig& c) {
 Tensor normalised(const Tensor& x) {
   const Tensor wide = x.to(compute_type(x.dtype()));
   return (wide / sqrt(sum(square(wide), {-1}, true) + 1e-12)).to(x.dtype());
+}
+
+// The number of rows of the square grid of patches whose positions these are, [1, 1 + side * side, dim].
+int64_t square_side(const Tensor& positions, const std::string& source) {
+  int64_t side = 0;
+  if (positions.ndim() == 3 && positions.size(0) == 1)
+    while (1 + side * side < positions.size(1)) ++side;
+  if (side == 0 || 1 + side * side != positions.size(1))
+    fail("segmenter", source + ": pos_embed is " + positions.str() +
+                          ", need [1, 1 + side * side, dim], the positions of a square grid of patches");
+  return side;
 }
 
 }  // namespace
@@ -113,8 +120,8 @@ void Segmenter::load_encoder(const std::map<std::string, Tensor>& weights, const
       fail("segmenter",
            source + " has no " + p.name + ": the encoder's sizes and attention must be the same");
     Tensor value = found->second;
-    if (p.name == "pos_embed" && value.ndim() == 3 && value.shape() != p.tensor->shape()) {
-      const auto side = int64_t(std::lround(std::sqrt(double(value.size(1) - 1))));
+    if (p.name == "pos_embed") {
+      const int64_t side = square_side(value, source);
       NoGrad off;
       value = resize_positions(value, side, side, config_.encoder.rows(), config_.encoder.cols());
     }

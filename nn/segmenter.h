@@ -43,8 +43,8 @@ class Segmenter : public Module {
   void set_step(uint64_t seed, uint64_t step);
 
   // Takes the encoder from a classifier's weights by their names; its head is left out. Positions are
-  // interpolated from its square grid. Throws if a tensor is missing or of another shape; `source` is used in
-  // the message.
+  // interpolated from its square grid. Throws if a tensor is missing or of another shape, or the grid is not
+  // square; `source` is used in the message.
   void load_encoder(const std::map<std::string, Tensor>& weights, const std::string& source);
 
   const SegmenterConfig& config() const { return config_; }

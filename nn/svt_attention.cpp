@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/ops.h"
+#include "nn/attention_kinds.h"
 
 namespace pursuit::nn {
 
@@ -21,7 +22,7 @@ void check(const Tensor& kv, const SvtAttentionOptions& o) {
 Tensor svt_keys(const Tensor& kv, const SvtAttentionOptions& options) {
   check(kv, options);
   const int64_t n = kv.size(1), d = kv.size(4);
-  const Tensor keys = kv.select(2, 0).permute({0, 2, 1, 3}).contiguous();  // [B, H, N, D]
+  const Tensor keys = part(kv, 0).contiguous();  // [B, H, N, D]
   // 1 / mu, the mean magnitude times 4: no division, so that a head of zeros stays finite.
   const Tensor tau = mean(abs(options.detach_mu ? keys.detach() : keys), {2, 3}, true) * 4.0;  // [B, H, 1, 1]
   const double lambda = options.lambda > 0 ? options.lambda : 1 / std::sqrt(double(std::max(n, d)));

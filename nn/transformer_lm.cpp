@@ -56,46 +56,6 @@ Tensor sinusoids(const LmConfig& c) {
 
 }  // namespace
 
-LmConfig published_lm(int64_t vocab) {
-  LmConfig c;
-  c.vocab = vocab;
-  c.attention.kind = AttentionKind::rpc;
-  c.attention.bias = false;
-  c.attention.rpc.mu_scope = RpcOptions::MuScope::prefix;
-  for (int64_t cutoff : {20000, 40000, 200000})
-    if (cutoff < vocab) c.cutoffs.push_back(cutoff);
-  return c;
-}
-
-LmConfig locater_lm(int64_t vocab) {
-  LmConfig c;
-  c.vocab = vocab;
-  c.context = 64;
-  c.depth = c.heads = 1;
-  c.hidden = 128;
-  c.positions = Positions::fairseq;
-  c.tied = false;
-  c.init = LmInit::fairseq;
-  return c;
-}
-
-LmConfig modern_lm(int64_t vocab, int64_t dim, int64_t depth, int64_t heads) {
-  LmConfig c;
-  c.vocab = vocab;
-  c.dim = dim;
-  c.depth = depth;
-  c.heads = heads;
-  c.hidden = 4 * dim;
-  c.activation = Activation::gelu;
-  c.pre_norm = true;
-  c.iterated_layers = 0;
-  c.positions = Positions::learned;
-  c.scale_embedding = false;
-  c.dropout = 0;
-  c.init = LmInit::gpt2;
-  return c;
-}
-
 LmBlock::LmBlock(const LmConfig& config, int index)
     : attn(config.dim, config.heads, attention_at(config, index)),
       norm1(config.dim, config.ln_eps),

@@ -26,6 +26,8 @@ enum class LmInit {
   gpt2      // N(0, 0.02), the layers that add to the residual stream N(0, 0.02 / sqrt(2 depth)), biases 0
 };
 
+// The defaults are those of the published language model (Teo & Nguyen 2024, after Schlag et al. 2021), but
+// for its attention and its adaptive softmax. Whole models are the recipes of `lm`.
 struct LmConfig {
   int64_t vocab = 0;
   int64_t context = 256;  // tokens of a window, at most
@@ -44,13 +46,6 @@ struct LmConfig {
   double div_value = 4;          // of an untied adaptive softmax
   LmInit init = LmInit::transformer_xl;
 };
-
-// The settings of the specification: the published language model (Teo & Nguyen 2024, after Schlag et al.
-// 2021), the one of Bao, Hataya & Karakida 2024 (fairseq's defaults at one layer), and a decoder of today's
-// form.
-LmConfig published_lm(int64_t vocab);
-LmConfig locater_lm(int64_t vocab);
-LmConfig modern_lm(int64_t vocab, int64_t dim, int64_t depth, int64_t heads);
 
 class LmBlock : public Module {
  public:
@@ -120,7 +115,7 @@ class TransformerLm : public Module {
   std::vector<std::unique_ptr<LmBlock>> blocks_;
   std::unique_ptr<LayerNorm> norm_;
   std::unique_ptr<AdaptiveSoftmax> output_;
-  mutable Tensor sinusoids_;  // [context + 1, dim], where the parameters are
+  mutable Tensor sinusoids_;  // [context, dim], where the parameters are
   Noise noise_;
 };
 

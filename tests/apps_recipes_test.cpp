@@ -1,13 +1,10 @@
 #include <doctest/doctest.h>
 
-#include <CLI/CLI.hpp>
-
 #include "apps/classify/config.h"
 #include "apps/common/fields.h"
-#include "apps/common/options.h"
-#include "apps/common/recipes.h"
 #include "apps/lm/config.h"
 #include "apps/segment/config.h"
+#include "tests/config_of_recipe.h"
 
 using namespace pursuit;
 
@@ -20,12 +17,8 @@ void check_recipes(const std::string& app, size_t at_least) {
   CHECK(names.size() >= at_least);
   for (const std::string& name : names) {
     CAPTURE(name);
-    std::vector<std::string> arguments = apps::recipe_arguments(app, name);
-    CHECK(!arguments.empty());
     Config config;
-    CLI::App options;
-    apps::add_options(options, config);
-    CHECK_NOTHROW(options.parse(arguments));
+    CHECK_NOTHROW(config = config_of_recipe<Config>(app, name));
     CHECK_NOTHROW(validate(config));
     CHECK(apps::options_to_json(config) != apps::options_to_json(Config{}));
   }

@@ -1,5 +1,4 @@
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -203,6 +202,13 @@ TEST_CASE("text: what cannot be read is an error that says where") {
     write(folder.path / "empty/x.bin", "x");
     check_message(message_of([&] { open_corpus((folder.path / "empty").string(), {}); }),
                   {"no known layout"});
+  }
+  SUBCASE("a path that cannot be looked at") {  // as below a folder without permission, which root always has
+    const std::string name(300, 'n');
+    check_message(message_of([&] { open_corpus((path / name).string(), {}); }),
+                  {"nnn", "File name too long"});
+    check_message(message_of([&] { open({.cache = (path / name).string()}); }),
+                  {"cannot create the cache folder", "nnn", "File name too long"});
   }
   SUBCASE("an empty file") {
     write(path / "wiki.valid.tokens", "");

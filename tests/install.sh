@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # install.sh BUILD SOURCE: installs the build into a temporary folder, builds the program of tests/consumer against
-# it and runs both it and the installed classify.
+# it and runs it and the installed apps.
 set -euo pipefail
 build=$1 source=$2
 work=$(mktemp -d)
@@ -9,5 +9,12 @@ cmake --install "$build" --prefix "$work/usr" >/dev/null
 cmake -S "$source/tests/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$work/usr" -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build "$work/consumer"
 "$work/consumer/consumer"
-cd "$work"
-usr/bin/classify recipes | grep -q deit-tiny
+for app in classify lm segment; do
+  recipes=$work/usr/share/pursuit/recipes/$app
+  diff -r "$source/apps/$app/recipes" "$recipes"
+  test -s "$recipes/nano.toml"
+  # Apps fall back on the recipes of the source folder: one that only the installation has tells which they read.
+  cp "$recipes/nano.toml" "$recipes/installed.toml"
+  listed=$("$work/usr/bin/$app" recipes)
+  grep -qw installed <<<"$listed" || { echo "$app does not read the installed recipes" >&2; exit 1; }
+done

@@ -15,6 +15,7 @@
 #include "apps/lm/results.h"
 #include "engine/error.h"
 #include "engine/ops.h"
+#include "tests/config_of_recipe.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit;
@@ -243,7 +244,10 @@ TEST_CASE("lm inspect: facts of the heads") {
 }
 
 TEST_CASE("lm inspect: attention of the LOCATER setting is nearly even before training") {
-  nn::TransformerLm model(nn::locater_lm(2000));
+  Config config = config_of_recipe<Config>("lm", "locater");
+  config.vocabulary = "<eos>\n";
+  for (int i = 1; i < 2000; ++i) config.vocabulary += std::to_string(i) + "\n";
+  nn::TransformerLm model(model_config(config));
   nn::initialise(model, 0);
   std::vector<int32_t> ids;
   Random random(1);

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/ops.h"
@@ -216,6 +217,36 @@ TEST_CASE("segmenter: takes a classifier's encoder") {
   weights.erase("norm.weight");
   CHECK_THROWS_WITH_AS(model.load_encoder(weights, "a.safetensors"), doctest::Contains("has no norm.weight"),
                        Error);
+}
+
+TEST_CASE("segmenter: a classifier's square grid becomes another of as many patches, others are refused") {
+  nn::VitConfig classifier_config = small(nn::SegmenterDecoder::mask).encoder;
+  classifier_config.image = classifier_config.width = 24;  // 6 x 6 patches
+  nn::VisionTransformer classifier(classifier_config);
+  nn::initialise(classifier, nn::Init::timm, 3);
+  std::map<std::string, Tensor> weights;
+  for (const nn::NamedTensor& p : classifier.parameters()) weights[p.name] = p.tensor->detach();
+  // Every feature is y + 10 x: bilinear interpolation keeps a plane, and holds it at the edge of the grid.
+  std::vector<float> positions(37 * 12);
+  for (size_t i = 12; i < positions.size(); ++i)
+    positions[i] = float((i / 12 - 1) / 6 + 10 * ((i / 12 - 1) % 6));
+  weights["pos_embed"] = from_vector(positions, {1, 37, 12});
+  nn::SegmenterConfig config = small(nn::SegmenterDecoder::mask);
+  config.encoder.image = 16, config.encoder.width = 36;  // 4 x 9
+  nn::Segmenter model(config);
+  model.load_encoder(weights, "a.safetensors");
+  const std::vector<double> got = parameter(model, "encoder.pos_embed").to_vector();
+  REQUIRE(got.size() == 37 * 12);
+  for (int y = 0; y < 4; ++y)
+    for (int x = 0; x < 9; ++x)
+      CHECK(got[size_t(12 + (y * 9 + x) * 12)] ==
+            doctest::Approx(std::clamp((y + 0.5) * 6 / 4 - 0.5, 0.0, 5.0) +
+                            10 * std::clamp((x + 0.5) * 6 / 9 - 0.5, 0.0, 5.0)));
+  for (const Shape& shape : {Shape{1, 36, 12}, Shape{1, 1, 12}, Shape{2, 37, 12}, Shape{37, 12}}) {
+    weights["pos_embed"] = zeros(shape);
+    CHECK_THROWS_WITH_AS(model.load_encoder(weights, "a.safetensors"),
+                         doctest::Contains("a.safetensors: pos_embed is"), Error);
+  }
 }
 
 TEST_CASE("segmenter: decoder dropout follows the step and is off in evaluation") {

@@ -1,11 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cuda/runtime.h"
 #include "engine/graph.h"
 #include "engine/ops.h"
 #include "engine/random.h"
+#include "nn/locater.h"
 #include "nn/optim.h"
 #include "nn/transformer_lm.h"
 #include "tests/needs.h"
@@ -15,11 +17,44 @@ using namespace pursuit;
 namespace {
 
 nn::LmConfig small(nn::AttentionKind kind = nn::AttentionKind::softmax) {
-  nn::LmConfig c = nn::modern_lm(23, 16, 2, 2);
+  nn::LmConfig c;
+  c.vocab = 23;
   c.context = 12;
+  c.dim = 16;
+  c.depth = c.heads = 2;
+  c.hidden = 64;
+  c.activation = Activation::gelu;
+  c.pre_norm = true;
   c.iterated_layers = 1;
+  c.positions = nn::Positions::learned;
+  c.scale_embedding = false;
+  c.dropout = 0;
+  c.init = nn::LmInit::gpt2;
   c.attention.kind = kind;
   c.attention.rpc.mu_scope = RpcOptions::MuScope::prefix;
+  return c;
+}
+
+// The language model of Teo & Nguyen 2024.
+nn::LmConfig published(int64_t vocab) {
+  nn::LmConfig c;
+  c.vocab = vocab;
+  c.attention.kind = nn::AttentionKind::rpc;
+  c.attention.bias = false;
+  c.attention.rpc.mu_scope = RpcOptions::MuScope::prefix;
+  return c;
+}
+
+// The one of Bao, Hataya & Karakida 2024.
+nn::LmConfig one_layer(int64_t vocab) {
+  nn::LmConfig c;
+  c.vocab = vocab;
+  c.context = 64;
+  c.depth = c.heads = 1;
+  c.hidden = 128;
+  c.positions = nn::Positions::fairseq;
+  c.tied = false;
+  c.init = nn::LmInit::fairseq;
   return c;
 }
 
@@ -72,12 +107,11 @@ TEST_CASE("lm: no kind and no setting shows a token those after it") {
   every_layer.iterated_layers = -1;
   every_layer.attention.rpc.detach_mu = true;
   all.push_back(every_layer);
-  for (nn::LmConfig published : {nn::published_lm(23), nn::locater_lm(23)}) {
-    published.context = 12;
-    published.dim = 16;
-    published.depth = 1;
-    all.push_back(published);
-    all.back().iterated_layers = 1;
+  for (nn::LmConfig of_a_paper : {published(23), one_layer(23)}) {
+    of_a_paper.context = 12;
+    of_a_paper.dim = 16;
+    of_a_paper.depth = of_a_paper.iterated_layers = 1;
+    all.push_back(of_a_paper);
   }
   for (const nn::LmConfig& config : all) {
     CAPTURE(nn::name_of(config.attention.kind));
@@ -158,7 +192,7 @@ TEST_CASE("lm: loss, log probabilities and next words agree") {
 }
 
 TEST_CASE("lm: gradients are slopes of the loss, of every parameter") {
-  nn::LmConfig rpc = nn::published_lm(19), pre = small(nn::AttentionKind::gated);
+  nn::LmConfig rpc = published(19), pre = small(nn::AttentionKind::gated);
   rpc.context = 6;
   rpc.dim = 8;
   rpc.depth = 2;
@@ -218,7 +252,7 @@ TEST_CASE("lm: dropout follows the seed and the step alone") {
 }
 
 TEST_CASE("lm: attention entropy is that of the probabilities, 3.0 nats in the LOCATER setting at first") {
-  nn::TransformerLm model(nn::locater_lm(1000));
+  nn::TransformerLm model(one_layer(1000));
   nn::initialise(model, 1);
   const Tensor entropy = model.attention_entropy(random_ids(16, 64, 1000, 1));
   CHECK(entropy.shape() == Shape{1, 1});
@@ -248,16 +282,50 @@ TEST_CASE("lm: the query and key weights of a head give its scores") {
     fill(model);
     const nn::Attention& attn = model.attention(0);
     NoGrad off;
-    const Tensor x = normal({1, 12, 16}, 0, 1, 1, 1);
+    const Tensor x = normal({1, 12, 16}, 0, 1, 1, 1), queries = attn.query_weights(),
+                 keys = attn.key_weights();
+    REQUIRE(queries.shape() == Shape{2, 8, 16});
     const std::vector<double> p = attn.probabilities(x).to_vector();
     for (int64_t h = 0; h < 2; ++h) {
-      const Tensor w = matmul(attn.query_weight(h).transpose(0, 1), attn.key_weight(h));  // W_Q^T W_K
+      const Tensor w = matmul(queries.select(0, h).transpose(0, 1), keys.select(0, h));  // W_Q^T W_K
       const Tensor row = x.reshape({12, 16}).slice(0, 11, 12);
       const std::vector<double> want =
           softmax(matmul(matmul(row, w), x.reshape({12, 16}).transpose(0, 1)) / std::sqrt(8.0)).to_vector();
       for (size_t j = 0; j < 12; ++j)
         CHECK(p[(size_t(h) * 12 + 11) * 12 + j] == doctest::Approx(want[j]).epsilon(1e-4));
     }
+  }
+}
+
+TEST_CASE("lm: LOCATER of all heads at once is the sum over the heads, in value and gradient") {
+  for (const std::string name : {"softmax", "symmetric"}) {
+    CAPTURE(name);
+    nn::TransformerLm model(small(nn::attention_kind(name)));
+    fill(model);
+    const nn::Attention& attn = model.attention(1);
+    const nn::LocaterOptions options{.beta = 0.7, .c = 3};
+    const Tensor together = nn::locater(attn.query_weights(), attn.key_weights(), options);
+    together.backward();
+    // Rows of the projection by hand: queries first, keys 2 * 16 rows from the end, 8 to a head.
+    Tensor rows = attn.qkv.weight.detach();
+    rows.requires_grad();
+    const int64_t keys = rows.size(0) - 32;
+    const auto of_head = [&](int64_t h) {
+      return nn::locater(rows.slice(0, 8 * h, 8 * h + 8), rows.slice(0, keys + 8 * h, keys + 8 * h + 8),
+                         options);
+    };
+    const Tensor apart = of_head(0) + of_head(1);
+    apart.backward();
+    CHECK(together.item() == doctest::Approx(apart.item()).epsilon(1e-6));
+    const std::vector<double> got = attn.qkv.weight.grad().to_vector(), want = rows.grad().to_vector();
+    REQUIRE(got.size() == want.size());
+    double largest = 0, off = 0;
+    for (size_t i = 0; i < want.size(); ++i) {
+      largest = std::max(largest, std::fabs(want[i]));
+      off = std::max(off, std::fabs(got[i] - want[i]));
+    }
+    CHECK(largest > 0);
+    CHECK(off <= 1e-6 * largest);
   }
 }
 
@@ -270,10 +338,12 @@ TEST_CASE("lm: parameters by name, and errors") {
         all += p.name + p.tensor->shape().str() + " ";
     return all;
   };
-  CHECK(names(nn::published_lm(33278)) ==
+  nn::LmConfig adaptive = published(33278);
+  adaptive.cutoffs = {20000};
+  CHECK(names(adaptive) ==
         "embed.weight[33278, 128] blocks.0.attn.qkv.weight[256, 128] blocks.0.attn.proj.weight[128, 128] "
         "output.head.cluster.weight[1, 128] ");
-  CHECK(names(nn::locater_lm(30)) ==
+  CHECK(names(one_layer(30)) ==
         "embed.weight[30, 128] blocks.0.attn.qkv.weight[384, 128] blocks.0.attn.qkv.bias[384] "
         "blocks.0.attn.proj.weight[128, 128] blocks.0.attn.proj.bias[128] output.head.weight[30, 128] ");
   nn::TransformerLm model(small());

@@ -131,13 +131,7 @@ def train_twin(weights, words, data, s, steps):
     return math.exp(nats / int((valid[1] >= 0).sum()))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lm", required=True, help="the program `lm`")
-    parser.add_argument("--data", required=True, type=pathlib.Path, help="folder with wiki.train.tokens and the others")
-    parser.add_argument("--steps", type=int, default=0, help="stop both after this many steps (0: one epoch)")
-    parser.add_argument("--threads", type=int, default=2)
-    args = parser.parse_args()
+def compare(args):
     torch.set_num_threads(args.threads)
     settings = [word for name, value in SETTINGS.items() for word in (f"--{name}", str(value))]
     settings += ["--data", str(args.data), "--threads", str(args.threads), "--quiet"]
@@ -164,6 +158,20 @@ def main():
     print(f"validation perplexity after {last['step']} steps: lm {last['valid_perplexity']:.4f}, PyTorch {twin:.4f}, "
           f"{100 * off:+.3f} %: {'they agree' if agree else 'they differ'} (bar {100 * BAR} %)")
     sys.exit(0 if agree else 1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lm", required=True, help="the program `lm`")
+    parser.add_argument("--data", required=True, type=pathlib.Path, help="folder with wiki.train.tokens and the others")
+    parser.add_argument("--steps", type=int, default=0, help="stop both after this many steps (0: one epoch)")
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    try:
+        compare(args)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"lm_twin: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -48,13 +48,11 @@ def main():
     parser.add_argument("--ignore", type=int, default=255)
     options = parser.parse_args()
 
-    told = json.loads(options.scores.read_text())
-    predictions = sorted(options.predictions.glob("*.png"))
-    if not predictions or len(predictions) != told["count"]:
-        print(f"segment_check: {len(predictions)} predictions in {options.predictions}, {told['count']} were scored",
-              file=sys.stderr)
-        sys.exit(2)
     try:
+        told = json.loads(options.scores.read_text())
+        predictions = sorted(options.predictions.glob("*.png"))
+        if not predictions or len(predictions) != told["count"]:
+            raise ValueError(f"{len(predictions)} predictions in {options.predictions}, {told['count']} were scored")
         counts = confusion_of(predictions, options.labels, len(told["classes"]), options.shift, options.ignore)
     except (OSError, ValueError, IndexError) as error:
         print(f"segment_check: {error}", file=sys.stderr)

@@ -96,12 +96,14 @@ std::vector<Workload> model_workloads() {
   linear.encoder.image = 256;
   linear.encoder.classes = 150;
   linear.decoder = nn::SegmenterDecoder::linear;
-  nn::LmConfig rpc =
-      nn::published_lm(33278);  // 16 layers, width 128, 8 heads, 2048, 256 tokens; WikiText-2's words
-  nn::LmConfig adaptive = rpc;
-  adaptive.attention.kind = AttentionKind::softmax;
-  nn::LmConfig full = adaptive;
-  full.cutoffs = {};
+  nn::LmConfig full;   // 16 layers, width 128, 8 heads, 2048, 256 tokens, as published
+  full.vocab = 33278;  // WikiText-2's words
+  full.attention.bias = false;
+  nn::LmConfig adaptive = full;
+  adaptive.cutoffs = {20000};
+  nn::LmConfig rpc = adaptive;
+  rpc.attention.kind = AttentionKind::rpc;
+  rpc.attention.rpc.mu_scope = RpcOptions::MuScope::prefix;
   return {
       training("deit-tiny-softmax", "DeiT-tiny training step, softmax attention", 8,
                with_attention(deit, AttentionKind::softmax)),

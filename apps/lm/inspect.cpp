@@ -60,13 +60,15 @@ Inspection inspect(const nn::TransformerLm& model, data::TextBatches& rows, int6
   const nn::LmConfig& c = model.config();
   Inspection out{rows.length(), sequences, std::sqrt(double(c.dim) / double(c.heads)), 0, {}};
   const std::vector<double> entropies = mean_entropies(model, rows, out);
-  for (int64_t layer = 0; layer < c.depth; ++layer)
+  for (int64_t layer = 0; layer < c.depth; ++layer) {
+    const nn::Attention& attention = model.attention(int(layer));
+    const Tensor queries = attention.query_weights(), keys = attention.key_weights();
     for (int64_t head = 0; head < c.heads; ++head) {
-      const nn::Attention& attention = model.attention(int(layer));
-      const Tensor query = attention.query_weight(head), key = attention.key_weight(head);
+      const Tensor query = queries.select(0, head), key = keys.select(0, head);
       out.heads.push_back({layer, head, entropies[size_t(layer * c.heads + head)],
                            nn::qk_statistics(query, key), nn::qk_eigenvalues(query, key)});
     }
+  }
   return out;
 }
 

@@ -91,10 +91,8 @@ class LanguageModelling : public apps::Task {
     const nn::LocaterOptions options = locater_options(config_);
     for (int layer = 0; layer < int(config_.depth); ++layer) {
       const nn::Attention& attention = model_.attention(layer);
-      for (int64_t h = 0; h < config_.heads; ++h) {
-        const Tensor one = nn::locater(attention.query_weight(h), attention.key_weight(h), options);
-        penalty = penalty.defined() ? penalty + one : one;
-      }
+      const Tensor one = nn::locater(attention.query_weights(), attention.key_weights(), options);
+      penalty = penalty.defined() ? penalty + one : one;
     }
     return {cross_entropy + config_.locater * penalty, cross_entropy};
   }

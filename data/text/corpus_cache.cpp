@@ -115,7 +115,8 @@ bool are_documents(std::span<const int64_t> begins, size_t size) {
 
 bool read_cache(Corpus& corpus, const CorpusOptions& options) {
   const std::string path = path_of(corpus, options);
-  if (!fs::is_regular_file(path)) return false;
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return false;
   const auto file = std::make_shared<MappedFile>(path);
   Reader in{file->bytes()};
   if (in.word() != magic) return false;

@@ -4,7 +4,7 @@
 namespace pursuit::data {
 
 // Fills in vocabulary and tokens of a corpus whose source is open from the cache folder; false if it holds
-// nothing that fits and is whole.
+// nothing that fits and is whole, or cannot be looked at.
 bool read_cache(Corpus& corpus, const CorpusOptions& options);
 // Writes atomically; creates the folder. Throws Error that names the file.
 void write_cache(const Corpus& corpus, const CorpusOptions& options);

@@ -1,0 +1,19 @@
+#pragma once
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "apps/common/options.h"
+#include "apps/common/recipes.h"
+
+// As `APP train --recipe NAME` reads it.
+template <class Config>
+Config config_of_recipe(const std::string& app, const std::string& name) {
+  Config config;
+  CLI::App parser;
+  pursuit::apps::add_options(parser, config);
+  std::vector<std::string> arguments = pursuit::apps::recipe_arguments(app, name);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes the last first
+  parser.parse(arguments);
+  return config;
+}
