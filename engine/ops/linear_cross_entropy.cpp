@@ -293,12 +293,14 @@ namespace {
 
 void check(const char* where, const Tensor& x, const Tensor& weight, const Tensor& bias,
            const Tensor& labels) {
-  if (x.ndim() != 2 || weight.ndim() != 2 || x.size(1) != weight.size(1) || x.dtype() != weight.dtype())
+  if (x.ndim() != 2 || weight.ndim() != 2 || x.size(1) != weight.size(1) || x.dtype() != weight.dtype() ||
+      x.device() != weight.device())
     fail(where, "got x " + x.str() + " and weight " + weight.str() +
-                    ", need [rows, dim] and [classes, dim] of one dtype");
-  if (bias.defined() && (bias.shape() != Shape{weight.size(0)} || bias.dtype() != x.dtype()))
-    fail(where,
-         "bias is " + bias.str() + ", need [" + std::to_string(weight.size(0)) + "] " + name_of(x.dtype()));
+                    ", need [rows, dim] and [classes, dim] of one dtype and device");
+  if (bias.defined() &&
+      (bias.shape() != Shape{weight.size(0)} || bias.dtype() != x.dtype() || bias.device() != x.device()))
+    fail(where, "bias is " + bias.str() + ", need " + name_of(x.dtype()) + Shape{weight.size(0)}.str() +
+                    " on " + x.device().name());
   if (labels.shape() != Shape{x.size(0)} || is_floating(labels.dtype()) || labels.device() != x.device())
     fail(where, "got labels " + labels.str() + " for " + x.str() + ", need one integer a row on its device");
 }

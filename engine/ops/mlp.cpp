@@ -201,11 +201,13 @@ Tensor mlp(const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2
                     b2.str() + ", need [..., in], [hidden, in], [hidden], [out, hidden], [out]");
   Shape shape = x.shape();
   shape.back() = w2.size(0);
-  if (residual.defined() && (residual.shape() != shape || !fits_beside(residual.dtype(), x.dtype())))
+  if (residual.defined() && (residual.shape() != shape || !fits_beside(residual.dtype(), x.dtype()) ||
+                             residual.device() != x.device()))
     fail("mlp", "residual is " + residual.str() + ", need " + name_of(x.dtype()) + shape.str() +
-                    " or f32 beside bf16");
+                    " or f32 beside bf16, on " + x.device().name());
   for (const Tensor* t : {&w1, &b1, &w2, &b2})
-    if (t->dtype() != x.dtype()) fail("mlp", "got x " + x.str() + " and a " + t->str());
+    if (t->dtype() != x.dtype() || t->device() != x.device())
+      fail("mlp", "got x " + x.str() + " and a " + t->str() + ", need one dtype and device");
   return apply(Mlp{f}, x, w1, b1, w2, b2, residual);
 }
 
