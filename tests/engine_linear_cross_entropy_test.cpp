@@ -113,6 +113,10 @@ TEST_CASE("labels of an adaptive softmax's parts") {
   CHECK(label_count(labels, 4).item() == 7);
   CHECK(head_labels(labels, {5, 10}, 30).to_vector() == std::vector<double>{0, 4, -1, 5, 5, 6, 6, -1});
   CHECK(labels_within(labels, 5, 10).to_vector() == std::vector<double>{-1, -1, -1, 0, 4, -1, -1, -1});
+  const Tensor floating = zeros({3});
+  CHECK_THROWS_WITH_AS(label_count(floating), doctest::Contains("need integers"), Error);
+  CHECK_THROWS_WITH_AS(labels_within(floating, 5, 10), doctest::Contains("need integers"), Error);
+  CHECK_THROWS_WITH_AS(head_labels(floating, {5, 10}, 30), doctest::Contains("need integers"), Error);
 }
 
 TEST_CASE("linear_cross_entropy: errors") {
