@@ -5,8 +5,9 @@
 
 namespace pursuit {
 
-// GELU's result exists for one chunk of rows at a time; backward computes it again from the pre-activation.
-// ReLU's is kept in its place: it is its own pre-activation, as relu(relu(x)) = relu(x). T is the type of the
+// GELU's result is not kept: on the CPU forward has it for one chunk of rows at a time, on the GPU whole, and
+// backward makes it again, whole, from the pre-activation for the gradient of w2. ReLU's is kept in the
+// pre-activation's place: it is its own, as relu(relu(x)) = relu(x). T is the type of the
 // factors, Y that of the residual and the result: T, or f32 beside bf16.
 struct Mlp {
   static constexpr const char* name = "mlp";
