@@ -109,6 +109,22 @@ struct RpcShape {
   }
 };
 
+// store(i, start + value(0) + ... + value(i)) for 0 <= i < n, by one warp, 32 of them at a time.
+template <class Value, class Store>
+__device__ inline void running_sums(int n, float start, const Value& value, const Store& store) {
+  const int lane = lane_index();
+  for (int i = lane; i - lane < n; i += warp_size) {
+    float sum = i < n ? value(i) : 0;
+    for (int o = 1; o < warp_size; o *= 2) {
+      const float before = __shfl_up_sync(all_lanes, sum, o);
+      if (lane >= o) sum += before;
+    }
+    sum += start;
+    if (i < n) store(i, sum);
+    start = __shfl_sync(all_lanes, sum, warp_size - 1);
+  }
+}
+
 // Two numbers side by side.
 template <class T>
 using Two = std::conditional_t<std::is_same_v<T, bf16>, uint32_t, float2>;

@@ -138,11 +138,14 @@ struct RpcGradStrip {
 };
 
 // of_tau, the dLoss/dtau of rows first ... end - 1, becomes what these rows' keys get, which are in the taus
-// of all rows from their own on; `later` is what the rows after them give.
+// of all rows from their own on; `later` is what the rows after them give. By one warp.
 inline __device__ void add_later_rows(const RpcShape& s, const float* tau, const float* l1, int first,
                                       int end, float later, float* of_tau) {
-  for (int row = end - 1; row >= first; --row)
-    of_tau[row - first] = later += s.tau_gradient(of_tau[row - first], tau[row], l1[row]);
+  const int last = end - 1;
+  running_sums(
+      end - first, later,
+      [&](int i) { return s.tau_gradient(of_tau[last - i - first], tau[last - i], l1[last - i]); },
+      [&](int i, float sum) { of_tau[last - i - first] = sum; });
 }
 
 // One block a head, a warp for every strip of rows. Z, V and g lie in shared memory, and in f32 dU and dK.
@@ -234,7 +237,7 @@ __global__ void __launch_bounds__(256, D * sizeof(T) == 32 ? 2 : 1) rpc_backward
   }
   total = block_sum(total, part);
   if (s.tau_by_row) {
-    if (thread == 0) add_later_rows(s, tau, l1, 0, s.n, 0, of_tau);
+    if (warp_index() == 0) add_later_rows(s, tau, l1, 0, s.n, 0, of_tau);
   } else {
     for (int i = thread; i < rows; i += threads) of_tau[i] = s.tau_gradient(total, *tau, *l1);
   }
@@ -384,7 +387,7 @@ __global__ void __launch_bounds__(streaming_warps* warp_size)
   for (int i = thread; i < rpc_block_rows; i += threads)
     of_tau[i] = s.tau_by_row ? gtau[min(block_row + i, s.n - 1)] : s.tau_gradient(sum, *tau, *l1);
   __syncthreads();
-  if (thread == 0 && s.tau_by_row) add_later_rows(s, tau, l1, block_row, end, sum, of_tau);
+  if (warp_index() == 0 && s.tau_by_row) add_later_rows(s, tau, l1, block_row, end, sum, of_tau);
   __syncthreads();
   if (row >= s.n) return;
   TileD k[1][D / 8];

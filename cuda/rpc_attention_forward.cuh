@@ -36,13 +36,13 @@ struct RpcForward {
       *norm = sum;
       *limit = shape.threshold(mu ? mu[head] : shape.mu_times_l1 / sum);
     }
-    if (threadIdx.x == 0 && shape.tau_by_row) {
-      float so_far = 0;
-      for (int row = 0; row < shape.n; ++row) {
-        norm[row] = so_far += norm[row];
-        limit[row] = shape.threshold(shape.mu_times_l1 * float(row + 1) / so_far);
-      }
-    }
+    if (warp_index() == 0 && shape.tau_by_row)
+      running_sums(
+          shape.n, 0, [&](int row) { return norm[row]; },
+          [&](int row, float so_far) {
+            norm[row] = so_far;
+            limit[row] = shape.threshold(shape.mu_times_l1 * float(row + 1) / so_far);
+          });
     __syncthreads();
   }
 };

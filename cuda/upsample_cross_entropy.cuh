@@ -38,7 +38,7 @@ constexpr int between_threads = 128, between_warps = between_threads / warp_size
 // [warps, 2] as in mean_loss; parts [B, rows, cols, 4, classes] receives the gradient of the summed losses at
 // each block's four tokens and may be null. A label that is neither a class nor ignore_index makes all NaN.
 template <int K, class T>
-__global__ void upsample_cross_entropy_kernel(const T* x, const int32_t* labels, Upsampling s,
+__global__ void upsample_cross_entropy_kernel(const T* x, const int64_t* labels, Upsampling s,
                                               int64_t ignore_index, float* loss_part, float* parts) {
   Shared shared;
   float* joined = shared.array<float>(4 * s.classes);
@@ -64,8 +64,9 @@ __global__ void upsample_cross_entropy_kernel(const T* x, const int32_t* labels,
   int64_t counted = 0;
   for (int64_t p = warp; p < (bottom - top) * (right - left); p += between_warps) {
     const int64_t i = top + p / (right - left), j = left + p % (right - left);
-    const int32_t label = labels[(image * s.height + i) * s.width + j];
-    if (label == ignore_index) continue;
+    const int64_t given = labels[(image * s.height + i) * s.width + j];
+    if (given == ignore_index) continue;
+    const int label = given >= 0 && given < s.classes ? int(given) : -1;  // -1: none
     const CornerWeights weights(down.weight(i, row), across.weight(j, col));
     float z[K], most = -FLT_MAX, of_label = 0, sum = 0;
 #pragma unroll
@@ -82,7 +83,7 @@ __global__ void upsample_cross_entropy_kernel(const T* x, const int32_t* labels,
       sum += z[k];
     }
     sum = warp_sum(sum);
-    of_label = label >= 0 && label < s.classes ? warp_sum(of_label) - most : NAN;
+    of_label = label >= 0 ? warp_sum(of_label) - most : NAN;
     loss += logf(sum) - of_label;
     ++counted;
     const float of_exp = of_label == of_label ? 1 / sum : NAN;
@@ -137,7 +138,7 @@ __global__ void upsample_cross_entropy_gradient_kernel(const float* parts, Upsam
 }
 
 template <int K, class T>
-void upsample_cross_entropy_of(const T* x, const int32_t* labels, const Upsampling& s, int64_t ignore_index,
+void upsample_cross_entropy_of(const T* x, const int64_t* labels, const Upsampling& s, int64_t ignore_index,
                                float* loss_part, float* parts) {
   launch<upsample_cross_entropy_kernel<K, T>>(
       {unsigned(s.tokens()), between_threads, shared_size<float>(4 * s.classes)}, x, labels, s, ignore_index,
@@ -145,7 +146,7 @@ void upsample_cross_entropy_of(const T* x, const int32_t* labels, const Upsampli
 }
 
 template <class T>
-void upsample_cross_entropy(const T* x, const int32_t* labels, const Upsampling& s, int64_t ignore_index,
+void upsample_cross_entropy(const T* x, const int64_t* labels, const Upsampling& s, int64_t ignore_index,
                             const Tensor& mean, const Tensor& scale, float* parts) {
   constexpr int64_t most_classes = 16 * warp_size;  // that fit in registers
   if (s.classes > most_classes)

@@ -46,8 +46,8 @@ void eigen(T* a, int64_t n, int64_t ld, T* values) {
                   std::to_string(matrix) + "; does it hold NaN or infinity?");
 }
 
-// Into `out`, which has the shapes.
-void svd_on_gpu(const Tensor& in, Svd& out) {
+// The factors, of these shapes.
+Svd svd_on_gpu(const Tensor& in, const Shape& of_u, const Shape& of_s, const Shape& of_vt) {
   cuda::Svd p{.m = in.size(-2), .n = in.size(-1)};
   p.batch = in.numel() / (p.m * p.n);
   const auto matrices = [&](int64_t rows, int64_t cols) {
@@ -64,9 +64,8 @@ void svd_on_gpu(const Tensor& in, Svd& out) {
   for (size_t i = 0; i < info.size(); ++i)
     if (info[i] != 0) fail_svd("the GPU's solver", info[i], int64_t(i));
   if (!std::isfinite(sum(s).item())) fail("svd", "got " + in.str() + " with NaN or infinity in it");
-  out.u = ut.slice(1, 0, p.small()).transpose(1, 2).reshape(out.u.shape());
-  out.s = s.reshape(out.s.shape());
-  out.vt = vt.slice(1, 0, p.small()).reshape(out.vt.shape());
+  return {ut.slice(1, 0, p.small()).transpose(1, 2).reshape(of_u), s.reshape(of_s),
+          vt.slice(1, 0, p.small()).reshape(of_vt)};
 }
 
 }  // namespace
@@ -101,13 +100,10 @@ Svd svd(const Tensor& a) {
   svt[svt.size() - 2] = k;
   ss.erase(ss.size() - 1);
   ss.back() = k;
+  if (a.device().is_cuda() && a.numel() > 0) return svd_on_gpu(a.detach(), su, ss, svt);
   Svd out{empty(su, a.dtype(), a.device()), empty(ss, a.dtype(), a.device()),
           empty(svt, a.dtype(), a.device())};
   if (a.numel() == 0) return out;
-  if (a.device().is_cuda()) {
-    svd_on_gpu(a.detach(), out);
-    return out;
-  }
   Tensor work = empty(a.shape(), a.dtype());
   copy_values(work, a.detach());
   dispatch(work, "svd", [&]<class Dev, class T>(Dev, Type<T>) {

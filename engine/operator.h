@@ -136,8 +136,19 @@ struct RegisterOperator {
 
 #define PURSUIT_OPERATOR(Op) static const ::pursuit::RegisterOperator<Op> register_##Op;
 
-// Device and dtype become types exactly once, here: calls f(Cpu{} or Cuda{}, Type<T>{}).
-// Kernels for the GPU exist in builds with one, real or simulated; f64 exists on the CPU only.
+// Device and dtype become types exactly once, here. Kernels for the GPU exist in builds with one, real or
+// simulated. Where only the device matters: calls f(Cpu{} or Cuda{}).
+template <class F>
+void dispatch(Device device, [[maybe_unused]] const char* where, const F& f) {
+  if (!device.is_cuda()) return f(Cpu{});
+#ifdef PURSUIT_GPU
+  f(Cuda{});
+#else
+  fail(where, "this build has no CUDA");
+#endif
+}
+
+// Calls f(Cpu{} or Cuda{}, Type<T>{}); f64 exists on the CPU only.
 template <class F>
 void dispatch(const Tensor& x, const char* where, const F& f) {
   if (x.device().is_cuda()) {

@@ -411,8 +411,7 @@ TEST_CASE("cpu rows: cross-entropy and argmax of points between two rows") {
     Floats x = Floats(3, cols, true).fill(normal(22, 3.0)), grad = Floats(3, cols, true).fill(normal(23));
     const std::vector<Tap<float>> taps = {
         {0, 1, 0.0f}, {0, 1, 0.25f}, {1, 2, 0.875f}, {2, 2, 0.5f}, {1, 2, 0.5f}};
-    const std::vector<int32_t> labels = {0, int32_t(cols - 1), int32_t(cols / 2), 0,
-                                         -7};  // the last is ignored
+    const std::vector<int64_t> labels = {0, cols - 1, cols / 2, 0, -7};  // the last is ignored
     std::vector<double> want_grad(size_t(3 * cols));
     for (int64_t i = 0; i < 3 * cols; ++i) want_grad[size_t(i)] = grad(i / cols, i % cols);
     double want_loss = 0;
@@ -477,6 +476,27 @@ TEST_CASE("cpu rows: exp_sum_rows joins columns in any parts, in any order of si
         CHECK(stats.intact());
       }
     }
+  });
+}
+
+TEST_CASE("cpu rows: exp_sum_rows takes parts that are all -inf, and keeps a NaN") {
+  for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
+    if (cols == 0) return;
+    const auto joined = [&](const std::vector<float>& parts) {
+      std::vector<float> stats = {-kInf, 0};
+      for (const float value : parts) {
+        const std::vector<float> z(size_t(cols), value);
+        kernels.exp_sum_rows(z.data(), 1, cols, cols, stats.data());
+      }
+      return stats;
+    };
+    const float n = float(cols);
+    CHECK(joined({-kInf}) == std::vector<float>{-kInf, 0});
+    CHECK(joined({-kInf, -kInf}) == std::vector<float>{-kInf, 0});
+    CHECK(joined({-kInf, 3, -kInf}) == std::vector<float>{3, n});
+    CHECK(joined({-kInf, -1000, -1000}) == std::vector<float>{-1000, 2 * n});
+    for (const auto& parts : {std::vector<float>{kNan, 3}, {-kInf, kNan, 3}, {3, kNan}, {kNan, -kInf}})
+      CHECK(std::isnan(joined(parts)[1]));
   });
 }
 

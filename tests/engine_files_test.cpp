@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <fstream>
 
 #include "engine/files/half.h"
+#include "engine/files/mapped_file.h"
 #include "engine/files/npy.h"
 #include "engine/files/safetensors.h"
 #include "engine/ops.h"
@@ -290,6 +292,26 @@ TEST_CASE("safetensors: what is no file, and what cannot be saved") {
   fs::create_directory(folder.file("taken"));
   CHECK_THROWS_WITH_AS(save_safetensors(folder.file("taken"), {}), doctest::Contains("taken"), Error);
   CHECK(folder.files() == 3);
+}
+
+TEST_CASE("mapped file: the bytes of a file, and a reason where there is none to map") {
+  const Folder folder;
+  const std::string path = folder.file("a");
+  write(path, std::string("some\0bytes", 10));
+  const MappedFile file(path);
+  CHECK(file.path() == path);
+  CHECK(file.bytes() == std::string_view("some\0bytes", 10));
+  timespec times[2] = {{0, UTIME_OMIT}, {1234567890, 987654321}};
+  REQUIRE(utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+  CHECK(MappedFile(path).modified() == 1234567890987654321);
+  write(folder.file("empty"), "");
+  CHECK(MappedFile(folder.file("empty")).bytes().empty());
+
+  CHECK_THROWS_WITH_AS(MappedFile(folder.file("absent")), doctest::Contains("absent': cannot be opened"),
+                       Error);
+  REQUIRE(mkfifo(folder.file("pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH_AS(MappedFile(folder.file("pipe")), doctest::Contains("not a regular file"), Error);
+  CHECK_THROWS_WITH_AS(MappedFile(folder.file("")), doctest::Contains("not a regular file"), Error);
 }
 
 TEST_CASE("npy: round trip") {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cuda/runtime.h"
 #include "engine/memory.h"
 #include "engine/ops.h"
 #include "engine/parallel.h"
@@ -57,6 +58,45 @@ TEST_CASE(
   set_num_threads(threads);
 }
 
+TEST_CASE("linear_cross_entropy: classes that a bias of -inf rules out, by the tile and all of them") {
+  const int64_t rows = 6, dim = 5, classes = 9000;  // several tiles on every device
+  const Tensor x = normal({rows, dim}, 0, 1, 1, 1), w = normal({classes, dim}, 0, 0.5, 1, 2);
+  std::vector<int32_t> labels(size_t(rows), int32_t(classes - 3));
+  const auto run = [&](Device device, bool fused, int64_t out, const std::vector<int32_t>& y) {
+    std::vector<double> bias(size_t(classes), 0.25);
+    std::fill_n(bias.begin(), out, -INFINITY);
+    std::vector<Tensor> leaves = {x.to(device).detach(), w.to(device).detach(),
+                                  from_vector(bias, {classes}).to(DType::f32).to(device)};
+    for (Tensor& t : leaves) t.requires_grad();
+    const Tensor on_device = from_vector(y, {rows}, device);
+    const Tensor loss = fused ? linear_cross_entropy(leaves[0], leaves[1], leaves[2], on_device)
+                              : cross_entropy(linear(leaves[0], leaves[1], leaves[2]), on_device);
+    loss.backward();
+    std::vector<double> all = {loss.item()};
+    for (const Tensor& t : leaves)
+      for (const double g : t.grad().to_vector()) all.push_back(g);
+    return all;
+  };
+  std::vector<Device> devices = {cpu};
+  if (cuda::available()) devices.push_back(cuda_device());
+  for (const Device device : devices) {
+    CAPTURE(device.name());
+    for (const int64_t out : {100, 5000, 8990}) {
+      CAPTURE(out);
+      const std::vector<double> got = run(device, true, out, labels), want = run(cpu, false, out, labels);
+      REQUIRE(got.size() == want.size());
+      REQUIRE(std::isfinite(want[0]));
+      for (size_t i = 0; i < got.size(); ++i)
+        if (!(std::fabs(got[i] - want[i]) <= 1e-7 + 1e-4 * std::fabs(want[i])))
+          FAIL("number " << i << " is " << got[i] << ", of all logits " << want[i]);
+    }
+    // A label that is ruled out; and where no class is left there is no loss, as without tiles.
+    CHECK(run(device, true, 100, std::vector<int32_t>(size_t(rows), 7))[0] == INFINITY);
+    CHECK(std::isnan(run(cpu, false, classes, labels)[0]));
+    CHECK(std::isnan(run(device, true, classes, labels)[0]));
+  }
+}
+
 TEST_CASE("linear_log_prob: of every row, 0 where ignored, and far from overflow") {
   const Tensor x = normal({10, 6}, 0, 30, 1, 1), w = normal({5000, 6}, 0, 5, 1, 2),
                labels = some_labels(10, 5000);
@@ -73,6 +113,10 @@ TEST_CASE("labels of an adaptive softmax's parts") {
   CHECK(label_count(labels, 4).item() == 7);
   CHECK(head_labels(labels, {5, 10}, 30).to_vector() == std::vector<double>{0, 4, -1, 5, 5, 6, 6, -1});
   CHECK(labels_within(labels, 5, 10).to_vector() == std::vector<double>{-1, -1, -1, 0, 4, -1, -1, -1});
+  const Tensor floating = zeros({3});
+  CHECK_THROWS_WITH_AS(label_count(floating), doctest::Contains("need integers"), Error);
+  CHECK_THROWS_WITH_AS(labels_within(floating, 5, 10), doctest::Contains("need integers"), Error);
+  CHECK_THROWS_WITH_AS(head_labels(floating, {5, 10}, 30), doctest::Contains("need integers"), Error);
 }
 
 TEST_CASE("linear_cross_entropy: errors") {

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "cuda/runtime.h"
 #include "engine/ops.h"
 #include "tests/needs.h"
 
@@ -50,6 +49,19 @@ void compare(int64_t n, int64_t d, const RpcOptions& options, const Tensor& mu =
 
 }  // namespace
 
+GPU_TEST_CASE("rpc_last_keys on the GPU: of heads with a kernel and of wider ones, for which there is none") {
+  for (const int64_t d : {64, 130}) {
+    CAPTURE(d);
+    const RpcOptions options{.iterations = 3, .lambda = 2, .scale = 0.02};
+    const Tensor kv = uniform({2, 9, 2, 2, d}, -2, 2, 1, 1);
+    const Tensor want = rpc_last_keys(kv.to(DType::f64), options);
+    const Tensor got = rpc_last_keys(kv.to(cuda_device()), options);
+    CHECK(got.device() == cuda_device());
+    CHECK(got.shape() == Shape{2, 2, 9, d});
+    CHECK(distance(got, want) < 1e-5);
+  }
+}
+
 // Operator samples are small; these are around the lengths where the GPU's kernels change.
 GPU_TEST_CASE("rpc_attention on the GPU: heads that fit on one multiprocessor and heads that do not") {
   using O = RpcOptions;
@@ -58,6 +70,8 @@ GPU_TEST_CASE("rpc_attention on the GPU: heads that fit on one multiprocessor an
   compare(170, 64, {.iterations = 2, .lambda = 2, .scale = 0.03});  // f32: backward does not fit
   compare(70, 100, {.iterations = 2, .lambda = 2, .scale = 0.02, .causal = true});
   compare(9, 130, {.iterations = 3, .lambda = 2, .scale = 0.02});  // plain operators
+  compare(100, 16, {.iterations = 2, .lambda = 2, .causal = true, .mu_scope = O::MuScope::prefix});
+  compare(300, 8, {.iterations = 2, .lambda = 2, .causal = true, .mu_scope = O::MuScope::prefix});
   const Tensor mu = full({1, 1}, 0.8);
   compare(258, 8,
           {.iterations = 3,

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "cuda/runtime.h"
 #include "engine/error.h"
 #include "engine/gradcheck.h"
 #include "engine/linalg.h"

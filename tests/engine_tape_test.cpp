@@ -6,6 +6,7 @@
 #include "cuda/runtime.h"
 #include "engine/gradcheck.h"
 #include "engine/ops.h"
+#include "tests/needs.h"
 
 using namespace pursuit;
 
@@ -211,6 +212,31 @@ TEST_CASE("f32 beside bf16: a residual passes layers of bf16 unrounded, and so d
   CHECK_THROWS_AS(linear(x, none({4, 4}), {}, f64), Error);
   CHECK_THROWS_AS(layer_norm(x, zeros({4}, DType::f64), zeros({4}, DType::f64), 1e-6), Error);
   CHECK_THROWS_AS(layer_norm(w, none({4}), none({4}), 1e-6), Error);
+}
+
+GPU_TEST_CASE("operators: what lies on another device than x is refused") {
+  const auto refuses = [](const std::function<Tensor(const std::vector<Tensor>&)>& f,
+                          const std::vector<Tensor>& in) {
+    for (const Device device : {cpu, cuda_device()}) {
+      std::vector<Tensor> all;
+      for (const Tensor& t : in) all.push_back(t.to(device));
+      CHECK_NOTHROW(f(all));
+      for (size_t i = 1; i < all.size(); ++i) {
+        CAPTURE(i);
+        std::vector<Tensor> mixed = all;
+        mixed[i] = all[i].to(device.is_cuda() ? cpu : cuda_device());
+        CHECK_THROWS_WITH_AS(f(mixed), doctest::Contains(mixed[i].str().c_str()), Error);
+      }
+    }
+  };
+  const Tensor x = ones({3, 4}), w = ones({4, 4}), b = ones({4}), y = from_vector<int32_t>({0, 3, 1}, {3});
+  refuses([](const auto& in) { return linear(in[0], in[1], in[2], in[3]); }, {x, w, b, x});
+  refuses([](const auto& in) { return mlp(in[0], in[1], in[2], in[3], in[4], in[5]); }, {x, w, b, w, b, x});
+  refuses([](const auto& in) { return layer_norm(in[0], in[1], in[2], 1e-6); }, {x, b, b});
+  refuses([](const auto& in) { return linear_cross_entropy(in[0], in[1], in[2], in[3]); }, {x, w, b, y});
+  refuses([](const auto& in) { return linear_log_prob(in[0], in[1], in[2], in[3]); }, {x, w, b, y});
+  refuses([](const auto& in) { return rpc_attention(in[0], {}, in[1]); },
+          {ones({1, 5, 2, 2, 3}), ones({1, 2})});
 }
 
 TEST_CASE("layer_norm of f32 rounded to bf16 on the way is the rounded f32 one, gradients included") {

@@ -80,6 +80,14 @@ TEST_CASE("upsample_cross_entropy: the same bits for any number of threads, for 
   CHECK(run(labels.to(DType::i64)) == alone);
 }
 
+TEST_CASE("upsample_cross_entropy: an ignore_index beyond 32 bits ignores no smaller label") {
+  const Tensor logits = uniform({1, 4, 3, 3}, -3, 3, 1, 1), labels = random_labels({1, 9, 9}, 4, 2);
+  const int64_t far = (int64_t(1) << 32) + 2;
+  CHECK(upsample_cross_entropy(logits, labels, far).item() == upsample_cross_entropy(logits, labels).item());
+  const Tensor none = full({1, 9, 9}, double(far), DType::i64);
+  CHECK(upsample_cross_entropy(logits, none, far).item() == 0);
+}
+
 TEST_CASE("upsample_cross_entropy: without a gradient the same loss; nothing counted gives 0") {
   Tensor logits = uniform({1, 4, 3, 3}, -3, 3, 1, 1);
   const Tensor labels = random_labels({1, 9, 9}, 4, 2);
@@ -98,6 +106,8 @@ TEST_CASE("upsample_cross_entropy: a wrong label or shape is named") {
   y[9 * 6 + 6 * 2 + 5] = 4;
   CHECK_THROWS_WITH_AS(upsample_cross_entropy(logits, from_vector(y, {2, 9, 6})),
                        doctest::Contains("image 1 at x 5, y 2 is 4, need 0 to 3 or ignore_index 255"), Error);
+  CHECK_THROWS_AS(upsample_cross_entropy(logits, full({2, 9, 6}, double(int64_t(1) << 32), DType::i64)),
+                  Error);
   y[9 * 6 + 6 * 2 + 5] = -1;
   CHECK_THROWS_AS(upsample_cross_entropy(logits, from_vector(y, {2, 9, 6})), Error);
   CHECK_THROWS_AS(upsample_cross_entropy(logits, zeros({1, 9, 6}, DType::i32)), Error);

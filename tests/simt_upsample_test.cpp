@@ -36,9 +36,10 @@ TEST_CASE("upsample_argmax on the GPU: the CPU's classes") {
 TEST_CASE(
     "upsample_cross_entropy on the GPU: a wrong label makes the loss NaN, too many classes are refused") {
   const Tensor logits = uniform({1, 4, 2, 2}, -1, 1, 1, 1).to(cuda_device());
-  const Tensor wrong = full({1, 4, 4}, 4, DType::i32).to(cuda_device());
-  CHECK(std::isnan(upsample_cross_entropy(logits, wrong).to(cpu).item()));
+  const auto all = [](int64_t label) { return full({1, 4, 4}, double(label), DType::i64).to(cuda_device()); };
+  for (const int64_t label : {int64_t(4), int64_t(-1), int64_t(1) << 32})
+    CHECK(std::isnan(upsample_cross_entropy(logits, all(label)).to(cpu).item()));
   const Tensor wide = zeros({1, 513, 1, 1}).to(cuda_device());
-  CHECK_THROWS_WITH_AS(upsample_cross_entropy(wide, wrong), doctest::Contains("at most 512"), Error);
+  CHECK_THROWS_WITH_AS(upsample_cross_entropy(wide, all(4)), doctest::Contains("at most 512"), Error);
 }
 #endif

@@ -142,8 +142,8 @@ struct RowKernels {
   // Points between rows of logits, such as the pixels of a line between patches: their softmax
   // cross-entropies added up, those labelled ignore_index left out; all other labels are in [0, cols).
   // grad (nullable) [rows of logits, cols] += the gradient of that sum. z [cols] is scratch. Dense rows.
-  double (*cross_entropy_between)(const R* logits, const Tap<R>* taps, const int32_t* labels, int64_t points,
-                                  int64_t cols, int32_t ignore_index, R* z, R* grad);
+  double (*cross_entropy_between)(const R* logits, const Tap<R>* taps, const int64_t* labels, int64_t points,
+                                  int64_t cols, int64_t ignore_index, R* z, R* grad);
   // The column of each point's greatest number, the first of equals; a NaN counts as the greatest.
   void (*argmax_between)(const R* logits, const Tap<R>* taps, int64_t points, int64_t cols, R* z, int32_t* y);
 

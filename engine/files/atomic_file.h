@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace pursuit {
@@ -33,6 +34,8 @@ class InputFile {
 
   const std::string& path() const { return path_; }
   size_t size() const { return size_; }
+  int64_t modified() const { return modified_; }  // ns since 1970
+  int descriptor() const { return file_; }
   // Throws if the file has no such bytes.
   void read(size_t offset, void* bytes, size_t count) const;
   [[noreturn]] void reject(const std::string& what) const;  // "[where] 'path': what"
@@ -40,6 +43,7 @@ class InputFile {
  private:
   std::string path_;
   size_t size_ = 0;
+  int64_t modified_ = 0;
   int file_ = -1;
 };
 

@@ -149,12 +149,7 @@ struct Attention {
     const auto head = [&](int64_t at) { return x.select(2, at).permute({0, 2, 1, 3}); };
     const Tensor q = head(0), k = head(s.parts - 2), v = head(s.parts - 1);
     Tensor scores = matmul(q, k.transpose(-1, -2)) * head_shape(s).scale;
-    if (options.causal) {
-      std::vector<double> mask(size_t(s.n * s.n), 0.0);
-      for (int64_t i = 0; i < s.n; ++i)
-        for (int64_t j = i + 1; j < s.n; ++j) mask[size_t(i * s.n + j)] = -INFINITY;
-      scores = scores + from_vector(mask, {s.n, s.n}).to(x.dtype());
-    }
+    if (options.causal) scores = scores + log(lower_triangle(s.n, x.dtype(), x.device()));  // log 0 = -inf
     Tensor p = softmax(scores);
     if (options.gamma != 0 || options.zeta != 1)
       p = clamp(affine(p, options.zeta - options.gamma, options.gamma), 0, 1);

@@ -42,18 +42,17 @@ struct HeadColumn {
   }
 };
 
-// body(Cpu{} or Cuda{}), where the labels lie.
-template <class F>
-void on_device_of(const Tensor& labels, const F& body) {
-  dispatch(empty({}, DType::f32, labels.device()), "labels",
-           [&]<class Dev, class T>(Dev dev, Type<T>) { body(dev); });
+Tensor as_i64(const char* where, const Tensor& labels) {
+  if (is_floating(labels.dtype())) fail(where, "got labels " + labels.str() + ", need integers");
+  return labels.to(DType::i64);
 }
 
 }  // namespace
 
 Tensor label_count(const Tensor& labels, int64_t ignore_index) {
-  const Tensor label = labels.to(DType::i64), counts = empty(labels.shape(), DType::f32, labels.device());
-  on_device_of(labels, [&](auto dev) {
+  const Tensor label = as_i64("label_count", labels);
+  const Tensor counts = empty(labels.shape(), DType::f32, labels.device());
+  dispatch(labels.device(), "label_count", [&](auto dev) {
     for_each(dev, layout_of(label.shape(), label, counts),
              CountsLabel{label.data<int64_t>(), counts.data<float>(), ignore_index});
   });
@@ -61,8 +60,8 @@ Tensor label_count(const Tensor& labels, int64_t ignore_index) {
 }
 
 Tensor labels_within(const Tensor& labels, int64_t begin, int64_t end, int64_t ignore_index) {
-  const Tensor label = labels.to(DType::i64), y = empty(labels.shape(), DType::i64, labels.device());
-  on_device_of(labels, [&](auto dev) {
+  const Tensor label = as_i64("labels_within", labels), y = empty_like(label);
+  dispatch(labels.device(), "labels_within", [&](auto dev) {
     for_each(dev, layout_of(label.shape(), label, y),
              WithinRange{label.data<int64_t>(), y.data<int64_t>(), begin, end, ignore_index});
   });
@@ -74,11 +73,12 @@ Tensor head_labels(const Tensor& labels, const std::vector<int64_t>& cutoffs, in
   if (cutoffs.size() > most_cutoffs)
     fail("head_labels",
          "got " + std::to_string(cutoffs.size()) + " cutoffs, need at most " + std::to_string(most_cutoffs));
-  const Tensor label = labels.to(DType::i64), y = empty(labels.shape(), DType::i64, labels.device());
+  const Tensor label = as_i64("head_labels", labels), y = empty_like(label);
   HeadColumn f{label.data<int64_t>(), y.data<int64_t>(), {}, int(cutoffs.size()), ignore_index};
   std::copy(cutoffs.begin(), cutoffs.end(), f.cutoffs);
   f.cutoffs[f.count] = classes;
-  on_device_of(labels, [&](auto dev) { for_each(dev, layout_of(label.shape(), label, y), f); });
+  dispatch(labels.device(), "head_labels",
+           [&](auto dev) { for_each(dev, layout_of(label.shape(), label, y), f); });
   return y;
 }
 

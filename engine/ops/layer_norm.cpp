@@ -141,9 +141,11 @@ PURSUIT_OPERATOR(LayerNorm)
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                   std::optional<DType> result) {
   if (x.ndim() < 1 || weight.shape() != Shape{x.size(-1)} || bias.shape() != weight.shape() ||
-      weight.dtype() != bias.dtype() || !fits_beside(weight.dtype(), x.dtype()))
-    fail("layer_norm", "got x " + x.str() + ", weight " + weight.str() + ", bias " + bias.str() +
-                           ", need [..., dim], [dim], [dim] of one dtype or f32 beside a bf16 x");
+      weight.dtype() != bias.dtype() || !fits_beside(weight.dtype(), x.dtype()) ||
+      weight.device() != x.device() || bias.device() != x.device())
+    fail("layer_norm",
+         "got x " + x.str() + ", weight " + weight.str() + ", bias " + bias.str() +
+             ", need [..., dim], [dim], [dim] of one dtype or f32 beside a bf16 x, on one device");
   if (result && !fits_beside(x.dtype(), *result))
     fail("layer_norm", "got x " + x.str() + " and a result of " + name_of(*result) +
                            ", need x's dtype, or bf16 of an f32 x");

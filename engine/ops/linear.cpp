@@ -108,17 +108,20 @@ struct Linear {
 PURSUIT_OPERATOR(Linear)
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
-  if (x.ndim() < 1 || weight.ndim() != 2 || x.size(-1) != weight.size(1) || x.dtype() != weight.dtype())
-    fail("linear",
-         "got x " + x.str() + " and weight " + weight.str() + ", need [..., in] and [out, in] of one dtype");
-  if (bias.defined() && (bias.shape() != Shape{weight.size(0)} || bias.dtype() != x.dtype()))
-    fail("linear",
-         "bias is " + bias.str() + ", need [" + std::to_string(weight.size(0)) + "] " + name_of(x.dtype()));
+  if (x.ndim() < 1 || weight.ndim() != 2 || x.size(-1) != weight.size(1) || x.dtype() != weight.dtype() ||
+      x.device() != weight.device())
+    fail("linear", "got x " + x.str() + " and weight " + weight.str() +
+                       ", need [..., in] and [out, in] of one dtype and device");
+  if (bias.defined() &&
+      (bias.shape() != Shape{weight.size(0)} || bias.dtype() != x.dtype() || bias.device() != x.device()))
+    fail("linear", "bias is " + bias.str() + ", need " + name_of(x.dtype()) + Shape{weight.size(0)}.str() +
+                       " on " + x.device().name());
   Shape shape = x.shape();
   shape.back() = weight.size(0);
-  if (residual.defined() && (residual.shape() != shape || !fits_beside(residual.dtype(), x.dtype())))
+  if (residual.defined() && (residual.shape() != shape || !fits_beside(residual.dtype(), x.dtype()) ||
+                             residual.device() != x.device()))
     fail("linear", "residual is " + residual.str() + ", need " + name_of(x.dtype()) + shape.str() +
-                       " or f32 beside bf16");
+                       " or f32 beside bf16, on " + x.device().name());
   return apply(Linear{}, x, weight, bias, residual);
 }
 

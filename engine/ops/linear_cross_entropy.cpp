@@ -11,16 +11,9 @@ namespace pursuit {
 
 namespace {
 
-// Rows of x become rows of y: x's numbers[i] y's i, or, `back`, the other way round.
-void copy_rows(const Tensor& x, const Tensor& y, const std::vector<int64_t>& numbers, bool back) {
-  if (numbers.empty()) return;
-  const int64_t bytes = x.bytes() / x.size(0);
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    const int64_t row = int64_t(i), from = back ? row : numbers[i], to = back ? numbers[i] : row;
-    std::memcpy(static_cast<char*>(y.raw()) + to * bytes, static_cast<const char*>(x.raw()) + from * bytes,
-                size_t(bytes));
-  }
-}
+// Rows of a contiguous x [rows, ...].
+int64_t row_bytes(const Tensor& x) { return x.bytes() / x.size(0); }
+char* row_of(const Tensor& x, int64_t i) { return static_cast<char*>(x.raw()) + i * row_bytes(x); }
 Shape with_rows(const Tensor& x, int64_t rows) {
   Shape shape = x.shape();
   shape[0] = rows;
@@ -29,12 +22,14 @@ Shape with_rows(const Tensor& x, int64_t rows) {
 // Rows `numbers` of x [rows, ...]; and back, x's rows where they were among `rows` zeros.
 Tensor pick_rows(const Tensor& x, const std::vector<int64_t>& numbers) {
   const Tensor y = empty(with_rows(x, int64_t(numbers.size())), x.dtype());
-  copy_rows(x, y, numbers, false);
+  for (size_t i = 0; i < numbers.size(); ++i)
+    std::memcpy(row_of(y, int64_t(i)), row_of(x, numbers[i]), size_t(row_bytes(x)));
   return y;
 }
 Tensor spread_rows(const Tensor& x, const std::vector<int64_t>& numbers, int64_t rows) {
   const Tensor y = zeros(with_rows(x, rows), x.dtype());
-  copy_rows(x, y, numbers, true);
+  for (size_t i = 0; i < numbers.size(); ++i)
+    std::memcpy(row_of(y, numbers[i]), row_of(x, int64_t(i)), size_t(row_bytes(x)));
   return y;
 }
 
@@ -69,11 +64,11 @@ struct LinearCrossEntropy {
 
   // The logits of a tile for m rows from r on, to s [m, width].
   template <class T>
-  void tile_logits(const RightFactor<T>& factor, int64_t r, int64_t m, int64_t first, int64_t width,
+  void tile_logits(const RightFactor<T>& right, int64_t r, int64_t m, int64_t first, int64_t width,
                    compute_t<T>* s) const {
     using R = compute_t<T>;
     const int64_t dim = x.size(1);
-    factor.multiply(m, x.data<T>() + r * dim, dim, s, width);
+    right.multiply(m, x.data<T>() + r * dim, dim, s, width);
     if (!bias.defined()) return;
     const Rows<const R> b = read_rows(bias.data<T>() + first, width, 1, width, scratch<R>(2, width));
     pursuit::rows<R>().bias_rows(s, b.p, nullptr, m, width, width, 0);
@@ -91,10 +86,10 @@ struct LinearCrossEntropy {
       stats[2 * i + 1] = 0;
     }
     op.for_each_tile([&](int64_t first, int64_t width) {
-      const RightFactor<T> factor(true, w + first * dim, dim, dim, width, 4);
+      const RightFactor<T> right(true, w + first * dim, dim, dim, width, 4);
       for_each_chunk(n, [&](int64_t r, int64_t m) {
         R* s = scratch<R>(1, m * width);
-        op.tile_logits(factor, r, m, first, width, s);
+        op.tile_logits(right, r, m, first, width, s);
         pursuit::rows<R>().exp_sum_rows(s, m, width, width, stats + 2 * r);
         for (int64_t i = 0; i < m; ++i)
           if (const int64_t at = label[r + i] - first; at >= 0 && at < width)
@@ -130,10 +125,10 @@ struct LinearCrossEntropy {
     const Tensor tile = empty({n, op.tile_width()}, op.x.dtype());
     T* g = tile.data<T>();
     op.for_each_tile([&](int64_t first, int64_t width) {
-      const RightFactor<T> factor(true, w + first * dim, dim, dim, width, 4);
+      const RightFactor<T> right(true, w + first * dim, dim, dim, width, 4);
       for_each_chunk(n, [&](int64_t r, int64_t m) {
         const Rows<R> to = target_rows(g + r * width, width, width, scratch<R>(1, m * width));
-        op.tile_logits(factor, r, m, first, width, to.p);
+        op.tile_logits(right, r, m, first, width, to.p);
         pursuit::rows<R>().softmax_again_rows(to.p, m, width, width, &stats[size_t(2 * r)], -1);
         for (int64_t i = 0; i < m; ++i)
           if (const int64_t at = label[r + i] - first; at >= 0 && at < width) to.at(i)[at] -= f;
@@ -293,12 +288,14 @@ namespace {
 
 void check(const char* where, const Tensor& x, const Tensor& weight, const Tensor& bias,
            const Tensor& labels) {
-  if (x.ndim() != 2 || weight.ndim() != 2 || x.size(1) != weight.size(1) || x.dtype() != weight.dtype())
+  if (x.ndim() != 2 || weight.ndim() != 2 || x.size(1) != weight.size(1) || x.dtype() != weight.dtype() ||
+      x.device() != weight.device())
     fail(where, "got x " + x.str() + " and weight " + weight.str() +
-                    ", need [rows, dim] and [classes, dim] of one dtype");
-  if (bias.defined() && (bias.shape() != Shape{weight.size(0)} || bias.dtype() != x.dtype()))
-    fail(where,
-         "bias is " + bias.str() + ", need [" + std::to_string(weight.size(0)) + "] " + name_of(x.dtype()));
+                    ", need [rows, dim] and [classes, dim] of one dtype and device");
+  if (bias.defined() &&
+      (bias.shape() != Shape{weight.size(0)} || bias.dtype() != x.dtype() || bias.device() != x.device()))
+    fail(where, "bias is " + bias.str() + ", need " + name_of(x.dtype()) + Shape{weight.size(0)}.str() +
+                    " on " + x.device().name());
   if (labels.shape() != Shape{x.size(0)} || is_floating(labels.dtype()) || labels.device() != x.device())
     fail(where, "got labels " + labels.str() + " for " + x.str() + ", need one integer a row on its device");
 }

@@ -5,8 +5,9 @@
 
 namespace pursuit {
 
-// GELU's result exists for one chunk of rows at a time; backward computes it again from the pre-activation.
-// ReLU's is kept in its place: it is its own pre-activation, as relu(relu(x)) = relu(x). T is the type of the
+// GELU's result is not kept: on the CPU forward has it for one chunk of rows at a time, on the GPU whole, and
+// backward makes it again, whole, from the pre-activation for the gradient of w2. ReLU's is kept in the
+// pre-activation's place: it is its own, as relu(relu(x)) = relu(x). T is the type of the
 // factors, Y that of the residual and the result: T, or f32 beside bf16.
 struct Mlp {
   static constexpr const char* name = "mlp";
@@ -201,11 +202,13 @@ Tensor mlp(const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2
                     b2.str() + ", need [..., in], [hidden, in], [hidden], [out, hidden], [out]");
   Shape shape = x.shape();
   shape.back() = w2.size(0);
-  if (residual.defined() && (residual.shape() != shape || !fits_beside(residual.dtype(), x.dtype())))
+  if (residual.defined() && (residual.shape() != shape || !fits_beside(residual.dtype(), x.dtype()) ||
+                             residual.device() != x.device()))
     fail("mlp", "residual is " + residual.str() + ", need " + name_of(x.dtype()) + shape.str() +
-                    " or f32 beside bf16");
+                    " or f32 beside bf16, on " + x.device().name());
   for (const Tensor* t : {&w1, &b1, &w2, &b2})
-    if (t->dtype() != x.dtype()) fail("mlp", "got x " + x.str() + " and a " + t->str());
+    if (t->dtype() != x.dtype() || t->device() != x.device())
+      fail("mlp", "got x " + x.str() + " and a " + t->str() + ", need one dtype and device");
   return apply(Mlp{f}, x, w1, b1, w2, b2, residual);
 }
 

@@ -356,8 +356,8 @@ Tensor rpc_attention(const Tensor& kv, const RpcOptions& options, const Tensor& 
     fail("rpc_attention", "iterations is " + std::to_string(options.iterations) + ", need at least 1");
   if (!(options.lambda > 0))
     fail("rpc_attention", "lambda is " + std::to_string(options.lambda) + ", need more than 0");
-  if (mu.defined() && mu.shape() != Shape{kv.size(0), kv.size(3)})
-    fail("rpc_attention", "mu is " + mu.str() + ", need [batch, heads] for a " + kv.str());
+  if (mu.defined() && (mu.shape() != Shape{kv.size(0), kv.size(3)} || mu.device() != kv.device()))
+    fail("rpc_attention", "mu is " + mu.str() + ", need [batch, heads] beside a " + kv.str());
   return apply(RpcAttention{options}, kv, mu.detach());
 }
 

@@ -30,7 +30,7 @@ struct UpsampleCrossEntropy {
   static void kernel(Cpu, const T* x, const Tensor& labels, const Upsampling& s, int64_t ignore_index,
                      const Tensor& loss, const Tensor& scale, const Tensor& parts) {
     using R = compute_t<T>;
-    const int32_t* y = labels.data<int32_t>();
+    const int64_t* y = labels.data<int64_t>();
     const int64_t pixels = s.height * s.width, line_size = s.cols * s.classes;
     int64_t counted = 0;
     for (int64_t i = 0; i < s.batch * pixels; ++i) {
@@ -56,10 +56,10 @@ struct UpsampleCrossEntropy {
         for (; i != down_rows.end() && i->low == row; ++i) {
           bilinear_line(x + image * s.rows * line_size, *i, line_size, line.data());
           if (part) std::fill(slope.begin(), slope.end(), R(0));
-          const int32_t* of_row = y + image * pixels + (i - down_rows.begin()) * s.width;
-          losses[size_t(task)] += rows<R>().cross_entropy_between(
-              line.data(), across.data(), of_row, s.width, s.classes, int32_t(ignore_index), point.data(),
-              part ? slope.data() : nullptr);
+          const int64_t* of_row = y + image * pixels + (i - down_rows.begin()) * s.width;
+          losses[size_t(task)] +=
+              rows<R>().cross_entropy_between(line.data(), across.data(), of_row, s.width, s.classes,
+                                              ignore_index, point.data(), part ? slope.data() : nullptr);
           if (!part) continue;
           rows<R>().axpy(1 - i->weight, slope.data(), part, line_size);
           rows<R>().axpy(i->weight, slope.data(), part + line_size, line_size);
@@ -91,7 +91,7 @@ struct UpsampleCrossEntropy {
   template <class T>
   static void kernel(Cuda, const T* x, const Tensor& labels, const Upsampling& s, int64_t ignore_index,
                      const Tensor& loss, const Tensor& scale, const Tensor& parts) {
-    cuda::upsample_cross_entropy(x, labels.data<int32_t>(), s, ignore_index, loss, scale,
+    cuda::upsample_cross_entropy(x, labels.data<int64_t>(), s, ignore_index, loss, scale,
                                  parts.defined() ? parts.data<float>() : nullptr);
   }
   template <class T>
@@ -104,7 +104,7 @@ struct UpsampleCrossEntropy {
   Tensor forward(const Tensor& in, const Tensor& labels) {
     sizes = {in.size(0), in.size(2), in.size(3), in.size(1), labels.size(1), labels.size(2)};
     dtype = in.dtype();
-    const Tensor x = in.permute({0, 2, 3, 1}).contiguous(), y = labels.to(DType::i32).contiguous();
+    const Tensor x = in.permute({0, 2, 3, 1}).contiguous(), y = labels.to(DType::i64).contiguous();
     Tensor loss = empty({}, compute_type(dtype), in.device());
     scale = empty_like(loss);
     const int64_t shares = in.device().is_cuda() ? 4 : 2;
