@@ -3,36 +3,20 @@
 #include <string>
 #include <vector>
 
-#include "apps/training/fields.h"
+#include "apps/training/vision_fields.h"
 #include "data/dataset.h"
-#include "nn/vit.h"
 
 namespace pursuit::classify {
 
 // Everything that makes a run what it is: the options of `classify train`, also as the files in recipes/ and
 // as config.json in a run's folder, where it is all that resume, eval and predict need to know.
-struct Config : apps::AttentionFields, apps::TrainingFields {
-  // model
+struct Config : apps::VisionFields, apps::TrainingFields {
   int64_t image_size = 0;  // 0: the data's own size for small pictures, else 224
-  int64_t patch = 0;       // 0: 4 up to 64 pixels, else 16
-  int64_t dim = 192, depth = 12, heads = 3;
-  double mlp_ratio = 4, dropout = 0, drop_path = 0.1;
-  std::string init = "timm";
-  int layer = 0;  // that iterates, -1: every one
-
-  // data
-  std::string data;  // empty: the built-in synthetic shapes
-  std::string format = "auto";
   std::vector<std::string> train_files, test_files;
-  int64_t limit = 0, test_limit = 0;
-  bool skip_bad = false;
-  int64_t cache_mib = 512;
-  int workers = 1;
 
   // augmentation
   std::string crop = "auto";  // auto, none, padded, resized
   int crop_padding = 0;       // padded: 0 is an eighth of the size
-  double flip = 0.5;
   bool rand_augment = false;
   double colour_jitter = 0, random_erasing = 0, mixup = 0, cutmix = 0, label_smoothing = 0.1;
   int64_t repeats = 1;
@@ -41,34 +25,22 @@ struct Config : apps::AttentionFields, apps::TrainingFields {
   int64_t channels = 0;
   std::vector<std::string> classes;
   std::vector<double> mean, std;
+
+  Config() { drop_path = 0.1; }
 };
 
 template <class C, class F>
 void for_each_field(C& c, const F& f) {
-  for_each_attention_field(c, f);
-  f("layer", c.layer, "rpc, svt: the block that iterates, the others being symmetric (-1: every block)");
+  for_each_vision_field(c, f);
   f("image-size", c.image_size,
     "Side of the model's input in pixels (0: small pictures as they are, else 224)");
   f("patch", c.patch, "Side of a patch in pixels (0: 4 for pictures up to 64 pixels, else 16)");
-  f("dim", c.dim, "Width of the model");
-  f("depth", c.depth, "Number of blocks");
-  f("heads", c.heads, "Attention heads");
-  f("mlp-ratio", c.mlp_ratio, "Hidden width of the MLP over the model's width");
-  f("dropout", c.dropout, "Dropout rate after the position embedding");
-  f("drop-path", c.drop_path, "Drop path rate of the last block (grows linearly from 0)");
-  f("init", c.init, "Initial weights: timm (truncated normal 0.02) or pytorch (uniform by fan-in)");
   f("data", c.data, "Folder with the data set (left out: built-in drawn shapes)");
   f("format", c.format, "Layout of the data: auto, idx, cifar10, folder, synthetic");
   f("train-files", c.train_files, "cifar10: batch files to train on");
   f("test-files", c.test_files, "cifar10: batch files to test on");
-  f("limit", c.limit, "Train on this many pictures, evenly spaced (0: all)");
-  f("test-limit", c.test_limit, "Test on this many pictures, evenly spaced (0: all)");
-  f("skip-bad", c.skip_bad, "Replace damaged pictures by the next good one and count them");
-  f("cache-mib", c.cache_mib, "Memory for decoded pictures of image folders, MiB");
-  f("workers", c.workers, "Threads that prepare batches (0: the training thread itself)");
   f("crop", c.crop, "Training crop: auto, none, padded (small pictures), resized (random resized crop)");
   f("crop-padding", c.crop_padding, "Pixels of padding for --crop padded (0: an eighth of the side)");
-  f("flip", c.flip, "Probability of a horizontal flip");
   f("rand-augment", c.rand_augment, "RandAugment m9-mstd0.5-inc1");
   f("colour-jitter", c.colour_jitter,
     "Strength of colour jitter (0: none; off under RandAugment, as in timm)");

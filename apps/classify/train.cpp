@@ -39,7 +39,7 @@ class Classification : public apps::Task {
     if (loader_.batches_per_epoch() == 0)
       fail("train", fmt::format("{} training pictures do not fill a batch of {}; use a smaller --batch-size",
                                 train_data_->size(), config_.batch_size));
-    nn::initialise(model_, config_.init == "timm" ? nn::Init::timm : nn::Init::pytorch, config_.seed);
+    nn::initialise(model_, apps::init(config_), config_.seed);
     const Device device = device_from_name(config_.device);
     model_.to(device);
     const int64_t classes = int64_t(config_.classes.size()), size = config_.image_size;

@@ -36,7 +36,7 @@ class Segmentation : public apps::Task {
     if (loader_.batches_per_epoch() == 0)
       fail("train", fmt::format("{} training pictures do not fill a batch of {}; use a smaller --batch-size",
                                 train_data_->size(), config_.batch_size));
-    nn::initialise(model_, config_.init == "timm" ? nn::Init::timm : nn::Init::pytorch, config_.seed);
+    nn::initialise(model_, apps::init(config_), config_.seed);
     if (!config_.encoder.empty() && !resuming) load_encoder(model_, config_.encoder);
     const Device device = device_from_name(config_.device);
     model_.to(device);

@@ -1,0 +1,52 @@
+#pragma once
+#include "apps/training/fields.h"
+#include "nn/vit.h"
+
+// The part of a Config that the apps on pictures share: a vision transformer, and how pictures are read.
+namespace pursuit::apps {
+
+struct VisionFields : AttentionFields {
+  // model
+  int64_t patch = 0, dim = 192, depth = 12, heads = 3;
+  double mlp_ratio = 4, dropout = 0, drop_path = 0;
+  int layer = 0;  // that iterates, -1: every one
+  std::string init = "timm";
+
+  // data
+  std::string data;  // empty: what is built in
+  std::string format = "auto";
+  int64_t limit = 0, test_limit = 0;
+  bool skip_bad = false;
+  int64_t cache_mib = 512;
+  int workers = 1;
+  double flip = 0.5;
+};
+
+template <class C, class F>
+void for_each_vision_field(C& c, const F& f) {
+  for_each_attention_field(c, f);
+  f("layer", c.layer, "rpc, svt: the block that iterates, the others being symmetric (-1: every block)");
+  f("dim", c.dim, "Width of the model");
+  f("depth", c.depth, "Number of blocks");
+  f("heads", c.heads, "Attention heads");
+  f("mlp-ratio", c.mlp_ratio, "Hidden width of the MLP over the model's width");
+  f("dropout", c.dropout, "Dropout rate after the position embedding");
+  f("drop-path", c.drop_path, "Drop path rate of the last block (grows linearly from 0)");
+  f("init", c.init, "Initial weights: timm (truncated normal 0.02) or pytorch (uniform by fan-in)");
+  f("limit", c.limit, "Train on this many pictures, evenly spaced (0: all)");
+  f("test-limit", c.test_limit, "Evaluate on this many pictures, evenly spaced (0: all)");
+  f("skip-bad", c.skip_bad, "Replace damaged pictures by the next good one and count them");
+  f("cache-mib", c.cache_mib, "Memory for decoded pictures, MiB");
+  f("workers", c.workers, "Threads that prepare batches (0: the training thread itself)");
+  f("flip", c.flip, "Probability of a horizontal flip");
+}
+
+// What of a model these fields say; image size, channels and classes are left.
+nn::VitConfig vit_config(const VisionFields& fields);
+nn::Init init(const VisionFields& fields);
+
+// Checks values that no option checks by itself, the attention's too; throws Error that names the option and
+// starts with `app`.
+void validate(const char* app, const VisionFields& fields);
+
+}  // namespace pursuit::apps
