@@ -569,7 +569,8 @@ TEST_CASE("progress counts steps when asked, resumes, and is silent when quiet")
   std::fclose(stream);
 }
 
-TEST_CASE("progress draws one line that fits on a terminal" * doctest::skip(!has_terminals())) {
+TEST_CASE("progress draws one line that fits on a terminal" * doctest::test_suite("terminal") *
+          doctest::skip(!has_terminals())) {
   const int master = open_terminal();
   REQUIRE(master >= 0);
   std::FILE* stream = std::fopen(ptsname(master), "w");

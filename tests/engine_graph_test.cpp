@@ -112,7 +112,8 @@ GPU_TEST_CASE("graph: recording runs nothing, and what waits for the GPU cannot 
   CHECK(x.to_vector()[4] == 17);
 }
 
-TEST_CASE("graph: its memory is its own until it goes" * doctest::skip(!cuda::available() || !pooled())) {
+TEST_CASE("graph: its memory is its own until it goes" * doctest::test_suite("gpu") *
+          doctest::skip(!cuda::available() || !pooled())) {
   const Device gpu = cuda_device();
   const Tensor x = zeros({300000}, DType::f32, gpu);
   empty_cache(gpu);

@@ -8,14 +8,16 @@
 #include "cuda/runtime.h"
 
 // Test cases that need more than the program itself. Where it is missing they count as skipped, never as
-// passed; with `unit_tests --no-skip` they fail there.
+// passed; with `unit_tests --no-skip` they fail there, unless their suite is left out (`-tse=data`).
 
 // A GPU, real or simulated.
-#define GPU_TEST_CASE(name) TEST_CASE(name* doctest::skip(!pursuit::cuda::available()))
+#define GPU_TEST_CASE(name) \
+  TEST_CASE(name* doctest::test_suite("gpu") * doctest::skip(!pursuit::cuda::available()))
 
 // One of the data sets in $PURSUIT_SHARED/data, else in data of a folder `shared` beside the checkout.
 inline std::string shared_data(const std::string& set) {
   const char* shared = std::getenv("PURSUIT_SHARED");
   return (std::filesystem::path(shared ? shared : "../shared") / "data" / set).string();
 }
-#define DATA_TEST_CASE(name, set) TEST_CASE(name* doctest::skip(!std::filesystem::exists(shared_data(set))))
+#define DATA_TEST_CASE(name, set) \
+  TEST_CASE(name* doctest::test_suite("data") * doctest::skip(!std::filesystem::exists(shared_data(set))))
