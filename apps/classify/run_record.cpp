@@ -6,10 +6,6 @@
 
 namespace pursuit::classify {
 
-RunRecord::RunRecord(const std::string& path) : apps::RunRecord<Config>(path) {
-  attempt("eval.json", [&](const std::string&) { results = read_results(folder); });
-}
-
 std::string describe_attention(const Config& c) {
   return apps::describe_attention(c, c.layer < 0 ? "every block" : fmt::format("block {}", c.layer));
 }

@@ -1,5 +1,4 @@
 #pragma once
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,11 +9,7 @@
 
 namespace pursuit::classify {
 
-// What a run's folder holds, as far as it can be read, for the reports.
-struct RunRecord : apps::RunRecord<Config> {
-  std::optional<Results> results;
-  explicit RunRecord(const std::string& folder);
-};
+using RunRecord = apps::RunRecord<Config, read_results>;
 
 // "RPC-Attention (4 iterations, block 0)"
 std::string describe_attention(const Config& config);

@@ -7,15 +7,18 @@
 
 namespace pursuit::apps {
 
-// A run's folder and its config, for reports and comparisons. Apps add what they evaluated.
-template <class Config>
+// What a run's folder holds, as far as it can be read, for reports and comparisons: its config and what the
+// app's `read_results(folder)` finds in eval.json.
+template <class Config, auto read_results>
 struct RunRecord : RunFolder {
   std::optional<Config> config;
+  decltype(read_results("")) results;
 
   explicit RunRecord(const std::string& path) : RunFolder(path) {
     attempt("config.json", [&](const std::string& file) {
       config = fields_from_json<Config>(read_json_object(file), file);
     });
+    attempt("eval.json", [&](const std::string&) { results = read_results(folder); });
   }
 };
 
