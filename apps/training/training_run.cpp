@@ -136,9 +136,10 @@ class TrainingRun {
     ++state_.batch;
     under_way_.push_back({state_.step, state_.epoch, state_.batch, samples, lr});
     finish_steps(flat_.on_gpu() ? 1 : 0);
-    // What falls on the end of an epoch is done there.
-    if (state_.batch < task_.batches_per_epoch() && state_.step < last_step() && evaluation_is_due())
-      evaluate();
+    // The end of an epoch evaluates and saves by itself: a checkpoint never says "epoch 1, all batches done",
+    // which a run that goes on from its last step would keep.
+    if (state_.batch == task_.batches_per_epoch()) return;
+    if (state_.step < last_step() && evaluation_is_due()) evaluate();
     const bool due = fields_.checkpoint_steps > 0 && state_.step % fields_.checkpoint_steps == 0;
     if (due || seconds_since(saved_) >= fields_.checkpoint_seconds) save();
   }
