@@ -12,6 +12,7 @@
 
 #include "engine/cpu/rows.h"
 #include "engine/error.h"
+#include "engine/random.h"
 
 namespace pursuit {
 namespace {
@@ -596,6 +597,21 @@ TEST_CASE("cpu rows: plain arrays") {
     CHECK(close(kernels->sum_squares(x.data(), x.cols), want, 1e-6, 0.0));
     CHECK(kernels->sum_squares(nullptr, 0) == 0.0);
   }
+}
+
+TEST_CASE("cpu rows: Philox's numbers are those of one block at a time") {
+  for_each_size([](const RowKernels<float>& kernels, int64_t n) {
+    for (const uint64_t first : {uint64_t(0), uint64_t(12), (uint64_t(1) << 34) - 8, uint64_t(5) << 61}) {
+      constexpr uint64_t seed = 0x9e3779b97f4a7c15u, stream = 0xfedcba9876543210u;
+      Floats u(1, n);
+      kernels.philox_uniforms(seed, stream, first, u.data(), n);
+      CHECK(u.intact());
+      int64_t differ = 0;
+      for (int64_t j = 0; j < n; ++j)
+        differ += u[j] != to_uniform(philox(seed, stream, first / 4 + uint64_t(j) / 4).v[j % 4]);
+      CHECK(differ == 0);
+    }
+  });
 }
 
 TEST_CASE("cpu rows: bfloat16") {

@@ -191,6 +191,12 @@ struct RowKernels {
   // dk += c sign(k), sign(0) = 0: the path through tau, c = dtau * dtau/d||K||_1.
   void (*rpc_tau_grad_rows)(const R* k, int64_t ldk, R c, R* dk, int64_t lddk, int64_t rows, int64_t cols);
 
+  // --- random numbers
+  // ------------------------------------------------------------------------------------------
+
+  // u_i = philox_uniform(seed, stream, first + i) of engine/random.h, bit for bit; first is a multiple of 4.
+  void (*philox_uniforms)(uint64_t seed, uint64_t stream, uint64_t first, float* u, int64_t n);
+
   // --- bfloat16
   // ------------------------------------------------------------------------------------------------
 

@@ -1,3 +1,4 @@
+#include "engine/cpu/rows.h"
 #include "engine/for_each.h"
 #include "engine/operator.h"
 #include "engine/ops.h"
@@ -26,16 +27,17 @@ struct Dropout {
     }
   };
 
-  // Four words come from one Philox block.
   template <class T>
   static void kernel(Cpu, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream, const int64_t* counter,
                      float keep, float scale) {
     stream = counted_stream(stream, counter);
-    parallel_for((n + 3) / 4, 1024, [&](int64_t b, int64_t e) {
-      for (int64_t block = b; block < e; ++block) {
-        const PhiloxBlock words = philox(seed, stream, uint64_t(block));
-        for (int64_t i = 4 * block; i < std::min(n, 4 * block + 4); ++i)
-          y[i] = to_uniform(words.v[i % 4]) < keep ? down<T>(up(x[i]) * scale) : T{};
+    constexpr int64_t tile = 256;  // numbers; a multiple of a Philox block's four
+    parallel_for((n + tile - 1) / tile, 16, [&](int64_t b, int64_t e) {
+      float u[tile];
+      for (int64_t i = b * tile; i < std::min(n, e * tile); i += tile) {
+        const int64_t m = std::min(tile, n - i);
+        rows<float>().philox_uniforms(seed, stream, uint64_t(i), u, m);
+        for (int64_t j = 0; j < m; ++j) y[i + j] = u[j] < keep ? down<T>(up(x[i + j]) * scale) : T{};
       }
     });
   }
