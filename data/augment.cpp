@@ -20,7 +20,7 @@ int round_side(double area, double ratio) { return std::max(1, int(std::lround(s
 
 }  // namespace
 
-CropBox draw_crop(int width, int height, Random& random, const RandomResizedCrop& options) {
+Box draw_crop(int width, int height, Random& random, const RandomResizedCrop& options) {
   for (int i = 0; i < kTries; ++i) {
     const double area = random.uniform(options.scale_min, options.scale_max) * width * height;
     const double ratio = log_uniform(random, options.ratio_min, options.ratio_max);
@@ -36,7 +36,7 @@ CropBox draw_crop(int width, int height, Random& random, const RandomResizedCrop
 }
 
 Image random_resized_crop(const Image& image, int size, Random& random, const RandomResizedCrop& options) {
-  const CropBox box = draw_crop(image.width, image.height, random, options);
+  const Box box = draw_crop(image.width, image.height, random, options);
   return resized_crop(image, box.x, box.y, box.width, box.height, size, size, options.filter);
 }
 
@@ -71,33 +71,23 @@ Image colour_jitter(const Image& image, Random& random, const ColourJitter& opti
   return out;
 }
 
-void to_normalised(const Image& image, const float* mean, const float* std, float* chw) {
-  const size_t plane = size_t(image.width) * size_t(image.height), step = size_t(image.channels);
-  for (size_t c = 0; c < step; ++c) {
-    std::array<float, 256> table;
-    for (int v = 0; v < 256; ++v) table[size_t(v)] = (float(v) / 255.0f - mean[c]) / std[c];
-    const uint8_t* from = image.pixels.data() + c;
-    float* to = chw + c * plane;
-    for (size_t i = 0; i < plane; ++i) to[i] = table[from[i * step]];
-  }
+void to_planes(const Image& image, uint8_t* chw) {
+  const size_t plane = size_t(image.width) * size_t(image.height), channels = size_t(image.channels);
+  for (size_t c = 0; c < channels; ++c)
+    for (size_t i = 0; i < plane; ++i) chw[c * plane + i] = image.pixels[i * channels + c];
 }
 
-void random_erasing(float* chw, int channels, int height, int width, Random& random,
-                    const RandomErasing& options) {
-  if (!random.flip(options.probability)) return;
+Box draw_erasing(int width, int height, Random& random, const RandomErasing& options) {
+  if (!random.flip(options.probability)) return {};
   for (int i = 0; i < kTries; ++i) {
     const double area = random.uniform(options.area_min, options.area_max) * width * height;
     const double ratio = log_uniform(random, options.ratio_min, options.ratio_max);
     const int h = round_side(area, ratio), w = round_side(area, 1 / ratio);
     if (w >= width || h >= height) continue;
     const int top = int(random.below(height - h + 1)), left = int(random.below(width - w + 1));
-    for (int c = 0; c < channels; ++c)
-      for (int y = top; y < top + h; ++y) {
-        float* row = chw + (int64_t(c) * height + y) * width;
-        for (int x = left; x < left + w; ++x) row[x] = float(random.normal());
-      }
-    return;
+    return {left, top, w, h};
   }
+  return {};
 }
 
 }  // namespace pursuit::data

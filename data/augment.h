@@ -12,10 +12,7 @@ struct RandomResizedCrop {
   double ratio_min = 3.0 / 4, ratio_max = 4.0 / 3;  // width / height, log-uniform
   Filter filter = Filter::bicubic;
 };
-struct CropBox {
-  int x, y, width, height;
-};
-CropBox draw_crop(int width, int height, Random& random, const RandomResizedCrop& options = {});
+Box draw_crop(int width, int height, Random& random, const RandomResizedCrop& options = {});
 Image random_resized_crop(const Image& image, int size, Random& random,
                           const RandomResizedCrop& options = {});
 
@@ -31,17 +28,16 @@ struct ColourJitter {
 };
 Image colour_jitter(const Image& image, Random& random, const ColourJitter& options = {});
 
-// (value / 255 - mean) / std per channel into chw [channels, height, width].
-void to_normalised(const Image& image, const float* mean, const float* std, float* chw);
+// One channel after the other: chw [channels, height, width].
+void to_planes(const Image& image, uint8_t* chw);
 
-// With a probability, one rectangle of a normalised picture chw [channels, height, width] is overwritten with
-// standard normal noise (Zhong et al., 2020; timm's mode "pixel").
+// With a probability, one box of a picture is replaced by noise (Zhong et al., 2020), see normalise_images.
 struct RandomErasing {
   double probability = 0.25;
   double area_min = 0.02, area_max = 1.0 / 3;     // of the picture's area
   double ratio_min = 0.3, ratio_max = 1.0 / 0.3;  // height / width, log-uniform
 };
-void random_erasing(float* chw, int channels, int height, int width, Random& random,
-                    const RandomErasing& options = {});
+// Empty for a picture that stays whole.
+Box draw_erasing(int width, int height, Random& random, const RandomErasing& options = {});
 
 }  // namespace pursuit::data

@@ -19,6 +19,11 @@ struct Image {
   }
 };
 
+// A part of a picture.
+struct Box {
+  int x = 0, y = 0, width = 0, height = 0;
+};
+
 // Reads a JPEG or PNG (grey pictures are turned into RGB, an alpha channel is dropped).
 // Throws pursuit::Error that names the file if it is missing, damaged, truncated, or larger than 64
 // megapixels.

@@ -27,7 +27,7 @@ void require(bool ok, const std::string& what, int64_t got, const std::string& n
 Loader::Loader(const Dataset& dataset, Transform transform, const LoaderOptions& options)
     : Loader(
           dataset.size(), 1,
-          [&dataset, transform = std::move(transform)](int64_t i, Random& random, float* picture,
+          [&dataset, transform = std::move(transform)](int64_t i, Random& random, uint8_t* picture,
                                                        int32_t* label) {
             const Sample sample = dataset.get(i);
             transform(sample, random, picture);
@@ -40,7 +40,7 @@ Loader::Loader(const SegmentationDataset& dataset, SegmentationTransform transfo
                const LoaderOptions& options)
     : Loader(
           dataset.size(), options.height * options.width,
-          [&dataset, transform = std::move(transform)](int64_t i, Random& random, float* picture,
+          [&dataset, transform = std::move(transform)](int64_t i, Random& random, uint8_t* picture,
                                                        int32_t* labels) {
             const SegmentationSample sample = dataset.get(i);
             transform(sample, random, picture, labels);
@@ -111,6 +111,7 @@ void Loader::shape(Batch& batch, int64_t rows) const {
   batch.width = options_.width;
   batch.images.resize(size_t(rows * options_.channels * options_.height * options_.width));
   batch.labels.resize(size_t(rows * labels_per_row_));
+  batch.erased.resize(size_t(rows));
   batch.indices.resize(size_t(rows));
 }
 
@@ -121,6 +122,8 @@ void Loader::fill(Batch& batch, int64_t number, int64_t row) const {
   batch.indices[size_t(row)] =
       fill_row_(order_[size_t(position / options_.repeats)], random, &batch.images[size_t(row * pixels)],
                 &batch.labels[size_t(row * labels_per_row_)]);
+  batch.erased[size_t(row)] =
+      draw_erasing(int(options_.width), int(options_.height), random, options_.erasing);
 }
 
 bool Loader::next(Batch& batch) {

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "data/augment.h"
 #include "data/dataset.h"
 #include "data/segmentation.h"
 #include "engine/random.h"
@@ -15,24 +16,26 @@ namespace pursuit::data {
 
 struct Batch {
   int64_t size = 0, channels = 0, height = 0, width = 0;
-  std::vector<float> images;    // [size, channels, height, width]
+  std::vector<uint8_t> images;  // [size, channels, height, width]
   std::vector<int32_t> labels;  // [size], of a segmentation set [size, height, width]
+  std::vector<Box> erased;      // [size], of random erasing; empty boxes without
   std::vector<int64_t>
       indices;  // [size], the samples' numbers; -1 where another picture stands in for a damaged one
 };
 
-// Turns a sample into one picture of the batch, [channels, height, width] floats. Called from several threads
+// Turns a sample into one picture of the batch, [channels, height, width]. Called from several threads
 // at once. All chance must come from the Random it is given, so that a run can be repeated.
-using Transform = std::function<void(const Sample&, Random&, float*)>;
+using Transform = std::function<void(const Sample&, Random&, uint8_t*)>;
 
 // The same for a picture whose every pixel has a label: labels are [height, width] numbers.
-using SegmentationTransform = std::function<void(const SegmentationSample&, Random&, float*, int32_t*)>;
+using SegmentationTransform = std::function<void(const SegmentationSample&, Random&, uint8_t*, int32_t*)>;
 
 struct LoaderOptions {
   int64_t batch_size = 128;
   int64_t channels = 3, height = 32, width = 32;  // what the transform writes
   bool shuffle = false;                           // a new order every epoch
-  bool drop_last = false;                         // leave out the partial batch at the end of an epoch
+  RandomErasing erasing{.probability = 0};
+  bool drop_last = false;  // leave out the partial batch at the end of an epoch
   // Repeated augmentation, as DeiT trains: every sample stands this many times in a row in the shuffled list,
   // and the epoch still ends after size() of them, so an epoch sees a part of the samples, each in several
   // variants.
@@ -73,7 +76,7 @@ class Loader {
 
  private:
   // Loads, transforms and labels one row and returns the sample's number, -1 for a stand-in.
-  using FillRow = std::function<int64_t(int64_t sample, Random&, float* picture, int32_t* labels)>;
+  using FillRow = std::function<int64_t(int64_t sample, Random&, uint8_t* picture, int32_t* labels)>;
   Loader(int64_t samples, int64_t labels_per_row, FillRow fill_row, const LoaderOptions& options);
 
   struct Slot {

@@ -35,7 +35,7 @@ double sample_beta(Random& random, double a, double b) {
   return 1 / (1 + std::exp(y - x));
 }
 
-Mix draw_mix(const MixupOptions& options, int64_t height, int64_t width, Random& random) {
+Mix draw_mix(const MixupOptions& options, int width, int height, Random& random) {
   require(options.mixup_alpha >= 0, "mixup alpha", options.mixup_alpha, "0 (off) or more");
   require(options.cutmix_alpha >= 0, "cutmix alpha", options.cutmix_alpha, "0 (off) or more");
   require(options.probability >= 0 && options.probability <= 1, "probability", options.probability, "0 to 1");
@@ -47,45 +47,18 @@ Mix draw_mix(const MixupOptions& options, int64_t height, int64_t width, Random&
   mix.cutmix = can_cutmix && (!can_mixup || random.flip(options.switch_probability));
   const double alpha = mix.cutmix ? options.cutmix_alpha : options.mixup_alpha;
   mix.lambda = sample_beta(random, alpha, alpha);
+  mix.box = {0, 0, width, height};
   if (mix.cutmix) {
     // The box keeps the picture's proportions; part of it may lie outside, so lambda is taken from what is
     // inside.
     const double side = std::sqrt(1 - mix.lambda);
-    const int64_t half_height = int64_t(double(height) * side) / 2,
-                  half_width = int64_t(double(width) * side) / 2;
-    const int64_t y = random.below(height), x = random.below(width);
-    mix.top = std::max<int64_t>(y - half_height, 0);
-    mix.bottom = std::min(y + half_height, height);
-    mix.left = std::max<int64_t>(x - half_width, 0);
-    mix.right = std::min(x + half_width, width);
-    const int64_t area = (mix.bottom - mix.top) * (mix.right - mix.left);
-    mix.lambda = 1 - double(area) / double(height * width);
+    const int half_height = int(height * side) / 2, half_width = int(width * side) / 2;
+    const int y = int(random.below(height)), x = int(random.below(width));
+    const int top = std::max(y - half_height, 0), left = std::max(x - half_width, 0);
+    mix.box = {left, top, std::min(x + half_width, width) - left, std::min(y + half_height, height) - top};
+    mix.lambda = 1 - double(mix.box.width) * mix.box.height / (double(width) * height);
   }
   return mix;
-}
-
-void apply_mix(const Mix& mix, Batch& batch) {
-  if (mix.lambda == 1) return;
-  const int64_t picture = batch.channels * batch.height * batch.width;
-  const float own = float(mix.lambda), other = float(1 - mix.lambda);
-  for (int64_t b = 0; b < batch.size / 2; ++b) {
-    float* first = &batch.images[size_t(b * picture)];
-    float* second = &batch.images[size_t((batch.size - 1 - b) * picture)];
-    if (!mix.cutmix) {
-      for (int64_t p = 0; p < picture; ++p) {
-        const float x = first[p], y = second[p];
-        first[p] = own * x + other * y;
-        second[p] = own * y + other * x;
-      }
-      continue;
-    }
-    for (int64_t plane = 0; plane < batch.channels; ++plane) {
-      for (int64_t y = mix.top; y < mix.bottom; ++y) {
-        const int64_t row = (plane * batch.height + y) * batch.width;
-        std::swap_ranges(first + row + mix.left, first + row + mix.right, second + row + mix.left);
-      }
-    }
-  }
 }
 
 std::vector<float> mix_targets(const std::vector<int32_t>& labels, int64_t classes, double label_smoothing,
@@ -106,12 +79,6 @@ std::vector<float> mix_targets(const std::vector<int32_t>& labels, int64_t class
     row[labels[labels.size() - 1 - b]] += float((1 - mix.lambda) * on);
   }
   return targets;
-}
-
-std::vector<float> mixup(Batch& batch, int64_t classes, const MixupOptions& options, Random& random) {
-  const Mix mix = draw_mix(options, batch.height, batch.width, random);
-  apply_mix(mix, batch);
-  return mix_targets(batch.labels, classes, options.label_smoothing, mix);
 }
 
 }  // namespace pursuit::data

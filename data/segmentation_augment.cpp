@@ -14,7 +14,7 @@ namespace {
 constexpr int kTries = 10;
 
 // The largest share of one class among the counted pixels of a part of the label map; 1 if none counts.
-double largest_share(const Image& labels, const CropBox& box) {
+double largest_share(const Image& labels, const Box& box) {
   std::array<int64_t, 256> counts{};
   for (int y = box.y; y < box.y + box.height; ++y)
     for (int x = box.x; x < box.x + box.width; ++x) ++counts[*labels.at(x, y)];
@@ -24,8 +24,8 @@ double largest_share(const Image& labels, const CropBox& box) {
   return total ? double(*std::max_element(counts.begin(), counts.end())) / double(total) : 1;
 }
 
-CropBox draw_varied_crop(const Image& labels, const SegmentationAugment& options, Random& random) {
-  CropBox box{0, 0, std::min(labels.width, options.crop_width), std::min(labels.height, options.crop_height)};
+Box draw_varied_crop(const Image& labels, const SegmentationAugment& options, Random& random) {
+  Box box{0, 0, std::min(labels.width, options.crop_width), std::min(labels.height, options.crop_height)};
   for (int i = 0; i <= kTries; ++i) {
     box.y = int(random.below(labels.height - box.height + 1));
     box.x = int(random.below(labels.width - box.width + 1));
@@ -67,7 +67,7 @@ SegmentationSample augment(const SegmentationSample& sample, const SegmentationA
   const auto scaled = [&](int side) { return std::max(1, int(side * factor + 0.5)); };
   SegmentationSample out{resize(sample.image, scaled(width), scaled(height), Filter::bilinear),
                          resize_nearest(sample.labels, scaled(width), scaled(height)), sample.index};
-  const CropBox box = draw_varied_crop(out.labels, options, random);
+  const Box box = draw_varied_crop(out.labels, options, random);
   out.image = crop(out.image, box.x, box.y, box.width, box.height);
   out.labels = crop(out.labels, box.x, box.y, box.width, box.height);
   if (random.flip(options.flip)) {
@@ -78,21 +78,19 @@ SegmentationSample augment(const SegmentationSample& sample, const SegmentationA
   return out;
 }
 
-void to_padded(const SegmentationSample& sample, const float* mean, const float* std, int width, int height,
-               float* chw, int32_t* labels) {
+void to_padded(const SegmentationSample& sample, const std::array<uint8_t, 3>& padding, int width, int height,
+               uint8_t* chw, int32_t* labels) {
   const Image& image = sample.image;
   if (image.width > width || image.height > height)
     fail("to_padded", "got a picture of " + std::to_string(image.width) + " x " +
                           std::to_string(image.height) + ", need at most " + std::to_string(width) + " x " +
                           std::to_string(height));
   const auto pixels = int64_t(width) * height;
-  std::vector<float> inner(image.pixels.size());
-  to_normalised(image, mean, std, inner.data());
-  std::fill_n(chw, 3 * pixels, 0.0f);
-  for (int64_t row = 0; row < 3 * int64_t(image.height); ++row)
-    std::copy_n(&inner[size_t(row * image.width)], image.width,
-                chw + row / image.height * pixels + row % image.height * width);
-  if (!labels) return;
+  for (int c = 0; c < 3; ++c) {
+    std::fill_n(chw + c * pixels, pixels, padding[size_t(c)]);
+    for (int y = 0; y < image.height; ++y)
+      for (int x = 0; x < image.width; ++x) chw[c * pixels + int64_t(y) * width + x] = image.at(x, y)[c];
+  }
   std::fill_n(labels, pixels, int32_t(kIgnoredLabel));
   for (int y = 0; y < image.height; ++y)
     std::copy_n(sample.labels.at(0, y), image.width, labels + int64_t(y) * width);

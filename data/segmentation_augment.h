@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+
 #include "data/segmentation.h"
 #include "engine/random.h"
 
@@ -26,10 +28,9 @@ SegmentationSample augment(const SegmentationSample& sample, const SegmentationA
 // 1/2, contrast either before or after the other colour steps.
 Image photometric_distortion(const Image& image, Random& random);
 
-// (value / 255 - mean) / std per channel into chw [3, height, width], and the labels into `labels`
-// [height, width] (may be null). Right of and below the picture: 0 and kIgnoredLabel. Throws if the picture
-// is larger than width x height.
-void to_padded(const SegmentationSample& sample, const float* mean, const float* std, int width, int height,
-               float* chw, int32_t* labels);
+// The picture into chw [3, height, width] and the labels into `labels` [height, width]. Right of and below
+// the picture: `padding` and kIgnoredLabel. Throws if the picture is larger than width x height.
+void to_padded(const SegmentationSample& sample, const std::array<uint8_t, 3>& padding, int width, int height,
+               uint8_t* chw, int32_t* labels);
 
 }  // namespace pursuit::data

@@ -29,15 +29,15 @@ void Event::record(void* stream) { cuda::record_event(handle_, stream); }
 void Event::hold_up(void* stream) const { cuda::wait_for_event(stream, handle_); }
 void Event::wait() const { cuda::synchronize_event(handle_); }
 
-Upload::Upload(Tensor into, DType from) : into_(std::move(into)), from_(from) {
-  if (!into_.device().is_cuda()) return;
+Upload::Upload(const Shape& shape, DType dtype, Device device) {
   MemoryTag tag("batches");
-  const int device = into_.device().index;
+  tensor_ = empty(shape, dtype, device);
+  if (!device.is_cuda()) return;
   for (auto& slot : slots_) {
-    slot = std::make_unique<Slot>(device);
-    slot->pinned = pinned_tensor(into_.shape(), from);
-    slot->staged = empty(into_.shape(), from, into_.device());
-    slot->used.record(cuda::stream(device));  // by whom the memory belonged to before
+    slot = std::make_unique<Slot>(device.index);
+    slot->pinned = pinned_tensor(shape, dtype);
+    slot->staged = empty(shape, dtype, device);
+    slot->used.record(cuda::stream(device.index));  // by whom the memory belonged to before
   }
 }
 
@@ -47,12 +47,8 @@ Upload::~Upload() {
 }
 
 void Upload::send(const void* values) {
-  if (!into_.device().is_cuda()) {
-    const Storage borrowed(Storage(), const_cast<void*>(values));
-    return copy_strided(into_,
-                        Tensor(borrowed, into_.shape(), contiguous_strides(into_.shape()), 0, from_, cpu));
-  }
-  const int device = into_.device().index;
+  if (!tensor_.device().is_cuda()) return copy_bytes(tensor_.raw(), values, tensor_.bytes());
+  const int device = tensor_.device().index;
   void *work = cuda::stream(device), *copies = cuda::copy_stream(device);
   Slot& slot = *slots_[next_];
   next_ = 1 - next_;
@@ -62,7 +58,7 @@ void Upload::send(const void* values) {
   cuda::start_copy_to_device(slot.staged.raw(), slot.pinned.raw(), size_t(slot.pinned.bytes()), copies);
   slot.arrived.record(copies);
   slot.arrived.hold_up(work);
-  copy_strided(into_, slot.staged);
+  copy_strided(tensor_, slot.staged);
   slot.used.record(work);
 }
 

@@ -22,13 +22,14 @@ class Event {
 };
 
 // The way of one input, batch after batch, into the same tensor. Values are copied to pinned memory, from
-// there to the device on a stream of its own while the device works on the batch before, and, converted to
-// the tensor's dtype, into the tensor in front of what is launched next.
+// there to the device on a stream of its own while the device works on the batch before, and into the tensor
+// in front of what is launched next.
 class Upload {
  public:
-  Upload(Tensor into, DType from);
+  Upload(const Shape& shape, DType dtype, Device device);
   ~Upload();
-  void send(const void* values);  // into.numel() of them, of the dtype `from`; may be changed on return
+  const Tensor& tensor() const { return tensor_; }
+  void send(const void* values);  // tensor().numel() of them; may be changed on return
 
  private:
   struct Slot {
@@ -36,8 +37,7 @@ class Upload {
     Tensor pinned, staged;
     Event arrived, used;
   };
-  Tensor into_;
-  DType from_;
+  Tensor tensor_;
   std::unique_ptr<Slot> slots_[2];
   int next_ = 0;
 };

@@ -44,9 +44,9 @@ class Counting : public Dataset {
 };
 
 // Writes the pixel and a random number.
-void pixel_and_chance(const Sample& sample, Random& random, float* chw) {
+void pixel_and_chance(const Sample& sample, Random& random, uint8_t* chw) {
   chw[0] = sample.image.pixels[0];
-  chw[1] = float(random.uniform());
+  chw[1] = uint8_t(random.below(256));
 }
 
 LoaderOptions options_for(int64_t batch_size, int threads) {
@@ -100,7 +100,7 @@ TEST_CASE("loader: an epoch visits every sample once, in a new order each time")
   for (int64_t i = 0; i < 103; ++i) CHECK(sorted[size_t(i)] == i);
   for (const Batch& batch : first) {
     for (int64_t row = 0; row < batch.size; ++row) {
-      CHECK(batch.images[size_t(2 * row)] == float(batch.indices[size_t(row)] % 251));
+      CHECK(batch.images[size_t(2 * row)] == batch.indices[size_t(row)] % 251);
       CHECK(batch.labels[size_t(row)] == batch.indices[size_t(row)] % 7);
     }
   }
@@ -280,32 +280,44 @@ TEST_CASE("beta variates have the mean and variance of their distribution") {
   CHECK_THROWS_AS(sample_beta(random, 0, 1), pursuit::Error);
 }
 
-namespace {
-
-// Picture b of the batch is the value b everywhere.
-Batch constant_pictures(int64_t size, int64_t height, int64_t width) {
-  Batch batch;
-  batch.size = size;
-  batch.channels = 3;
-  batch.height = height;
-  batch.width = width;
-  for (int64_t b = 0; b < size; ++b) {
-    batch.images.insert(batch.images.end(), size_t(3 * height * width), float(b));
-    batch.labels.push_back(int32_t(b % 4));
+TEST_CASE("loader: boxes for random erasing come with their pictures, and only where asked for") {
+  const Counting set(400);
+  const auto wide = [](const Sample&, Random&, uint8_t* chw) { std::fill_n(chw, 2 * 16 * 8, uint8_t(0)); };
+  LoaderOptions options = options_for(50, 1);
+  options.width = 16;
+  options.height = 8;
+  const auto boxes = [&](double probability, int threads) {
+    options.erasing.probability = probability;
+    options.threads = threads;
+    Loader loader(set, wide, options);
+    std::vector<Box> all;
+    for (const Batch& b : epoch(loader, 0)) all.insert(all.end(), b.erased.begin(), b.erased.end());
+    return all;
+  };
+  const auto count = [](const std::vector<Box>& all) {
+    return std::count_if(all.begin(), all.end(), [](const Box& b) { return b.width * b.height > 0; });
+  };
+  const std::vector<Box> some = boxes(0.25, 0), again = boxes(0.25, 3);
+  REQUIRE(some.size() == 400);
+  CHECK(count(boxes(0, 1)) == 0);
+  CHECK(std::abs(count(some) - 100) < 45);
+  for (size_t i = 0; i < some.size(); ++i) {
+    CHECK(some[i].x + some[i].width <= 16);
+    CHECK(some[i].y + some[i].height <= 8);
+    CHECK(some[i].x == again[i].x);
+    CHECK(some[i].height == again[i].height);
   }
-  return batch;
 }
 
-}  // namespace
-
-TEST_CASE("mixup blends a picture with its partner from the other end") {
-  Batch batch = constant_pictures(5, 4, 6);
-  Mix mix;
-  mix.lambda = 0.7;
-  apply_mix(mix, batch);
-  for (int64_t b = 0; b < 5; ++b) {
-    const double expected = 0.7 * double(b) + 0.3 * double(4 - b);
-    for (int64_t p = 0; p < 72; ++p) CHECK(batch.images[size_t(b * 72 + p)] == doctest::Approx(expected));
+TEST_CASE("mixup: the whole picture, each its own share") {
+  Random random(2);
+  MixupOptions options;
+  options.cutmix_alpha = 0;
+  for (int round = 0; round < 20; ++round) {
+    const Mix mix = draw_mix(options, 12, 9, random);
+    REQUIRE(!mix.cutmix);
+    CHECK(mix.own() == float(mix.lambda));
+    CHECK(mix.box.width * mix.box.height == 12 * 9);
   }
 }
 
@@ -316,17 +328,14 @@ TEST_CASE("cutmix: lambda is the share of pixels kept") {
   double mean = 0;
   const int rounds = 2000;
   for (int round = 0; round < rounds; ++round) {
-    Batch batch = constant_pictures(4, 12, 9);
     const Mix mix = draw_mix(options, 12, 9, random);
     REQUIRE(mix.cutmix);
-    apply_mix(mix, batch);
-    for (int64_t b = 0; b < 4; ++b) {
-      const auto begin = batch.images.begin() + b * 324;
-      const double kept = double(std::count(begin, begin + 324, float(b)));
-      const double taken = double(std::count(begin, begin + 324, float(3 - b)));
-      CHECK(kept + taken == 324);
-      CHECK(kept / 324 == doctest::Approx(mix.lambda));
-    }
+    CHECK(mix.own() == 0);
+    const Box& b = mix.box;
+    CHECK(std::min({b.x, b.y, b.width, b.height}) >= 0);
+    CHECK(b.x + b.width <= 12);
+    CHECK(b.y + b.height <= 9);
+    CHECK(1 - b.width * b.height / 108.0 == doctest::Approx(mix.lambda));
     mean += mix.lambda / rounds;
   }
   // Uniform lambda cuts half the area on average, less what falls outside and what rounding takes.
@@ -378,9 +387,4 @@ TEST_CASE("targets: smoothing, mixing, and rows that sum to 1") {
   CHECK_THROWS_AS(mix_targets({0, 4}, 4, 0.1), pursuit::Error);
   CHECK_THROWS_AS(mix_targets({-1}, 4, 0.1), pursuit::Error);
   CHECK_THROWS_AS(mix_targets({0}, 4, 1.5), pursuit::Error);
-
-  Batch a = constant_pictures(6, 8, 8), b = constant_pictures(6, 8, 8);
-  Random first(9), second(9);
-  CHECK(mixup(a, 4, {}, first) == mixup(b, 4, {}, second));
-  CHECK(a.images == b.images);
 }

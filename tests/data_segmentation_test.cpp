@@ -478,18 +478,16 @@ TEST_CASE("adjust_hsv: as Python's colorsys") {
   CHECK(adjusted({255, 255, 0}, 350, 0) == Pixel{255, 255, 255});
 }
 
-TEST_CASE("to_padded: normalised picture, zeros and ignored labels around it") {
+TEST_CASE("to_padded: the picture's planes, a colour and ignored labels around it") {
   SegmentationSample sample{Image(2, 1, 3), Image(2, 1, 1), 0};
   sample.image.pixels = {0, 51, 102, 153, 204, 255};
   sample.labels.pixels = {7, 8};
-  const float mean[] = {0.2f, 0.4f, 0.6f}, std[] = {0.5f, 0.25f, 0.2f};
-  std::vector<float> chw(3 * 2 * 3, 9);
+  std::vector<uint8_t> chw(3 * 2 * 3, 9);
   std::vector<int32_t> labels(2 * 3, 9);
-  to_padded(sample, mean, std, 3, 2, chw.data(), labels.data());
-  const std::vector<float> want = {-0.4f, 0.8f, 0, 0, 0, 0, -0.8f, 1.6f, 0, 0, 0, 0, -1, 2, 0, 0, 0, 0};
-  for (size_t i = 0; i < want.size(); ++i) CHECK(chw[i] == doctest::Approx(want[i]));
+  to_padded(sample, {1, 2, 3}, 3, 2, chw.data(), labels.data());
+  CHECK(chw == std::vector<uint8_t>{0, 153, 1, 1, 1, 1, 51, 204, 2, 2, 2, 2, 102, 255, 3, 3, 3, 3});
   CHECK(labels == std::vector<int32_t>{7, 8, 255, 255, 255, 255});
-  CHECK_THROWS_AS(to_padded(sample, mean, std, 1, 2, chw.data(), nullptr), pursuit::Error);
+  CHECK_THROWS_AS(to_padded(sample, {}, 1, 2, chw.data(), labels.data()), pursuit::Error);
 }
 
 TEST_CASE("resize_nearest: the pixel under each centre") {
@@ -507,9 +505,9 @@ TEST_CASE("loader: pairs come the same whatever the threads, and resume in mid-e
   SegmentationAugment augmentation;
   augmentation.crop_width = augmentation.crop_height = 24;
   augmentation.short_side = 0;
-  const float mean[] = {0.5f, 0.5f, 0.5f}, std[] = {0.25f, 0.25f, 0.25f};
-  const auto transform = [&](const SegmentationSample& sample, Random& random, float* chw, int32_t* labels) {
-    to_padded(augment(sample, augmentation, random), mean, std, 24, 24, chw, labels);
+  const auto transform = [&](const SegmentationSample& sample, Random& random, uint8_t* chw,
+                             int32_t* labels) {
+    to_padded(augment(sample, augmentation, random), {}, 24, 24, chw, labels);
   };
   LoaderOptions options;
   options.batch_size = 8;

@@ -173,22 +173,20 @@ TEST_CASE("memory: a GPU that has no more says how much it has, and goes on") {
 }
 #endif
 
-TEST_CASE("transfer: uploads arrive in order, converted, whatever becomes of the source") {
+TEST_CASE("transfer: uploads arrive in order, whatever becomes of the source") {
   std::vector<Device> devices{cpu};
   if (cuda::available()) devices.push_back(cuda_device());
-  for (const Device device : devices)
-    for (const DType dtype : {DType::f32, DType::bf16}) {
-      const Tensor into = zeros({3, 7}, dtype, device);
-      Upload upload(into, DType::f32);
-      Readback sums[2] = {Readback(device), Readback(device)};
-      for (int i = 0; i < 6; ++i) {
-        std::vector<float> values(21, float(i));
-        upload.send(values.data());
-        std::fill(values.begin(), values.end(), NAN);
-        // The sum of one is read while the next is under way.
-        if (i > 0) CHECK(sums[(i - 1) % 2].wait() == 21 * float(i - 1));
-        sums[i % 2].start(sum(into).to(DType::f32));
-      }
-      CHECK(sums[1].wait() == 105);
+  for (const Device device : devices) {
+    Upload upload({3, 7}, DType::u8, device);
+    Readback sums[2] = {Readback(device), Readback(device)};
+    for (int i = 0; i < 6; ++i) {
+      std::vector<uint8_t> values(21, uint8_t(i));
+      upload.send(values.data());
+      std::fill(values.begin(), values.end(), uint8_t(99));
+      // The sum of one is read while the next is under way.
+      if (i > 0) CHECK(sums[(i - 1) % 2].wait() == 21 * float(i - 1));
+      sums[i % 2].start(sum(upload.tensor().to(DType::f32)));
     }
+    CHECK(sums[1].wait() == 105);
+  }
 }

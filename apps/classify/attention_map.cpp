@@ -40,15 +40,13 @@ Prediction look_at(const LoadedModel& loaded, const data::Image& image, int bloc
   const Config& c = loaded.config;
   Prediction p;
   p.view = evaluation_view(c, image);
-  std::vector<float> values(size_t(c.channels * c.image_size * c.image_size));
+  std::vector<uint8_t> planes(size_t(c.channels * c.image_size * c.image_size));
   Random unused(0);
-  evaluation_transform(c)({p.view, 0, 0}, unused, values.data());
+  evaluation_transform(c)({p.view, 0, 0}, unused, planes.data());
 
   NoGrad off;
   const nn::VisionTransformer& model = *loaded.model;
-  const Tensor input = from_vector(values, {1, c.channels, c.image_size, c.image_size})
-                           .to(dtype_from_name(c.dtype))
-                           .to(device_from_name(c.device));
+  const Tensor input = input_of(c, planes);
   const Tensor logits = model.forward(input).to(DType::f32);
   p.logits = floats(logits);
   p.probabilities = floats(softmax(logits));

@@ -14,14 +14,6 @@ namespace pursuit::classify {
 
 namespace {
 
-struct Normalisation {
-  std::vector<float> mean, std;
-};
-
-Normalisation normalisation(const Config& c) {
-  return {{c.mean.begin(), c.mean.end()}, {c.std.begin(), c.std.end()}};
-}
-
 data::Image with_channels(const Config& c, const data::Image& image) {
   if (image.channels == c.channels) return image;
   return c.channels == 1 ? data::to_grey(image) : data::to_rgb(image);
@@ -103,8 +95,7 @@ data::Image evaluation_view(const Config& c, const data::Image& image) {
 }
 
 data::Transform train_transform(const Config& c) {
-  const auto n = normalisation(c);
-  return [c, n](const data::Sample& sample, Random& random, float* chw) {
+  return [c](const data::Sample& sample, Random& random, uint8_t* chw) {
     const int size = int(c.image_size);
     data::Image image = with_channels(c, sample.image);
     if (c.crop == "resized") {
@@ -119,19 +110,16 @@ data::Transform train_transform(const Config& c) {
       image = data::rand_augment(image, random);
     else if (c.colour_jitter > 0)
       image = data::colour_jitter(image, random, {c.colour_jitter, c.colour_jitter, c.colour_jitter});
-    data::to_normalised(image, n.mean.data(), n.std.data(), chw);
-    if (c.random_erasing > 0)
-      data::random_erasing(chw, int(c.channels), size, size, random, {.probability = c.random_erasing});
+    data::to_planes(image, chw);
   };
 }
 
 data::Transform evaluation_transform(
     const Config& c, std::function<data::Image(const data::Image&, const data::Sample&)> change) {
-  const auto n = normalisation(c);
-  return [c, n, change](const data::Sample& sample, Random&, float* chw) {
+  return [c, change](const data::Sample& sample, Random&, uint8_t* chw) {
     data::Image image = evaluation_view(c, sample.image);
     if (change) image = change(image, sample);
-    data::to_normalised(image, n.mean.data(), n.std.data(), chw);
+    data::to_planes(image, chw);
   };
 }
 
@@ -142,6 +130,7 @@ data::LoaderOptions train_loader_options(const Config& c) {
   o.height = o.width = c.image_size;
   o.shuffle = true;
   o.drop_last = true;
+  o.erasing.probability = c.random_erasing;
   o.repeats = c.repeats;
   o.threads = c.workers;
   o.seed = c.seed;
@@ -152,12 +141,15 @@ data::LoaderOptions evaluation_loader_options(const Config& c) {
   data::LoaderOptions o = train_loader_options(c);
   o.batch_size = c.eval_batch_size;
   o.shuffle = o.drop_last = false;
+  o.erasing.probability = 0;
   o.repeats = 1;
   return o;
 }
 
-Tensor images_of(const data::Batch& b, Device device, DType dtype) {
-  return from_vector(b.images, {b.size, b.channels, b.height, b.width}).to(dtype).to(device);
+Tensor input_of(const Config& c, const std::vector<uint8_t>& images) {
+  const int64_t batch = int64_t(images.size()) / (c.channels * c.image_size * c.image_size);
+  const Tensor pixels = from_vector(images, {batch, c.channels, c.image_size, c.image_size});
+  return normalise_images(pixels.to(device_from_name(c.device)), c.mean, c.std, dtype_from_name(c.dtype));
 }
 
 Tensor labels_of(const data::Batch& b, Device device) { return from_vector(b.labels, {b.size}).to(device); }
@@ -165,8 +157,6 @@ Tensor labels_of(const data::Batch& b, Device device) { return from_vector(b.lab
 Score evaluate(const nn::VisionTransformer& model, const Config& config, data::Loader& loader,
                const std::function<Tensor(const Tensor&, const Tensor&)>& attack,
                const std::function<void(int64_t)>& tick) {
-  const DType dtype = dtype_from_name(config.dtype);
-  const Device device = device_from_name(config.device);
   const int64_t classes = int64_t(config.classes.size());
   Score score;
   score.confusion.assign(size_t(classes * classes), 0);
@@ -174,8 +164,8 @@ Score evaluate(const nn::VisionTransformer& model, const Config& config, data::L
   int64_t seen = 0;
   loader.start(0);
   for (data::Batch batch; !apps::stop_requested() && loader.next(batch);) {
-    Tensor images = images_of(batch, device, dtype);
-    const Tensor labels = labels_of(batch, device);
+    Tensor images = input_of(config, batch.images);
+    const Tensor labels = labels_of(batch, images.device());
     if (attack) images = attack(images, labels);
     NoGrad off;
     const Tensor logits = model.forward(images).to(DType::f32).to(cpu);

@@ -26,8 +26,10 @@ data::Transform evaluation_transform(
 data::LoaderOptions train_loader_options(const Config& config);
 data::LoaderOptions evaluation_loader_options(const Config& config);
 
-Tensor images_of(const data::Batch& batch, Device device = cpu, DType dtype = DType::f32);  // [B, C, H, W]
-Tensor labels_of(const data::Batch& batch, Device device = cpu);                            // i32 [B]
+// What the model sees of pictures [B, channels, image_size, image_size], normalised, in the config's dtype
+// and on its device.
+Tensor input_of(const Config& config, const std::vector<uint8_t>& images);
+Tensor labels_of(const data::Batch& batch, Device device = cpu);  // i32 [B]
 
 struct Score {
   int64_t count = 0, top1 = 0, top5 = 0;

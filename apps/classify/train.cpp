@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
+#include <optional>
 
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
@@ -17,6 +19,7 @@ namespace {
 // Philox streams of one seed, apart from those of the weights (small numbers), the data and the layers'
 // noise.
 constexpr uint64_t mixup_streams = uint64_t(1) << 40;
+constexpr uint64_t erasing_stream = 1023;  // the last of those that a step has, see nn::Noise
 
 // Fills in what the data decides; a resumed run's data must still have the run's classes.
 Config with_data(Config config, const data::Dataset& train) {
@@ -43,13 +46,14 @@ class Classification : public apps::Task {
     const Device device = device_from_name(config_.device);
     model_.to(device);
     const int64_t classes = int64_t(config_.classes.size()), size = config_.image_size;
-    mixes_ = config_.mixup > 0 || config_.cutmix > 0;
-    images_ =
-        empty({config_.batch_size, config_.channels, size, size}, dtype_from_name(config_.dtype), device);
-    targets_ = mixes_ ? empty({config_.batch_size, classes}, DType::f32, device)
-                      : empty({config_.batch_size}, DType::i32, device);
-    to_images_ = std::make_unique<Upload>(images_, DType::f32);
-    to_targets_ = std::make_unique<Upload>(targets_, targets_.dtype());
+    images_.emplace(Shape{config_.batch_size, config_.channels, size, size}, DType::u8, device);
+    if (config_.random_erasing > 0) erased_.emplace(Shape{config_.batch_size, 4}, DType::i32, device);
+    if (config_.mixup > 0 || config_.cutmix > 0) {
+      mix_.emplace(Shape{5}, DType::f32, device);
+      targets_.emplace(Shape{config_.batch_size, classes}, DType::f32, device);
+    } else {
+      targets_.emplace(Shape{config_.batch_size}, DType::i32, device);
+    }
   }
 
   std::string app() const override { return "classify"; }
@@ -73,26 +77,38 @@ class Classification : public apps::Task {
 
   int64_t next_batch(int64_t step) override {
     if (!loader_.next(batch_)) return 0;
-    if (mixes_) {
-      Random random(config_.seed, mixup_streams + uint64_t(step));
-      const std::vector<float> targets = data::mixup(batch_, targets_.size(1),
-                                                     {.mixup_alpha = config_.mixup,
-                                                      .cutmix_alpha = config_.cutmix,
-                                                      .label_smoothing = config_.label_smoothing},
-                                                     random);
-      to_targets_->send(targets.data());
-    } else {
-      to_targets_->send(batch_.labels.data());
+    images_->send(batch_.images.data());
+    if (erased_) {
+      std::vector<int32_t> boxes;
+      for (const data::Box& b : batch_.erased) boxes.insert(boxes.end(), {b.x, b.y, b.width, b.height});
+      erased_->send(boxes.data());
     }
-    to_images_->send(batch_.images.data());
+    if (mix_) {
+      Random random(config_.seed, mixup_streams + uint64_t(step));
+      const data::Mix mix = data::draw_mix({.mixup_alpha = config_.mixup, .cutmix_alpha = config_.cutmix},
+                                           int(config_.image_size), int(config_.image_size), random);
+      const std::array<float, 5> how = {mix.own(), float(mix.box.x), float(mix.box.y), float(mix.box.width),
+                                        float(mix.box.height)};
+      mix_->send(how.data());
+      targets_->send(
+          data::mix_targets(batch_.labels, int64_t(config_.classes.size()), config_.label_smoothing, mix)
+              .data());
+    } else {
+      targets_->send(batch_.labels.data());
+    }
     model_.set_step(config_.seed, uint64_t(step));
     return batch_.size;
   }
 
   apps::Loss loss() override {
-    const Tensor logits = model_.forward(images_).to(DType::f32);
-    return {mixes_ ? soft_cross_entropy(logits, targets_)
-                   : cross_entropy(logits, targets_, config_.label_smoothing)};
+    const nn::Noise noise = model_.noise().ahead(erasing_stream);
+    const Tensor images =
+        normalise_images(images_->tensor(), config_.mean, config_.std, dtype_from_name(config_.dtype),
+                         erased_ ? erased_->tensor() : Tensor(), mix_ ? mix_->tensor() : Tensor(), noise.seed,
+                         noise.stream, noise.counter);
+    const Tensor logits = model_.forward(images).to(DType::f32), &targets = targets_->tensor();
+    return {mix_ ? soft_cross_entropy(logits, targets)
+                 : cross_entropy(logits, targets, config_.label_smoothing)};
   }
 
   apps::Evaluation evaluate() override {
@@ -137,11 +153,10 @@ class Classification : public apps::Task {
   nn::VisionTransformer model_;
   data::Loader loader_, test_loader_;
   data::Batch batch_;
-  bool mixes_;
-  Tensor images_;   // [B, C, H, W] of the dtype that the model computes in
-  Tensor targets_;  // i32 [B], or mixed ones: f32 [B, classes]
-  std::unique_ptr<Upload> to_images_, to_targets_;
-  Score score_;  // of the last evaluation
+  std::optional<Upload> images_;        // u8 [B, C, H, W]
+  std::optional<Upload> erased_, mix_;  // as normalise_images has them; empty without
+  std::optional<Upload> targets_;       // i32 [B], or mixed ones: f32 [B, classes]
+  Score score_;                         // of the last evaluation
 };
 
 }  // namespace

@@ -43,10 +43,8 @@ class LanguageModelling : public apps::Task {
     const Device device = device_from_name(config_.device);
     model_.to(device);
     model_.set_dtype(dtype_from_name(config_.dtype));
-    ids_ = empty({config_.batch_size, config_.context}, DType::i32, device);
-    labels_ = empty({config_.batch_size, config_.context}, DType::i32, device);
-    to_ids_ = std::make_unique<Upload>(ids_, DType::i32);
-    to_labels_ = std::make_unique<Upload>(labels_, DType::i32);
+    ids_.emplace(Shape{config_.batch_size, config_.context}, DType::i32, device);
+    labels_.emplace(Shape{config_.batch_size, config_.context}, DType::i32, device);
   }
 
   std::string app() const override { return "lm"; }
@@ -78,14 +76,14 @@ class LanguageModelling : public apps::Task {
   int64_t next_batch(int64_t step) override {
     if (batch_ >= train_rows_.batches()) return 0;
     train_rows_.get(epoch_, batch_++, rows_);
-    to_ids_->send(rows_.ids.data());
-    to_labels_->send(rows_.labels.data());
+    ids_->send(rows_.ids.data());
+    labels_->send(rows_.labels.data());
     model_.set_step(config_.seed, uint64_t(step));
     return rows_.count;
   }
 
   apps::Loss loss() override {
-    const Tensor cross_entropy = model_.loss(ids_, labels_);
+    const Tensor cross_entropy = model_.loss(ids_->tensor(), labels_->tensor());
     if (config_.locater == 0) return {cross_entropy};
     Tensor penalty;
     const nn::LocaterOptions options = locater_options(config_);
@@ -136,10 +134,9 @@ class LanguageModelling : public apps::Task {
   data::TextBatches train_rows_, valid_rows_;
   data::TextBatch rows_;
   int64_t epoch_ = 0, batch_ = 0;
-  Tensor ids_, labels_;  // i32 [batch, context]
-  std::unique_ptr<Upload> to_ids_, to_labels_;
-  Score score_;            // of the last evaluation
-  Inspection inspection_;  // likewise
+  std::optional<Upload> ids_, labels_;  // i32 [batch, context]
+  Score score_;                         // of the last evaluation
+  Inspection inspection_;               // likewise
 };
 
 }  // namespace

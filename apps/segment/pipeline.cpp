@@ -1,5 +1,7 @@
 #include "apps/segment/pipeline.h"
 
+#include <array>
+#include <cmath>
 #include <limits>
 
 #include "apps/common/run_folder.h"
@@ -37,10 +39,11 @@ data::SegmentationTransform train_transform(const Config& c) {
   o.max_class_share = c.max_class_share;
   o.flip = c.flip;
   o.photometric = c.photometric;
-  const std::vector<float> mean(c.mean.begin(), c.mean.end()), std(c.std.begin(), c.std.end());
-  return [o, mean, std](const data::SegmentationSample& sample, Random& random, float* chw, int32_t* labels) {
-    data::to_padded(data::augment(sample, o, random), mean.data(), std.data(), o.crop_width, o.crop_height,
-                    chw, labels);
+  // What normalisation makes (all but) 0, as around the windows of evaluation.
+  std::array<uint8_t, 3> padding;
+  for (size_t i = 0; i < 3; ++i) padding[i] = uint8_t(std::lround(255 * c.mean[i]));
+  return [o, padding](const data::SegmentationSample& sample, Random& random, uint8_t* chw, int32_t* labels) {
+    data::to_padded(data::augment(sample, o, random), padding, o.crop_width, o.crop_height, chw, labels);
   };
 }
 

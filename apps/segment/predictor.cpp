@@ -24,9 +24,10 @@ data::Image scaled(const data::Image& picture, int64_t short_side, double scale)
 
 Tensor logits_of(const Predictor& p, const data::Image& picture) {
   const Shape shape{1, 3, picture.height, picture.width};
-  std::vector<float> chw(size_t(shape.numel()));
-  data::to_normalised(picture, p.mean.data(), p.std.data(), chw.data());
-  return sliding_window_logits(p.model, from_vector(chw, shape).to(p.dtype).to(p.device), p.views.window);
+  std::vector<uint8_t> planes(size_t(shape.numel()));
+  data::to_planes(picture, planes.data());
+  const Tensor x = normalise_images(from_vector(planes, shape).to(p.device), p.mean, p.std, p.dtype);
+  return sliding_window_logits(p.model, x, p.views.window);
 }
 
 // Columns [1, classes, height, width] in reverse order.

@@ -21,7 +21,7 @@ std::string describe(const Views& views);  // "shorter side 512, stride 480, sca
 // From pictures to classes.
 struct Predictor {
   PatchLogits model;
-  std::vector<float> mean, std;
+  std::vector<double> mean, std;
   DType dtype = DType::f32;
   Device device = cpu;
   Views views;

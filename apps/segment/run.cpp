@@ -14,8 +14,8 @@ void load_encoder(nn::Segmenter& model, const std::string& run_or_file) {
 Predictor predictor_of(const nn::Segmenter& model, const Config& c) {
   Predictor p;
   p.model = [&model](const Tensor& windows) { return model.forward(windows); };
-  p.mean = {c.mean.begin(), c.mean.end()};
-  p.std = {c.std.begin(), c.std.end()};
+  p.mean = c.mean;
+  p.std = c.std;
   p.dtype = dtype_from_name(c.dtype);
   p.device = device_from_name(c.device);
   p.views.short_side = c.short_side;

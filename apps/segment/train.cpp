@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "apps/common/checks.h"
 #include "apps/segment/commands.h"
@@ -40,11 +41,8 @@ class Segmentation : public apps::Task {
     if (!config_.encoder.empty() && !resuming) load_encoder(model_, config_.encoder);
     const Device device = device_from_name(config_.device);
     model_.to(device);
-    images_ =
-        empty({config_.batch_size, 3, config_.height, config_.width}, dtype_from_name(config_.dtype), device);
-    labels_ = empty({config_.batch_size, config_.height, config_.width}, DType::i32, device);
-    to_images_ = std::make_unique<Upload>(images_, DType::f32);
-    to_labels_ = std::make_unique<Upload>(labels_, DType::i32);
+    images_.emplace(Shape{config_.batch_size, 3, config_.height, config_.width}, DType::u8, device);
+    labels_.emplace(Shape{config_.batch_size, config_.height, config_.width}, DType::i32, device);
   }
 
   std::string app() const override { return "segment"; }
@@ -69,14 +67,16 @@ class Segmentation : public apps::Task {
 
   int64_t next_batch(int64_t step) override {
     if (!loader_.next(batch_)) return 0;
-    to_images_->send(batch_.images.data());
-    to_labels_->send(batch_.labels.data());
+    images_->send(batch_.images.data());
+    labels_->send(batch_.labels.data());
     model_.set_step(config_.seed, uint64_t(step));
     return batch_.size;
   }
 
   apps::Loss loss() override {
-    return {upsample_cross_entropy(model_.forward(images_), labels_, data::kIgnoredLabel)};
+    const Tensor images =
+        normalise_images(images_->tensor(), config_.mean, config_.std, dtype_from_name(config_.dtype));
+    return {upsample_cross_entropy(model_.forward(images), labels_->tensor(), data::kIgnoredLabel)};
   }
 
   apps::Evaluation evaluate() override {
@@ -123,10 +123,9 @@ class Segmentation : public apps::Task {
   nn::Segmenter model_;
   data::Loader loader_;
   data::Batch batch_;
-  Tensor images_;  // [B, 3, height, width] of the dtype that the model computes in
-  Tensor labels_;  // i32 [B, height, width]
-  std::unique_ptr<Upload> to_images_, to_labels_;
-  Results results_;  // of the last evaluation
+  std::optional<Upload> images_;  // u8 [B, 3, height, width]
+  std::optional<Upload> labels_;  // i32 [B, height, width]
+  Results results_;               // of the last evaluation
 };
 
 }  // namespace

@@ -1,0 +1,189 @@
+#include "cuda/normalise_images.cuh"
+
+#include <algorithm>
+#include <array>
+
+#include "engine/operator.h"
+#include "engine/ops.h"
+#include "engine/parallel.h"
+#include "engine/random.h"
+
+namespace pursuit {
+
+namespace {
+
+constexpr int most_channels = 4;
+
+// The rows of the result, each a function of the column.
+struct ImageRows {
+  const uint8_t* images;
+  const int32_t* erased;  // nullable, as mix and counter
+  const float* mix;
+  uint64_t seed, stream;
+  const int64_t* counter;
+  float zero[most_channels], scale[most_channels];  // (value - zero) scale
+  int64_t batch, channels, height, width;
+
+  // Of a picture that is not mixed.
+  struct Row {
+    const uint8_t* pixels;
+    float zero, scale;
+    int64_t begin, end;  // columns of noise
+    uint64_t seed, stream, first;
+
+    HD float operator()(int64_t x) const {
+      if (x >= begin && x < end) return philox_normal(seed, stream, first + uint64_t(x));
+      return (float(pixels[x]) - zero) * scale;
+    }
+  };
+  struct MixedRow {
+    Row own, partner;
+    float own_weight, begin, end;  // columns that are mixed
+
+    HD float operator()(int64_t x) const {
+      const float v = own(x);
+      return float(x) >= begin && float(x) < end ? own_weight * v + (1 - own_weight) * partner(x) : v;
+    }
+  };
+
+  HD Row row(int64_t picture, int64_t c, int64_t y) const {
+    const int64_t first = ((picture * channels + c) * height + y) * width;
+    Row r{images + first, zero[c], scale[c], 0, 0, seed, counted_stream(stream, counter), uint64_t(first)};
+    const int32_t* box = erased ? erased + 4 * picture : nullptr;
+    if (box && y >= box[1] && y < int64_t(box[1]) + box[3]) {
+      r.begin = box[0];
+      r.end = int64_t(box[0]) + box[2];
+    }
+    return r;
+  }
+  HD MixedRow operator()(int64_t number) const {
+    const int64_t y = number % height, c = number / height % channels, picture = number / height / channels;
+    MixedRow r{row(picture, c, y), row(batch - 1 - picture, c, y), 1, 0, 0};
+    if (mix && float(y) >= mix[2] && float(y) < mix[2] + mix[4]) {
+      r.own_weight = mix[0];
+      r.begin = mix[1];
+      r.end = mix[1] + mix[3];
+    }
+    return r;
+  }
+};
+
+struct NormaliseImages {
+  static constexpr const char* name = "normalise_images";
+  std::vector<double> mean = {}, std = {};
+  DType to = DType::f32;
+  uint64_t seed = 0, stream = 0;
+  Tensor counter = {};
+
+  template <class T>
+  static void kernel(Cpu, const ImageRows& rows, T* y) {
+    const int64_t count = rows.batch * rows.channels * rows.height, width = rows.width;
+    parallel_for(count, 1 + 16384 / (width + 1), [&](int64_t b, int64_t e) {
+      for (int64_t r = b; r < e; ++r) {
+        const ImageRows::MixedRow row = rows(r);
+        for (int64_t x = 0; x < width; ++x) y[r * width + x] = down<T>(row(x));
+      }
+    });
+  }
+#ifdef PURSUIT_GPU
+  template <class T>
+  static void kernel(Cuda, const ImageRows& rows, T* y) {
+    const int64_t count = rows.batch * rows.channels * rows.height;
+    constexpr int warps = 8;
+    cuda::launch<cuda::rows_kernel<ImageRows, T>>({cuda::blocks_for(count, warps), warps * cuda::warp_size},
+                                                  rows, count, rows.width, y);
+  }
+#endif
+
+  Tensor forward(const Tensor& in, const Tensor& erased, const Tensor& mix) {
+    const Tensor images = in.to(DType::u8).contiguous();
+    const Tensor boxes = erased.defined() ? erased.to(DType::i32).contiguous() : Tensor();
+    const Tensor how = mix.defined() ? mix.to(DType::f32).contiguous() : Tensor();
+    const Tensor y = empty(images.shape(), to, images.device());
+    if (y.numel() == 0) return y;
+    ImageRows rows{images.data<uint8_t>(),
+                   boxes.defined() ? boxes.data<int32_t>() : nullptr,
+                   how.defined() ? how.data<float>() : nullptr,
+                   seed,
+                   stream,
+                   counter.defined() ? counter.data<int64_t>() : nullptr,
+                   {},
+                   {},
+                   images.size(0),
+                   images.size(1),
+                   images.size(2),
+                   images.size(3)};
+    for (size_t c = 0; c < mean.size(); ++c) {
+      rows.zero[c] = float(255 * mean[c]);
+      rows.scale[c] = float(1 / (255 * std[c]));
+    }
+    dispatch(y, name,
+             [&]<class Dev, class T>(Dev dev, Type<T>) { launch<NormaliseImages>(dev, rows, y.data<T>()); });
+    return y;
+  }
+  Grads backward(const Tensor&, Needs) { return {Tensor(), Tensor(), Tensor()}; }
+
+  // Pixel by pixel.
+  Tensor reference(const Tensor& in, const Tensor& erased, const Tensor& mix) const {
+    const std::vector<double> v = in.to_vector();
+    const std::vector<double> boxes = erased.defined() ? erased.to_vector() : std::vector<double>(),
+                              how = mix.defined() ? mix.to_vector() : std::vector<double>();
+    const int64_t batch = in.size(0), channels = in.size(1), height = in.size(2), width = in.size(3);
+    const auto inside = [](const double* box, int64_t y, int64_t x) {
+      return double(x) >= box[0] && double(x) < box[0] + box[2] && double(y) >= box[1] &&
+             double(y) < box[1] + box[3];
+    };
+    const auto pixel = [&](int64_t b, int64_t c, int64_t y, int64_t x) -> double {
+      const size_t i = size_t(((b * channels + c) * height + y) * width + x);
+      if (!boxes.empty() && inside(&boxes[size_t(4 * b)], y, x)) return philox_normal(seed, stream, i);
+      return (v[i] / 255 - mean[size_t(c)]) / std[size_t(c)];
+    };
+    std::vector<double> out;
+    for (int64_t b = 0; b < batch; ++b)
+      for (int64_t c = 0; c < channels; ++c)
+        for (int64_t y = 0; y < height; ++y)
+          for (int64_t x = 0; x < width; ++x) {
+            const double own = pixel(b, c, y, x);
+            const bool mixed = !how.empty() && inside(&how[1], y, x);
+            out.push_back(mixed ? how[0] * own + (1 - how[0]) * pixel(batch - 1 - b, c, y, x) : own);
+          }
+    return from_vector(out, in.shape()).to(to).to(in.device());
+  }
+  static std::vector<Sample<NormaliseImages>> samples() {
+    const std::vector<double> mean = {0.485, 0.456, 0.406}, std = {0.229, 0.224, 0.225};
+    const Input mix = constant({{5}, 0, 4});
+    return {{{mean, std}, {labels({2, 3, 4, 5}, 256), left_out(), left_out()}},
+            {{mean, std, DType::f32, 7, 1}, {labels({3, 3, 6, 35}, 256), labels({3, 4}, 5), left_out()}},
+            {{mean, std, DType::f32, 7, 2}, {labels({5, 3, 4, 6}, 256), labels({5, 4}, 4), mix}},
+            {{{0.5}, {0.25}, DType::bf16}, {labels({4, 1, 7, 9}, 256), left_out(), mix}},
+            {{mean, std}, {labels({0, 3, 4, 5}, 256), left_out(), left_out()}}};
+  }
+};
+PURSUIT_OPERATOR(NormaliseImages)
+
+}  // namespace
+
+Tensor normalise_images(const Tensor& images, const std::vector<double>& mean, const std::vector<double>& std,
+                        DType dtype, const Tensor& erased, const Tensor& mix, uint64_t seed, uint64_t stream,
+                        const Tensor& counter) {
+  constexpr const char* where = NormaliseImages::name;
+  if (images.ndim() != 4 || images.dtype() != DType::u8 || images.size(1) > most_channels)
+    fail(where, "got " + images.str() + ", need u8 [batch, 1 to " + std::to_string(most_channels) +
+                    " channels, height, width]");
+  if (int64_t(mean.size()) != images.size(1) || mean.size() != std.size() ||
+      !std::all_of(std.begin(), std.end(), [](double s) { return s > 0; }))
+    fail(where, "got " + std::to_string(mean.size()) + " means and " + std::to_string(std.size()) +
+                    " standard deviations, need one of each for a channel, the latter above 0");
+  if (!is_floating(dtype)) fail(where, std::string("cannot give ") + name_of(dtype));
+  const auto check = [&](const char* what, const Tensor& t, const Shape& shape, DType type) {
+    if (t.defined() && (t.shape() != shape || t.dtype() != type || t.device() != images.device()))
+      fail(where, "got " + std::string(what) + " " + t.str() + ", need " + name_of(type) + shape.str() +
+                      " beside " + images.str());
+  };
+  check("erased", erased, {images.size(0), 4}, DType::i32);
+  check("mix", mix, {5}, DType::f32);
+  check("counter", counter, {}, DType::i64);
+  return apply(NormaliseImages{mean, std, dtype, seed, stream, counter}, images, erased, mix);
+}
+
+}  // namespace pursuit
