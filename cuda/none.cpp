@@ -39,6 +39,7 @@ void synchronize_event(void*) { absent(); }
 void start_copy_to_host(void*, const void*, size_t, void*) { absent(); }
 void start_copy_to_device(void*, const void*, size_t, void*) { absent(); }
 void begin_capture(int) { absent(); }
+bool capturing(int) { return false; }
 void* end_capture(int) { absent(); }
 void cancel_capture(int) noexcept {}
 void launch_graph(void*, int) { absent(); }

@@ -210,6 +210,12 @@ void begin_capture(int device) {
   CUDA_CHECK(cudaStreamBeginCapture(work_stream(device), cudaStreamCaptureModeRelaxed));
 }
 
+bool capturing(int device) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  CUDA_CHECK(cudaStreamIsCapturing(work_stream(device), &status));
+  return status != cudaStreamCaptureStatusNone;
+}
+
 void* end_capture(int device) {
   cudaGraph_t graph = nullptr;
   CUDA_CHECK(cudaStreamEndCapture(work_stream(device), &graph));

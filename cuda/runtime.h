@@ -50,6 +50,7 @@ void start_copy_to_device(void* to, const void* from, size_t bytes, void* stream
 // launch_graph runs on that stream as often as wanted, with the same arguments. Nothing may wait for the GPU
 // in between.
 void begin_capture(int device);
+bool capturing(int device);
 void* end_capture(int device);
 void cancel_capture(int device) noexcept;
 void launch_graph(void* graph, int device);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "cuda/runtime.h"
 #include "cuda/solver.h"
 #include "engine/operator.h"
 #include "engine/ops.h"
@@ -48,6 +49,9 @@ void eigen(T* a, int64_t n, int64_t ld, T* values) {
 
 // The factors, of these shapes.
 Svd svd_on_gpu(const Tensor& in, const Shape& of_u, const Shape& of_s, const Shape& of_vt) {
+  if (cuda::capturing(in.device().index))
+    fail("svd", "the GPU's solver of " + in.str() +
+                    " waits for the GPU, which a recorded step cannot; run it without a graph (--no-graph)");
   cuda::Svd p{.m = in.size(-2), .n = in.size(-1)};
   p.batch = in.numel() / (p.m * p.n);
   const auto matrices = [&](int64_t rows, int64_t cols) {

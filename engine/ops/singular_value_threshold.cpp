@@ -290,25 +290,19 @@ struct SingularValueThreshold {
   }
 
 #ifdef PURSUIT_GPU
-  // Negative thresholds give NaN, as there is no looking at them from here. By eigenvectors where the
-  // gradient will want them, and for the narrow matrices for which a warp's rotations are the least work;
-  // else by signs.
+  // Negative thresholds give NaN, as there is no looking at them from here. By singular vectors where the
+  // gradient will want them, for the narrow matrices for which a warp's rotations are the least work, and for
+  // those too wide for a block; else by signs.
   static void kernel(Cuda, Type<float>, Sides side, const Tensor& in, const Tensor& thresholds,
                      const Tensor& out, const Tensor& vectors, const Tensor& values) {
     const int64_t batch = thresholds.numel(), k = side.small(), size = side.m * side.n;
-    const bool rotate = vectors.defined() || k <= 16;
-    const int64_t most = rotate ? cuda::jacobi_largest : cuda::sign_largest();
-    if (k > most)
-      fail(name, "got matrices of " + std::to_string(side.m) + " x " + std::to_string(side.n) +
-                     "; on a GPU the smaller side can be at most " + std::to_string(most) +
-                     (rotate ? " with a gradient" : "") + "; move them to the CPU");
     const Tensor scaled = empty_like(in), scale = empty_like(thresholds);
     const float* tau = thresholds.data<float>();
     cuda::launch<cuda::svt_scale_kernel>({unsigned(batch), 256, cuda::shared_size<float>(32)},
                                          in.data<float>(), tau, scaled.data<float>(), scale.data<float>(),
                                          size);
-    if (rotate)
-      by_eigenvectors(side, scaled, scale, thresholds, out, vectors, values);
+    if (vectors.defined() || k <= 16 || k > cuda::sign_largest())
+      by_vectors(side, scaled, scale, thresholds, out, vectors, values);
     else
       by_signs(side, scaled, scale, thresholds, out);
     cuda::launch<cuda::svt_whole_kernel>({unsigned(batch), 256}, in.data<float>(), tau, out.data<float>(),
@@ -325,16 +319,15 @@ struct SingularValueThreshold {
                 side.wide() ? 1 : side.n, side.wide() ? side.n : 1});
   }
 
-  static void by_eigenvectors(Sides side, const Tensor& scaled, const Tensor& scale, const Tensor& thresholds,
-                              const Tensor& out, const Tensor& vectors, const Tensor& values) {
-    const int64_t batch = thresholds.numel(), k = side.small(), large = side.large();
+  // The eigenvectors of the Gram matrices of a [batch, m, n] into basis [batch, K, K], and these through the
+  // matrices. Scratch: turn [batch, K, K].
+  static void find_eigenvectors(Sides side, const float* a, const Tensor& basis, const Tensor& turn,
+                                const Tensor& through) {
+    const int64_t batch = basis.size(0), k = side.small(), large = side.large();
     const BatchProduct product{batch};
-    const Tensor gram = empty({batch, k, k}, DType::f32, out.device()), turn = empty_like(gram),
-                 basis = vectors.defined() ? vectors : empty_like(gram);
-    const Tensor through = empty({batch, k, large}, DType::f32, out.device());
+    const Tensor gram = empty_like(basis);
     float *g = gram.data<float>(), *t = turn.data<float>(), *v = basis.data<float>(),
           *b = through.data<float>();
-    const float* a = scaled.data<float>();
     // An entry of G carries the rounding of sigma_1^2, under which a sigma of sigma_1 / 1000 is lost. In the
     // basis that was found it carries that of sigma_i sigma_j, and a second decomposition finds the rest.
     for (const bool again : {false, true}) {
@@ -351,6 +344,23 @@ struct SingularValueThreshold {
       copy_values(basis, turn);
       product(false, true, k, k, k, 1, t, k, t, k, 0, g, k);
       product(false, false, k, k, k, -0.5f, g, k, t, k, 1.5f, v, k);
+      side.through(product, a, v, k, b);
+    }
+  }
+
+  static void by_vectors(Sides side, const Tensor& scaled, const Tensor& scale, const Tensor& thresholds,
+                         const Tensor& out, const Tensor& vectors, const Tensor& values) {
+    const int64_t batch = thresholds.numel(), k = side.small(), large = side.large();
+    const BatchProduct product{batch};
+    const Tensor basis = vectors.defined() ? vectors : empty({batch, k, k}, DType::f32, out.device());
+    const Tensor through = empty({batch, k, large}, DType::f32, out.device()), turn = empty_like(basis);
+    const float* a = scaled.data<float>();
+    float *v = basis.data<float>(), *b = through.data<float>(), *t = turn.data<float>();
+    if (k <= cuda::jacobi_largest) {
+      find_eigenvectors(side, a, basis, turn, through);
+    } else {
+      const Svd found = svd(scaled.reshape({batch, side.m, side.n}));
+      copy_values(basis, side.wide() ? found.u.transpose(1, 2) : found.vt);
       side.through(product, a, v, k, b);
     }
     const int64_t rows = batch * k, rows_a_block = 8;
@@ -434,7 +444,8 @@ struct SingularValueThreshold {
     return {{{}, {{{2, 7, 4}}, {{2}, 0.5, 1}}},      {{}, {{{3, 5, 12}}, {{3}, 0.5, 1.5}}},
             {{}, {{{20, 33, 15}}, {{20}, 1, 3}}, 4}, {{}, {{{6, 6}}, {{}, 0.5, 1}}},
             {{}, {{{2, 1, 5}}, {{2}, 0.1, 0.2}}},    {{}, {{{0, 4, 3}}, {{0}, 1, 2}}},
-            {{}, {{{17, 20}}, {{}, 1, 2}}},          {{}, {{{1, 48, 33}}, {{1}, 1, 3}}, 4}};
+            {{}, {{{17, 20}}, {{}, 1, 2}}},          {{}, {{{1, 48, 33}}, {{1}, 1, 3}}, 4},
+            {{}, {{{2, 66, 70}}, {{2}, 2, 5}}, 4}};
   }
 };
 PURSUIT_OPERATOR(SingularValueThreshold)

@@ -187,6 +187,8 @@ void begin_capture(int) {
   simt::recording = std::make_unique<simt::Recording>();
   simt::broken.clear();
 }
+bool capturing(int) { return simt::recording != nullptr; }
+
 void* end_capture(int) {
   const std::unique_ptr<simt::Recording> done = std::move(simt::recording);
   if (!simt::broken.empty()) fail("simt", simt::broken);
