@@ -143,15 +143,16 @@ TEST_CASE("simulated GPU: singular value thresholding without a gradient, of all
 }
 
 TEST_CASE("simulated GPU: singular value thresholding of special matrices") {
-  for (const bool recorded : {true, false}) {
-    CAPTURE(recorded);
-    const auto threshold = [&](const Tensor& a, const Tensor& tau) {
+  // By rotations, by signs, by the library.
+  for (const auto& [m, recorded] : {std::pair<int64_t, bool>{7, true}, {20, false}, {65, true}}) {
+    CAPTURE(m);
+    const int64_t n = m + 5;
+    const auto threshold = [with_gradient = recorded](const Tensor& a, const Tensor& tau) {
       Tensor x = on_gpu(a);
-      if (recorded) x.requires_grad();
+      if (with_gradient) x.requires_grad();
       return singular_value_threshold(x, on_gpu(tau)).detach().to(cpu);
     };
-    // Eigenvectors, and signs. For each matrix its own threshold: none, half of the values, more than all.
-    const int64_t m = recorded ? 7 : 20, n = m + 5;
+    // For each matrix its own threshold: none, half of the values, more than all.
     const Tensor a = normal({3, m, n}, 0, 1, 43, 0), tau = from_vector(std::vector<float>{0, 3, 100}, {3});
     const Tensor want = singular_value_threshold(a, tau), got = threshold(a, tau);
     CHECK(norm(got.slice(0, 0, 1) - a.slice(0, 0, 1)) == 0);
@@ -174,8 +175,6 @@ TEST_CASE("simulated GPU: singular value thresholding of special matrices") {
     spoils(full({1, m, n}, INFINITY), 3);
     spoils(second, NAN);
     spoils(second, -1);
-    const int64_t most = recorded ? 64 : 128;
-    CHECK_THROWS_AS(threshold(zeros({1, 200, most + 1}), ones({1})), Error);
   }
   // Gradients: of zeros 0, of a threshold of 0 the upstream's, above all values 0.
   for (const auto& [scale, tau, passes] : {std::tuple{0.0, 0.5, 0.0}, {1.0, 0.0, 1.0}, {1.0, 1e3, 0.0}}) {
