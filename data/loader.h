@@ -34,12 +34,12 @@ struct LoaderOptions {
   int64_t batch_size = 128;
   int64_t channels = 3, height = 32, width = 32;  // what the transform writes
   bool shuffle = false;                           // a new order every epoch
-  RandomErasing erasing{.probability = 0};
-  bool drop_last = false;  // leave out the partial batch at the end of an epoch
+  bool drop_last = false;                         // leave out the partial batch at the end of an epoch
   // Repeated augmentation, as DeiT trains: every sample stands this many times in a row in the shuffled list,
   // and the epoch still ends after size() of them, so an epoch sees a part of the samples, each in several
   // variants.
   int64_t repeats = 1;
+  RandomErasing erasing{.probability = 0};  // what Batch::erased holds
   // Processes that share an epoch take its positions in turn. With drop_last they all get equally many
   // batches.
   int64_t rank = 0, world_size = 1;

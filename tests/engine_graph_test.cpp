@@ -7,6 +7,7 @@
 #include "cuda/runtime.h"
 #include "engine/copy.h"
 #include "engine/graph.h"
+#include "engine/linalg.h"
 #include "engine/ops.h"
 #include "engine/transfer.h"
 #include "nn/optim.h"
@@ -22,11 +23,6 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   const Tensor x = a.detach().to(cpu).contiguous(), y = b.detach().to(cpu).contiguous();
   return x.dtype() == y.dtype() && x.shape() == y.shape() &&
          std::memcmp(x.raw(), y.raw(), size_t(x.bytes())) == 0;
-}
-
-bool pooled() {
-  const char* mode = std::getenv("PURSUIT_ALLOC");
-  return !mode || std::string(mode) == "pool";
 }
 
 // A small step with everything that changes from one to the next: data, dropout, learning rate, Adam's count.
@@ -106,6 +102,11 @@ GPU_TEST_CASE("graph: recording runs nothing, and what waits for the GPU cannot 
     CHECK(x.to_vector()[4] == 16);
   }
   CHECK_THROWS_AS(Graph(cuda_device(), [&] { sum(x).item(); }), Error);
+  CHECK_THROWS_WITH_AS(Graph(cuda_device(),
+                             [&] {
+                               svd(x.reshape({1, 5}));
+                             }),
+                       doctest::Contains("recorded step"), Error);
   CHECK_THROWS_WITH_AS(Graph(cuda_device(), [] { fail("test", "stops half-way"); }),
                        doctest::Contains("half-way"), Error);
   copy_values(x, x + 1.0);  // and all goes on
@@ -113,7 +114,7 @@ GPU_TEST_CASE("graph: recording runs nothing, and what waits for the GPU cannot 
 }
 
 TEST_CASE("graph: its memory is its own until it goes" * doctest::test_suite("gpu") *
-          doctest::skip(!cuda::available() || !pooled())) {
+          doctest::skip(!cuda::available() || allocator() != "pool")) {
   const Device gpu = cuda_device();
   const Tensor x = zeros({300000}, DType::f32, gpu);
   empty_cache(gpu);

@@ -7,6 +7,7 @@
 #include "engine/memory.h"
 #include "engine/ops.h"
 #include "engine/tensor.h"
+#include "tests/needs.h"
 
 using namespace pursuit;
 
@@ -14,18 +15,12 @@ namespace {
 
 constexpr int64_t mib = 1 << 20;
 
-bool environment_says(const char* name, const std::string& value) {
-  const char* set = std::getenv(name);
-  return set && set == value;
-}
-
-bool raw_allocator() { return environment_says("PURSUIT_ALLOC", "raw"); }
-
 // Limits and debugging end with the test, however it ends.
 struct Restore {
   ~Restore() {
     set_memory_limit(cpu, 0);
-    set_memory_debug(environment_says("PURSUIT_ALLOC_DEBUG", "1"));
+    const char* debug = std::getenv("PURSUIT_ALLOC_DEBUG");
+    set_memory_debug(debug && std::string(debug) == "1");
     empty_cache();
   }
 };
@@ -46,8 +41,7 @@ TEST_CASE("memory: blocks are aligned, rounded and counted") {
   CHECK_THROWS_AS(allocate(cpu, -1), Error);
 }
 
-TEST_CASE("memory: a freed block is used again, without the system") {
-  if (raw_allocator()) return;
+POOL_TEST_CASE("memory: a freed block is used again, without the system") {
   Storage a = allocate(cpu, 3 * mib);
   const void* where = a.get();
   a.reset();
@@ -59,8 +53,7 @@ TEST_CASE("memory: a freed block is used again, without the system") {
   CHECK(memory_stats().system_allocations == calls);
 }
 
-TEST_CASE("memory: blocks split and merge with their neighbours") {
-  if (raw_allocator()) return;
+POOL_TEST_CASE("memory: blocks split and merge with their neighbours") {
   Restore restore;
   set_memory_debug(false);  // guards would lie between the blocks
   empty_cache();
@@ -87,8 +80,7 @@ TEST_CASE("memory: blocks split and merge with their neighbours") {
   CHECK(memory_stats().reserved <= reserved - 64 * mib);
 }
 
-TEST_CASE("memory: a best fit, not the first") {
-  if (raw_allocator()) return;
+POOL_TEST_CASE("memory: a best fit, not the first") {
   Restore restore;
   empty_cache();
   Storage large = allocate(cpu, 40 * mib), small = allocate(cpu, 10 * mib);

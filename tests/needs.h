@@ -14,6 +14,14 @@
 #define GPU_TEST_CASE(name) \
   TEST_CASE(name* doctest::test_suite("gpu") * doctest::skip(!pursuit::cuda::available()))
 
+// What PURSUIT_ALLOC says: "pool", "raw" or "async". Tests of the pool have nothing to test without it.
+inline std::string allocator() {
+  const char* mode = std::getenv("PURSUIT_ALLOC");
+  return mode ? mode : "pool";
+}
+#define POOL_TEST_CASE(name) \
+  TEST_CASE(name* doctest::test_suite("pool") * doctest::skip(allocator() == "raw"))
+
 // One of the data sets in $PURSUIT_SHARED/data, else in data of a folder `shared` beside the checkout.
 inline std::string shared_data(const std::string& set) {
   const char* shared = std::getenv("PURSUIT_SHARED");

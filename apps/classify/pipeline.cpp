@@ -124,25 +124,21 @@ data::Transform evaluation_transform(
 }
 
 data::LoaderOptions train_loader_options(const Config& c) {
-  data::LoaderOptions o;
+  data::LoaderOptions o = evaluation_loader_options(c);
   o.batch_size = c.batch_size;
-  o.channels = c.channels;
-  o.height = o.width = c.image_size;
-  o.shuffle = true;
-  o.drop_last = true;
-  o.erasing.probability = c.random_erasing;
+  o.shuffle = o.drop_last = true;
   o.repeats = c.repeats;
-  o.threads = c.workers;
-  o.seed = c.seed;
+  o.erasing.probability = c.random_erasing;
   return o;
 }
 
 data::LoaderOptions evaluation_loader_options(const Config& c) {
-  data::LoaderOptions o = train_loader_options(c);
+  data::LoaderOptions o;
   o.batch_size = c.eval_batch_size;
-  o.shuffle = o.drop_last = false;
-  o.erasing.probability = 0;
-  o.repeats = 1;
+  o.channels = c.channels;
+  o.height = o.width = c.image_size;
+  o.threads = c.workers;
+  o.seed = c.seed;
   return o;
 }
 
