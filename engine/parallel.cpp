@@ -56,9 +56,34 @@ struct Job {
   int parts = 0;
 };
 
-// Workers wait for `round_` to change and then take parts of the job as long as `open_`. The caller takes
-// parts too; once all are taken it closes the job and waits for the workers that are `inside_`, so a worker
-// that wakes late finds the job closed and never sees one that is gone.
+constexpr int ranges_per_thread = 16;
+
+// The parts of a job that a thread has still to do. It takes the first; another, which has none left, the
+// last.
+class alignas(64) Share {
+ public:
+  void set(int begin, int end) { range_ = pack(begin, end); }
+  int left() const { return size(range_); }
+  // A part's number, or -1 where none is left.
+  int take(bool first) {
+    for (uint64_t range = range_;;) {
+      if (size(range) <= 0) return -1;
+      const int begin = int(range >> 32), end = int(uint32_t(range));
+      if (range_.compare_exchange_weak(range, first ? pack(begin + 1, end) : pack(begin, end - 1)))
+        return first ? begin : end - 1;
+    }
+  }
+
+ private:
+  static uint64_t pack(int begin, int end) { return uint64_t(begin) << 32 | uint32_t(end); }
+  static int size(uint64_t range) { return int(uint32_t(range)) - int(range >> 32); }
+  std::atomic<uint64_t> range_ = 0;
+};
+
+// Workers wait for `round_` to change and then take parts of the job as long as `open_`: of their own share,
+// the same rows from job to job, which may still be in their core's cache, and then of the largest other. The
+// caller takes parts too; once all are taken it closes the job and waits for the workers that are `inside_`,
+// so a worker that wakes late finds the job closed and never sees one that is gone.
 class Pool {
  public:
   ~Pool() { resize(1); }
@@ -72,36 +97,52 @@ class Pool {
     for (std::thread& w : workers_) w.join();
     workers_.clear();
     stop_ = false;
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, seen = round_.load()] { work(seen); });
+    shares_ = std::vector<Share>(size_t(threads));
+    for (int i = 1; i < threads; ++i)
+      workers_.emplace_back([this, i, seen = round_.load()] { work(i, seen); });
   }
 
   void run(const Job& job) {
     job_ = job;
-    next_ = 0;
+    const int threads = int(shares_.size());
+    for (int i = 0; i < threads; ++i)
+      shares_[size_t(i)].set(int(int64_t(job.parts) * i / threads),
+                             int(int64_t(job.parts) * (i + 1) / threads));
     open_ = true;
     ++round_;
     round_.notify_all();
-    take_parts();
+    take_parts(0);
     open_ = false;
     for (int inside = inside_; inside != 0;) inside = wait_while(inside_, inside);
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
  private:
-  void work(int seen) {
+  void work(int self, int seen) {
     inside_parallel = true;
     for (;;) {
       seen = wait_while(round_, seen);
       if (stop_) return;
       ++inside_;
-      if (open_) take_parts();
+      if (open_) take_parts(self);
       if (--inside_ == 0) inside_.notify_all();
     }
   }
 
-  void take_parts() {
+  // A part that nobody has taken, or -1.
+  int next_part(int self) {
+    if (const int p = shares_[size_t(self)].take(true); p >= 0) return p;
+    for (;;) {
+      Share& largest = *std::max_element(shares_.begin(), shares_.end(),
+                                         [](const Share& a, const Share& b) { return a.left() < b.left(); });
+      if (largest.left() <= 0) return -1;
+      if (const int p = largest.take(false); p >= 0) return p;
+    }
+  }
+
+  void take_parts(int self) {
     const FlushDenormals flush;
-    for (int p = next_++; p < job_.parts; p = next_++) {
+    for (int p = next_part(self); p >= 0; p = next_part(self)) {
       try {
         job_.body(job_.state, job_.n * p / job_.parts, job_.n * (p + 1) / job_.parts);
       } catch (...) {
@@ -112,8 +153,9 @@ class Pool {
   }
 
   std::vector<std::thread> workers_;
+  std::vector<Share> shares_;  // of the caller and the workers
   Job job_;
-  std::atomic<int> round_ = 0, next_ = 0, inside_ = 0;
+  std::atomic<int> round_ = 0, inside_ = 0;
   std::atomic<bool> open_ = false, stop_ = false;
   std::mutex error_guard_;
   std::exception_ptr error_;
@@ -147,7 +189,8 @@ void parallel_ranges(int64_t n, int64_t grain, void (*body)(const void*, int64_t
                      const void* state) {
   if (n <= 0) return;
   const int threads = num_threads();
-  const int64_t parts = std::min<int64_t>(threads, std::max<int64_t>(1, n / std::max<int64_t>(1, grain)));
+  const int64_t most = threads > 1 ? int64_t(ranges_per_thread) * threads : 1,
+                parts = std::min(most, std::max<int64_t>(1, n / std::max<int64_t>(1, grain)));
   std::unique_lock lock(pool_guard, std::defer_lock);
   if (parts == 1 || inside_parallel || !lock.try_lock()) {
     const FlushDenormals flush;

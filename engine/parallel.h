@@ -9,10 +9,12 @@ int num_threads();
 void set_num_threads(int n);
 
 // Calls body(begin, end) on disjoint ranges that cover [0, n), on up to num_threads() threads, each range but
-// the last at least `grain` long. The caller takes part, and takes over the ranges that no other thread has
-// begun. Runs in the caller alone when called from inside a body, or while another thread's call has the
-// workers. Denormal numbers count as 0 inside a body: products of attention weights near 0 would otherwise
-// take a hundred times as long. The first exception of a body is thrown again here.
+// the last at least `grain` long, several a thread: cores are not equally fast, as the hyperthread beside one
+// may be busy with another program. The caller takes part, and whoever has done its own ranges takes over
+// those that no other thread has begun. Runs in the caller alone, in one range, when called from inside a
+// body, or while another thread's call has the workers. Denormal numbers count as 0 inside a body: products
+// of attention weights near 0 would otherwise take a hundred times as long. The first exception of a body is
+// thrown again here.
 template <class F>
 void parallel_for(int64_t n, int64_t grain, const F& body);
 

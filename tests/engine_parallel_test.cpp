@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -37,7 +38,7 @@ TEST_CASE("parallel_for covers every index once, whatever the threads, sizes and
           for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
         });
         for (const auto& s : seen) CHECK(s == 1);
-        CHECK(bodies <= threads);
+        CHECK(bodies <= (threads == 1 ? 1 : 16 * threads));
         if (grain > n) CHECK(bodies == (n > 0 ? 1 : 0));
       }
     }
@@ -60,6 +61,27 @@ TEST_CASE(
   other.join();
   third.join();
   CHECK(sum == 3 * 200 * 160);
+}
+
+TEST_CASE("ranges of a thread that is held up are taken over by another") {
+  const Threads use(2);
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    std::atomic<int> done = 0, bodies = 0;
+    std::atomic<bool> taken_over = true, held = false;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    parallel_for(64, 1, [&](int64_t begin, int64_t end) {
+      ++bodies;
+      if (held.exchange(true)) {
+        done += int(end - begin);
+        return;
+      }
+      while (done + int(end - begin) < 64 && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::yield();
+      taken_over = done + int(end - begin) == 64;
+    });
+    CHECK(taken_over);
+    CHECK(bodies > 2);
+  }
 }
 
 TEST_CASE("the exception of a body arrives at the caller, and the pool goes on") {

@@ -42,18 +42,23 @@ class RightFactor {
   int64_t ld_, k_, n_;
 };
 
-// Rows a thread handles at a time, at most: their outputs are still in the L2 cache when the next step reads
-// them.
-constexpr int64_t dense_chunk = 320;
+// Rows are cut at multiples of 8, the height of a tile of a product.
+constexpr int64_t dense_unit = 8;
+inline int64_t units_of(int64_t rows) { return (rows + dense_unit - 1) / dense_unit; }
+inline int64_t row_of(int64_t unit, int64_t rows) { return std::min(unit * dense_unit, rows); }
+
+// Units a thread handles at a time: at most so many that their outputs are still in the L2 cache when the
+// next step reads them, at least so many that they make up for reading the other factor.
+constexpr int64_t most_units = 40, least_units = 8;
 
 // body(row, rows) on equal chunks of its rows.
 template <class F>
 void for_each_chunk(int64_t rows, const F& body) {
-  parallel_for(rows, 16, [&](int64_t begin, int64_t end) {
-    const int64_t size = end - begin, chunks = (size + dense_chunk - 1) / dense_chunk;
+  parallel_for(units_of(rows), least_units, [&](int64_t begin, int64_t end) {
+    const int64_t size = end - begin, chunks = (size + most_units - 1) / most_units;
     for (int64_t i = 0; i < chunks; ++i) {
-      const int64_t r = begin + size * i / chunks;
-      body(r, begin + size * (i + 1) / chunks - r);
+      const int64_t r = row_of(begin + size * i / chunks, rows);
+      body(r, row_of(begin + size * (i + 1) / chunks, rows) - r);
     }
   });
 }
@@ -65,10 +70,11 @@ void dense_input_gradient(const T* gy, const T* w, T* gx, int64_t rows, int64_t 
   for_each_chunk(rows, [&](int64_t r, int64_t m) { factor.multiply(m, gy + r * out, out, gx + r * in, in); });
 }
 
-// gw = gy^T x, cut into a piece for each thread, as square as their number allows: a piece reads the columns
-// of gy and of x that meet in it, and both come from memory.
+// gw = gy^T x + beta gw, cut into a piece for each thread, as square as their number allows: a piece reads
+// the columns of gy and of x that meet in it, and both come from memory.
 template <class T>
-void dense_weight_gradient(const T* gy, const T* x, T* gw, int64_t rows, int64_t in, int64_t out) {
+void dense_weight_gradient(const T* gy, const T* x, T* gw, int64_t rows, int64_t in, int64_t out,
+                           compute_t<T> beta = 0) {
   using R = compute_t<T>;
   const int64_t threads = num_threads();
   const auto columns_read = [&](int64_t across) { return in / across + out / (threads / across); };
@@ -81,14 +87,14 @@ void dense_weight_gradient(const T* gy, const T* x, T* gw, int64_t rows, int64_t
       const int64_t i = piece / across, j = piece % across;
       const int64_t row = out * i / down, col = in * j / across;
       gemm(true, false, out * (i + 1) / down - row, in * (j + 1) / across - col, rows, R(1), gy + row, out,
-           x + col, in, R(0), gw + row * in + col, in);
+           x + col, in, beta, gw + row * in + col, in);
     }
   });
 }
 
-// gb = sum of gy's rows
+// gb = sum of gy's rows, or that + gb (f32 and f64)
 template <class T>
-void dense_bias_gradient(const T* gy, T* gb, int64_t n, int64_t out) {
+void dense_bias_gradient(const T* gy, T* gb, int64_t n, int64_t out, bool add = false) {
   using R = compute_t<T>;
   parallel_for(out, 64, [&](int64_t begin, int64_t end) {
     const int64_t width = end - begin;
@@ -101,7 +107,7 @@ void dense_bias_gradient(const T* gy, T* gb, int64_t n, int64_t out) {
       }
       rows<R>().f32_to_bf16(sum, words(gb + begin), width);
     } else {
-      rows<R>().column_sums(gy + begin, n, width, out, gb + begin, false);
+      rows<R>().column_sums(gy + begin, n, width, out, gb + begin, add);
     }
   });
 }

@@ -6,9 +6,9 @@
 namespace pursuit {
 
 // GELU's result is not kept: on the CPU forward has it for one chunk of rows at a time, on the GPU whole, and
-// backward makes it again, whole, from the pre-activation for the gradient of w2. ReLU's is kept in the
-// pre-activation's place: it is its own, as relu(relu(x)) = relu(x). T is the type of the
-// factors, Y that of the residual and the result: T, or f32 beside bf16.
+// backward makes it again from the pre-activation for the gradient of w2. ReLU's is kept in the
+// pre-activation's place: it is its own, as relu(relu(x)) = relu(x). T is the type of the factors, Y that of
+// the residual and the result: T, or f32 beside bf16.
 struct Mlp {
   static constexpr const char* name = "mlp";
   Activation activation = Activation::gelu;
@@ -94,37 +94,55 @@ struct Mlp {
     return t.defined() ? t.data<T>() : nullptr;
   }
 
+  // Backward on the CPU goes through the rows in blocks, so that GELU's result and the gradient of the
+  // pre-activation stay in the cache and never reach memory. bf16 takes all rows at once: a sum over blocks
+  // would be rounded for each.
+  static constexpr int64_t block_units = 64;
+
   template <class T>
   static void gradient(Cpu, const Mlp& op, const T* gy, const Wanted& wanted) {
     using R = compute_t<T>;
     const Sizes s = op.sizes();
-    const T *hidden = op.hidden.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>(), *x = op.x.data<T>();
+    const T *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>(), *x = op.x.data<T>();
+    T* hidden = op.hidden.data<T>();
     const bool relu = op.activation == Activation::relu;
-    const Tensor activated = relu ? op.hidden : empty_like(op.hidden),
-                 hidden_gradient = empty_like(op.hidden);
-    T *active = activated.data<T>(), *gh = hidden_gradient.data<T>();
     constexpr bool narrow = std::is_same_v<T, bf16>;
-    const RightFactor<T> second(false, w2, s.hidden, s.out, s.hidden, 4);
-    for_each_chunk(s.rows, [&](int64_t r, int64_t m) {
-      const int64_t at = r * s.hidden, size = m * s.hidden;
-      R* wide = scratch<R>(1, narrow ? 3 * size : 0);
-      const Rows<const R> h = read_rows(hidden + at, s.hidden, m, s.hidden, wide);
-      const Rows<R> g = target_rows(gh + at, s.hidden, s.hidden, wide + size);
-      second.multiply(m, gy + r * s.out, s.out, g.p, s.hidden);
-      if (relu) {
-        rows<R>().relu_grad_rows(h.p, g.p, m, s.hidden, s.hidden, s.hidden);
-      } else {
-        const Rows<R> act = target_rows(active + at, s.hidden, s.hidden, wide + 2 * size);
-        rows<R>().gelu_grad_rows(h.p, g.p, act.p, m, s.hidden, s.hidden, s.hidden, s.hidden);
-        store_rows(active + at, s.hidden, m, s.hidden, act);
-      }
-      store_rows(gh + at, s.hidden, m, s.hidden, g);
-    });
-    if (T* gw2 = pointer<T>(wanted.w2)) dense_weight_gradient(gy, active, gw2, s.rows, s.hidden, s.out);
+    const int64_t units = units_of(s.rows),
+                  blocks = narrow ? 1 : std::max<int64_t>(1, (units + block_units - 1) / block_units),
+                  most = (units + blocks - 1) / blocks * dense_unit;
+    const Tensor activations = relu ? Tensor() : empty({most, s.hidden}, op.x.dtype()),
+                 hidden_gradients = empty({most, s.hidden}, op.x.dtype());
+    T* gh = hidden_gradients.data<T>();
+    T *gw1 = pointer<T>(wanted.w1), *gb1 = pointer<T>(wanted.b1), *gw2 = pointer<T>(wanted.w2),
+      *gx = pointer<T>(wanted.x);
+    const RightFactor<T> second(false, w2, s.hidden, s.out, s.hidden, 4),
+        first(false, w1, s.in, gx ? s.hidden : 0, s.in, 5);
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t begin = row_of(units * block / blocks, s.rows),
+                    count = row_of(units * (block + 1) / blocks, s.rows) - begin;
+      T* active = relu ? hidden + begin * s.hidden : activations.data<T>();
+      for_each_chunk(count, [&](int64_t i, int64_t m) {
+        const int64_t r = begin + i, at = i * s.hidden, size = m * s.hidden;
+        R* wide = scratch<R>(1, narrow ? 3 * size : 0);
+        const Rows<const R> h = read_rows(hidden + r * s.hidden, s.hidden, m, s.hidden, wide);
+        const Rows<R> g = target_rows(gh + at, s.hidden, s.hidden, wide + size);
+        second.multiply(m, gy + r * s.out, s.out, g.p, s.hidden);
+        if (relu) {
+          rows<R>().relu_grad_rows(h.p, g.p, m, s.hidden, s.hidden, s.hidden);
+        } else {
+          const Rows<R> act = target_rows(active + at, s.hidden, s.hidden, wide + 2 * size);
+          rows<R>().gelu_grad_rows(h.p, g.p, act.p, m, s.hidden, s.hidden, s.hidden, s.hidden);
+          store_rows(active + at, s.hidden, m, s.hidden, act);
+        }
+        store_rows(gh + at, s.hidden, m, s.hidden, g);
+        if (gx) first.multiply(m, gh + at, s.hidden, gx + r * s.in, s.in);
+      });
+      const R beta = block > 0 ? 1 : 0;
+      if (gw2) dense_weight_gradient<T>(gy + begin * s.out, active, gw2, count, s.hidden, s.out, beta);
+      if (gw1) dense_weight_gradient<T>(gh, x + begin * s.in, gw1, count, s.in, s.hidden, beta);
+      if (gb1) dense_bias_gradient<T>(gh, gb1, count, s.hidden, block > 0);
+    }
     if (T* gb2 = pointer<T>(wanted.b2)) dense_bias_gradient(gy, gb2, s.rows, s.out);
-    if (T* gw1 = pointer<T>(wanted.w1)) dense_weight_gradient(gh, x, gw1, s.rows, s.in, s.hidden);
-    if (T* gb1 = pointer<T>(wanted.b1)) dense_bias_gradient(gh, gb1, s.rows, s.hidden);
-    if (T* gx = pointer<T>(wanted.x)) dense_input_gradient(gh, w1, gx, s.rows, s.in, s.hidden);
   }
 #ifdef PURSUIT_GPU
   template <class T>
@@ -189,6 +207,7 @@ struct Mlp {
             {{}, {{{70, 4}}, {{264, 4}}, {{264}}, {{2, 264}}, {{2}}, left_out()}},
             {{Activation::relu}, {{{2, 9, 12}}, {{33, 12}}, {{33}}, {{12, 33}}, {{12}}, {{2, 9, 12}}}},
             {{Activation::relu}, {{{70, 4}}, {{264, 4}}, {{264}}, {{2, 264}}, {{2}}, left_out()}},
+            {{Activation::relu}, {{{600, 3}}, {{5, 3}}, {{5}}, {{2, 5}}, {{2}}, left_out()}},
             {{}, {{{0, 5}}, {{7, 5}}, {{7}}, {{4, 7}}, {{4}}, left_out()}}};
   }
 };
