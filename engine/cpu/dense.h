@@ -48,13 +48,15 @@ inline int64_t units_of(int64_t rows) { return (rows + dense_unit - 1) / dense_u
 inline int64_t row_of(int64_t unit, int64_t rows) { return std::min(unit * dense_unit, rows); }
 
 // Units a thread handles at a time: at most so many that their outputs are still in the L2 cache when the
-// next step reads them, at least so many that they make up for reading the other factor.
+// next step reads them, at least so many that they make up for reading the other factor, which bf16 does
+// once a product.
 constexpr int64_t most_units = 40, least_units = 8;
 
-// body(row, rows) on equal chunks of its rows.
-template <class F>
+// body(row, rows) on equal chunks of the rows of products of T.
+template <class T, class F>
 void for_each_chunk(int64_t rows, const F& body) {
-  parallel_for(units_of(rows), least_units, [&](int64_t begin, int64_t end) {
+  const int64_t units = units_of(rows), least = std::is_same_v<T, bf16> ? units / num_threads() : least_units;
+  parallel_for(units, least, [&](int64_t begin, int64_t end) {
     const int64_t size = end - begin, chunks = (size + most_units - 1) / most_units;
     for (int64_t i = 0; i < chunks; ++i) {
       const int64_t r = row_of(begin + size * i / chunks, rows);
@@ -67,13 +69,14 @@ void for_each_chunk(int64_t rows, const F& body) {
 template <class T>
 void dense_input_gradient(const T* gy, const T* w, T* gx, int64_t rows, int64_t in, int64_t out) {
   const RightFactor<T> factor(false, w, in, out, in, 4);
-  for_each_chunk(rows, [&](int64_t r, int64_t m) { factor.multiply(m, gy + r * out, out, gx + r * in, in); });
+  for_each_chunk<T>(rows,
+                    [&](int64_t r, int64_t m) { factor.multiply(m, gy + r * out, out, gx + r * in, in); });
 }
 
 // gw = gy^T x + beta gw, cut into a piece for each thread, as square as their number allows: a piece reads
 // the columns of gy and of x that meet in it, and both come from memory.
-template <class T>
-void dense_weight_gradient(const T* gy, const T* x, T* gw, int64_t rows, int64_t in, int64_t out,
+template <class T, class C>
+void dense_weight_gradient(const T* gy, const T* x, C* gw, int64_t rows, int64_t in, int64_t out,
                            compute_t<T> beta = 0) {
   using R = compute_t<T>;
   const int64_t threads = num_threads();
@@ -96,7 +99,7 @@ void dense_weight_gradient(const T* gy, const T* x, T* gw, int64_t rows, int64_t
 template <class T>
 void dense_bias_gradient(const T* gy, T* gb, int64_t n, int64_t out, bool add = false) {
   using R = compute_t<T>;
-  parallel_for(out, 64, [&](int64_t begin, int64_t end) {
+  parallel_for(out, std::max<int64_t>(64, out / num_threads()), [&](int64_t begin, int64_t end) {
     const int64_t width = end - begin;
     if constexpr (std::is_same_v<T, bf16>) {
       R* sum = scratch<R>(0, 2 * width);

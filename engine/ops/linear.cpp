@@ -15,7 +15,7 @@ struct Linear {
                      int64_t in, int64_t out) {
     using R = compute_t<T>;
     const RightFactor<T> weight(true, w, in, in, out, 4);
-    for_each_chunk(n, [&](int64_t r, int64_t m) {
+    for_each_chunk<T>(n, [&](int64_t r, int64_t m) {
       R* wide = scratch<R>(1, std::is_same_v<T, bf16> ? 2 * m * out + out : 0);
       const Rows<R> to = target_rows(y + r * out, out, out, wide);
       weight.multiply(m, x + r * in, in, to.p, out);

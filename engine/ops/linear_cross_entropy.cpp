@@ -87,7 +87,7 @@ struct LinearCrossEntropy {
     }
     op.for_each_tile([&](int64_t first, int64_t width) {
       const RightFactor<T> right(true, w + first * dim, dim, dim, width, 4);
-      for_each_chunk(n, [&](int64_t r, int64_t m) {
+      for_each_chunk<T>(n, [&](int64_t r, int64_t m) {
         R* s = scratch<R>(1, m * width);
         op.tile_logits(right, r, m, first, width, s);
         pursuit::rows<R>().exp_sum_rows(s, m, width, width, stats + 2 * r);
@@ -126,7 +126,7 @@ struct LinearCrossEntropy {
     T* g = tile.data<T>();
     op.for_each_tile([&](int64_t first, int64_t width) {
       const RightFactor<T> right(true, w + first * dim, dim, dim, width, 4);
-      for_each_chunk(n, [&](int64_t r, int64_t m) {
+      for_each_chunk<T>(n, [&](int64_t r, int64_t m) {
         const Rows<R> to = target_rows(g + r * width, width, width, scratch<R>(1, m * width));
         op.tile_logits(right, r, m, first, width, to.p);
         pursuit::rows<R>().softmax_again_rows(to.p, m, width, width, &stats[size_t(2 * r)], -1);

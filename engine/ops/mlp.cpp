@@ -35,7 +35,7 @@ struct Mlp {
     constexpr bool narrow = std::is_same_v<T, bf16>;
     const RightFactor<T> first(true, w1, s.in, s.in, s.hidden, 4),
         second(true, w2, s.hidden, s.hidden, s.out, 5);
-    for_each_chunk(s.rows, [&](int64_t r, int64_t m) {
+    for_each_chunk<T>(s.rows, [&](int64_t r, int64_t m) {
       R* wide = scratch<R>(1, m * s.hidden + (narrow ? m * (s.hidden + 2 * s.out) + s.hidden + s.out : 0));
       R* copy = wide + m * s.hidden;
       const Rows<R> h = target_rows(hidden + r * s.hidden, s.hidden, s.hidden, copy);
@@ -121,7 +121,7 @@ struct Mlp {
       const int64_t begin = row_of(units * block / blocks, s.rows),
                     count = row_of(units * (block + 1) / blocks, s.rows) - begin;
       T* active = relu ? hidden + begin * s.hidden : activations.data<T>();
-      for_each_chunk(count, [&](int64_t i, int64_t m) {
+      for_each_chunk<T>(count, [&](int64_t i, int64_t m) {
         const int64_t r = begin + i, at = i * s.hidden, size = m * s.hidden;
         R* wide = scratch<R>(1, narrow ? 3 * size : 0);
         const Rows<const R> h = read_rows(hidden + r * s.hidden, s.hidden, m, s.hidden, wide);

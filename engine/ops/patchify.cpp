@@ -57,7 +57,7 @@ struct Patchify {
   static void kernel(Cpu, const PatchGrid& grid, const T* x, const T* weight, const T* bias, T* y,
                      int64_t dim) {
     const int64_t length = grid.length();
-    parallel_for(grid.patches(), 64, [&](int64_t b, int64_t e) {
+    parallel_for(grid.patches(), tile, [&](int64_t b, int64_t e) {
       std::vector<T> rows(static_cast<size_t>(std::min(tile, e - b) * length));
       for (int64_t i = b; i < e; i += tile) {
         const int64_t n = std::min(tile, e - i);
@@ -91,13 +91,13 @@ struct Patchify {
           const int64_t n = std::min(many, patches - i);
           parallel_for(n, 32,
                        [&](int64_t b, int64_t e) { grid.gather(x, i + b, i + e, rows.data() + b * length); });
-          gemm(true, false, dim, length, n, R(1), gy + i * dim, dim, rows.data(), length, R(1), sums, length);
+          dense_weight_gradient<T>(gy + i * dim, rows.data(), sums, n, length, dim, R(1));
         }
       });
     }
     if (gb) dense_bias_gradient(gy, gb, patches, dim);
     if (!gx) return;
-    parallel_for(patches, 64, [&](int64_t b, int64_t e) {
+    parallel_for(patches, tile, [&](int64_t b, int64_t e) {
       std::vector<T> part(static_cast<size_t>(std::min(tile, e - b) * length));
       for (int64_t i = b; i < e; i += tile) {
         const int64_t n = std::min(tile, e - i);
