@@ -29,3 +29,12 @@ void check_recipes(const std::string& app, size_t at_least) {
 TEST_CASE("recipes: classify's are valid") { check_recipes<classify::Config>("classify", 10); }
 TEST_CASE("recipes: lm's are valid") { check_recipes<lm::Config>("lm", 5); }
 TEST_CASE("recipes: segment's are valid") { check_recipes<segment::Config>("segment", 8); }
+
+TEST_CASE("recipes: options beside one win, lists too") {
+  const auto config = [](const std::vector<std::string>& beside) {
+    return config_of_recipe<segment::Config>("segment", "nano-camvid", beside);
+  };
+  CHECK(config({}).scales == std::vector<double>{1, 1.5});
+  CHECK(config({"--scales=0.5,1", "--stride=0"}).scales == std::vector<double>{0.5, 1});
+  CHECK(config({"--scales=0.5,1", "--stride=0"}).stride == 0);
+}

@@ -82,6 +82,8 @@ TEST_CASE("segment: a config comes back from JSON, bad values are named") {
   refused("--decoder", [](Config& c) { c.decoder = "conv"; });
   refused("--dim", [](Config& c) { c.dim = 13; });
   refused("--layer", [](Config& c) { c.layer = 1; });
+  refused("--stride", [](Config& c) { c.stride = 33; });
+  refused("--scales", [](Config& c) { c.scales = {}; });
   refused("--ratio-max", [](Config& c) { c.ratio_max = 0.1; });
   refused("--max-class-share", [](Config& c) { c.max_class_share = 0; });
   refused("--validation", [](Config& c) { c.validation = "dev"; });
@@ -98,8 +100,12 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   const std::string run = at("run");
   Config config = tiny("mask");
   config.validation = "test";
+  config.stride = 16;
+  config.scales = {1, 1.5};
+  config.eval_flip = true;
   REQUIRE(train(config, into(run)) == 0);
   const Results first = read_results(run).value();
+  CHECK(first.views == "own size, stride 16, scales 1,1.5, flip");
   CHECK(first.count == 3);
   CHECK(first.step == 2);
   CHECK(first.data == "scenes test");
@@ -111,11 +117,21 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   e.load = {.device = "cpu", .threads = 1};
   e.limit = 3;
   e.quiet = true;
+  EvalOptions once = e;
+  once.stride = 0;
+  once.scales = {1};
+  once.flip = false;
+  REQUIRE(eval(once) == 0);
+  const Results seen_once = read_results(run).value();
+  CHECK(seen_once.views == "own size, windows side by side");
+  CHECK(contains(seen_once.options, "--stride 0 --scales 1 --no-flip"));
+
   e.corruptions = {"fog"};
   e.severities = {1, 2};
   e.save_predictions = at("predictions");
   REQUIRE(eval(e) == 0);
   const Results again = read_results(run).value();
+  CHECK(again.views == first.views);
   CHECK(again.scores.mean_iou == first.scores.mean_iou);
   REQUIRE(again.corrupted.size() == 2);
   CHECK(again.corrupted[0].count == 3);

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,13 +13,14 @@ namespace pursuit::segment {
 
 int train(const Config& config, const apps::RunOptions& options);
 
-// How a trained model is used, by eval and predict.
+// How a trained model is used, by eval and predict: as its run says where nothing else is said.
 struct UseOptions {
   std::string checkpoint;
   apps::LoadOptions load;
-  std::vector<double> scales = {1};
-  bool flip = false;
-  int64_t stride = 0, short_side = -1, batch_size = 0;  // short_side -1: the run's own
+  std::vector<double> scales;
+  std::optional<bool> flip;
+  std::optional<int64_t> stride;
+  int64_t short_side = -1, batch_size = 0;  // -1 and 0: the run's own
 };
 
 struct EvalOptions : UseOptions {

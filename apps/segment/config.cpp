@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "apps/common/checks.h"
 #include "apps/common/fields.h"
 #include "engine/error.h"
@@ -40,6 +42,11 @@ void validate(const Config& c) {
   check_range(app, "decoder-depth", c.decoder_depth, c.decoder_depth > 0, "at least 1");
   for (const auto& [name, side] : {std::pair{"short-side", c.short_side}, {"long-side", c.long_side}})
     check_range(app, name, side, side >= 0 && side <= 16384, "0 to 16384");
+  check_range(app, "stride", c.stride, c.stride >= 0 && c.stride <= std::min(c.height, c.width),
+              "0 (windows side by side) to the shorter side of the windows");
+  if (c.scales.empty() ||
+      !std::all_of(c.scales.begin(), c.scales.end(), [](double s) { return s >= 0.1 && s <= 4; }))
+    fail(app, "--scales: need numbers from 0.1 to 4");
   check_range(app, "ratio-min", c.ratio_min, c.ratio_min > 0, "more than 0");
   check_range(app, "ratio-max", c.ratio_max, c.ratio_max >= c.ratio_min && c.ratio_max <= 8,
               "at least --ratio-min and at most 8");

@@ -19,6 +19,11 @@ struct Config : apps::VisionFields, apps::TrainingFields {
   bool iterate_decoder = true;
   std::string encoder, validation = "val";
 
+  // how evaluation looks at pictures
+  int64_t stride = 0;
+  std::vector<double> scales = {1};
+  bool eval_flip = false;
+
   // augmentation
   int64_t short_side = 0, long_side = 0;
   double ratio_min = 0.5, ratio_max = 2, max_class_share = 0.75;
@@ -56,6 +61,9 @@ void for_each_field(C& c, const F& f) {
     "Pictures are scaled to this shorter side in evaluation, and before the drawn ratio in training (0: as "
     "they are)");
   f("long-side", c.long_side, "Training: nor longer than this, before the drawn ratio (0: no limit)");
+  f("stride", c.stride, "Evaluation: pixels between windows (0: windows side by side)");
+  f("scales", c.scales, "Evaluation: average the probabilities over these scales of the pictures");
+  f("eval-flip", c.eval_flip, "Evaluation: and over the mirrored pictures");
   f("ratio-min", c.ratio_min, "Training: smallest drawn ratio of the scaling");
   f("ratio-max", c.ratio_max, "Training: largest drawn ratio of the scaling");
   f("max-class-share", c.max_class_share,

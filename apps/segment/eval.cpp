@@ -43,9 +43,9 @@ std::string arguments(const EvalOptions& o) {
   add(o.split != "test", "--split " + o.split);
   add(o.limit > 0, fmt::format("--limit {}", o.limit));
   add(o.short_side >= 0, fmt::format("--short-side {}", o.short_side));
-  add(o.stride > 0, fmt::format("--stride {}", o.stride));
-  add(o.scales != std::vector<double>{1}, fmt::format("--scales {}", fmt::join(o.scales, ",")));
-  add(o.flip, "--flip");
+  add(o.stride.has_value(), fmt::format("--stride {}", o.stride.value_or(0)));
+  add(!o.scales.empty(), fmt::format("--scales {}", fmt::join(o.scales, ",")));
+  add(o.flip.has_value(), o.flip.value_or(false) ? "--flip" : "--no-flip");
   add(!o.load.dtype.empty(), "--dtype " + o.load.dtype);
   add(!o.frost.empty(), "--frost " + apps::quoted(o.frost));
   return text;

@@ -14,13 +14,15 @@ using namespace pursuit::segment;
 
 void add_use_options(CLI::App& command, UseOptions& o) {
   apps::add_load_options(command, o.checkpoint, o.load);
-  command.add_option("--stride", o.stride, "Pixels between windows (0: windows side by side)");
+  command.add_option("--stride", o.stride,
+                     "Pixels between windows (0: windows side by side; default: the run's)");
   command.add_option("--short-side", o.short_side,
                      "Scale pictures to this shorter side (0: as they are; default: the run's)");
-  command.add_option("--scales", o.scales, "Average the probabilities over these scales of the pictures")
-      ->delimiter(',')
-      ->capture_default_str();
-  command.add_flag("--flip", o.flip, "And over the mirrored pictures");
+  command
+      .add_option("--scales", o.scales,
+                  "Average the probabilities over these scales of the pictures (default: the run's)")
+      ->delimiter(',');
+  command.add_flag("--flip,!--no-flip", o.flip, "And over the mirrored pictures (default: as the run)");
   command.add_option("--batch-size", o.batch_size, "Windows per batch (default: the run's)");
 }
 
