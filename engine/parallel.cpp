@@ -189,8 +189,9 @@ void parallel_ranges(int64_t n, int64_t grain, void (*body)(const void*, int64_t
                      const void* state) {
   if (n <= 0) return;
   const int threads = num_threads();
-  const int64_t most = threads > 1 ? int64_t(ranges_per_thread) * threads : 1,
-                parts = std::min(most, std::max<int64_t>(1, n / std::max<int64_t>(1, grain)));
+  const int64_t most = threads > 1 ? int64_t(ranges_per_thread) * threads : 1;
+  int64_t parts = std::clamp<int64_t>(n / std::max<int64_t>(1, grain), 1, most);
+  if (parts > threads) parts -= parts % threads;  // as many for each
   std::unique_lock lock(pool_guard, std::defer_lock);
   if (parts == 1 || inside_parallel || !lock.try_lock()) {
     const FlushDenormals flush;
