@@ -22,7 +22,9 @@ void add_use_options(CLI::App& command, UseOptions& o) {
       .add_option("--scales", o.scales,
                   "Average the probabilities over these scales of the pictures (default: the run's)")
       ->delimiter(',');
-  command.add_flag("--flip,!--no-flip", o.flip, "And over the mirrored pictures (default: as the run)");
+  command.add_flag_function(
+      "--flip,!--no-flip", [&o](int64_t times) { o.flip = times > 0; },
+      "And over the mirrored pictures (default: as the run)");
   command.add_option("--batch-size", o.batch_size, "Windows per batch (default: the run's)");
 }
 
