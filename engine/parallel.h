@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 namespace pursuit {
@@ -7,6 +8,12 @@ namespace pursuit {
 // run on, until set_num_threads. Results are the same from run to run for a given number.
 int num_threads();
 void set_num_threads(int n);
+
+// The grain that gives every thread one range, of at least `least`: for a body with work of its own in every
+// range, as reading a factor or all rows again.
+inline int64_t one_range_each(int64_t n, int64_t least) {
+  return std::max<int64_t>(least, n / num_threads());
+}
 
 // Calls body(begin, end) on disjoint ranges that cover [0, n), on up to num_threads() threads, each range but
 // the last at least `grain` long, several a thread: cores are not equally fast, as the hyperthread beside one

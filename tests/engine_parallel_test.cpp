@@ -39,6 +39,7 @@ TEST_CASE("parallel_for covers every index once, whatever the threads, sizes and
         });
         for (const auto& s : seen) CHECK(s == 1);
         CHECK(bodies <= (threads == 1 ? 1 : 16 * threads));
+        if (bodies > threads) CHECK(bodies % threads == 0);
         if (grain > n) CHECK(bodies == (n > 0 ? 1 : 0));
       }
     }

@@ -52,17 +52,24 @@ inline int64_t row_of(int64_t unit, int64_t rows) { return std::min(unit * dense
 // once a product.
 constexpr int64_t most_units = 40, least_units = 8;
 
-// body(row, rows) on equal chunks of the rows of products of T.
+// body(row, rows) on units [begin, end) in equal pieces of at most `most`; once, with no rows, if there are
+// none.
+template <class F>
+void for_each_piece(int64_t begin, int64_t end, int64_t most, int64_t rows, const F& body) {
+  const int64_t size = end - begin, pieces = std::max<int64_t>(1, (size + most - 1) / most);
+  for (int64_t i = 0; i < pieces; ++i) {
+    const int64_t r = row_of(begin + size * i / pieces, rows);
+    body(r, row_of(begin + size * (i + 1) / pieces, rows) - r);
+  }
+}
+
+// The same on all threads, for products of T.
 template <class T, class F>
 void for_each_chunk(int64_t rows, const F& body) {
-  const int64_t units = units_of(rows), least = std::is_same_v<T, bf16> ? units / num_threads() : least_units;
-  parallel_for(units, least, [&](int64_t begin, int64_t end) {
-    const int64_t size = end - begin, chunks = (size + most_units - 1) / most_units;
-    for (int64_t i = 0; i < chunks; ++i) {
-      const int64_t r = row_of(begin + size * i / chunks, rows);
-      body(r, row_of(begin + size * (i + 1) / chunks, rows) - r);
-    }
-  });
+  const int64_t units = units_of(rows);
+  const int64_t least = std::is_same_v<T, bf16> ? one_range_each(units, 1) : least_units;
+  parallel_for(units, least,
+               [&](int64_t begin, int64_t end) { for_each_piece(begin, end, most_units, rows, body); });
 }
 
 // gx = gy w
@@ -99,7 +106,7 @@ void dense_weight_gradient(const T* gy, const T* x, C* gw, int64_t rows, int64_t
 template <class T>
 void dense_bias_gradient(const T* gy, T* gb, int64_t n, int64_t out, bool add = false) {
   using R = compute_t<T>;
-  parallel_for(out, std::max<int64_t>(64, out / num_threads()), [&](int64_t begin, int64_t end) {
+  parallel_for(out, one_range_each(out, 64), [&](int64_t begin, int64_t end) {
     const int64_t width = end - begin;
     if constexpr (std::is_same_v<T, bf16>) {
       R* sum = scratch<R>(0, 2 * width);

@@ -107,9 +107,8 @@ struct Mlp {
     T* hidden = op.hidden.data<T>();
     const bool relu = op.activation == Activation::relu;
     constexpr bool narrow = std::is_same_v<T, bf16>;
-    const int64_t units = units_of(s.rows),
-                  blocks = narrow ? 1 : std::max<int64_t>(1, (units + block_units - 1) / block_units),
-                  most = (units + blocks - 1) / blocks * dense_unit;
+    const int64_t units = units_of(s.rows), block = narrow ? std::max<int64_t>(1, units) : block_units,
+                  most = std::min(units, block) * dense_unit;
     const Tensor activations = relu ? Tensor() : empty({most, s.hidden}, op.x.dtype()),
                  hidden_gradients = empty({most, s.hidden}, op.x.dtype());
     T* gh = hidden_gradients.data<T>();
@@ -117,9 +116,7 @@ struct Mlp {
       *gx = pointer<T>(wanted.x);
     const RightFactor<T> second(false, w2, s.hidden, s.out, s.hidden, 4),
         first(false, w1, s.in, gx ? s.hidden : 0, s.in, 5);
-    for (int64_t block = 0; block < blocks; ++block) {
-      const int64_t begin = row_of(units * block / blocks, s.rows),
-                    count = row_of(units * (block + 1) / blocks, s.rows) - begin;
+    for_each_piece(0, units, block, s.rows, [&](int64_t begin, int64_t count) {
       T* active = relu ? hidden + begin * s.hidden : activations.data<T>();
       for_each_chunk<T>(count, [&](int64_t i, int64_t m) {
         const int64_t r = begin + i, at = i * s.hidden, size = m * s.hidden;
@@ -137,11 +134,11 @@ struct Mlp {
         store_rows(gh + at, s.hidden, m, s.hidden, g);
         if (gx) first.multiply(m, gh + at, s.hidden, gx + r * s.in, s.in);
       });
-      const R beta = block > 0 ? 1 : 0;
+      const R beta = begin > 0 ? 1 : 0;
       if (gw2) dense_weight_gradient<T>(gy + begin * s.out, active, gw2, count, s.hidden, s.out, beta);
       if (gw1) dense_weight_gradient<T>(gh, x + begin * s.in, gw1, count, s.in, s.hidden, beta);
-      if (gb1) dense_bias_gradient<T>(gh, gb1, count, s.hidden, block > 0);
-    }
+      if (gb1) dense_bias_gradient<T>(gh, gb1, count, s.hidden, begin > 0);
+    });
     if (T* gb2 = pointer<T>(wanted.b2)) dense_bias_gradient(gy, gb2, s.rows, s.out);
   }
 #ifdef PURSUIT_GPU

@@ -57,7 +57,7 @@ struct Patchify {
   static void kernel(Cpu, const PatchGrid& grid, const T* x, const T* weight, const T* bias, T* y,
                      int64_t dim) {
     const int64_t length = grid.length();
-    parallel_for(grid.patches(), tile, [&](int64_t b, int64_t e) {
+    parallel_for(grid.patches(), one_range_each(grid.patches(), 64), [&](int64_t b, int64_t e) {
       std::vector<T> rows(static_cast<size_t>(std::min(tile, e - b) * length));
       for (int64_t i = b; i < e; i += tile) {
         const int64_t n = std::min(tile, e - i);
@@ -97,7 +97,7 @@ struct Patchify {
     }
     if (gb) dense_bias_gradient(gy, gb, patches, dim);
     if (!gx) return;
-    parallel_for(patches, tile, [&](int64_t b, int64_t e) {
+    parallel_for(patches, one_range_each(patches, 64), [&](int64_t b, int64_t e) {
       std::vector<T> part(static_cast<size_t>(std::min(tile, e - b) * length));
       for (int64_t i = b; i < e; i += tile) {
         const int64_t n = std::min(tile, e - i);
