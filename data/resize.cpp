@@ -50,12 +50,14 @@ struct Taps {
   std::vector<int32_t> weights;
 };
 
-Taps make_taps(int in, int out, Filter filter) {
+// Those of outputs [begin, begin + count) of `out`.
+Taps make_taps(int in, int out, int begin, int count, Filter filter) {
   const double scale = double(in) / out, stretch = std::max(scale, 1.0);
-  const double support = filter_support(filter) * stretch;
+  // At scale 1 every filter is the pixel itself.
+  const double support = in == out ? 0.5 : filter_support(filter) * stretch;
   Taps taps;
   std::vector<double> window;
-  for (int i = 0; i < out; ++i) {
+  for (int i = begin; i < begin + count; ++i) {
     const double centre = (i + 0.5) * scale;
     const int first = std::max(0, int(centre - support + 0.5));
     const int last = std::min(in, int(centre + support + 0.5));
@@ -73,11 +75,12 @@ Taps make_taps(int in, int out, Filter filter) {
 
 uint8_t to_byte(int32_t sum) { return uint8_t(std::clamp(sum >> kFractionBits, 0, 255)); }
 
+// Rows [begin, end) of the picture.
 template <int kChannels>
-Image resize_rows(const Image& image, const Taps& taps) {
-  Image out(int(taps.windows.size()), image.height, kChannels);
-  for (int y = 0; y < out.height; ++y) {
-    uint8_t* to = out.at(0, y);
+Image resize_rows(const Image& image, int begin, int end, const Taps& taps) {
+  Image out(int(taps.windows.size()), end - begin, kChannels);
+  for (int y = begin; y < end; ++y) {
+    uint8_t* to = out.at(0, y - begin);
     for (const Taps::Window& window : taps.windows) {
       const uint8_t* from = image.at(window.first, y);
       const int32_t* weights = &taps.weights[window.offset];
@@ -91,7 +94,8 @@ Image resize_rows(const Image& image, const Taps& taps) {
   return out;
 }
 
-Image resize_columns(const Image& image, const Taps& taps) {
+// `image` begins at row `begin` of the picture that the taps are for.
+Image resize_columns(const Image& image, int begin, const Taps& taps) {
   Image out(image.width, int(taps.windows.size()), image.channels);
   const size_t row = size_t(image.width) * size_t(image.channels);
   std::vector<int32_t> sum(row);
@@ -99,7 +103,7 @@ Image resize_columns(const Image& image, const Taps& taps) {
     const Taps::Window& window = taps.windows[size_t(y)];
     std::fill(sum.begin(), sum.end(), 1 << (kFractionBits - 1));
     for (int k = 0; k < window.count; ++k) {
-      const uint8_t* from = image.at(0, window.first + k);
+      const uint8_t* from = image.at(0, window.first - begin + k);
       const int32_t weight = taps.weights[window.offset + size_t(k)];
       for (size_t i = 0; i < row; ++i) sum[i] += weight * from[i];
     }
@@ -115,27 +119,47 @@ void check_size(const char* where, const Image& image, int width, int height) {
          "size: got " + std::to_string(width) + " x " + std::to_string(height) + ", need at least 1 x 1");
 }
 
+void check_sizes(const char* where, const Image& image, int width, int height, const Box& part) {
+  check_size(where, image, width, height);
+  const auto within = [](int begin, int size, int whole) {
+    return begin >= 0 && size >= 1 && size <= whole - begin;
+  };
+  if (!within(part.x, part.width, width) || !within(part.y, part.height, height))
+    fail(where, "part: got " + std::to_string(part.width) + " x " + std::to_string(part.height) + " from x " +
+                    std::to_string(part.x) + ", y " + std::to_string(part.y) + ", need one within " +
+                    std::to_string(width) + " x " + std::to_string(height));
+}
+
 }  // namespace
 
 Image resize(const Image& image, int width, int height, Filter filter) {
-  check_size("resize", image, width, height);
-  Image out = image;
-  if (width != image.width) {
-    const Taps taps = make_taps(image.width, width, filter);
-    out = image.channels == 3 ? resize_rows<3>(image, taps) : resize_rows<1>(image, taps);
-  }
-  if (height != image.height) out = resize_columns(out, make_taps(image.height, height, filter));
-  return out;
+  return resize(image, width, height, {0, 0, width, height}, filter);
+}
+
+Image resize(const Image& image, int width, int height, const Box& part, Filter filter) {
+  check_sizes("resize", image, width, height, part);
+  const Taps across = make_taps(image.width, width, part.x, part.width, filter),
+             down = make_taps(image.height, height, part.y, part.height, filter);
+  const Taps::Window& last = down.windows.back();
+  const int begin = down.windows.front().first, end = last.first + last.count;
+  const Image rows = image.channels == 3 ? resize_rows<3>(image, begin, end, across)
+                                         : resize_rows<1>(image, begin, end, across);
+  return resize_columns(rows, begin, down);
 }
 
 Image resize_nearest(const Image& image, int width, int height) {
-  check_size("resize_nearest", image, width, height);
+  return resize_nearest(image, width, height, {0, 0, width, height});
+}
+
+Image resize_nearest(const Image& image, int width, int height, const Box& part) {
+  check_sizes("resize_nearest", image, width, height, part);
   const auto source = [](int i, int from, int to) { return int((2 * int64_t(i) + 1) * from / (2 * to)); };
-  std::vector<int> columns(static_cast<size_t>(width));
-  for (int x = 0; x < width; ++x) columns[size_t(x)] = source(x, image.width, width) * image.channels;
-  Image out(width, height, image.channels);
-  for (int y = 0; y < height; ++y) {
-    const uint8_t* row = image.at(0, source(y, image.height, height));
+  std::vector<int> columns(static_cast<size_t>(part.width));
+  for (int x = 0; x < part.width; ++x)
+    columns[size_t(x)] = source(part.x + x, image.width, width) * image.channels;
+  Image out(part.width, part.height, image.channels);
+  for (int y = 0; y < part.height; ++y) {
+    const uint8_t* row = image.at(0, source(part.y + y, image.height, height));
     uint8_t* to = out.at(0, y);
     for (const int column : columns)
       for (int c = 0; c < image.channels; ++c) *to++ = row[column + c];

@@ -9,9 +9,14 @@ enum class Filter { box, bilinear, bicubic };  // bicubic is Keys' cubic with a 
 // results are those of Pillow's resize. Throws if a side is below 1.
 Image resize(const Image& image, int width, int height, Filter filter);
 
+// `part` of resize(image, width, height, filter), and none of the work for the rest. Throws if `part` is
+// empty or reaches beyond width x height.
+Image resize(const Image& image, int width, int height, const Box& part, Filter filter);
+
 // Every pixel is the one its centre falls into: for label maps, whose values cannot be mixed. Throws
 // likewise.
 Image resize_nearest(const Image& image, int width, int height);
+Image resize_nearest(const Image& image, int width, int height, const Box& part);
 
 // Resizes so that the shorter side is `size`; the longer side is rounded down, as torchvision does.
 Image resize_shorter(const Image& image, int size, Filter filter);

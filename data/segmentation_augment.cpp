@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "data/augment.h"
 #include "data/colour.h"
@@ -13,25 +14,13 @@ namespace {
 
 constexpr int kTries = 10;
 
-// The largest share of one class among the counted pixels of a part of the label map; 1 if none counts.
-double largest_share(const Image& labels, const Box& box) {
+// The largest share of one class among the counted pixels; 1 if none counts.
+double largest_share(const Image& labels) {
   std::array<int64_t, 256> counts{};
-  for (int y = box.y; y < box.y + box.height; ++y)
-    for (int x = box.x; x < box.x + box.width; ++x) ++counts[*labels.at(x, y)];
+  for (const uint8_t label : labels.pixels) ++counts[label];
   counts[kIgnoredLabel] = 0;
-  int64_t total = 0;
-  for (int64_t n : counts) total += n;
+  const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t(0));
   return total ? double(*std::max_element(counts.begin(), counts.end())) / double(total) : 1;
-}
-
-Box draw_varied_crop(const Image& labels, const SegmentationAugment& options, Random& random) {
-  Box box{0, 0, std::min(labels.width, options.crop_width), std::min(labels.height, options.crop_height)};
-  for (int i = 0; i <= kTries; ++i) {
-    box.y = int(random.below(labels.height - box.height + 1));
-    box.x = int(random.below(labels.width - box.width + 1));
-    if (options.max_class_share >= 1 || largest_share(labels, box) < options.max_class_share) break;
-  }
-  return box;
 }
 
 Image scale_values(Image image, double factor, double shift) {
@@ -65,11 +54,17 @@ SegmentationSample augment(const SegmentationSample& sample, const SegmentationA
     factor *= std::min(double(options.long_side) / std::max(width, height),
                        double(options.short_side) / std::min(width, height));
   const auto scaled = [&](int side) { return std::max(1, int(side * factor + 0.5)); };
-  SegmentationSample out{resize(sample.image, scaled(width), scaled(height), Filter::bilinear),
-                         resize_nearest(sample.labels, scaled(width), scaled(height)), sample.index};
-  const Box box = draw_varied_crop(out.labels, options, random);
-  out.image = crop(out.image, box.x, box.y, box.width, box.height);
-  out.labels = crop(out.labels, box.x, box.y, box.width, box.height);
+  const int scaled_width = scaled(width), scaled_height = scaled(height);
+  Box box{0, 0, std::min(scaled_width, options.crop_width), std::min(scaled_height, options.crop_height)};
+  SegmentationSample out;
+  out.index = sample.index;
+  for (int i = 0; i <= kTries; ++i) {
+    box.y = int(random.below(scaled_height - box.height + 1));
+    box.x = int(random.below(scaled_width - box.width + 1));
+    out.labels = resize_nearest(sample.labels, scaled_width, scaled_height, box);
+    if (options.max_class_share >= 1 || largest_share(out.labels) < options.max_class_share) break;
+  }
+  out.image = resize(sample.image, scaled_width, scaled_height, box, Filter::bilinear);
   if (random.flip(options.flip)) {
     out.image = flip_horizontal(out.image);
     out.labels = flip_horizontal(out.labels);

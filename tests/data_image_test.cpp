@@ -258,6 +258,30 @@ TEST_CASE("resize: constants stay, ramps stay ramps, down and up again comes clo
   CHECK_THROWS_AS(resize(Image(), 5, 5, Filter::bilinear), pursuit::Error);
 }
 
+TEST_CASE("a part of a resized picture is what a crop of the whole would be") {
+  for (const int channels : {1, 3})
+    for (const auto& [width, height] : {std::pair{31, 7}, {19, 23}, {5, 40}, {19, 9}, {19, 22}}) {
+      const Image image = formula(19, 22, channels);
+      for (const Box& part : {Box{0, 0, width, height}, Box{1, 2, 3, 4}, Box{width - 2, height - 5, 2, 5},
+                              Box{width / 2, height / 2, 1, 1}}) {
+        const auto cropped = [&](const Image& whole) {
+          return crop(whole, part.x, part.y, part.width, part.height).pixels;
+        };
+        for (const Filter filter : {Filter::box, Filter::bilinear, Filter::bicubic})
+          CHECK(resize(image, width, height, part, filter).pixels ==
+                cropped(resize(image, width, height, filter)));
+        CHECK(resize_nearest(image, width, height, part).pixels ==
+              cropped(resize_nearest(image, width, height)));
+      }
+    }
+  const Image image = formula(4, 4, 3);
+  for (const Box& outside : {Box{0, 0, 0, 1}, Box{0, 0, 1, 0}, Box{-1, 0, 2, 2}, Box{0, -1, 2, 2},
+                             Box{7, 0, 2, 1}, Box{0, 5, 1, 2}, Box{1, 0, 2147483647, 1}}) {
+    CHECK_THROWS_AS(resize(image, 8, 6, outside, Filter::bilinear), pursuit::Error);
+    CHECK_THROWS_AS(resize_nearest(image, 8, 6, outside), pursuit::Error);
+  }
+}
+
 TEST_CASE("shrinking does not alias") {
   Image stripes(256, 8, 1);
   for (size_t i = 0; i < stripes.pixels.size(); ++i) stripes.pixels[i] = i % 2 ? 255 : 0;
