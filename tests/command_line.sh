@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# An app from its command line, on a toy run: every command, what its options change in what it prints, and what
+# mistakes are answered with. Usage: command_line.sh classify|lm|segment PROGRAM
+set -euo pipefail
+name=$1 app=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+fail() {
+  printf '%s\n' "$*" >&2
+  exit 1
+}
+# shows TEXT COMMAND...: it succeeds and prints the text, of which * stands for any other.
+shows() {
+  local printed
+  printed=$("$app" "${@:2}" 2>errors) || fail "$name ${*:2}: exit code $?: $(cat errors)"
+  # shellcheck disable=SC2053
+  [[ $printed == *$1* ]] || fail "$name ${*:2}: prints no '$1' but: $printed"
+}
+# refuses CODE TEXT COMMAND...: it ends with the exit code and the text on stderr.
+refuses() {
+  local code=0
+  "$app" "${@:3}" >printed 2>errors || code=$?
+  [[ $code == "$1" ]] || fail "$name ${*:3}: exit code $code, not $1: $(cat errors)"
+  grep -qF -- "$2" errors printed || fail "$name ${*:3}: says no '$2' but: $(cat errors printed)"
+}
+written() {
+  local file
+  for file in "$@"; do [[ -s $file ]] || fail "$name wrote no $file"; done
+}
+
+toy=(--recipe nano --steps 4 --quiet)
+case $name in
+  classify) toy=(--recipe nano-synthetic --limit 64 --test-limit 20 --steps 4 --batch-size 16 --quiet) ;;
+  segment) toy+=(--limit 16 --test-limit 3 --batch-size 4 --depth 1 --dim 48 --patch 16) ;;
+  lm) toy+=(--batch-size 8 --eval-tokens 300) ;;
+esac
+
+shows "attention" train --help
+shows nano recipes
+shows . --version
+shows "" train "${toy[@]}" --out run
+shows "" train "${toy[@]}" --out other --attention rpc --seed 1
+written {run,other}/{config.json,checkpoint.safetensors,metrics.jsonl,report.html}
+rm run/report.html
+shows "" report run
+written run/report.html
+shows '*run*other' compare run other
+shows '| run*|' compare --markdown run other
+shows '"other"*"attention": "rpc"' compare --json run other
+
+refuses 2 "subcommand"
+refuses 2 --no-such train --no-such 1
+refuses 2 "--steps" train --steps many
+refuses 2 "--checkpoint" eval
+refuses 1 "no-recipe" train --recipe no-recipe
+refuses 1 "no-attention" train "${toy[@]}" --out new --attention no-attention
+refuses 1 "--overwrite" train "${toy[@]}" --out run
+refuses 1 "missing" train --resume missing
+refuses 1 "missing" eval --checkpoint missing
+refuses 1 "missing" eval --checkpoint run --data missing
+refuses 1 "no-device" eval --checkpoint run --device no-device
+refuses 1 "missing" compare run missing
+refuses 1 "missing" report missing
+[[ ! -e new ]] || fail "$name left a folder of a run that never began"
+
+run=(--checkpoint run)
+case $name in
+  classify)
+    # A toy's whole test split would be 2000 pictures.
+    few=(eval "${run[@]}" --limit 4)
+    shows 'top-1*on 4 pictures*fog*fgsm' "${few[@]}" --corruptions fog --severities 2 --attack fgsm --budgets 1
+    shows '"count":4,' "${few[@]}" --json
+    shows '"name":"fog","severity":2,' "${few[@]}" --corruptions fog --severities 2 --json
+    shows '"attack":"pgd","space":"pixel","budget":3.0,"count":3,' \
+      "${few[@]}" --attack pgd --budgets 3 --attack-space pixel --attack-limit 3 --json
+    refuses 1 "--severities" "${few[@]}" --severities 6
+    refuses 1 "no-corruption" "${few[@]}" --corruptions no-corruption
+    refuses 1 "no-space" "${few[@]}" --attack-space no-space
+    refuses 1 "averaged" "${few[@]}" --ema
+
+    shows "" export "${run[@]}" weights.safetensors
+    shows "" import weights.safetensors --out imported --heads 3
+    written imported/checkpoint.safetensors
+    refuses 1 "a run already" import weights.safetensors --out run
+    # 6 x 6 pixels of grey.
+    base64 -d >picture.png <<END
+iVBORw0KGgoAAAANSUhEUgAAAAYAAAAGCAAAAADFp7CUAAAAM0lEQVR42mNg0AioWHCCgV0/vH75eQY+s7i2ddcYRG1Te7feZZBx
+yZmy5wmDsnfx7MOvATa2EIc3vpZGAAAAAElFTkSuQmCC
+END
+    shows '"class"*"probability"' predict --checkpoint imported picture.png --out seen --json
+    written seen/*.png
+    echo "not a picture" >broken.png
+    refuses 1 broken.png predict "${run[@]}" picture.png broken.png
+    ;;
+  segment)
+    few=(eval "${run[@]}" --limit 3)
+    shows 'own size, windows side by side:*on 3 pictures*class*IoU' "${few[@]}"
+    shows '"views":"own size, stride 32, scales 1,1.5, flip"*"count":3' \
+      "${few[@]}" --stride 32 --scales 1,1.5 --flip --json
+    shows 'mIoU under corruption*fog*mean of mIoU' "${few[@]}" --corruptions fog --severities 1,3
+    shows "" "${few[@]}" --save-predictions masks
+    [[ $(find masks -name '*.png' | wc -l) == 3 ]] || fail "$name eval --save-predictions: not three pictures"
+    mask=$(find masks -name '*.png' | head -1)
+    shows '"overlay": "seen/*-overlay.png"' predict "${run[@]}" "$mask" --out seen --json
+    written seen/*-{mask,overlay,legend,classes}.png
+    refuses 1 "--opacity" predict "${run[@]}" "$mask" --opacity 2
+
+    # A run's own way of looking counts until an option says otherwise.
+    shows "" train "${toy[@]}" --out views --stride 48 --scales 0.5,1 --eval-flip true --short-side 64
+    few=(eval --checkpoint views --limit 1 --json)
+    shows '"views":"shorter side 64, stride 48, scales 0.5,1, flip"' "${few[@]}"
+    shows '"views":"shorter side 64, stride 48, scales 0.5,1",' "${few[@]}" --no-flip
+    shows '"views":"own size, windows side by side"' "${few[@]}" --no-flip --stride 0 --scales 1 --short-side 0
+    ;;
+  lm)
+    few=(eval "${run[@]}" --limit 50)
+    shows 'blocks*none*50*blocks*rate*50' "${few[@]}" --word-swap --window blocks
+    shows '"window":"sliding"*"tokens":50,' "${few[@]}" --window sliding --json
+    shows 'a' generate "${run[@]}" --tokens 20
+    shows '"entropy"' inspect "${run[@]}" --sequences 2 --json
+    refuses 1 "no-window" "${few[@]}" --window no-window
+    refuses 1 "no-split" "${few[@]}" --split no-split
+    refuses 1 "--tokens" generate "${run[@]}" --tokens 0
+    ;;
+esac
+echo "$name: every command does as it is told"
