@@ -170,7 +170,11 @@ struct Attention {
             {{}, {{{1, 66, 2, 1, 64}, -0.7, 0.7}}},
             {{AttentionOptions{.causal = true, .gamma = -0.03, .zeta = 1.03}}, {{{1, 50, 3, 1, 100}}}},
             {{AttentionOptions{.gamma = -0.03, .zeta = 1.03}}, {{{1, 3, 3, 2, 130}}}},
-            {{AttentionOptions{.causal = true}}, {{{1, 4, 2, 1, 129}, -0.5, 0.5}}}};
+            {{AttentionOptions{.causal = true}}, {{{1, 4, 2, 1, 129}, -0.5, 0.5}}},
+            // Of the CPU's blocks of rows, several and an uneven last one.
+            {{AttentionOptions{.causal = true}}, {{{1, 70, 3, 1, 5}, -2, 2}}},
+            {{AttentionOptions{.causal = true, .gamma = -0.03, .zeta = 1.03}}, {{{1, 131, 2, 1, 4}, -3, 3}}},
+            {{}, {{{1, 290, 3, 1, 2}, -2, 2}}}};
   }
 };
 PURSUIT_OPERATOR(Attention)
