@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cuda/runtime.h"
+#include "engine/cpu/rows.h"
 #include "engine/for_each.h"
 
 namespace pursuit {
@@ -24,8 +25,25 @@ struct Copy {
   HD void operator()(int64_t i, int64_t j) const { to[i] = convert<To>(from[j]); }
 };
 
+// Weights become bf16 in every step, and their gradients f32: contiguous ones by the vector code.
+void copy_rows(bf16* to, const float* from, int64_t n) {
+  rows<float>().f32_to_bf16(from, reinterpret_cast<uint16_t*>(to), n);
+}
+void copy_rows(float* to, const bf16* from, int64_t n) {
+  rows<float>().bf16_to_f32(reinterpret_cast<const uint16_t*>(from), to, n);
+}
+
 template <class Dev, class To, class From>
 void copy(Dev dev, const Tensor& dst, const Tensor& src) {
+  if constexpr (std::is_same_v<Dev, Cpu> && requires(To * to, const From* from) { copy_rows(to, from, 0); }) {
+    if (dst.is_contiguous() && src.is_contiguous()) {
+      To* to = dst.data<To>();
+      const From* from = src.data<From>();
+      return parallel_for(dst.numel(), 16384, [=](int64_t begin, int64_t end) {
+        copy_rows(to + begin, from + begin, end - begin);
+      });
+    }
+  }
   for_each(dev, layout_of(dst.shape(), dst, src), Copy<To, From>{dst.data<To>(), src.data<From>()});
 }
 
