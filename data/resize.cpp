@@ -53,7 +53,7 @@ struct Taps {
 // Those of outputs [begin, begin + count) of `out`.
 Taps make_taps(int in, int out, int begin, int count, Filter filter) {
   const double scale = double(in) / out, stretch = std::max(scale, 1.0);
-  // At scale 1 every filter is the pixel itself.
+  // At scale 1 every filter is the pixel itself, and resize leaves the axis alone.
   const double support = in == out ? 0.5 : filter_support(filter) * stretch;
   Taps taps;
   std::vector<double> window;
@@ -142,9 +142,10 @@ Image resize(const Image& image, int width, int height, const Box& part, Filter 
              down = make_taps(image.height, height, part.y, part.height, filter);
   const Taps::Window& last = down.windows.back();
   const int begin = down.windows.front().first, end = last.first + last.count;
-  const Image rows = image.channels == 3 ? resize_rows<3>(image, begin, end, across)
-                                         : resize_rows<1>(image, begin, end, across);
-  return resize_columns(rows, begin, down);
+  const Image rows = width == image.width  ? crop(image, part.x, begin, part.width, end - begin)
+                     : image.channels == 3 ? resize_rows<3>(image, begin, end, across)
+                                           : resize_rows<1>(image, begin, end, across);
+  return height == image.height ? rows : resize_columns(rows, begin, down);
 }
 
 Image resize_nearest(const Image& image, int width, int height) {

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "cuda/runtime.h"
-#include "engine/cpu/rows.h"
+#include "engine/cpu/wide_rows.h"
 #include "engine/for_each.h"
 
 namespace pursuit {
@@ -26,12 +26,8 @@ struct Copy {
 };
 
 // Weights become bf16 in every step, and their gradients f32: contiguous ones by the vector code.
-void copy_rows(bf16* to, const float* from, int64_t n) {
-  rows<float>().f32_to_bf16(from, reinterpret_cast<uint16_t*>(to), n);
-}
-void copy_rows(float* to, const bf16* from, int64_t n) {
-  rows<float>().bf16_to_f32(reinterpret_cast<const uint16_t*>(from), to, n);
-}
+void copy_rows(bf16* to, const float* from, int64_t n) { rows<float>().f32_to_bf16(from, words(to), n); }
+void copy_rows(float* to, const bf16* from, int64_t n) { rows<float>().bf16_to_f32(words(from), to, n); }
 
 template <class Dev, class To, class From>
 void copy(Dev dev, const Tensor& dst, const Tensor& src) {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/cpu/rows.h"
+#include "engine/cpu/wide_rows.h"
 
 namespace pursuit {
 
@@ -90,9 +90,6 @@ void bf16_by_onednn(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alp
                                {DNNL_ARG_DST, dnnl::memory(p.c, dnnl_cpu(), c)}});
   stream.wait();
 }
-
-const uint16_t* words(const bf16* p) { return reinterpret_cast<const uint16_t*>(p); }
-uint16_t* words(bf16* p) { return reinterpret_cast<uint16_t*>(p); }
 
 std::vector<float> widen(const bf16* x, int64_t rows, int64_t cols, int64_t ld) {
   std::vector<float> y(static_cast<size_t>(rows * cols));

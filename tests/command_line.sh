@@ -21,9 +21,9 @@ shows() {
 # refuses CODE TEXT COMMAND...: it ends with the exit code and the text on stderr.
 refuses() {
   local code=0
-  "$app" "${@:3}" >printed 2>errors || code=$?
+  "$app" "${@:3}" >/dev/null 2>errors || code=$?
   [[ $code == "$1" ]] || fail "$name ${*:3}: exit code $code, not $1: $(cat errors)"
-  grep -qF -- "$2" errors printed || fail "$name ${*:3}: says no '$2' but: $(cat errors printed)"
+  grep -qF -- "$2" errors || fail "$name ${*:3}: says no '$2' but: $(cat errors)"
 }
 written() {
   local file
@@ -80,6 +80,9 @@ case $name in
     refuses 1 "no-space" "${few[@]}" --attack-space no-space
     refuses 1 "averaged" "${few[@]}" --ema
 
+    shows "run" compare run other --report both.html
+    written both.html
+
     shows "" export "${run[@]}" weights.safetensors
     shows "" import weights.safetensors --out imported --heads 3
     written imported/checkpoint.safetensors
@@ -118,7 +121,7 @@ END
     few=(eval "${run[@]}" --limit 50)
     shows 'blocks*none*50*blocks*rate*50' "${few[@]}" --word-swap --window blocks
     shows '"window":"sliding"*"tokens":50,' "${few[@]}" --window sliding --json
-    shows 'a' generate "${run[@]}" --tokens 20
+    shows 'the * * *' generate "${run[@]}" --prompt the --tokens 20
     shows '"entropy"' inspect "${run[@]}" --sequences 2 --json
     refuses 1 "no-window" "${few[@]}" --window no-window
     refuses 1 "no-split" "${few[@]}" --split no-split

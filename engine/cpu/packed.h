@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "engine/cpu/attend.h"
+#include "engine/cpu/wide_rows.h"
 #include "engine/operator.h"
 #include "engine/parallel.h"
 
@@ -16,9 +17,6 @@ struct PackedShape {
       : batch(x.size(0)), n(x.size(1)), parts(x.size(2)), heads(x.size(3)), d(x.size(4)) {}
   int64_t width() const { return heads * d; }
 };
-
-inline uint16_t* words(bf16* p) { return reinterpret_cast<uint16_t*>(p); }
-inline const uint16_t* words(const bf16* p) { return reinterpret_cast<const uint16_t*>(p); }
 
 // Rows of a tensor read in the compute type; `copy` (n * d elements) is used where they must be widened.
 template <class T>
