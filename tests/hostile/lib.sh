@@ -1,0 +1,53 @@
+# What the scripts in this folder share. Each is called with the folder of the programs, works in an empty
+# folder of its own and ends with `done_testing`. They run under ctest as hostile_<name>.
+set -euo pipefail
+bin=$(realpath "$1")
+shared=${PURSUIT_SHARED:-}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+checks=0
+
+fail() {
+  printf 'FAILED: %s\n' "$*" >&2
+  exit 1
+}
+# ok PROGRAM WORD...: it succeeds. Its streams are in the files out and err.
+ok() {
+  local code=0
+  "$bin/$1" "${@:2}" >out 2>err || code=$?
+  [[ $code == 0 ]] || fail "$*: exit code $code: $(cat err)"
+  checks=$((checks + 1))
+}
+# refuses CODE TEXT PROGRAM WORD...: it ends with the exit code (1 failed, 2 wrong usage) and one line on stderr
+# that holds the text.
+refuses() {
+  local code=0
+  "$bin/$3" "${@:4}" >out 2>err || code=$?
+  [[ $code == "$1" ]] || fail "${*:3}: exit code $code, not $1: $(head -c 2000 err)"
+  grep -qF -- "$2" err || fail "${*:3}: says no '$2' but: $(head -c 2000 err)"
+  checks=$((checks + 1))
+}
+# same A B: two files hold the same bytes.
+same() {
+  cmp "$1" "$2" || fail "$1 and $2 differ"
+  checks=$((checks + 1))
+}
+# check TEXT COMMAND...: the command succeeds.
+check() {
+  "${@:2}" || fail "$1"
+  checks=$((checks + 1))
+}
+# Settings of a training that takes a second, by app.
+toy() {
+  case $1 in
+    classify) echo --recipe nano-synthetic --limit 64 --test-limit 20 --steps 4 --batch-size 16 --quiet ;;
+    segment) echo --recipe nano --limit 16 --test-limit 3 --batch-size 4 --steps 4 --depth 1 --dim 48 --patch 16 --quiet ;;
+    lm) echo --recipe nano --batch-size 8 --eval-tokens 300 --steps 4 --quiet ;;
+  esac
+}
+# Ends a script; one that checked nothing has failed.
+done_testing() {
+  ((checks > 0)) || fail "nothing was checked"
+  echo "$checks checks passed"
+}
