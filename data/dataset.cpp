@@ -13,26 +13,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Every size/limit-th sample of another set, so that a set sorted by class stays balanced.
-class EvenSubset : public Dataset {
+// Some samples of another set.
+class Subset : public Dataset {
  public:
-  EvenSubset(std::unique_ptr<Dataset> whole, int64_t size) : whole_(std::move(whole)), size_(size) {}
-  int64_t size() const override { return size_; }
-  Sample get(int64_t i) const override {
-    Sample sample = whole_->get(source(i));
-    if (sample.index >= 0) sample.index = i;
-    return sample;
-  }
-  int64_t label(int64_t i) const override { return whole_->label(source(i)); }
-  std::string name(int64_t i) const override { return whole_->name(source(i)); }
+  Subset(std::unique_ptr<Dataset> whole, std::vector<int64_t> numbers)
+      : whole_(std::move(whole)), numbers_(std::move(numbers)) {}
+  int64_t size() const override { return int64_t(numbers_.size()); }
+  Sample get(int64_t i) const override { return whole_->get(numbers_.at(size_t(i))); }
+  int64_t label(int64_t i) const override { return whole_->label(numbers_.at(size_t(i))); }
+  std::string name(int64_t i) const override { return whole_->name(numbers_.at(size_t(i))); }
   const std::vector<std::string>& classes() const override { return whole_->classes(); }
   int64_t skipped() const override { return whole_->skipped(); }
 
  private:
-  int64_t source(int64_t i) const { return i * whole_->size() / size_; }
-
-  std::unique_ptr<Dataset> whole_;
-  int64_t size_;
+  const std::unique_ptr<Dataset> whole_;
+  const std::vector<int64_t> numbers_;
 };
 
 std::string first_few(const std::vector<std::string>& names) {
@@ -148,13 +143,23 @@ bool is_image_file(const std::string& name) {
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 
+std::vector<int64_t> samples_in_use(int64_t size, int64_t first, int64_t limit) {
+  for (const auto& [name, value] : {std::pair{"first", first}, {"limit", limit}})
+    if (value < 0)
+      fail("dataset",
+           std::string(name) + " is negative: got " + std::to_string(value) + ", need 0 (all) or more");
+  const int64_t among = first > 0 ? std::min(first, size) : size;
+  std::vector<int64_t> numbers(size_t(limit > 0 ? std::min(limit, among) : among));
+  // Evenly spaced, so that a set sorted by class stays balanced.
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = int64_t(i) * among / int64_t(numbers.size());
+  return numbers;
+}
+
 std::unique_ptr<Dataset> open_dataset(const std::string& path, Split split, const DatasetOptions& options) {
-  if (options.limit < 0) {
-    fail("dataset", "limit is negative: got " + std::to_string(options.limit) + ", need 0 (all) or more");
-  }
   auto dataset = open_whole(path, split, options);
-  if (options.limit == 0 || options.limit >= dataset->size()) return dataset;
-  return std::make_unique<EvenSubset>(std::move(dataset), options.limit);
+  std::vector<int64_t> numbers = samples_in_use(dataset->size(), options.first, options.limit);
+  if (int64_t(numbers.size()) == dataset->size()) return dataset;
+  return std::make_unique<Subset>(std::move(dataset), std::move(numbers));
 }
 
 }  // namespace pursuit::data

@@ -14,7 +14,9 @@ enum class Split { train, test };
 struct Sample {
   Image image;
   int64_t label = 0;
-  int64_t index = 0;  // the number asked for, or -1 if another picture stands in for a damaged one
+  // The picture's number in the whole set, whatever part of it is in use, or -1 if another one stands in for
+  // a damaged one.
+  int64_t index = 0;
 };
 
 // Labelled pictures numbered 0 .. size()-1. All functions may be called from several threads at once.
@@ -33,7 +35,8 @@ class Dataset {
 
 struct DatasetOptions {
   std::string format = "auto";  // auto, idx, cifar10, folder, synthetic
-  int64_t limit = 0;            // keep this many samples, evenly spaced over the set; 0 keeps all
+  int64_t first = 0;            // keep the first this many samples; 0 keeps all
+  int64_t limit = 0;            // of those keep this many, evenly spaced; 0 keeps all
 
   // cifar10: which files make up a split, as names inside the folder. Left empty, training takes every
   // data_batch_*.bin and testing every test_batch*.bin, except those named for the other split.
@@ -80,6 +83,9 @@ std::unique_ptr<Dataset> open_image_folder(const std::string& path, Split split,
 // Ten kinds of shapes (circle, square, triangle, ...) of random place, size, turn and colours on a noisy
 // background, drawn when asked for: 20000 for training, 2000 others for testing. Needs no file.
 std::unique_ptr<Dataset> open_synthetic(Split split, int size = 32, uint64_t seed = 0);
+
+// The numbers of the samples of a set of `size` that are in use with the two options of the same names.
+std::vector<int64_t> samples_in_use(int64_t size, int64_t first, int64_t limit);
 
 // For those who write a dataset: the visible names in a folder, sorted, and the non-empty lines of a text
 // file. Both throw pursuit::Error that names the path if it cannot be read.

@@ -20,6 +20,7 @@ class PairedFiles : public SegmentationDataset {
  public:
   PairedFiles(SegmentationFiles files, const std::string& path, const SegmentationOptions& options)
       : files_(std::move(files)),
+        numbers_(samples_in_use(int64_t(files_.pairs.size()), options.first, options.limit)),
         decoded_(
             path, size(), [this](int64_t i) { return load(i); },
             [](const SegmentationSample& s) {
@@ -27,29 +28,34 @@ class PairedFiles : public SegmentationDataset {
             },
             options.skip_bad, options.cache_bytes) {}
 
-  int64_t size() const override { return int64_t(files_.pairs.size()); }
-  std::string name(int64_t i) const override { return files_.pairs.at(size_t(i)).image; }
+  int64_t size() const override { return int64_t(numbers_.size()); }
+  std::string name(int64_t i) const override { return pair(i).image; }
   const std::vector<std::string>& classes() const override { return files_.key.classes(); }
   const std::vector<Rgb>& colours() const override { return files_.key.colours(); }
   int64_t skipped() const override { return files_.incomplete + decoded_.bad(); }
 
   SegmentationSample get(int64_t i) const override {
     auto [sample, found] = decoded_.get(i);
-    sample.index = found == i ? i : -1;
+    sample.index = found == i ? numbers_[size_t(i)] : -1;
     return sample;
   }
 
  private:
+  const SegmentationFiles::Pair& pair(int64_t i) const {
+    return files_.pairs[size_t(numbers_.at(size_t(i)))];
+  }
+
   SegmentationSample load(int64_t i) const {
-    const SegmentationFiles::Pair& pair = files_.pairs.at(size_t(i));
-    SegmentationSample sample{read_image(pair.image), files_.key.read(pair.labels), i};
+    const auto& [image, labels] = pair(i);
+    SegmentationSample sample{read_image(image), files_.key.read(labels)};
     if (sample.image.width != sample.labels.width || sample.image.height != sample.labels.height)
-      fail("segmentation", pair.labels + " has " + size_of(sample.labels) + " pixels, but its picture " +
-                               pair.image + " has " + size_of(sample.image) + "; both need the same size");
+      fail("segmentation", labels + " has " + size_of(sample.labels) + " pixels, but its picture " + image +
+                               " has " + size_of(sample.image) + "; both need the same size");
     return sample;
   }
 
-  SegmentationFiles files_;
+  const SegmentationFiles files_;
+  const std::vector<int64_t> numbers_;  // of the pairs in use
   DecodedFiles<SegmentationSample> decoded_;
 };
 
@@ -60,24 +66,18 @@ std::unique_ptr<SegmentationDataset> open_segmentation(const std::string& path, 
   constexpr const char* where = "segmentation";
   if (split != "train" && split != "val" && split != "test")
     fail(where, "unknown split: got " + split + ", need train, val or test");
-  if (options.limit < 0)
-    fail(where, "limit is negative: got " + std::to_string(options.limit) + ", need 0 (all) or more");
   if (std::find(kFormats.begin(), kFormats.end(), options.format) == kFormats.end())
     fail(where, "unknown format: got " + options.format +
                     ", need auto, ade20k, camvid, coco_stuff, folder or scenes");
-  if (options.format == "scenes" || (options.format == "auto" && path.empty()))
-    return open_scenes(split, options.limit);
+  if (options.format == "scenes" || (options.format == "auto" && path.empty())) {
+    const int64_t all = open_scenes(split)->size();
+    return open_scenes(split, int64_t(samples_in_use(all, options.first, options.limit).size()));
+  }
   if (!has_folder(path))
     fail(where, "format " + options.format + " needs a folder: got '" + path + "', which is none");
   const std::string format = options.format == "auto" ? detect_segmentation(path) : options.format;
-  SegmentationFiles files = list_segmentation(format, path, split, options.skip_bad);
-  const auto whole = int64_t(files.pairs.size());
-  if (options.limit > 0 && options.limit < whole) {
-    for (int64_t i = 0; i < options.limit; ++i)
-      files.pairs[size_t(i)] = files.pairs[size_t(i * whole / options.limit)];
-    files.pairs.resize(size_t(options.limit));
-  }
-  return std::make_unique<PairedFiles>(std::move(files), path, options);
+  return std::make_unique<PairedFiles>(list_segmentation(format, path, split, options.skip_bad), path,
+                                       options);
 }
 
 }  // namespace pursuit::data

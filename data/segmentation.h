@@ -11,9 +11,11 @@ namespace pursuit::data {
 
 // A picture whose every pixel has a label.
 struct SegmentationSample {
-  Image image;        // RGB
-  Image labels;       // of the same size, one channel: the pixel's class, or kIgnoredLabel
-  int64_t index = 0;  // the number asked for, or -1 if another sample stands in for a damaged one
+  Image image;   // RGB
+  Image labels;  // of the same size, one channel: the pixel's class, or kIgnoredLabel
+  // The sample's number in the whole set, whatever part of it is in use, or -1 if another one stands in for a
+  // damaged one.
+  int64_t index = 0;
 };
 
 // Pictures with label maps, numbered 0 .. size()-1. All functions may be called from several threads at once.
@@ -31,7 +33,8 @@ class SegmentationDataset {
 
 struct SegmentationOptions {
   std::string format = "auto";  // auto, ade20k, camvid, coco_stuff, folder, scenes
-  int64_t limit = 0;            // keep this many samples, evenly spaced over the set; 0 keeps all
+  int64_t first = 0;            // keep the first this many samples; 0 keeps all
+  int64_t limit = 0;            // of those keep this many, evenly spaced (scenes: the first); 0 keeps all
   // Instead of an error, a picture without label map (or the reverse) is left out, and the next good pair in
   // order (the first follows the last) stands in for a damaged one.
   bool skip_bad = false;

@@ -430,7 +430,7 @@ TEST_CASE("a limit keeps samples evenly") {
     CHECK(few->name(i) == all->name(source));
     CHECK(few->label(i) == all->label(source));
     CHECK(few->get(i).image.pixels == all->get(source).image.pixels);
-    CHECK(few->get(i).index == i);
+    CHECK(few->get(i).index == source);  // noise seeded by it is the picture's own, whatever the limit
     names.insert(few->name(i));
   }
   CHECK(names.size() == 7);
@@ -438,6 +438,20 @@ TEST_CASE("a limit keeps samples evenly") {
   CHECK(open_dataset("", Split::test, options)->size() == 2000);
   options.limit = -1;
   CHECK(has(message([&] { open_dataset("", Split::test, options); }), "limit is negative"));
+  options.limit = 0;
+  options.first = -1;
+  CHECK(has(message([&] { open_dataset("", Split::test, options); }), "first is negative"));
+  const auto indices = [&](int64_t first, int64_t limit) {
+    options.first = first;
+    options.limit = limit;
+    const auto set = open_dataset("", Split::test, options);
+    std::vector<int64_t> found;
+    for (int64_t i = 0; i < set->size(); ++i) found.push_back(set->get(i).index);
+    return found;
+  };
+  CHECK(indices(3, 0) == std::vector<int64_t>{0, 1, 2});
+  CHECK(indices(9, 3) == std::vector<int64_t>{0, 3, 6});
+  CHECK(indices(3, 9) == std::vector<int64_t>{0, 1, 2});
 }
 
 TEST_CASE("synthetic: repeatable, balanced, different between splits and seeds") {

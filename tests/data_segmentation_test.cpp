@@ -180,6 +180,15 @@ TEST_CASE("segmentation folder: splits, held-out pictures, limit and errors") {
   const auto few = open_segmentation(folder.str(), "train", options);
   CHECK(few->size() == 4);
   CHECK(few->name(3) == train->name(14));
+  CHECK(few->get(3).index == 14);
+  options.limit = 0;
+  options.first = 3;
+  const auto first = open_segmentation(folder.str(), "train", options);
+  CHECK(first->size() == 3);
+  CHECK(first->name(2) == train->name(2));
+  options.limit = 2;
+  CHECK(open_segmentation(folder.str(), "train", options)->get(1).index == 1);
+  CHECK(open_segmentation("", "val", options)->size() == 2);
 
   CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "dev"), doctest::Contains("unknown split: got dev"),
                        pursuit::Error);

@@ -69,13 +69,15 @@ TEST_CASE("evaluation: counts what is labelled, leaves out what is ignored and s
   constexpr uint8_t skip = data::kIgnoredLabel;
   const Rows rows({{{0, 0, 1}, {0, 1, 1}}, {{2, 1, 0, 0}, {skip, skip, 0, skip}}, {{2, 2}, {0, 0}, true}});
   int64_t ticks = 0, seen = 0;
-  const Evaluated e = evaluate(channel_model(), rows,
-                               {.seen =
-                                    [&](const data::SegmentationSample& s, const data::Image& classes) {
-                                      ++seen;
-                                      CHECK(classes.width == s.labels.width);
-                                    },
-                                .tick = [&](int64_t done) { CHECK(done == ++ticks); }});
+  const Evaluated e =
+      evaluate(channel_model(), rows,
+               {.seen =
+                    [&](int64_t i, const data::SegmentationSample& s, const data::Image& classes) {
+                      CHECK(i == seen);
+                      ++seen;
+                      CHECK(classes.width == s.labels.width);
+                    },
+                .tick = [&](int64_t done) { CHECK(done == ++ticks); }});
   CHECK(e.complete);
   CHECK(e.count == 2);
   CHECK(ticks == 3);

@@ -42,8 +42,10 @@ double fixed_budget(const AttackSettings& s) {
 }
 
 Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels, const AttackSettings& s,
-              int64_t first) {
+              const std::vector<int64_t>& pictures) {
   if (images.ndim() != 4) fail("attack", "the pictures are " + images.str() + ", need [B, C, H, W]");
+  if (!pictures.empty() && int64_t(pictures.size()) != images.size(0))
+    fail("attack", std::to_string(pictures.size()) + " numbers do not fit the pictures " + images.str());
   const Tensor x = images.detach();
   if (!s.pixel) {
     Tensor predicted;
@@ -51,12 +53,12 @@ Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels, 
       NoGrad off;
       predicted = argmax(logits(x)).to(DType::i32).to(x.device());
     }
-    return run({logits, predicted, false, s.seed, first}, x, s).detach();
+    return run({logits, predicted, false, s.seed, pictures}, x, s).detach();
   }
   const Tensor mean = per_channel(s.mean, x), std = per_channel(s.std, x);
   const Logits of_pixels = [&](const Tensor& pixels) { return logits((pixels - mean) / std); };
   const Tensor pixels = clamp(x * std + mean, 0, 1);
-  return (run({of_pixels, labels, true, s.seed, first}, pixels, s).detach() - mean) / std;
+  return (run({of_pixels, labels, true, s.seed, pictures}, pixels, s).detach() - mean) / std;
 }
 
 double perturbation_length(const Tensor& before, const Tensor& after, const AttackSettings& s) {

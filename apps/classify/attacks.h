@@ -12,14 +12,15 @@ namespace pursuit::classify {
 
 using Logits = std::function<Tensor(const Tensor& images)>;  // [B, C, H, W] to [B, classes]
 
-// What an attack works on. Chance is a function of the seed and of a picture's number, first + its row, so
-// that the batch size changes nothing.
+// What an attack works on. Chance is a function of the seed and of a picture's number, so that neither the
+// batch size nor the choice of pictures changes what is drawn for one of them.
 struct Victim {
   Logits logits;
   Tensor labels;      // i32 [B], to get away from
   bool clip = false;  // pictures stay in [0, 1]
   uint64_t seed = 0;
-  int64_t first = 0;
+  std::vector<int64_t> pictures = {};  // their numbers [B]; empty: 0, 1, ...
+  int64_t number(int64_t row) const { return pictures.empty() ? row : pictures[size_t(row)]; }
 };
 
 // Each takes f32 pictures x [B, C, H, W] and gives changed ones.
@@ -91,10 +92,10 @@ bool has_budgets(const std::string& attack);  // fgsm and pgd
 // The budget of an attack that has none to choose: its eps or amplitude; 0 for cw, which has no bound.
 double fixed_budget(const AttackSettings& settings);
 
-// Normalised pictures in, normalised pictures out. Throws Error for an unknown name, with the list, and if a
-// gradient is not finite.
+// Normalised pictures in, normalised pictures out; `pictures` are their numbers, as Victim has them. Throws
+// Error for an unknown name, with the list, and if a gradient is not finite.
 Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels,
-              const AttackSettings& settings, int64_t first = 0);
+              const AttackSettings& settings, const std::vector<int64_t>& pictures = {});
 
 // The sum over pictures of the l2 length of after - before, in the settings' space.
 double perturbation_length(const Tensor& before, const Tensor& after, const AttackSettings& settings);

@@ -45,7 +45,7 @@ Tensor column(const std::vector<float>& values, const Tensor& like) {
   return from_vector(values, {int64_t(values.size()), 1, 1, 1}).to(like.dtype()).to(like.device());
 }
 
-// One picture x [1, C, H, W]; the victim's first is its number.
+// One picture x [1, C, H, W], the victim's only one.
 Tensor spsa_of_one(const Victim& v, const Tensor& x, int64_t label, const SpsaOptions& o) {
   const auto project = [&](const Tensor& change) {
     const Tensor inside = clamp(change, -o.eps, o.eps);
@@ -55,7 +55,7 @@ Tensor spsa_of_one(const Victim& v, const Tensor& x, int64_t label, const SpsaOp
   Tensor change = project(uniform_like(v, x, -o.eps, o.eps));
   Adam adam(o.lr);
   for (int i = 0; i < o.steps; ++i) {
-    const uint64_t stream = (uint64_t(v.first) << 16) + uint64_t(i) + 1;
+    const uint64_t stream = (uint64_t(v.number(0)) << 16) + uint64_t(i) + 1;
     const Tensor signs = sign(uniform(drawn, -1, 1, v.seed, stream, x.dtype(), x.device()));
     const Tensor here = x + change;
     const Tensor logits = v.logits(concat(here + signs * o.delta, here - signs * o.delta, 0))
@@ -98,7 +98,7 @@ Tensor spsa(const Victim& v, const Tensor& x, const SpsaOptions& o) {
   std::vector<Tensor> done;
   Victim one = v;
   for (int64_t b = 0; b < x.size(0); ++b) {
-    one.first = v.first + b;
+    one.pictures = {v.number(b)};
     done.push_back(spsa_of_one(one, x.slice(0, b, b + 1), int64_t(labels[size_t(b)]), o).select(0, 0));
   }
   return stack(done, 0);

@@ -19,7 +19,7 @@ struct EvalOptions {
   std::vector<int> severities = {1, 2, 3, 4, 5};
   std::vector<double> budgets = {1, 2, 3, 4, 5, 6};  // of fgsm and pgd, in 1/255
   std::string attack_space = "normalised";           // as the paper, or "pixel": clipped to [0, 1]
-  int64_t limit = 0, attack_limit = 0, batch_size = 0;
+  int64_t first = 0, limit = 0, attack_limit = 0, batch_size = 0;
   int spsa_steps = 40, spsa_samples = 128;
   std::string frost;  // folder of overlays
   uint64_t seed = 0;

@@ -67,8 +67,8 @@ class Evaluation {
       fail("eval", "--attack-space is '" + options_.attack_space + "', need normalised or pixel");
     if (options_.spsa_steps < 1 || options_.spsa_samples < 1)
       fail("eval", "--spsa-steps and --spsa-samples must be at least 1");
-    if (options_.limit < 0 || options_.attack_limit < 0 || options_.batch_size < 0)
-      fail("eval", "--limit, --attack-limit and --batch-size must not be negative");
+    if (options_.first < 0 || options_.limit < 0 || options_.attack_limit < 0 || options_.batch_size < 0)
+      fail("eval", "--first, --limit, --attack-limit and --batch-size must not be negative");
   }
 
   void open() {
@@ -87,7 +87,7 @@ class Evaluation {
     if (!options_.test_files.empty()) config_.test_files = options_.test_files;
 
     validate(config_);
-    data_ = open_data(config_, data::Split::test);
+    data_ = open_data(config_, data::Split::test, options_.first);
     if (data_->size() == 0) fail("eval", "the test split is empty");
     apps::check_classes(data_->classes(), config_.classes);
 
@@ -187,7 +187,7 @@ class Evaluation {
     std::unique_ptr<data::Dataset> fewer;
     if (options_.attack_limit > 0 && options_.attack_limit < data_->size()) {
       config.test_limit = options_.attack_limit;
-      fewer = open_data(config, data::Split::test);
+      fewer = open_data(config, data::Split::test, options_.first);
     }
     const data::Dataset& data = fewer ? *fewer : *data_;
     int64_t runs = 1;
@@ -218,11 +218,10 @@ class Evaluation {
       config.eval_batch_size = 1;  // it works picture by picture, and can be stopped between them
     data::Loader loader(data, evaluation_transform(config), evaluation_loader_options(config));
     const Logits logits = [&](const Tensor& images) { return loaded_.model->forward(images); };
-    int64_t first = 0;
     double length = 0;
-    const auto change = [&](const Tensor& images, const Tensor& labels) {
-      const Tensor attacked = attack(logits, images, labels, s, first);
-      first += images.size(0);
+    const Change change = [&](const Tensor& images, const Tensor& labels,
+                              const std::vector<int64_t>& pictures) {
+      const Tensor attacked = attack(logits, images, labels, s, pictures);
       length += perturbation_length(images, attacked, s);
       return attacked;
     };

@@ -40,7 +40,8 @@ int run(std::vector<std::string> args) {
                    "normalised (as published: no clipping, labels from the model) or pixel (clipped to the "
                    "valid range, true labels)")
       ->capture_default_str();
-  eval_command->add_option("--limit", e.limit, "Evaluate this many pictures, evenly spaced (0: all)");
+  eval_command->add_option("--first", e.first, "Evaluate the first this many pictures (0: all)");
+  eval_command->add_option("--limit", e.limit, "Of these evaluate this many, evenly spaced (0: all)");
   eval_command->add_option("--attack-limit", e.attack_limit, "Attack this many pictures (0: as --limit)");
   eval_command->add_option("--batch-size", e.batch_size, "Pictures per batch (0: the run's)");
   eval_command->add_option("--spsa-steps", e.spsa_steps, "spsa: steps")->capture_default_str();

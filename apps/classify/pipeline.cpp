@@ -50,9 +50,10 @@ void measure(Config& config, const data::Dataset& train) {
 
 }  // namespace
 
-std::unique_ptr<data::Dataset> open_data(const Config& c, data::Split split) {
+std::unique_ptr<data::Dataset> open_data(const Config& c, data::Split split, int64_t first) {
   data::DatasetOptions o;
   o.format = c.data.empty() && c.format == "auto" ? "synthetic" : c.format;
+  o.first = first;
   o.limit = split == data::Split::train ? c.limit : c.test_limit;
   o.train_files = c.train_files;
   o.test_files = c.test_files;
@@ -151,8 +152,7 @@ Tensor input_of(const Config& c, const std::vector<uint8_t>& images) {
 Tensor labels_of(const data::Batch& b, Device device) { return from_vector(b.labels, {b.size}).to(device); }
 
 Score evaluate(const nn::VisionTransformer& model, const Config& config, data::Loader& loader,
-               const std::function<Tensor(const Tensor&, const Tensor&)>& attack,
-               const std::function<void(int64_t)>& tick) {
+               const Change& attack, const std::function<void(int64_t)>& tick) {
   const int64_t classes = int64_t(config.classes.size());
   Score score;
   score.confusion.assign(size_t(classes * classes), 0);
@@ -162,7 +162,7 @@ Score evaluate(const nn::VisionTransformer& model, const Config& config, data::L
   for (data::Batch batch; !apps::stop_requested() && loader.next(batch);) {
     Tensor images = input_of(config, batch.images);
     const Tensor labels = labels_of(batch, images.device());
-    if (attack) images = attack(images, labels);
+    if (attack) images = attack(images, labels, batch.indices);
     NoGrad off;
     const Tensor logits = model.forward(images).to(DType::f32).to(cpu);
     loss += cross_entropy(logits, labels.to(cpu)).item() * double(batch.size);

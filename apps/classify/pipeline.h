@@ -9,7 +9,8 @@
 
 namespace pursuit::classify {
 
-std::unique_ptr<data::Dataset> open_data(const Config& config, data::Split split);
+// The split's pictures, or of its first so many, that the config's limits leave.
+std::unique_ptr<data::Dataset> open_data(const Config& config, data::Split split, int64_t first = 0);
 
 // Fills in what depends on the data: channels, classes, image size, patch, mean and standard deviation.
 void complete(Config& config, const data::Dataset& train);
@@ -38,11 +39,12 @@ struct Score {
   double accuracy() const { return count ? double(top1) / double(count) : 0; }
   double accuracy5() const { return count ? double(top5) / double(count) : 0; }
 };
-// Runs the model over the loader's epoch 0. `attack` (nullable) replaces the normalised pictures before they
-// are scored; `tick(images done)` is called after each batch. Stops early, with what it has, when a stop was
-// requested.
+// Replaces normalised pictures before they are scored; `pictures` are their numbers in the data set.
+using Change =
+    std::function<Tensor(const Tensor& images, const Tensor& labels, const std::vector<int64_t>& pictures)>;
+// Runs the model over the loader's epoch 0. `attack` is nullable; `tick(images done)` is called after each
+// batch. Stops early, with what it has, when a stop was requested.
 Score evaluate(const nn::VisionTransformer& model, const Config& config, data::Loader& loader,
-               const std::function<Tensor(const Tensor& images, const Tensor& labels)>& attack = {},
-               const std::function<void(int64_t)>& tick = {});
+               const Change& attack = {}, const std::function<void(int64_t)>& tick = {});
 
 }  // namespace pursuit::classify

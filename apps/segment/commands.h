@@ -28,7 +28,7 @@ struct EvalOptions : UseOptions {
   std::vector<std::string> corruptions;      // "all" or names
   std::vector<int> severities = {1};
   std::string frost, save_predictions;  // folders
-  int64_t limit = 0;
+  int64_t first = 0, limit = 0;
   uint64_t seed = 0;
   bool quiet = false, skip_bad = false, json = false;
 };

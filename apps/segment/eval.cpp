@@ -41,6 +41,7 @@ std::string arguments(const EvalOptions& o) {
   add(!o.data.empty(), "--data " + apps::quoted(o.data));
   add(!o.format.empty(), "--format " + o.format);
   add(o.split != "test", "--split " + o.split);
+  add(o.first > 0, fmt::format("--first {}", o.first));
   add(o.limit > 0, fmt::format("--limit {}", o.limit));
   add(o.short_side >= 0, fmt::format("--short-side {}", o.short_side));
   add(o.stride.has_value(), fmt::format("--stride {}", o.stride.value_or(0)));
@@ -72,7 +73,8 @@ class Evaluation {
     severities_ = {options_.severities.begin(), options_.severities.end()};
     for (const int s : severities_)
       if (s < 1 || s > 5) fail("eval", fmt::format("--severities: got {}, need 1 to 5", s));
-    if (options_.limit < 0) fail("eval", fmt::format("--limit is {}, need 0 or more", options_.limit));
+    for (const auto& [name, value] : {std::pair{"--first", options_.first}, {"--limit", options_.limit}})
+      if (value < 0) fail("eval", fmt::format("{} is {}, need 0 or more", name, value));
     loaded_ = load_model(options_.checkpoint, options_.load);
     predictor_ = predictor_of(loaded_, options_);
     Config& config = loaded_.config;
@@ -83,7 +85,7 @@ class Evaluation {
       config.format = "auto";
     }
     if (!options_.format.empty()) config.format = options_.format;
-    data_ = open_data(config, options_.split);
+    data_ = open_data(config, options_.split, options_.first);
     if (data_->size() == 0) fail("eval", "the " + options_.split + " split is empty");
     apps::check_classes(data_->classes(), config.classes);
     if (!options_.frost.empty()) frost_ = data::read_frost(options_.frost);
@@ -116,8 +118,8 @@ class Evaluation {
     std::set<std::string> taken;
     if (!options_.save_predictions.empty()) {
       fs::create_directories(options_.save_predictions);
-      hooks.seen = [&](const data::SegmentationSample& sample, const data::Image& classes) {
-        const std::string stem = fs::path(data_->name(sample.index)).stem().string();
+      hooks.seen = [&](int64_t i, const data::SegmentationSample&, const data::Image& classes) {
+        const std::string stem = fs::path(data_->name(i)).stem().string();
         if (!taken.insert(stem).second)
           fail("eval", "--save-predictions: two pictures are called " + stem + "; predict them one by one");
         data::write_png((fs::path(options_.save_predictions) / (stem + ".png")).string(), classes);

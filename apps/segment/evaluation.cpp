@@ -19,7 +19,7 @@ Evaluated evaluate(const Predictor& predictor, const data::SegmentationDataset& 
   Evaluated out{nn::ConfusionMatrix(int64_t(data.classes().size()), data::kIgnoredLabel)};
   const auto prepare = [&](int64_t i) {
     data::SegmentationSample sample = data.get(i);
-    if (hooks.change) sample.image = hooks.change(sample.image, i);
+    if (hooks.change) sample.image = hooks.change(sample.image, sample.index);
     return sample;
   };
   std::future<data::SegmentationSample> next;
@@ -31,7 +31,7 @@ Evaluated evaluate(const Predictor& predictor, const data::SegmentationDataset& 
       const data::Image classes = predictor.classes_of(sample.image);
       out.matrix.add(numbers(classes), numbers(sample.labels));
       ++out.count;
-      if (hooks.seen) hooks.seen(sample, classes);
+      if (hooks.seen) hooks.seen(i, sample, classes);
     }
     if (hooks.tick) hooks.tick(i + 1);
   }

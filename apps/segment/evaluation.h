@@ -9,10 +9,10 @@
 namespace pursuit::segment {
 
 struct EvaluationHooks {
-  // Applied to a picture before anything else, a corruption.
-  std::function<data::Image(const data::Image&, int64_t index)> change = {};
-  // What was predicted for a sample.
-  std::function<void(const data::SegmentationSample&, const data::Image& classes)> seen = {};
+  // Applied to a picture before anything else, a corruption; `number` is the picture's in the whole set.
+  std::function<data::Image(const data::Image&, int64_t number)> change = {};
+  // What was predicted for sample i of the set.
+  std::function<void(int64_t i, const data::SegmentationSample&, const data::Image& classes)> seen = {};
   std::function<void(int64_t pictures)> tick = {};  // pictures done, after each
 };
 

@@ -10,9 +10,11 @@
 
 namespace pursuit::segment {
 
-std::unique_ptr<data::SegmentationDataset> open_data(const Config& c, const std::string& split) {
+std::unique_ptr<data::SegmentationDataset> open_data(const Config& c, const std::string& split,
+                                                     int64_t first) {
   data::SegmentationOptions o;
   o.format = c.data.empty() && c.format == "auto" ? "scenes" : c.format;
+  o.first = first;
   o.limit = split == "train" ? c.limit : c.test_limit;
   o.skip_bad = c.skip_bad;
   o.cache_bytes = c.cache_mib << 20;

@@ -8,7 +8,9 @@
 
 namespace pursuit::segment {
 
-std::unique_ptr<data::SegmentationDataset> open_data(const Config& config, const std::string& split);
+// The split's pictures, or of its first so many, that the config's limits leave.
+std::unique_ptr<data::SegmentationDataset> open_data(const Config& config, const std::string& split,
+                                                     int64_t first = 0);
 
 // Fills in what depends on the data: classes, mean and standard deviation.
 void complete(Config& config, const data::SegmentationDataset& train);
