@@ -116,7 +116,7 @@ size_t occurrences(const std::string& text, const std::string& what) {
 TensorFile exported(const RunFolder& f, const Config& config) {
   make_run(f.file("run"), config);
   int code = -1;
-  stdout_of(f, [&] { code = export_weights(f.file("run"), f.file("model.safetensors"), false); });
+  stdout_of(f, [&] { code = export_weights(f.file("run"), f.file("model.safetensors"), ""); });
   REQUIRE(code == 0);
   return load_safetensors(f.file("model.safetensors"));
 }

@@ -92,7 +92,7 @@ class Evaluation {
     apps::check_classes(data_->classes(), config_.classes);
 
     results_.data = describe_data(config_);
-    results_.ema = options_.load.ema;
+    results_.ema = loaded_.weights == "ema";
     results_.step = loaded_.state.step;
     results_.seed = options_.seed;
     results_.classes = config_.classes;
@@ -106,7 +106,7 @@ class Evaluation {
     fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(device_from_name(config_.device)),
                config_.dtype);
     fmt::print(stderr, "model  {}: {} attention, step {}{}\n", loaded_.name, config_.attention,
-               loaded_.state.step, options_.load.ema ? ", averaged weights" : "");
+               loaded_.state.step, loaded_.weights == "ema" ? ", averaged weights" : "");
     fmt::print(stderr, "data   {}: {} pictures, {} classes\n",
                config_.data.empty() ? "built-in shapes" : config_.data, data_->size(),
                config_.classes.size());

@@ -123,8 +123,8 @@ void complete_unknown(Config& c, int64_t classes, const std::string& file) {
 
 }  // namespace
 
-int export_weights(const std::string& checkpoint, const std::string& file, bool ema) {
-  const LoadedModel loaded = load_model(checkpoint, {.ema = ema, .device = "cpu"});
+int export_weights(const std::string& checkpoint, const std::string& file, const std::string& weights) {
+  const LoadedModel loaded = load_model(checkpoint, {.weights = weights, .device = "cpu"});
   std::map<std::string, Tensor> tensors;
   for (const nn::NamedTensor& p : loaded.model->parameters()) tensors[p.name] = p.tensor->detach();
   save_safetensors(file, tensors, {{"format", "pt"}, {"config", apps::fields_to_json(loaded.config).dump()}});

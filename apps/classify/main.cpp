@@ -70,13 +70,13 @@ int run(std::vector<std::string> args) {
   predict_command->callback([&] { code = predict(p); });
 
   std::string checkpoint, file;
-  bool ema = false;
+  apps::LoadOptions export_options;
   CLI::App* export_command =
       app.add_subcommand("export", "Weights as safetensors that PyTorch and timm load");
   export_command->add_option("--checkpoint", checkpoint, "Folder of a run, or a checkpoint file")->required();
   export_command->add_option("file", file, "The safetensors file to write")->required();
-  export_command->add_flag("--ema", ema, "Use the averaged weights");
-  export_command->callback([&] { code = export_weights(checkpoint, file, ema); });
+  apps::add_weights_option(*export_command, export_options);
+  export_command->callback([&] { code = export_weights(checkpoint, file, export_options.weights); });
 
   std::string out;
   Config import_config;

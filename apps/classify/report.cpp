@@ -170,7 +170,7 @@ void add_samples(Report& report, const RunRecord& r) {
   constexpr int64_t most = 12;
   report.section("What the model looks at");
   try {
-    const LoadedModel loaded = load_model(r.folder, {.ema = r.config && r.config->ema > 0});
+    const LoadedModel loaded = load_model(r.folder);
     const Config& c = loaded.config;
     const auto test = open_data(c, data::Split::test);
     const int64_t count = std::min(most, test->size());

@@ -127,7 +127,7 @@ class Classification : public apps::Task {
   void finish(const std::string& folder, int64_t step) override {
     Results results;
     results.data = describe_data(config_);
-    results.ema = config_.ema > 0;
+    results.ema = apps::evaluated_weights(config_) == "ema";
     results.step = step;
     results.count = score_.count;
     results.top1 = score_.accuracy();

@@ -93,7 +93,7 @@ class Evaluation {
                           tick);
       }
       if (apps::stop_requested()) return false;
-      results_.push_back({data_name(config_), options_.split, window, attack, options_.load.ema,
+      results_.push_back({data_name(config_), options_.split, window, attack, loaded_.weights == "ema",
                           loaded_.state.step, s.tokens, s.loss()});
       if (std::filesystem::is_directory(options_.checkpoint))
         add_results(options_.checkpoint, results_.back());

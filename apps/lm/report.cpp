@@ -74,7 +74,7 @@ void add_attention_curves(Report& report, const RunRecord& r) {
 void add_sample(Report& report, const RunRecord& r) {
   report.section("A sample");
   try {
-    const LoadedModel loaded = load_model(r.folder, {.ema = r.config && r.config->ema > 0});
+    const LoadedModel loaded = load_model(r.folder);
     Random random(0);
     const GenerationOptions options{.count = loaded.vocabulary.is_bytes() ? 400 : 100,
                                     .sampling = {.temperature = 0.8},

@@ -113,8 +113,9 @@ class LanguageModelling : public apps::Task {
   }
 
   void finish(const std::string& folder, int64_t step) override {
-    Results results{data_name(config_), "valid", config_.rows,  "",
-                    config_.ema > 0,    step,    score_.tokens, score_.loss()};
+    Results results{
+        data_name(config_), "valid",      config_.rows, "", apps::evaluated_weights(config_) == "ema", step,
+        score_.tokens,      score_.loss()};
     add_results(folder, results);
     apps::write_file_atomically((std::filesystem::path(folder) / "inspect.json").string(),
                                 to_json(inspection_).dump() + "\n");

@@ -93,7 +93,7 @@ class Evaluation {
     results_.data = describe_data(config, options_.split);
     results_.views = describe(predictor_.views);
     results_.options = arguments(options_);
-    results_.ema = options_.load.ema;
+    results_.ema = loaded_.weights == "ema";
     results_.step = loaded_.state.step;
     results_.seed = options_.seed;
     results_.classes = config.classes;
@@ -101,7 +101,7 @@ class Evaluation {
     fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, pursuit::describe(predictor_.device),
                config.dtype);
     fmt::print(stderr, "model  {}: {}, step {}{}\n", loaded_.name, describe_attention(config),
-               loaded_.state.step, options_.load.ema ? ", averaged weights" : "");
+               loaded_.state.step, loaded_.weights == "ema" ? ", averaged weights" : "");
     fmt::print(stderr, "data   {}: {} pictures, {} classes; {}\n", results_.data, data_->size(),
                config.classes.size(), results_.views);
   }

@@ -118,7 +118,7 @@ void add_samples(Report& report, const RunRecord& r) {
   constexpr int side = 240;
   report.section("What the model sees");
   try {
-    const LoadedModel loaded = load_model(r.folder, {.ema = r.config && r.config->ema > 0});
+    const LoadedModel loaded = load_model(r.folder);
     const Predictor predictor = predictor_of(*loaded.model, loaded.config);
     const Config& c = loaded.config;
     const auto test = open_data(c, "test");

@@ -87,7 +87,7 @@ class Segmentation : public apps::Task {
     results_.views = describe(predictor.views);
     results_.options = "--split " + config_.validation;
     if (config_.test_limit > 0) results_.options += fmt::format(" --limit {}", config_.test_limit);
-    results_.ema = config_.ema > 0;
+    results_.ema = apps::evaluated_weights(config_) == "ema";
     results_.classes = config_.classes;
     results_.set_scores(found.matrix, found.count);
     const Scores& s = results_.scores;

@@ -93,6 +93,8 @@ Checkpoint open_checkpoint(const std::string& app, const std::string& run_or_fil
   return c;
 }
 
+bool has_average(const Checkpoint& c) { return c.file.tensors.contains(ema_name); }
+
 void load_parameters(nn::Module& model, const std::vector<std::pair<std::string, Tensor>>& tensors,
                      const std::string& file) {
   std::map<std::string, Tensor> given(tensors.begin(), tensors.end());

@@ -35,6 +35,8 @@ struct Checkpoint {
 // From a run's folder or a file. Throws Error that names it, also if it is another app's.
 Checkpoint open_checkpoint(const std::string& app, const std::string& run_or_file);
 
+bool has_average(const Checkpoint& checkpoint);  // whether it holds averaged weights too
+
 // Copies values by name into the model; throws Error that lists missing, unexpected and mismatched names.
 void load_parameters(nn::Module& model, const std::vector<std::pair<std::string, Tensor>>& tensors,
                      const std::string& file);

@@ -33,6 +33,10 @@ std::string describe_attention(const AttentionFields& f, const std::string& wher
   return f.attention + " attention";
 }
 
+std::string evaluated_weights(const TrainingFields& f) {
+  return f.ema > 0 && f.eval_weights == "ema" ? "ema" : "raw";
+}
+
 nn::OptimizerConfig optimizer_config(const TrainingFields& f) {
   nn::OptimizerConfig o;
   o.kind = f.optimizer == "sgd" ? nn::OptimizerConfig::Kind::sgd : nn::OptimizerConfig::Kind::adamw;
@@ -67,6 +71,7 @@ void validate(const char* app, const TrainingFields& f) {
   check_word(app, "optimizer", f.optimizer, {"adamw", "sgd"});
   check_word(app, "schedule", f.schedule, {"cosine", "polynomial", "constant"});
   check_word(app, "lr-step", f.lr_step, {"batch", "epoch"});
+  check_word(app, "eval-weights", f.eval_weights, {"ema", "raw"});
   check_word(app, "dtype", f.dtype, {"f32", "bf16"});
   check_range(app, "batch-size", f.batch_size, f.batch_size > 0, "at least 1");
   check_range(app, "eval-batch-size", f.eval_batch_size, f.eval_batch_size > 0, "at least 1");

@@ -46,6 +46,7 @@ struct TrainingFields {
   double lr = 1e-3, min_lr = 1e-5, warmup_lr = 1e-6, warmup_epochs = 1;
   std::string lr_step = "batch";  // batch, or epoch as some published recipes
   double weight_decay = 0.05, clip_norm = 0, ema = 0;
+  std::string eval_weights = "ema";
   std::string dtype = "f32", device = "auto";
   uint64_t seed = 0;
   int threads = 0;
@@ -71,6 +72,9 @@ void for_each_training_field(C& c, const F& f) {
   f("weight-decay", c.weight_decay, "Weight decay of matrices");
   f("clip-norm", c.clip_norm, "Clip the gradient's norm (0: off)");
   f("ema", c.ema, "Decay of the averaged weights (0: off)");
+  f("eval-weights", c.eval_weights,
+    "Weights that are evaluated and used: ema (the averaged ones, where --ema keeps them) or raw (the last "
+    "ones)");
   f("dtype", c.dtype, "f32 or bf16 (weights and optimizer stay f32)");
   f("device", c.device, "auto, cpu, cuda, cuda:1");
   f("seed", c.seed, "Seed of weights, order, augmentation and dropout");
@@ -80,6 +84,9 @@ void for_each_training_field(C& c, const F& f) {
   f("eval-every", c.eval_every, "Evaluate every so many epochs, also parts of one (0: at the end only)");
   f("keep-best", c.keep_best, "Keep the weights of the best evaluation too, as best.safetensors");
 }
+
+// The weights that the run's evaluations are of, and that commands use unless told otherwise: "ema" or "raw".
+std::string evaluated_weights(const TrainingFields& fields);
 
 nn::OptimizerConfig optimizer_config(const TrainingFields& fields);
 nn::Schedule schedule(const TrainingFields& fields);  // in epochs

@@ -4,13 +4,14 @@
 
 #include "apps/common/fields.h"
 #include "apps/training/checkpoint.h"
+#include "apps/training/fields.h"
 #include "engine/parallel.h"
 
 namespace pursuit::apps {
 
 // How a trained model is loaded, by every command that uses one.
 struct LoadOptions {
-  bool ema = false;  // the averaged weights
+  std::string weights = {};  // raw or ema; empty: those that the run's evaluations are of
   std::string device = "auto";
   std::string dtype = {};  // empty: the run's
   int threads = 0;         // 0: as many as before
@@ -21,7 +22,8 @@ struct LoadedModel {
   Config config;  // with the device and the dtype that were asked for
   RunState state;
   std::unique_ptr<Model> model;
-  std::string name;  // the folder's or the file's, for tables
+  std::string name;     // the folder's or the file's, for tables
+  std::string weights;  // "raw" or "ema"
 };
 
 // From a run's folder or a checkpoint file, whose metadata holds the config too: off the tape, in evaluation
@@ -33,12 +35,18 @@ LoadedModel<Config, Model> load_model(const std::string& app, const std::string&
   if (options.threads > 0) set_num_threads(options.threads);
   const Checkpoint checkpoint = open_checkpoint(app, run_or_file);
   LoadedModel<Config, Model> loaded{fields_from_json<Config>(checkpoint.config, checkpoint.path),
-                                    checkpoint.state, nullptr, checkpoint.name};
+                                    checkpoint.state,
+                                    nullptr,
+                                    checkpoint.name,
+                                    {}};
   loaded.config.device = options.device;
   if (!options.dtype.empty()) loaded.config.dtype = options.dtype;
   validate(loaded.config);
   loaded.model = std::make_unique<Model>(model_config(loaded.config));
-  load_parameters(*loaded.model, checkpoint, options.ema);
+  loaded.weights = !options.weights.empty()  ? options.weights
+                   : has_average(checkpoint) ? evaluated_weights(loaded.config)
+                                             : "raw";
+  load_parameters(*loaded.model, checkpoint, loaded.weights == "ema");
   for (const nn::NamedTensor& p : loaded.model->parameters()) *p.tensor = p.tensor->detach();
   loaded.model->to(device_from_name(loaded.config.device));
   return loaded;

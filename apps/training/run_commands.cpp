@@ -5,9 +5,19 @@
 
 namespace pursuit::apps {
 
+void add_weights_option(CLI::App& command, LoadOptions& o) {
+  command
+      .add_option("--weights", o.weights,
+                  "raw (the last ones) or ema (the averaged ones; default: as the run is evaluated)")
+      ->check(CLI::IsMember({"raw", "ema"}));
+  command.add_flag_function(
+      "--ema,!--no-ema", [&o](int64_t times) { o.weights = times > 0 ? "ema" : "raw"; },
+      "Short for --weights ema and --weights raw");
+}
+
 void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o) {
   command.add_option("--checkpoint", checkpoint, "Folder of a run, or a checkpoint file")->required();
-  command.add_flag("--ema", o.ema, "Use the averaged weights");
+  add_weights_option(command, o);
   command.add_option("--device", o.device, "auto, cpu, cuda")->capture_default_str();
   command.add_option("--dtype", o.dtype, "f32 or bf16 (default: the run's)");
   command.add_option("--threads", o.threads, "CPU threads (0: all)");

@@ -191,14 +191,16 @@ class TrainingRun {
     finish_steps(0);
     const Clock::time_point start = Clock::now();
     task_.model().set_training(false);
-    if (ema_) ema_->swap();
+    const std::string weights = evaluated_weights(fields_);
+    if (weights == "ema") ema_->swap();
     Evaluation evaluation = task_.evaluate();
-    if (ema_) ema_->swap();
+    if (weights == "ema") ema_->swap();
     if (!evaluation.complete) return false;
     const double epoch = double(state_.step) / double(task_.batches_per_epoch());
     const double mean_loss = state_.loss_count ? state_.loss_sum / double(state_.loss_count) : NAN;
     nlohmann::ordered_json line = {{"epoch", epoch}, {"train_loss", mean_loss}};
     line.update(evaluation.metrics);
+    line["weights"] = weights;
     line["seconds"] = seconds_since(started_);
     metrics_->write(state_.step, line);
     events_->scalars(state_.step, evaluation.scalars);
