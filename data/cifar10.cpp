@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "data/dataset.h"
 #include "engine/error.h"
+#include "engine/files/atomic_file.h"
 
 namespace pursuit::data {
 namespace {
@@ -46,9 +46,8 @@ class Cifar10 : public Dataset {
   };
 
   void append(const fs::path& path) {
-    std::error_code error;
-    const int64_t bytes = int64_t(fs::file_size(path, error));
-    if (error) fail("cifar10", path.string() + " cannot be read: " + error.message());
+    const InputFile file(path.string());
+    const int64_t bytes = int64_t(file.size());
     if (bytes == 0) fail("cifar10", path.string() + " is empty");
     if (const int64_t over = bytes % kRecord; over != 0) {
       fail("cifar10", path.string() + " is damaged: got " + std::to_string(bytes) +
@@ -58,9 +57,7 @@ class Cifar10 : public Dataset {
     }
     const int64_t first = size(), count = bytes / kRecord;
     records_.resize(size_t((first + count) * kRecord));
-    std::ifstream file(path, std::ios::binary);
-    file.read(reinterpret_cast<char*>(&records_[size_t(first * kRecord)]), bytes);
-    if (!file) fail("cifar10", path.string() + " cannot be read to its end");
+    file.read(0, &records_[size_t(first * kRecord)], file.size());
     parts_.push_back({path.filename().string(), first});
     for (int64_t i = first; i < first + count; ++i) {
       if (label(i) >= int64_t(classes_.size())) {

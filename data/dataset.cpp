@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "engine/error.h"
+#include "engine/files/atomic_file.h"
 
 namespace pursuit::data {
 namespace {
@@ -121,14 +122,12 @@ Listing list_folder(const std::string& path) {
 }
 
 std::vector<std::string> read_lines(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) fail("dataset", path + " cannot be opened");
+  std::istringstream text(InputFile(path).read_all());
   std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(text, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (!line.empty()) lines.push_back(line);
   }
-  if (file.bad()) fail("dataset", path + " cannot be read to its end");
   return lines;
 }
 

@@ -1,13 +1,17 @@
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 
 #include "data/big_endian.h"
 #include "data/dataset.h"
 #include "engine/error.h"
+#include "engine/files/atomic_file.h"
 
 namespace pursuit::data {
 namespace {
@@ -19,8 +23,10 @@ constexpr int64_t kMaxBytes = int64_t(8) << 30;
 // A file read front to back, unpacked by zlib if it is gzipped.
 class GzFile {
  public:
-  explicit GzFile(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb"), gzclose) {
-    if (!file_) fail("idx", path + " cannot be opened");
+  explicit GzFile(const std::string& path) : path_(path), file_(nullptr, gzclose) {
+    const InputFile file(path);
+    file_.reset(gzdopen(dup(file.descriptor()), "rb"));
+    if (!file_) file.reject(std::string("cannot be opened: ") + std::strerror(errno));
     gzbuffer(file_.get(), 1 << 17);
   }
 

@@ -5,11 +5,8 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <numeric>
-#include <system_error>
 
 #include "data/big_endian.h"
 #include "engine/error.h"
@@ -160,14 +157,10 @@ Image decode_image(const uint8_t* bytes, size_t size, const std::string& name) {
 }
 
 std::vector<uint8_t> read_bytes(const std::string& path) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);  // an error for folders too
-  if (error) fail("read_image", path + ": " + error.message());
-  if (size > INT_MAX) fail("read_image", path + ": the file is larger than 2 GiB");
-  std::vector<uint8_t> bytes(size);
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(reinterpret_cast<char*>(bytes.data()), std::streamsize(size)))
-    fail("read_image", path + ": cannot be read");
+  const InputFile file(path);
+  if (file.size() > INT_MAX) file.reject("is larger than 2 GiB");
+  std::vector<uint8_t> bytes(file.size());
+  file.read(0, bytes.data(), bytes.size());
   return bytes;
 }
 

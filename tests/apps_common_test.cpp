@@ -29,8 +29,8 @@
 #include "apps/common/table.h"
 #include "apps/common/tensorboard.h"
 #include "apps/common/text.h"
-#include "data/text/utf8.h"
 #include "engine/error.h"
+#include "engine/text.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit::apps;
@@ -333,8 +333,8 @@ TEST_CASE("display width counts columns of UTF-8 text") {
   CHECK(display_width("\xFF\xC0\x80") == 3);
   CHECK(cut_to_width("注意x", 3) == "注");
   CHECK(cut_to_width("abc", 0) == "");
-  CHECK(pursuit::data::utf8_length("\xED\xA0\x80") == 0);
-  CHECK(pursuit::data::utf8_length("\xF0\x9F\x98\x80") == 4);
+  CHECK(pursuit::utf8_length("\xED\xA0\x80") == 0);
+  CHECK(pursuit::utf8_length("\xF0\x9F\x98\x80") == 4);
 }
 
 TEST_CASE("durations and counts for people") {
@@ -380,10 +380,10 @@ TEST_CASE("text tables line up with UTF-8 names, numbers right, best marked") {
 TEST_CASE("Markdown tables escape bars and mark the best") {
   const Table table{{"model", "loss"}, {{"a|b\nc", "0.5"}, {"d", "0.25"}}, {Best::none, Best::lowest}};
   CHECK(to_markdown(table) ==
-        "| model  |     loss |\n"
-        "| ------ | -------: |\n"
-        "| a\\|b c |      0.5 |\n"
-        "| d      | **0.25** |\n");
+        "| model   |     loss |\n"
+        "| ------- | -------: |\n"
+        "| a\\|b\\nc |      0.5 |\n"
+        "| d       | **0.25** |\n");
 }
 
 TEST_CASE("best values: ties all count, nan never") {

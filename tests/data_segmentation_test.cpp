@@ -310,7 +310,8 @@ TEST_CASE("ade20k: a damaged class list is named") {
   fs::create_directories(folder.path / "images/training");
   fs::create_directories(folder.path / "annotations/training");
   CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train"),
-                       doctest::Contains("objectInfo150.txt cannot be opened"), pursuit::Error);
+                       doctest::Contains("objectInfo150.txt': cannot be opened: No such file"),
+                       pursuit::Error);
   folder.text("objectInfo150.txt", "Idx\tRatio\tTrain\tVal\tName\n1\t0.1\t1\t1\twall\n3\t0.1\t1\t1\tsky\n");
   CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train"),
                        doctest::Contains("line 3: need the class number 2"), pursuit::Error);

@@ -10,11 +10,6 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
   file.commit();
 }
 
-std::string read_file(const std::string& path) {
-  const InputFile file(path);
-  std::string bytes(file.size(), '\0');
-  file.read(0, bytes.data(), bytes.size());
-  return bytes;
-}
+std::string read_file(const std::string& path) { return InputFile(path).read_all(); }
 
 }  // namespace pursuit::apps

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "data/text/utf8.h"
+#include "engine/text.h"
 
 namespace pursuit::apps {
 
 std::string escape_html(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size();) {
-    const size_t length = data::utf8_length(text.substr(i));
+    const size_t length = utf8_length(text.substr(i));
     const unsigned char c = static_cast<unsigned char>(text[i]);
     if (length == 0) {
       out += "\xEF\xBF\xBD";

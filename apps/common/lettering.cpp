@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "data/text/utf8.h"
+#include "engine/text.h"
 
 namespace pursuit::apps {
 
@@ -85,7 +85,7 @@ const Glyph& glyph_of(std::string_view character) {
 
 // Takes the first character off the text; a byte that is not UTF-8 is one.
 std::string_view next_character(std::string_view& utf8) {
-  const std::string_view first = utf8.substr(0, std::max<size_t>(1, data::utf8_length(utf8)));
+  const std::string_view first = utf8.substr(0, std::max<size_t>(1, utf8_length(utf8)));
   utf8.remove_prefix(first.size());
   return first;
 }

@@ -146,6 +146,7 @@ void write_cache(const Corpus& corpus, const CorpusOptions& options) {
   std::error_code error;
   fs::create_directories(options.cache, error);
   if (error) fail("text", "cannot create the cache folder " + options.cache + ": " + error.message());
+  remove_leftovers(options.cache);
   const std::string list = corpus.vocabulary.list();
   Words words = settings(corpus.source, options);
   for (const TextFile* file : all_files(corpus.source))

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "data/text/utf8.h"
 #include "engine/error.h"
+#include "engine/text.h"
 
 namespace pursuit::data {
 namespace {

@@ -1,20 +1,79 @@
 #include "engine/files/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <string_view>
 
 #include "engine/error.h"
 
 namespace pursuit {
 
-AtomicFile::AtomicFile(const std::string& path)
-    : path_(path), temporary_(path + ".tmp." + std::to_string(getpid())) {
-  file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+namespace {
+
+// A temporary file's name is its file's, this, and 16 hexadecimal digits.
+constexpr std::string_view temporary_mark = ".tmp-";
+constexpr size_t digits = 16;
+
+std::string unforeseeable_name(const std::string& path) {
+  unsigned char random[digits / 2];
+  if (getrandom(random, sizeof random, 0) != ssize_t(sizeof random))
+    fail("file", std::string("the system gives no random numbers: ") + std::strerror(errno));
+  std::string name = path + std::string(temporary_mark);
+  for (const unsigned char byte : random) {
+    char two[3];
+    std::snprintf(two, sizeof two, "%02x", unsigned(byte));
+    name += two;
+  }
+  return name;
+}
+
+bool is_temporary_name(std::string_view name) {
+  if (name.size() <= temporary_mark.size() + digits) return false;
+  const std::string_view tail = name.substr(name.size() - temporary_mark.size() - digits);
+  return tail.starts_with(temporary_mark) &&
+         tail.substr(temporary_mark.size()).find_first_not_of("0123456789abcdef") == tail.npos;
+}
+
+}  // namespace
+
+void remove_leftovers(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    if (!is_temporary_name(it->path().filename().string())) continue;
+    const int file = open(it->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) continue;
+    struct stat info;
+    const bool ours = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid();
+    if (ours && flock(file, LOCK_EX | LOCK_NB) == 0) unlink(it->path().c_str());
+    close(file);
+  }
+}
+
+AtomicFile::AtomicFile(const std::string& path) : path_(path) {
+  struct stat info = {};
+  do {
+    if (file_ >= 0) close(file_);
+    open_temporary();
+    // Somebody who removes leftovers may have met the file before it was locked.
+    flock(file_, LOCK_EX);
+  } while (fstat(file_, &info) == 0 && info.st_nlink == 0);
+}
+
+void AtomicFile::open_temporary() {
+  do {
+    temporary_ = unforeseeable_name(path_);
+    file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  } while (file_ < 0 && errno == EEXIST);
   if (file_ < 0) stop("cannot create");
 }
 
@@ -85,6 +144,12 @@ void InputFile::read(size_t offset, void* bytes, size_t count) const {
     offset += size_t(done);
     count -= size_t(done);
   }
+}
+
+std::string InputFile::read_all() const {
+  std::string bytes(size_, '\0');
+  read(0, bytes.data(), bytes.size());
+  return bytes;
 }
 
 }  // namespace pursuit

@@ -6,7 +6,8 @@
 namespace pursuit {
 
 // A file that appears under its name whole or not at all: written to a temporary name in the same folder,
-// flushed to the disk and renamed by commit(). Without a commit nothing remains. Errors name the file.
+// flushed to the disk and renamed by commit(). Without a commit nothing remains. Errors name the file. The
+// temporary file is new, has a name that nobody can foresee, and is locked while its writer lives.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
@@ -19,10 +20,15 @@ class AtomicFile {
 
  private:
   [[noreturn]] void stop(const char* what) const;
+  void open_temporary();
 
   std::string path_, temporary_;
   int file_ = -1;
 };
+
+// Removes the temporary files that writers who were killed have left in a folder; those of writers that live,
+// and files of other users, stay. Does nothing if there is no such folder.
+void remove_leftovers(const std::string& folder);
 
 // A regular file open for reading. Errors name the file.
 class InputFile {
@@ -38,6 +44,7 @@ class InputFile {
   int descriptor() const { return file_; }
   // Throws if the file has no such bytes.
   void read(size_t offset, void* bytes, size_t count) const;
+  std::string read_all() const;
   [[noreturn]] void reject(const std::string& what) const;  // "[where] 'path': what"
 
  private:

@@ -1,13 +1,72 @@
 #include "engine/files/mapped_file.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <mutex>
 
 #include "engine/files/atomic_file.h"
+#include "engine/text.h"
 
 namespace pursuit {
+
+namespace {
+
+// What the signal handler may read: a list that only grows, whose entries are empty or a mapping's.
+struct Mapping {
+  std::atomic<const char*> begin = nullptr;
+  size_t size = 0;
+  std::string message;
+  Mapping* next = nullptr;
+};
+std::atomic<Mapping*> mappings = nullptr;
+std::mutex mappings_guard;
+
+// Calls only functions that are safe inside a signal handler.
+void on_bus_error(int, siginfo_t* info, void*) {
+  const char* at = static_cast<const char*>(info->si_addr);
+  for (const Mapping* m = mappings; m; m = m->next) {
+    const char* begin = m->begin;
+    if (!begin || at < begin || at >= begin + m->size) continue;
+    const bool behind_bar = isatty(STDERR_FILENO);
+    [[maybe_unused]] ssize_t written = behind_bar ? write(STDERR_FILENO, "\n", 1) : 0;
+    written = write(STDERR_FILENO, m->message.data(), m->message.size());
+    _exit(1);
+  }
+  std::signal(SIGBUS, SIG_DFL);  // none of ours: the access is tried again and ends the process
+}
+
+void remember(const char* begin, size_t size, const std::string& path) {
+  const std::lock_guard lock(mappings_guard);
+  if (!mappings) {
+    struct sigaction action = {};
+    action.sa_sigaction = on_bus_error;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGBUS, &action, nullptr);
+  }
+  Mapping* m = mappings;
+  while (m && m->begin) m = m->next;
+  if (!m) {
+    m = new Mapping;
+    m->next = mappings;
+    mappings = m;
+  }
+  m->size = size;
+  m->message =
+      "error: [file] '" + printable(path) + "' became shorter, or its disk failed, while it was in use\n";
+  m->begin = begin;
+}
+
+void forget(const char* begin) {
+  for (Mapping* m = mappings; m; m = m->next)
+    if (m->begin == begin) m->begin = nullptr;
+}
+
+}  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   const InputFile file(path);
@@ -17,10 +76,13 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   if (data == MAP_FAILED) file.reject(std::string("cannot be mapped into memory: ") + std::strerror(errno));
   data_ = static_cast<const char*>(data);
   size_ = file.size();
+  remember(data_, size_, path_);
 }
 
 MappedFile::~MappedFile() {
-  if (size_ > 0) munmap(const_cast<char*>(data_), size_);
+  if (size_ == 0) return;
+  forget(data_);
+  munmap(const_cast<char*>(data_), size_);
 }
 
 }  // namespace pursuit

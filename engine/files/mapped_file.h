@@ -7,7 +7,9 @@
 namespace pursuit {
 
 // A regular file mapped into memory, read only: its pages are read when they are touched and shared by all
-// processes that map it. Errors name the file.
+// processes that map it. Errors name the file. Where another program makes the file shorter, or the disk
+// fails, there are no bytes to go on with: the process then ends with an error line and exit code 1 (what the
+// system would do is SIGBUS).
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);

@@ -1,0 +1,17 @@
+#pragma once
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace pursuit {
+
+// Bytes of the UTF-8 character that `text` (not empty) starts with, 1 to 4; 0 if it does not start with a
+// valid one.
+size_t utf8_length(std::string_view text);
+
+// Text as it may be shown on a terminal, whatever file it comes from: control characters, line breaks and
+// marks that turn the direction of writing become \n, \t, \u001b ..., bytes that are not UTF-8 \xff. With
+// `lines`, line breaks and tabs stay. In JSON the result means the same as before.
+std::string printable(std::string_view text, bool lines = false);
+
+}  // namespace pursuit
