@@ -8,12 +8,14 @@
 
 #include "apps/bench/measure.h"
 #include "apps/bench/workload.h"
+#include "apps/common/print.h"
 #include "apps/common/table.h"
 #include "cuda/runtime.h"
 #include "engine/cpu/rows.h"
 #include "engine/error.h"
 #include "engine/memory.h"
 #include "engine/parallel.h"
+#include "engine/program.h"
 
 namespace pursuit::bench {
 
@@ -38,7 +40,7 @@ void list() {
   apps::Table table{{"name", "default batch", "what a step is"}, {}};
   for (const Workload& w : all_workloads())
     table.rows.push_back({w.name, fmt::format("{} {}", w.batch, w.unit), w.what});
-  fmt::print("{}\nGroups: models, operators, all\n", apps::to_text(table));
+  apps::print("{}\nGroups: models, operators, all\n", apps::Lines{apps::to_text(table)});
 }
 
 std::vector<Workload> chosen(const std::vector<std::string>& names) {
@@ -96,10 +98,10 @@ int run_all(const Options& options) {
                      "RSS MiB", "waited %"},
                     {}};
   for (const Workload& w : workloads) {
-    if (!options.json) fmt::print(stderr, "{} ...\n", w.name);
+    if (!options.json) apps::note("{} ...\n", w.name);
     const nlohmann::ordered_json r = run(w, options);
     if (options.json) {
-      fmt::print("{}\n", r.dump());
+      apps::print("{}\n", r.dump());
       std::fflush(stdout);
       continue;
     }
@@ -111,17 +113,12 @@ int run_all(const Options& options) {
          mib(r["rss_peak_bytes"]), fmt::format("{:.1f}", 100 * r["waited"].get<double>())});
   }
   if (!options.json)
-    fmt::print("{}\nPursuit {} on {}\n", apps::to_text(table), PURSUIT_VERSION,
-               describe(device_from_name(options.device)));
+    apps::print("{}\nPursuit {} on {}\n", apps::Lines{apps::to_text(table)}, PURSUIT_VERSION,
+                describe(device_from_name(options.device)));
   return 0;
 }
 
-}  // namespace
-
-}  // namespace pursuit::bench
-
-int main(int argc, char** argv) {
-  using namespace pursuit::bench;
+int run_command(int argc, char** argv) {
   CLI::App app{
       "Times training steps and operators on synthetic data. Every step of a model is forward, loss, "
       "backward "
@@ -145,14 +142,17 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) ? 2 : 0;
   }
-  try {
-    if (options.names == std::vector<std::string>{"list"}) {
-      list();
-      return 0;
-    }
-    return run_all(options);
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "bench: {}\n", e.what());
-    return 1;
+  if (options.names == std::vector<std::string>{"list"}) {
+    list();
+    return 0;
   }
+  return run_all(options);
+}
+
+}  // namespace
+
+}  // namespace pursuit::bench
+
+int main(int argc, char** argv) {
+  return pursuit::run_main(argc, argv, [&](const auto&) { return pursuit::bench::run_command(argc, argv); });
 }

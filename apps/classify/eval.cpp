@@ -13,6 +13,7 @@
 #include "apps/classify/run_record.h"
 #include "apps/common/checks.h"
 #include "apps/common/choice.h"
+#include "apps/common/print.h"
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"
 #include "apps/common/table.h"
@@ -45,10 +46,9 @@ class Evaluation {
     apps::catch_stop_signals();
     const bool done = clean() && corruptions() && attacks();
     print();
-    if (!done) fmt::print(stderr, "stopped; what is complete is shown{}\n", is_run() ? " and saved" : "");
+    if (!done) apps::note("stopped; what is complete is shown{}\n", is_run() ? " and saved" : "");
     if (is_run() && results_.count > 0) write_report(options_.checkpoint);
-    if (data_->skipped() > 0)
-      fmt::print(stderr, "{} damaged test pictures were replaced\n", data_->skipped());
+    if (data_->skipped() > 0) apps::note("{} damaged test pictures were replaced\n", data_->skipped());
     return done ? 0 : 1;
   }
 
@@ -103,11 +103,11 @@ class Evaluation {
 
   void print_head() const {
     if (options_.quiet) return;
-    fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(device_from_name(config_.device)),
+    apps::note("pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(device_from_name(config_.device)),
                config_.dtype);
-    fmt::print(stderr, "model  {}: {} attention, step {}{}\n", loaded_.name, config_.attention,
-               loaded_.state.step, loaded_.weights == "ema" ? ", averaged weights" : "");
-    fmt::print(stderr, "data   {}: {} pictures, {} classes\n",
+    apps::note("model  {}: {} attention, step {}{}\n", loaded_.name, config_.attention, loaded_.state.step,
+               loaded_.weights == "ema" ? ", averaged weights" : "");
+    apps::note("data   {}: {} pictures, {} classes\n",
                config_.data.empty() ? "built-in shapes" : config_.data, data_->size(),
                config_.classes.size());
   }
@@ -240,12 +240,12 @@ class Evaluation {
                  mce = mean_corruption_error(results_.corrupted);
       if (mean) json["corrupted_top1"] = *mean;
       if (mce) json["mce"] = *mce;
-      fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      apps::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
       return;
     }
     if (results_.count > 0)
-      fmt::print("{}: top-1 {} %, top-5 {} %, loss {:.4f} on {} pictures\n", results_.data,
-                 percent_cell(results_.top1), percent_cell(results_.top5), results_.loss, results_.count);
+      apps::print("{}: top-1 {} %, top-5 {} %, loss {:.4f} on {} pictures\n", results_.data,
+                  percent_cell(results_.top1), percent_cell(results_.top5), results_.loss, results_.count);
     if (!results_.corrupted.empty()) print_corruptions();
     if (!results_.attacked.empty()) print_attacks();
   }
@@ -263,14 +263,14 @@ class Evaluation {
       row.insert(row.end(), {percent_cell(summary.top1), percent_cell(summary.top5),
                              summary.ce ? percent_cell(*summary.ce) : "-"});
     }
-    fmt::print("\n{}", apps::to_text(table));
+    apps::print("\n{}", apps::Lines{apps::to_text(table)});
     const auto mean = mean_corrupted_top1(results_.corrupted),
                mce = mean_corruption_error(results_.corrupted);
-    fmt::print("mean top-1 {} %", percent_cell(*mean));
+    apps::print("mean top-1 {} %", percent_cell(*mean));
     if (mce)
-      fmt::print(", mCE {} (errors relative to AlexNet on ImageNet-C)\n", percent_cell(*mce));
+      apps::print(", mCE {} (errors relative to AlexNet on ImageNet-C)\n", percent_cell(*mce));
     else
-      fmt::print("; mCE needs all 15 corruptions at all five severities\n");
+      apps::print("; mCE needs all 15 corruptions at all five severities\n");
   }
 
   void print_attacks() const {
@@ -282,10 +282,10 @@ class Evaluation {
     };
     add(unattacked_);
     for (const Results::Attacked& a : results_.attacked) add(a);
-    fmt::print("\nattacks on {}\n{}",
-               pixel ? "pixels, clipped to [0, 1], away from the true labels"
-                     : "normalised pictures, not clipped, away from the model's own predictions",
-               apps::to_text(table));
+    apps::print("\nattacks on {}\n{}",
+                pixel ? "pixels, clipped to [0, 1], away from the true labels"
+                      : "normalised pictures, not clipped, away from the model's own predictions",
+                apps::Lines{apps::to_text(table)});
   }
 
   const EvalOptions& options_;

@@ -8,6 +8,7 @@
 #include "apps/classify/pipeline.h"
 #include "apps/classify/run.h"
 #include "apps/common/files.h"
+#include "apps/common/print.h"
 #include "engine/files/safetensors.h"
 
 namespace pursuit::classify {
@@ -128,7 +129,7 @@ int export_weights(const std::string& checkpoint, const std::string& file, const
   std::map<std::string, Tensor> tensors;
   for (const nn::NamedTensor& p : loaded.model->parameters()) tensors[p.name] = p.tensor->detach();
   save_safetensors(file, tensors, {{"format", "pt"}, {"config", apps::fields_to_json(loaded.config).dump()}});
-  fmt::print("{}: {} tensors\n", file, tensors.size());
+  apps::print("{}: {} tensors\n", file, tensors.size());
   return 0;
 }
 
@@ -157,7 +158,7 @@ int import_weights(const std::string& file, const std::string& out, Config confi
                               apps::fields_to_json(config).dump(2) + "\n");
   apps::save_checkpoint(apps::checkpoint_path(out), "classify", apps::fields_to_json(config), {}, model,
                         optimizer, nullptr);
-  fmt::print(
+  apps::print(
       "{}: {} attention, {} blocks of width {} with {} heads, {} x {} pictures, patch {}, {} classes\n", out,
       config.attention, config.depth, config.dim, config.heads, config.image_size, config.image_size,
       config.patch, classes);

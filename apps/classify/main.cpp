@@ -7,6 +7,7 @@
 #include "apps/common/options.h"
 #include "apps/training/run_commands.h"
 #include "apps/training/train_command.h"
+#include "engine/program.h"
 
 namespace {
 
@@ -95,4 +96,4 @@ int run(std::vector<std::string> args) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return apps::run_main(argc, argv, run); }
+int main(int argc, char** argv) { return run_main(argc, argv, run); }

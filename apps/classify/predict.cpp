@@ -7,6 +7,7 @@
 #include "apps/classify/attention_map.h"
 #include "apps/classify/commands.h"
 #include "apps/common/picture_files.h"
+#include "apps/common/print.h"
 #include "apps/common/table.h"
 
 namespace pursuit::classify {
@@ -60,15 +61,16 @@ int predict(const PredictOptions& options) {
         report.push_back(
             {{"image", file}, {"attention", picture}, {"predictions", to_json(p, classes, top)}});
       else
-        fmt::print("{}\n{}attention: {}\n\n", file, to_text(p, classes, top), picture);
+        apps::print("{}\n{}attention: {}\n\n", file, apps::Lines{to_text(p, classes, top)}, picture);
     } catch (const Error& e) {
       failed = true;
-      fmt::print(stderr, "error: {}\n", e.what());
+      apps::note("error: {}\n", e.what());
       if (options.json) report.push_back({{"image", file}, {"error", e.what()}});
     }
   }
   // File names need not be UTF-8, JSON must be.
-  if (options.json) fmt::print("{}\n", report.dump(2, ' ', false, Json::error_handler_t::replace));
+  if (options.json)
+    apps::print("{}\n", apps::Lines{report.dump(2, ' ', false, Json::error_handler_t::replace)});
   return failed ? 1 : 0;
 }
 

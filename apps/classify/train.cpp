@@ -7,6 +7,7 @@
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
+#include "apps/common/print.h"
 #include "apps/common/signals.h"
 #include "data/mixup.h"
 #include "engine/ops.h"
@@ -138,9 +139,8 @@ class Classification : public apps::Task {
     merge_results(folder, results);
     write_report(folder);
     for (const auto& [what, set] : {std::pair{"training", train_data_.get()}, {"test", test_data_.get()}})
-      if (set->skipped() > 0)
-        fmt::print(stderr, "{} damaged {} pictures were replaced\n", set->skipped(), what);
-    fmt::print(
+      if (set->skipped() > 0) apps::note("{} damaged {} pictures were replaced\n", set->skipped(), what);
+    apps::print(
         "test accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} pictures after {} steps\nreport {}\n",
         100 * score_.accuracy(), 100 * score_.accuracy5(), score_.loss, score_.count, step,
         (std::filesystem::path(folder) / "report.html").string());

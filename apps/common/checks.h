@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/common/print.h"
 #include "engine/error.h"
 
 namespace pursuit::apps {
@@ -37,8 +38,7 @@ inline void check_classes(const std::vector<std::string>& has, const std::vector
          fmt::format("the data has {} classes, the model was trained on {}; it cannot be scored on them",
                      has.size(), knows.size()));
   if (has != knows)
-    fmt::print(stderr,
-               "note: the data's classes have other names than the model's; they are taken by number\n");
+    note("note: the data's classes have other names than the model's; they are taken by number\n");
 }
 
 }  // namespace pursuit::apps

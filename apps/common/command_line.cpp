@@ -6,9 +6,29 @@
 #include <algorithm>
 #include <exception>
 
+#include "apps/common/choice.h"
+#include "apps/common/print.h"
 #include "apps/common/recipes.h"
 
 namespace pursuit::apps {
+
+namespace {
+
+// What is wrong; of a word that the parser did not know, what was meant.
+std::string complaint(const CLI::App& app, const CLI::App& command, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (unknown.empty()) return error.what();
+  const std::string word = unknown[0].substr(0, unknown[0].find('='));
+  if (const size_t dashes = std::min(word.find_first_not_of('-'), word.size()); dashes > 0)
+    return fmt::format("there is no option {}{}", word,
+                       did_you_mean(word.substr(dashes), option_names(command), "--"));
+  if (&command != &app) return fmt::format("'{}' was not expected", word);
+  std::vector<std::string> commands;
+  for (const CLI::App* c : app.get_subcommands({})) commands.push_back(c->get_name());
+  return fmt::format("there is no subcommand '{}'{}", word, did_you_mean(word, commands));
+}
+
+}  // namespace
 
 std::optional<std::string> peek(const std::vector<std::string>& args, const std::string& option) {
   for (size_t i = 0; i < args.size(); ++i) {
@@ -18,36 +38,33 @@ std::optional<std::string> peek(const std::vector<std::string>& args, const std:
   return std::nullopt;
 }
 
-void insert_recipe(const std::string& app, std::vector<std::string>& args) {
-  const std::optional<std::string> recipe = peek(args, "--recipe");
-  if (!recipe) return;
-  const std::vector<std::string> settings = recipe_arguments(app, *recipe);
-  args.insert(args.begin() + 1, settings.begin(), settings.end());
-}
-
 void add_recipes_command(CLI::App& app) {
   app.add_subcommand("recipes", "List the recipes")->callback([&app] {
-    for (const std::string& name : recipe_names(app.get_name())) fmt::print("{}\n", name);
+    for (const std::string& name : recipe_names(app.get_name())) print("{}\n", name);
   });
+}
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
+  return names;
 }
 
 int parse(CLI::App& app, std::vector<std::string> args) {
   std::reverse(args.begin(), args.end());  // CLI11 takes a vector from its end
   try {
     app.parse(args);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    const auto chosen = app.get_subcommands();
+    const CLI::App& command = chosen.empty() ? app : *chosen[0];
+    note("error: {}; see `{}{} --help`\n", complaint(app, command, error), app.get_name(),
+         chosen.empty() ? "" : " " + command.get_name());
+    return 2;
   }
   return 0;
-}
-
-int run_main(int argc, char** argv, const std::function<int(std::vector<std::string>)>& body) {
-  try {
-    return body({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  }
 }
 
 }  // namespace pursuit::apps

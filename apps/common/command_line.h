@@ -1,5 +1,4 @@
 #pragma once
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,16 +14,14 @@ namespace pursuit::apps {
 // from.
 std::optional<std::string> peek(const std::vector<std::string>& args, const std::string& option);
 
-// Puts the settings of the recipe that `train` was given before its other options, which override them.
-void insert_recipe(const std::string& app, std::vector<std::string>& args);
-
 // `recipes` lists the recipes of the app, which is named like its folder.
 void add_recipes_command(CLI::App& app);
 
-// Parses the arguments and runs the callbacks. Returns 2 after a usage error and 0 otherwise.
-int parse(CLI::App& app, std::vector<std::string> args);
+// The names of a command's options, without the dashes.
+std::vector<std::string> option_names(const CLI::App& command);
 
-// Runs `body` with the program's arguments; an exception becomes a line on stderr and exit code 1.
-int run_main(int argc, char** argv, const std::function<int(std::vector<std::string>)>& body);
+// Parses the arguments and runs the callbacks. Returns 2 after a usage error, of which it says on one line
+// what is meant by a mistyped command or option, and 0 otherwise.
+int parse(CLI::App& app, std::vector<std::string> args);
 
 }  // namespace pursuit::apps

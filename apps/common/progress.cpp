@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "apps/common/text.h"
+#include "engine/text.h"
 
 namespace pursuit::apps {
 namespace {
@@ -46,7 +47,7 @@ int terminal_columns(std::FILE* stream) {
 }  // namespace
 
 Progress::Progress(std::string label, int64_t first, int64_t total, ProgressOptions options)
-    : label_(std::move(label)), first_(first), total_(total), step_(first), options_(std::move(options)) {
+    : label_(printable(label)), first_(first), total_(total), step_(first), options_(std::move(options)) {
   if (!options_.clock) options_.clock = steady_seconds;
   is_terminal_ = isatty(fileno(options_.stream)) && environment("TERM") != "dumb";
   color_ = is_terminal_ && environment("NO_COLOR").empty();
@@ -64,7 +65,7 @@ void Progress::update(int64_t step, int64_t items, const std::string& note) {
   recent_steps_ = recent_steps_ * fade + double(step - step_);
   recent_items_ = recent_items_ * fade + double(items);
   step_ = step;
-  note_ = note;
+  note_ = printable(note);
   update_time_ = now;
   if (options_.quiet || finished_) return;
 
@@ -78,7 +79,7 @@ void Progress::update(int64_t step, int64_t items, const std::string& note) {
 
 void Progress::print(const std::string& line) {
   if (options_.quiet) return;
-  put((bar_shown_ ? "\r\033[K" : "") + line + "\n");
+  put((bar_shown_ ? "\r\033[K" : "") + printable(line) + "\n");
   if (bar_shown_) draw_bar();
 }
 

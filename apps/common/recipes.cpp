@@ -1,10 +1,15 @@
 #include "apps/common/recipes.h"
 
-#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 
+#include "apps/common/choice.h"
+#include "apps/common/command_line.h"
+#include "apps/common/files.h"
 #include "engine/error.h"
 
 namespace pursuit::apps {
@@ -36,28 +41,44 @@ std::vector<std::string> recipe_names(const std::string& app) {
   return names;
 }
 
-std::vector<std::string> recipe_arguments(const std::string& app, const std::string& recipe) {
-  fs::path file = recipe;
+Recipe read_recipe(const std::string& app, const std::string& name) {
+  std::error_code error;
+  fs::path file = name;
   for (const fs::path& folder : recipe_folders(app))
-    if (!fs::is_regular_file(file)) file = folder / (recipe + ".toml");
-  if (!fs::is_regular_file(file)) {
-    std::string known;
-    for (const std::string& n : recipe_names(app)) known += (known.empty() ? "" : ", ") + n;
-    fail("recipe",
-         "there is no recipe '" + recipe + "'; known are " + known + ", or give the path of a file");
+    if (!fs::exists(file, error) || fs::is_directory(file, error)) file = folder / (name + ".toml");
+  if (!fs::exists(file, error)) {
+    const std::vector<std::string> known = recipe_names(app);
+    fail("recipe", fmt::format("there is no recipe '{}'{}; known are {}, or give the path of a file", name,
+                               did_you_mean(name, known), fmt::join(known, ", ")));
   }
-  std::ifstream in(file);
-  std::vector<std::string> arguments;
+  Recipe recipe{name, file.string(), {}, {}};
+  std::istringstream text(read_file(recipe.file));
   try {
-    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(in)) {
-      std::string value;
-      for (const std::string& v : item.inputs) value += (value.empty() ? "" : ",") + v;
-      arguments.push_back("--" + item.fullname() + "=" + value);
+    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
+      const std::string value = fmt::format("{}", fmt::join(item.inputs, ","));
+      if (item.fullname() == "requires-data")
+        recipe.requires_data = value;
+      else
+        recipe.settings.emplace_back(item.fullname(), value);
     }
   } catch (const CLI::Error& e) {
-    fail("recipe", file.string() + ": " + e.what());
+    fail("recipe", recipe.file + ": " + e.what());
   }
-  return arguments;
+  return recipe;
+}
+
+void set_options(const Recipe& recipe, CLI::App& options) {
+  for (const auto& [name, value] : recipe.settings) {
+    if (!options.get_option_no_throw("--" + name))
+      fail("recipe", fmt::format("{}: there is no setting '{}'{}; `train --help` lists them", recipe.file,
+                                 name, did_you_mean(name, option_names(options))));
+    try {
+      options.clear();
+      options.parse(std::vector<std::string>{"--" + name + "=" + value});
+    } catch (const CLI::Error& e) {
+      fail("recipe", fmt::format("{}: '{}': {}", recipe.file, name, e.what()));
+    }
+  }
 }
 
 }  // namespace pursuit::apps

@@ -20,7 +20,9 @@ double seconds_since_first_interrupt() {
 }
 
 // Calls only functions that are safe inside a signal handler.
-void on_signal(int signal) {
+void on_signal(int signal, siginfo_t* info, void*) {
+  // Of its own writes: whoever read the progress is gone, which ends no training.
+  if (signal == SIGPIPE && info->si_pid == getpid()) return;
   const int saved_errno = errno;
   // One key press can arrive twice within milliseconds: from the terminal and from a launcher that forwards
   // it.
@@ -41,13 +43,18 @@ void on_signal(int signal) {
 
 void catch_stop_signals() {
   struct sigaction action = {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
   sigemptyset(&action.sa_mask);
-  sigaddset(&action.sa_mask, SIGINT);
-  sigaddset(&action.sa_mask, SIGTERM);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int signal : signals) sigaddset(&action.sa_mask, signal);
+  struct sigaction before = {};
+  for (const int signal : signals) {
+    // nohup has SIGHUP ignored, and that stays.
+    const bool by_nohup =
+        signal == SIGHUP && sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
+    if (!by_nohup) sigaction(signal, &action, nullptr);
+  }
 }
 
 bool stop_requested() { return stop_flag != 0; }

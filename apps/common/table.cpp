@@ -9,6 +9,7 @@
 
 #include "apps/common/text.h"
 #include "engine/error.h"
+#include "engine/text.h"
 
 namespace pursuit::apps {
 namespace {
@@ -27,12 +28,6 @@ void check_rows(const Table& table) {
                                 row.size(), table.columns.size()));
 }
 
-std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
-  return text;
-}
-
 std::string padded(const std::string& text, int width, bool to_the_right) {
   const std::string space(static_cast<size_t>(std::max(0, width - display_width(text))), ' ');
   return to_the_right ? space + text : text + space;
@@ -46,7 +41,7 @@ std::vector<std::vector<std::string>> body_cells(const Table& table, Decorate de
   std::vector<std::vector<std::string>> cells(table.rows.size());
   for (size_t r = 0; r < cells.size(); ++r)
     for (size_t c = 0; c < table.columns.size(); ++c)
-      cells[r].push_back(decorate(one_line(cell_at(table.rows[r], c)), c, best[r][c]));
+      cells[r].push_back(decorate(printable(cell_at(table.rows[r], c)), c, best[r][c]));
   return cells;
 }
 
@@ -146,7 +141,7 @@ std::string to_text(const Table& table) {
   });
   std::vector<std::string> headings;
   for (size_t c = 0; c < table.columns.size(); ++c)
-    headings.push_back(one_line(table.columns[c]) + (has_mark(c) ? " " : ""));
+    headings.push_back(printable(table.columns[c]) + (has_mark(c) ? " " : ""));
   const auto widths = column_widths(headings, cells);
   const auto numbers = number_columns(table);
 
@@ -172,7 +167,7 @@ std::string to_markdown(const Table& table) {
     return is_best ? "**" + escaped(text) + "**" : escaped(text);
   });
   std::vector<std::string> headings;
-  for (const auto& heading : table.columns) headings.push_back(escaped(one_line(heading)));
+  for (const auto& heading : table.columns) headings.push_back(escaped(printable(heading)));
   auto widths = column_widths(headings, cells);
   for (int& width : widths) width = std::max(width, 3);
   const auto numbers = number_columns(table);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "data/text/utf8.h"
+#include "engine/text.h"
 
 namespace pursuit::apps {
 namespace {
@@ -18,7 +18,7 @@ struct Character {
 
 // Reads the character at the front; a byte that does not start a valid sequence is a character of its own.
 Character next_character(std::string_view text) {
-  const size_t length = data::utf8_length(text);
+  const size_t length = utf8_length(text);
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   if (length == 0) return {0xFFFD, 1};
   if (length == 1) return {byte(0), 1};
@@ -63,6 +63,18 @@ int display_width(std::string_view text) {
     text.remove_prefix(character.bytes);
   }
   return width;
+}
+
+size_t unfinished_bytes(std::string_view text) {
+  constexpr size_t longest = 4;
+  for (size_t n = 1; n <= std::min(longest - 1, text.size()); ++n) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - n]);
+    if (byte < 0x80) return 0;
+    if (byte < 0xC0) continue;
+    const size_t length = byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : byte < 0xF5 ? 4 : 1;
+    return n < length ? n : 0;
+  }
+  return 0;
 }
 
 std::string cut_to_width(std::string_view text, int columns) {

@@ -9,6 +9,9 @@ namespace pursuit::apps {
 // emoji, 1 for everything else. A byte that is not valid UTF-8 counts as one column.
 int display_width(std::string_view text);
 
+// How many bytes at the end begin a character that is not finished.
+size_t unfinished_bytes(std::string_view text);
+
 // The longest beginning of `text` that takes at most `columns` columns; never cuts a character in two.
 std::string cut_to_width(std::string_view text, int columns);
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "apps/common/choice.h"
+#include "apps/common/print.h"
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"
 #include "apps/lm/commands.h"
@@ -59,12 +60,12 @@ class Evaluation {
       data::WordSwap counts;
       const auto swapped = attacked(files, options_.swap, counts);
       if (!options_.quiet)
-        fmt::print(stderr, "{} of {} words were swapped ({:.2f} %)\n", counts.swapped, counts.words,
+        apps::note("{} of {} words were swapped ({:.2f} %)\n", counts.swapped, counts.words,
                    100 * double(counts.swapped) / double(std::max<int64_t>(counts.words, 1)));
       done = score(swapped, describe(options_.swap));
     }
     print();
-    if (!done) fmt::print(stderr, "stopped; what is complete is shown\n");
+    if (!done) apps::note("stopped; what is complete is shown\n");
     if (std::filesystem::is_directory(options_.checkpoint) && !results_.empty())
       write_report(options_.checkpoint);
     return done ? 0 : 1;
@@ -103,12 +104,12 @@ class Evaluation {
 
   void print() const {
     if (!options_.json) {
-      fmt::print("{}", apps::to_text(to_table(results_)));
+      apps::print("{}", apps::Lines{apps::to_text(to_table(results_))});
       return;
     }
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     for (const Results& r : results_) json.push_back(to_json(r));
-    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    apps::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   }
 
   const EvalOptions& options_;

@@ -6,6 +6,7 @@
 #include "apps/lm/commands.h"
 #include "apps/training/run_commands.h"
 #include "apps/training/train_command.h"
+#include "engine/program.h"
 
 namespace {
 
@@ -89,4 +90,4 @@ int run(std::vector<std::string> args) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return apps::run_main(argc, argv, run); }
+int main(int argc, char** argv) { return run_main(argc, argv, run); }

@@ -4,7 +4,9 @@
 #include <filesystem>
 
 #include "apps/common/files.h"
+#include "apps/common/print.h"
 #include "apps/common/signals.h"
+#include "apps/common/text.h"
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
 
@@ -23,17 +25,24 @@ int generate_text(const GenerateOptions& options) {
     generation.sampling.forbidden.push_back(vocabulary.unknown());
   apps::catch_stop_signals();
   std::vector<int32_t> text = encode_prompt(options.prompt, vocabulary);
-  std::string shown = vocabulary.decode(text);
-  fmt::print("{}", shown);
+  std::string shown;
+  // Of bytes, a character may take several words.
+  const auto show = [&](bool all) {
+    const std::string now = vocabulary.decode(text);
+    const size_t end = all ? now.size() : now.size() - apps::unfinished_bytes(now);
+    if (end <= shown.size()) return;
+    apps::print("{}", apps::Lines{now.substr(shown.size(), end - shown.size())});
+    std::fflush(stdout);
+    shown = now.substr(0, end);
+  };
+  show(false);
   Random random(options.seed);
   generate(*loaded.model, vocabulary.line_end(), text, generation, random, [&](int32_t word) {
     text.push_back(word);
-    const std::string now = vocabulary.decode(text);
-    fmt::print("{}", now.substr(shown.size()));
-    std::fflush(stdout);
-    shown = now;
+    show(false);
   });
-  if (!shown.ends_with('\n')) fmt::print("\n");
+  show(true);
+  if (!shown.ends_with('\n')) apps::print("\n");
   return apps::stop_requested() ? 1 : 0;
 }
 
@@ -51,10 +60,10 @@ int inspect_run(const InspectOptions& options) {
   const Inspection inspection = inspect(*loaded.model, rows, options.sequences);
   const std::string json = to_json(inspection).dump();
   if (options.json)
-    fmt::print("{}\n", json);
+    apps::print("{}\n", json);
   else
-    fmt::print("{}entropy of even attention {:.3f} nats over windows of {} tokens\n",
-               apps::to_text(to_table(inspection)), inspection.even_entropy, inspection.tokens);
+    apps::print("{}entropy of even attention {:.3f} nats over windows of {} tokens\n",
+                apps::Lines{apps::to_text(to_table(inspection))}, inspection.even_entropy, inspection.tokens);
   if (std::filesystem::is_directory(options.checkpoint)) {
     apps::write_file_atomically((std::filesystem::path(options.checkpoint) / "inspect.json").string(),
                                 json + "\n");

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "apps/common/files.h"
+#include "apps/common/print.h"
 #include "apps/common/signals.h"
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
@@ -120,12 +121,12 @@ class LanguageModelling : public apps::Task {
     apps::write_file_atomically((std::filesystem::path(folder) / "inspect.json").string(),
                                 to_json(inspection_).dump() + "\n");
     write_report(folder);
-    fmt::print(
+    apps::print(
         "validation perplexity {:.3f} by {} of {} tokens, loss {:.4f} nats on {} tokens after {} steps\n",
         score_.perplexity(), config_.rows, config_.context, score_.loss(), score_.tokens, step);
     if (const double nats = source_entropy(config_); nats > 0)
-      fmt::print("the grammar's own perplexity is {:.3f}\n", std::exp(nats));
-    fmt::print("report {}\n", (std::filesystem::path(folder) / "report.html").string());
+      apps::print("the grammar's own perplexity is {:.3f}\n", std::exp(nats));
+    apps::print("report {}\n", (std::filesystem::path(folder) / "report.html").string());
   }
 
  private:

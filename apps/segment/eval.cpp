@@ -8,6 +8,7 @@
 
 #include "apps/common/checks.h"
 #include "apps/common/choice.h"
+#include "apps/common/print.h"
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"
 #include "apps/segment/commands.h"
@@ -61,9 +62,9 @@ class Evaluation {
     apps::catch_stop_signals();
     const bool done = clean() && corruptions();
     print();
-    if (!done) fmt::print(stderr, "stopped; what is complete is shown{}\n", is_run() ? " and saved" : "");
+    if (!done) apps::note("stopped; what is complete is shown{}\n", is_run() ? " and saved" : "");
     if (is_run() && results_.count > 0) write_report(options_.checkpoint);
-    if (data_->skipped() > 0) fmt::print(stderr, "{} damaged pictures were left out\n", data_->skipped());
+    if (data_->skipped() > 0) apps::note("{} damaged pictures were left out\n", data_->skipped());
     return done ? 0 : 1;
   }
 
@@ -98,11 +99,10 @@ class Evaluation {
     results_.seed = options_.seed;
     results_.classes = config.classes;
     if (options_.quiet) return;
-    fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, pursuit::describe(predictor_.device),
-               config.dtype);
-    fmt::print(stderr, "model  {}: {}, step {}{}\n", loaded_.name, describe_attention(config),
-               loaded_.state.step, loaded_.weights == "ema" ? ", averaged weights" : "");
-    fmt::print(stderr, "data   {}: {} pictures, {} classes; {}\n", results_.data, data_->size(),
+    apps::note("pursuit {} on {}, {}\n", PURSUIT_VERSION, pursuit::describe(predictor_.device), config.dtype);
+    apps::note("model  {}: {}, step {}{}\n", loaded_.name, describe_attention(config), loaded_.state.step,
+               loaded_.weights == "ema" ? ", averaged weights" : "");
+    apps::note("data   {}: {} pictures, {} classes; {}\n", results_.data, data_->size(),
                config.classes.size(), results_.views);
   }
 
@@ -167,16 +167,16 @@ class Evaluation {
                                             {"pixel_accuracy", mean->pixel_accuracy},
                                             {"mean_accuracy", mean->mean_accuracy},
                                             {"mean_iou", mean->mean_iou}});
-      fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      apps::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
       return;
     }
     if (results_.count == 0) return;
-    fmt::print("{}, {}: pixel accuracy {} %, mean accuracy {} %, mIoU {} % on {} pictures\n\n{}",
-               results_.data, results_.views, percent(results_.scores.pixel_accuracy),
-               percent(results_.scores.mean_accuracy), percent(results_.scores.mean_iou), results_.count,
-               apps::to_text(class_table(results_)));
+    apps::print("{}, {}: pixel accuracy {} %, mean accuracy {} %, mIoU {} % on {} pictures\n\n{}",
+                results_.data, results_.views, percent(results_.scores.pixel_accuracy),
+                percent(results_.scores.mean_accuracy), percent(results_.scores.mean_iou), results_.count,
+                apps::Lines{apps::to_text(class_table(results_))});
     if (!results_.corrupted.empty())
-      fmt::print("\nmIoU under corruption, %\n{}", apps::to_text(corruption_table(results_)));
+      apps::print("\nmIoU under corruption, %\n{}", apps::Lines{apps::to_text(corruption_table(results_))});
   }
 
   const EvalOptions& options_;

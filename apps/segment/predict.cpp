@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/common/picture_files.h"
+#include "apps/common/print.h"
 #include "apps/common/table.h"
 #include "apps/segment/commands.h"
 #include "apps/segment/mask_picture.h"
@@ -53,16 +54,17 @@ int predict(const PredictOptions& options) {
                           {"legend", base + "-legend.png"},
                           {"shares", shares}});
       else
-        fmt::print("{}\n{}pictures: {}-mask.png, -overlay.png, -legend.png; class numbers: -classes.png\n\n",
-                   file, apps::to_text(table), base);
+        apps::print("{}\n{}pictures: {}-mask.png, -overlay.png, -legend.png; class numbers: -classes.png\n\n",
+                    file, apps::Lines{apps::to_text(table)}, base);
     } catch (const Error& e) {
       failed = true;
-      fmt::print(stderr, "error: {}\n", e.what());
+      apps::note("error: {}\n", e.what());
       if (options.json) report.push_back({{"image", file}, {"error", e.what()}});
     }
   }
   // File names need not be UTF-8, JSON must be.
-  if (options.json) fmt::print("{}\n", report.dump(2, ' ', false, Json::error_handler_t::replace));
+  if (options.json)
+    apps::print("{}\n", apps::Lines{report.dump(2, ' ', false, Json::error_handler_t::replace)});
   return failed ? 1 : 0;
 }
 

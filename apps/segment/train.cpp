@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "apps/common/checks.h"
+#include "apps/common/print.h"
 #include "apps/segment/commands.h"
 #include "apps/segment/evaluation.h"
 #include "apps/segment/pipeline.h"
@@ -108,12 +109,12 @@ class Segmentation : public apps::Task {
     write_report(folder);
     for (const auto& [what, set] :
          {std::pair{"training", train_data_.get()}, {"validation", validation_data_.get()}})
-      if (set->skipped() > 0)
-        fmt::print(stderr, "{} damaged {} pictures were replaced\n", set->skipped(), what);
-    fmt::print("{}: pixel accuracy {} %, mean accuracy {} %, mIoU {} % on {} pictures after {} steps\n",
-               results_.data, percent(results_.scores.pixel_accuracy), percent(results_.scores.mean_accuracy),
-               percent(results_.scores.mean_iou), results_.count, step);
-    fmt::print("report {}\n", (std::filesystem::path(folder) / "report.html").string());
+      if (set->skipped() > 0) apps::note("{} damaged {} pictures were replaced\n", set->skipped(), what);
+    apps::print("{}: pixel accuracy {} %, mean accuracy {} %, mIoU {} % on {} pictures after {} steps\n",
+                results_.data, percent(results_.scores.pixel_accuracy),
+                percent(results_.scores.mean_accuracy), percent(results_.scores.mean_iou), results_.count,
+                step);
+    apps::print("report {}\n", (std::filesystem::path(folder) / "report.html").string());
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "apps/common/fields.h"
+#include "apps/common/print.h"
 #include "apps/common/text.h"
 #include "engine/error.h"
 
@@ -172,15 +173,15 @@ ordered_json to_json(const Comparison& comparison) {
 
 void print(const Comparison& comparison, bool markdown, bool json) {
   if (json) {
-    fmt::print("{}\n", to_json(comparison).dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    print("{}\n", Lines{to_json(comparison).dump(2, ' ', false, ordered_json::error_handler_t::replace)});
     return;
   }
   const auto show = [&](const Table& table) {
-    fmt::print("{}\n", markdown ? to_markdown(table) : to_text(table));
+    print("{}\n", Lines{markdown ? to_markdown(table) : to_text(table)});
   };
   show(to_table(comparison));
   if (!comparison.differences.empty()) show(differences_table(comparison));
-  for (const std::string& note : comparison.notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& text : comparison.notes) note("note: {}\n", text);
 }
 
 }  // namespace pursuit::apps

@@ -8,6 +8,7 @@
 #include "apps/common/command_line.h"
 #include "apps/common/fields.h"
 #include "apps/common/options.h"
+#include "apps/common/recipes.h"
 #include "apps/common/run_folder.h"
 #include "apps/training/training_run.h"
 
@@ -19,15 +20,23 @@ namespace pursuit::apps {
 template <class Config, class Train>
 void add_train_command(CLI::App& app, const std::string& help, std::vector<std::string>& args, Config& config,
                        RunOptions& options, int& code, Train train) {
+  Recipe recipe;
   if (!args.empty() && args[0] == "train") {
     if (const auto folder = peek(args, "--resume"))
       config = fields_from_json<Config>(config_of_run(*folder), *folder + "/config.json");
-    insert_recipe(app.get_name(), args);
+    if (const auto name = peek(args, "--recipe")) {
+      recipe = read_recipe(app.get_name(), *name);
+      apply(recipe, config);
+    }
   }
   CLI::App* command = app.add_subcommand("train", help);
   add_run_options(*command, options, "runs/" + app.get_name() + "-ATTENTION-SEED");
   add_options(*command, config);
-  command->callback([&, train] {
+  command->callback([&, train, recipe] {
+    if (!recipe.requires_data.empty() && config.data.empty())
+      throw CLI::ValidationError(
+          "--data", fmt::format("recipe {} is made for {}: give the folder that holds it", recipe.name,
+                                recipe.requires_data));
     if (options.out.empty())
       options.out = fmt::format("runs/{}-{}-{}", app.get_name(), config.attention, config.seed);
     check_folder(options);  // before the data is read

@@ -12,12 +12,14 @@
 
 #include "apps/common/files.h"
 #include "apps/common/metrics.h"
+#include "apps/common/print.h"
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"
 #include "apps/common/tensorboard.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/training_step.h"
 #include "engine/error.h"
+#include "engine/files/atomic_file.h"
 #include "engine/parallel.h"
 
 namespace pursuit::apps {
@@ -69,13 +71,12 @@ class TrainingRun {
     bar_.reset();
     save();
     if (stop_requested()) {
-      fmt::print(stderr, "stopped at step {}; go on with: {} train --resume {}\n", state_.step, task_.app(),
-                 folder_);
+      note("stopped at step {}; go on with: {} train --resume {}\n", state_.step, task_.app(), folder_);
       return 1;
     }
     if (!evaluate()) {
-      fmt::print(stderr, "stopped; all {} steps are done, for the last evaluation: {} train --resume {}\n",
-                 state_.step, task_.app(), folder_);
+      note("stopped; all {} steps are done, for the last evaluation: {} train --resume {}\n", state_.step,
+           task_.app(), folder_);
       return 1;
     }
     task_.finish(folder_, state_.step);
@@ -89,6 +90,7 @@ class TrainingRun {
     std::error_code error;
     fs::create_directories(folder_, error);
     if (error) fail("train", "cannot create " + folder_ + ": " + error.message());
+    remove_leftovers(folder_);
     if (!resuming) {
       for (const char* old : {"checkpoint.safetensors", "best.safetensors", "eval.json", "inspect.json",
                               "report.html", "metrics.jsonl"})
@@ -106,11 +108,10 @@ class TrainingRun {
   }
 
   void print_head() {
-    fmt::print(stderr, "pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(flat_.values.device()),
-               fields_.dtype);
-    for (const std::string& line : task_.head()) fmt::print(stderr, "{}\n", line);
-    fmt::print(stderr, "run    {}{}\n", folder_,
-               state_.step ? fmt::format(", going on at step {}", state_.step) : std::string());
+    note("pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(flat_.values.device()), fields_.dtype);
+    for (const std::string& line : task_.head()) note("{}\n", line);
+    note("run    {}{}\n", folder_,
+         state_.step ? fmt::format(", going on at step {}", state_.step) : std::string());
   }
 
   nn::Ema* ema() { return ema_ ? &*ema_ : nullptr; }
@@ -207,7 +208,7 @@ class TrainingRun {
     if (!options_.quiet) {
       const std::string text = fmt::format("epoch {:>4}  train loss {:.4f}  {}", fmt::format("{:.4g}", epoch),
                                            mean_loss, evaluation.text);
-      bar_ ? bar_->print(text) : void(fmt::print(stderr, "{}\n", text));
+      bar_ ? bar_->print(text) : note("{}\n", text);
     }
     if (evaluation.score > state_.best_score) {
       state_.best_score = evaluation.score;

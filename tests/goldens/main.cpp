@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "engine/program.h"
 #include "tests/goldens/cases.h"
 
 // goldens DIR|FILE...: holds the engine against cases that were computed elsewhere.
@@ -89,9 +90,7 @@ std::vector<std::string> files_of(const std::vector<std::string>& paths, int& fa
   return files;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   std::vector<std::string> paths;
   std::string device_name = "cpu", dtype_name = "f32";
   bool verbose = false;
@@ -103,16 +102,17 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--verbose", verbose, "every comparison");
   CLI11_PARSE(app, argc, argv);
-  try {
-    const Device device = device_from_name(device_name);
-    const DType dtype = dtype_from_name(dtype_name);
-    int passed = 0, failed = 0;
-    for (const std::string& f : files_of(paths, failed))
-      ++(run_file(f, device, dtype, verbose) ? passed : failed);
-    std::printf("%d passed, %d failed\n", passed, failed);
-    return failed || !passed ? 1 : 0;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 2;
-  }
+  const Device device = device_from_name(device_name);
+  const DType dtype = dtype_from_name(dtype_name);
+  int passed = 0, failed = 0;
+  for (const std::string& f : files_of(paths, failed))
+    ++(run_file(f, device, dtype, verbose) ? passed : failed);
+  std::printf("%d passed, %d failed\n", passed, failed);
+  return failed || !passed ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_main(argc, argv, [&](const auto&) { return run_command(argc, argv); });
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/program.h"
 #include "tests/ops_driver/driver.h"
 
 // ops list | check | grad | canaries | bench: every operator of the inventory over its own samples.
@@ -134,9 +135,7 @@ int run(const Options& o) {
   return counts.failed || !counts.passed ? 1 : 0;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   Options o;
   CLI::App app{"Tries every operator on its own samples"};
   app.add_option("mode", o.mode,
@@ -150,10 +149,11 @@ int main(int argc, char** argv) {
   app.add_flag("--contiguous", o.contiguous, "check: contiguous inputs only, and no canaries");
   app.add_flag("--json", o.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
-  try {
-    return run(o);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 2;
-  }
+  return run(o);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_main(argc, argv, [&](const auto&) { return run_command(argc, argv); });
 }
