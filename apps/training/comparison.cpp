@@ -115,9 +115,10 @@ Comparison compare_runs(const std::vector<ComparedRun>& runs, const std::vector<
     if (std::any_of(comparison.groups.begin(), comparison.groups.end(),
                     [&](const RunGroup& g) { return g.measures.contains(column.name); }))
       comparison.columns.push_back(column);
-  for (const auto& [key, value] : kinds[0].items())
-    if (std::any_of(kinds.begin(), kinds.end(), [&](const auto& c) { return c.at(key) != value; }))
-      comparison.differences.push_back(key);
+  for (const auto& option : kinds[0].items())
+    if (std::any_of(kinds.begin(), kinds.end(),
+                    [&](const auto& kind) { return kind.at(option.key()) != option.value(); }))
+      comparison.differences.push_back(option.key());
   note_unlike(comparison, runs);
   return comparison;
 }
