@@ -99,8 +99,11 @@ std::string jpeg_damage(const uint8_t* bytes, size_t size) {
   return "truncated JPEG: the end marker is missing; fetch the file again";
 }
 
-// Empty if every chunk up to the end chunk is there and has the right checksum, which stb_image does not look
-// at.
+// Whether a decoder may skip a chunk that it does not know.
+bool is_ancillary(const uint8_t* type) { return type[0] & 0x20; }
+
+// Empty if every chunk up to the end chunk is there, has the right checksum, which stb_image does not look
+// at, and is known, or stb_image would write its name into a buffer that all threads share.
 std::string png_damage(const uint8_t* bytes, size_t size) {
   for (size_t i = sizeof kPngSignature;;) {
     if (size - i < 12) return "truncated PNG: the end chunk is missing";
@@ -109,7 +112,10 @@ std::string png_damage(const uint8_t* bytes, size_t size) {
     const uint8_t* type = bytes + i + 4;
     if (crc32(0, type, uInt(length + 4)) != big_endian32(type + 4 + length))
       return "damaged PNG: a chunk's checksum is wrong";
-    if (std::memcmp(type, "IEND", 4) == 0) return "";
+    const auto is = [type](const char* known) { return std::memcmp(type, known, 4) == 0; };
+    if (is("IEND")) return "";
+    if (!is_ancillary(type) && !is("IHDR") && !is("PLTE") && !is("IDAT") && !is("CgBI"))
+      return "damaged PNG: a chunk that no PNG has";
     i += length + 12;
   }
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <thread>
 
 #include "data/image.h"
 #include "data/resize.h"
@@ -75,6 +76,16 @@ uint32_t crc32(const uint8_t* p, size_t n) {
     for (int bit = 0; bit < 8; ++bit) c = (c >> 1) ^ (c & 1 ? 0xedb88320u : 0);
   }
   return ~c;
+}
+
+// The PNG of one pixel with a chunk before its data that every decoder must know, and none does.
+std::vector<uint8_t> png_with_unknown_chunk() {
+  std::vector<uint8_t> bytes = encode_png(Image(1, 1, 3));
+  std::vector<uint8_t> chunk = {0, 0, 0, 1, 'A', 'B', 'C', 'D', 7};
+  const uint32_t sum = crc32(&chunk[4], 5);
+  for (int shift = 24; shift >= 0; shift -= 8) chunk.push_back(uint8_t(sum >> shift));
+  bytes.insert(bytes.begin() + 33, chunk.begin(), chunk.end());
+  return bytes;
 }
 
 // The PNG of one pixel with another size in its header, checksum included.
@@ -170,6 +181,20 @@ TEST_CASE("hostile bytes throw errors that name the file") {
     for (size_t keep = 0; keep < whole.size(); keep += 7)
       CHECK(names_file(decode_error({whole.begin(), whole.begin() + ptrdiff_t(keep)})));
   }
+}
+
+// Under the thread sanitizer: stb_image would write the chunk's name where all threads read it.
+TEST_CASE("a chunk that no PNG has is refused, by several threads at once") {
+  const std::vector<uint8_t> bytes = png_with_unknown_chunk();
+  std::string messages[4];
+  std::vector<std::thread> threads;
+  for (std::string& message : messages)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) message = decode_error(bytes);
+    });
+  for (std::thread& t : threads) t.join();
+  for (const std::string& message : messages)
+    CHECK(message.find("damaged PNG: a chunk that no PNG has") != std::string::npos);
 }
 
 TEST_CASE("bytes after the end of a jpeg and a thumbnail inside it do not matter") {
