@@ -15,6 +15,14 @@ if(PURSUIT_WITH_CUDA)
   target_compile_definitions(pursuit_archive INTERFACE PURSUIT_CUDA=1)
 endif()
 
+# First of all: whether what is to be installed has been built.
+foreach(target pursuit_archive ${pursuit_app_names} bench)
+  install(CODE "
+if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
+  message(FATAL_ERROR \"$<TARGET_FILE:${target}> is not built yet: run cmake --build ${CMAKE_BINARY_DIR} first\")
+endif()")
+endforeach()
+
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/pursuit)
 configure_package_config_file(cmake/pursuitConfig.cmake.in ${CMAKE_BINARY_DIR}/pursuitConfig.cmake
                               INSTALL_DESTINATION ${package})

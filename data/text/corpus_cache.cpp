@@ -21,8 +21,7 @@ using Words = std::vector<uint64_t>;
 
 constexpr uint64_t magic = 0x3168636163747570;  // "putcach1"
 
-// Tells contents apart that differ by accident: four lanes of multiply and rotate, so that a gigabyte takes a
-// fraction of a second. No protection against contents made to collide.
+// Four lanes of multiply and rotate, so that a gigabyte takes a fraction of a second.
 uint64_t fingerprint(std::string_view bytes, uint64_t seed = 0) {
   constexpr uint64_t prime = 0x9E3779B185EBCA87;
   uint64_t lanes[4] = {seed + 1, seed + 2, seed + 3, seed + 4};
@@ -113,6 +112,8 @@ bool are_documents(std::span<const int64_t> begins, size_t size) {
 
 }  // namespace
 
+uint64_t cache_checksum(std::string_view bytes) { return fingerprint(bytes); }
+
 bool read_cache(Corpus& corpus, const CorpusOptions& options) {
   const std::string path = path_of(corpus, options);
   std::error_code error;
@@ -121,7 +122,7 @@ bool read_cache(Corpus& corpus, const CorpusOptions& options) {
   Reader in{file->bytes()};
   if (in.word() != magic) return false;
   const uint64_t sum = in.word();
-  if (!in.ok || sum != fingerprint(in.bytes)) return false;
+  if (!in.ok || sum != cache_checksum(in.bytes)) return false;
   for (const uint64_t setting : settings(corpus.source, options))
     if (in.word() != setting) return false;
   for (const TextFile* text : all_files(corpus.source))
@@ -165,7 +166,7 @@ void write_cache(const Corpus& corpus, const CorpusOptions& options) {
     append(split->ids.data(), split->ids.size_bytes());
   }
   append(list.data(), list.size());
-  const uint64_t head[] = {magic, fingerprint(bytes_of(words))};
+  const uint64_t head[] = {magic, cache_checksum(bytes_of(words))};
   AtomicFile file(path_of(corpus, options));
   file.write(head, sizeof head);
   file.write(words.data(), words.size() * 8);

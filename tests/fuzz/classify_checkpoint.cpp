@@ -1,0 +1,22 @@
+#include "apps/classify/attention_map.h"
+#include "apps/training/checkpoint.h"
+#include "tests/fuzz/classify_toy.h"
+#include "tests/fuzz/tensor_file.h"
+
+namespace pursuit::fuzz {
+
+namespace {
+
+// As `classify predict` does.
+void read(std::string_view input) {
+  const auto loaded = classify::load_model(write("checkpoint.safetensors", input), {.device = "cpu"});
+  classify::attention_pair(classify::look_at(loaded, data::Image(20, 16, 3)), 32);
+}
+
+std::vector<std::string> seeds() { return {read_file(apps::checkpoint_path(toy_run()))}; }
+
+}  // namespace
+
+const Target target{.read = read, .split = split_tensor_file, .join = join_tensor_file, .seeds = seeds};
+
+}  // namespace pursuit::fuzz

@@ -1,0 +1,19 @@
+#include "tests/fuzz/classify_toy.h"
+#include "tests/fuzz/run_folder.h"
+
+namespace pursuit::fuzz {
+
+namespace {
+
+void read(std::string_view input) {
+  read_run(input, classify::write_report, classify::compare_runs);
+  classify::write_comparison(path_of("comparison.html"), {path_of("run")});
+}
+
+std::vector<std::string> seeds() { return run_seeds(toy_run()); }
+
+}  // namespace
+
+const Target target{.read = read, .split = split_files, .join = join_files, .seeds = seeds};
+
+}  // namespace pursuit::fuzz

@@ -1,0 +1,33 @@
+#pragma once
+#include <string>
+
+#include "apps/classify/commands.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace pursuit::fuzz {
+
+// The folder of a run that took a moment, evaluated.
+inline std::string toy_run() {
+  classify::Config config;
+  config.patch = 16;
+  config.dim = 4;
+  config.depth = config.heads = 1;
+  config.mlp_ratio = 1;
+  config.limit = config.test_limit = config.batch_size = 4;
+  config.epochs = config.threads = 1;
+  config.workers = 0;
+  config.device = "cpu";
+  const std::string folder = path_of("toy");
+  classify::train(config, {.out = folder, .quiet = true});
+  classify::EvalOptions options;
+  options.checkpoint = folder;
+  options.corruptions = {"fog", "contrast"};
+  options.severities = {1, 5};
+  options.attacks = {"fgsm"};
+  options.budgets = {1, 2};
+  options.quiet = true;
+  classify::eval(options);
+  return folder;
+}
+
+}  // namespace pursuit::fuzz

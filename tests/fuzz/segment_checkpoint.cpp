@@ -1,0 +1,22 @@
+#include "apps/segment/run.h"
+#include "apps/training/checkpoint.h"
+#include "tests/fuzz/segment_toy.h"
+#include "tests/fuzz/tensor_file.h"
+
+namespace pursuit::fuzz {
+
+namespace {
+
+// As `segment predict` does.
+void read(std::string_view input) {
+  auto loaded = segment::load_model(write("checkpoint.safetensors", input), {.device = "cpu"});
+  segment::predictor_of(loaded, {}).classes_of(data::Image(40, 24, 3));
+}
+
+std::vector<std::string> seeds() { return {read_file(apps::checkpoint_path(toy_run()))}; }
+
+}  // namespace
+
+const Target target{.read = read, .split = split_tensor_file, .join = join_tensor_file, .seeds = seeds};
+
+}  // namespace pursuit::fuzz

@@ -1,0 +1,31 @@
+#pragma once
+#include <string>
+
+#include "apps/segment/commands.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace pursuit::fuzz {
+
+// The folder of a run that took a moment, evaluated.
+inline std::string toy_run() {
+  segment::Config config;
+  config.height = config.width = 32;
+  config.patch = 16;
+  config.dim = 4;
+  config.depth = config.heads = 1;
+  config.mlp_ratio = 1;
+  config.limit = config.test_limit = config.batch_size = 2;
+  config.epochs = config.threads = 1;
+  config.workers = 0;
+  config.device = "cpu";
+  const std::string folder = path_of("toy");
+  segment::train(config, {.out = folder, .quiet = true});
+  segment::EvalOptions options;
+  options.checkpoint = folder;
+  options.corruptions = {"fog"};
+  options.quiet = true;
+  segment::eval(options);
+  return folder;
+}
+
+}  // namespace pursuit::fuzz
