@@ -84,7 +84,7 @@ Idx<N> read_idx(const std::string& path) {
     expected *= idx.dims[d];
   }
   // The buffer grows with what is really there, so a false header cannot claim the memory.
-  constexpr int64_t step = int64_t(64) << 20;
+  constexpr int64_t step = int64_t(1) << 20;
   int64_t have = 0;
   while (have < expected) {
     const int64_t want = std::min(expected - have, step);

@@ -83,7 +83,8 @@ std::string write_folder(const std::string& name, std::string_view input) {
   for (const auto& entry : fs::directory_iterator(path))
     if (entry.is_regular_file()) fs::remove(entry.path());
   for (const File& file : files_of(input))
-    if (is_plain(file.name)) write(name + "/" + file.name, file.bytes);
+    if (is_plain(file.name) && !fs::is_directory(fs::path(path) / file.name))
+      write(name + "/" + file.name, file.bytes);
   return path;
 }
 
