@@ -71,8 +71,13 @@ Image colour_jitter(const Image& image, Random& random, const ColourJitter& opti
   return out;
 }
 
-void to_planes(const Image& image, uint8_t* chw) {
+void to_planes(const Image& image, std::span<uint8_t> chw) {
   const size_t plane = size_t(image.width) * size_t(image.height), channels = size_t(image.channels);
+  if (image.pixels.size() != plane * channels || chw.size() != plane * channels)
+    fail("to_planes", "got a picture of " + std::to_string(image.width) + " x " +
+                          std::to_string(image.height) + " x " + std::to_string(image.channels) + " with " +
+                          std::to_string(image.pixels.size()) + " values, need the " +
+                          std::to_string(chw.size()) + " that the model takes");
   for (size_t c = 0; c < channels; ++c)
     for (size_t i = 0; i < plane; ++i) chw[c * plane + i] = image.pixels[i * channels + c];
 }

@@ -1,4 +1,6 @@
 #pragma once
+#include <span>
+
 #include "data/image.h"
 #include "data/resize.h"
 #include "engine/random.h"
@@ -28,8 +30,8 @@ struct ColourJitter {
 };
 Image colour_jitter(const Image& image, Random& random, const ColourJitter& options = {});
 
-// One channel after the other: chw [channels, height, width].
-void to_planes(const Image& image, uint8_t* chw);
+// One channel after the other: chw [channels, height, width]. Throws unless it is as large as the picture.
+void to_planes(const Image& image, std::span<uint8_t> chw);
 
 // With a probability, one box of a picture is replaced by noise (Zhong et al., 2020), see normalise_images.
 struct RandomErasing {

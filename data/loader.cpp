@@ -27,11 +27,11 @@ void require(bool ok, const std::string& what, int64_t got, const std::string& n
 Loader::Loader(const Dataset& dataset, Transform transform, const LoaderOptions& options)
     : Loader(
           dataset.size(), 1,
-          [&dataset, transform = std::move(transform)](int64_t i, Random& random, uint8_t* picture,
-                                                       int32_t* label) {
+          [&dataset, transform = std::move(transform)](int64_t i, Random& random, std::span<uint8_t> picture,
+                                                       std::span<int32_t> label) {
             const Sample sample = dataset.get(i);
             transform(sample, random, picture);
-            *label = int32_t(sample.label);
+            label[0] = int32_t(sample.label);
             return sample.index;
           },
           options) {}
@@ -40,8 +40,8 @@ Loader::Loader(const SegmentationDataset& dataset, SegmentationTransform transfo
                const LoaderOptions& options)
     : Loader(
           dataset.size(), options.height * options.width,
-          [&dataset, transform = std::move(transform)](int64_t i, Random& random, uint8_t* picture,
-                                                       int32_t* labels) {
+          [&dataset, transform = std::move(transform)](int64_t i, Random& random, std::span<uint8_t> picture,
+                                                       std::span<int32_t> labels) {
             const SegmentationSample sample = dataset.get(i);
             transform(sample, random, picture, labels);
             return sample.index;
@@ -118,10 +118,11 @@ void Loader::shape(Batch& batch, int64_t rows) const {
 void Loader::fill(Batch& batch, int64_t number, int64_t row) const {
   const int64_t position = (number * options_.batch_size + row) * options_.world_size + options_.rank;
   Random random(options_.seed, position_stream(epoch_, position));
-  const int64_t pixels = options_.channels * options_.height * options_.width;
-  batch.indices[size_t(row)] =
-      fill_row_(order_[size_t(position / options_.repeats)], random, &batch.images[size_t(row * pixels)],
-                &batch.labels[size_t(row * labels_per_row_)]);
+  const auto pixels = size_t(options_.channels * options_.height * options_.width),
+             labels = size_t(labels_per_row_);
+  batch.indices[size_t(row)] = fill_row_(order_[size_t(position / options_.repeats)], random,
+                                         std::span(batch.images).subspan(size_t(row) * pixels, pixels),
+                                         std::span(batch.labels).subspan(size_t(row) * labels, labels));
   batch.erased[size_t(row)] =
       draw_erasing(int(options_.width), int(options_.height), random, options_.erasing);
 }

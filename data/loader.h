@@ -4,6 +4,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -25,10 +26,11 @@ struct Batch {
 
 // Turns a sample into one picture of the batch, [channels, height, width]. Called from several threads
 // at once. All chance must come from the Random it is given, so that a run can be repeated.
-using Transform = std::function<void(const Sample&, Random&, uint8_t*)>;
+using Transform = std::function<void(const Sample&, Random&, std::span<uint8_t>)>;
 
 // The same for a picture whose every pixel has a label: labels are [height, width] numbers.
-using SegmentationTransform = std::function<void(const SegmentationSample&, Random&, uint8_t*, int32_t*)>;
+using SegmentationTransform =
+    std::function<void(const SegmentationSample&, Random&, std::span<uint8_t>, std::span<int32_t>)>;
 
 struct LoaderOptions {
   int64_t batch_size = 128;
@@ -76,7 +78,8 @@ class Loader {
 
  private:
   // Loads, transforms and labels one row and returns the sample's number, -1 for a stand-in.
-  using FillRow = std::function<int64_t(int64_t sample, Random&, uint8_t* picture, int32_t* labels)>;
+  using FillRow =
+      std::function<int64_t(int64_t sample, Random&, std::span<uint8_t> picture, std::span<int32_t> labels)>;
   Loader(int64_t samples, int64_t labels_per_row, FillRow fill_row, const LoaderOptions& options);
 
   struct Slot {

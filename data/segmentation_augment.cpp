@@ -74,21 +74,30 @@ SegmentationSample augment(const SegmentationSample& sample, const SegmentationA
 }
 
 void to_padded(const SegmentationSample& sample, const std::array<uint8_t, 3>& padding, int width, int height,
-               uint8_t* chw, int32_t* labels) {
-  const Image& image = sample.image;
+               std::span<uint8_t> chw, std::span<int32_t> labels) {
+  const Image &image = sample.image, &map = sample.labels;
   if (image.width > width || image.height > height)
     fail("to_padded", "got a picture of " + std::to_string(image.width) + " x " +
                           std::to_string(image.height) + ", need at most " + std::to_string(width) + " x " +
                           std::to_string(height));
-  const auto pixels = int64_t(width) * height;
-  for (int c = 0; c < 3; ++c) {
-    std::fill_n(chw + c * pixels, pixels, padding[size_t(c)]);
+  if (image.channels != 3 || map.channels != 1 || map.width != image.width || map.height != image.height)
+    fail("to_padded", "got a picture of " + std::to_string(image.channels) + " channels with labels of " +
+                          std::to_string(map.width) + " x " + std::to_string(map.height) +
+                          ", need 3 channels and labels of the picture's size");
+  const size_t pixels = size_t(width) * size_t(height);
+  if (chw.size() != 3 * pixels || labels.size() != pixels)
+    fail("to_padded", "got room for " + std::to_string(chw.size()) + " values and " +
+                          std::to_string(labels.size()) + " labels, need " + std::to_string(3 * pixels) +
+                          " and " + std::to_string(pixels));
+  for (size_t c = 0; c < 3; ++c) {
+    uint8_t* plane = &chw[c * pixels];
+    std::fill_n(plane, pixels, padding[c]);
     for (int y = 0; y < image.height; ++y)
-      for (int x = 0; x < image.width; ++x) chw[c * pixels + int64_t(y) * width + x] = image.at(x, y)[c];
+      for (int x = 0; x < image.width; ++x) plane[int64_t(y) * width + x] = image.at(x, y)[c];
   }
-  std::fill_n(labels, pixels, int32_t(kIgnoredLabel));
+  std::fill_n(labels.begin(), pixels, int32_t(kIgnoredLabel));
   for (int y = 0; y < image.height; ++y)
-    std::copy_n(sample.labels.at(0, y), image.width, labels + int64_t(y) * width);
+    std::copy_n(map.at(0, y), image.width, labels.begin() + int64_t(y) * width);
 }
 
 }  // namespace pursuit::data

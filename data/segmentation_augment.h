@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <span>
 
 #include "data/segmentation.h"
 #include "engine/random.h"
@@ -29,8 +30,9 @@ SegmentationSample augment(const SegmentationSample& sample, const SegmentationA
 Image photometric_distortion(const Image& image, Random& random);
 
 // The picture into chw [3, height, width] and the labels into `labels` [height, width]. Right of and below
-// the picture: `padding` and kIgnoredLabel. Throws if the picture is larger than width x height.
+// the picture: `padding` and kIgnoredLabel. Throws if the picture is larger than width x height or not RGB,
+// if its labels are of another size, or if chw or `labels` are.
 void to_padded(const SegmentationSample& sample, const std::array<uint8_t, 3>& padding, int width, int height,
-               uint8_t* chw, int32_t* labels);
+               std::span<uint8_t> chw, std::span<int32_t> labels);
 
 }  // namespace pursuit::data

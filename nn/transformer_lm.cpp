@@ -95,8 +95,6 @@ TransformerLm::TransformerLm(const LmConfig& config) : config_(checked(config)) 
   add_parameter("embed.weight", embed_weight, {config.vocab, config.dim});
   if (config.positions == Positions::learned)
     add_parameter("pos_embed", pos_embed, {config.context, config.dim});
-  else
-    sinusoids_ = sinusoids(config);
   for (int i = 0; i < int(config.depth); ++i) {
     blocks_.push_back(std::make_unique<LmBlock>(config, i));
     add_module("blocks." + std::to_string(i), *blocks_.back());
@@ -118,8 +116,10 @@ Tensor TransformerLm::embed(const Tensor& ids, int64_t first) const {
                    ", need [batch, 1 to " + std::to_string(c.context) + " tokens] in all");
   const DType stream = compute_type(dtype_);
   const Tensor words = embedding(ids, embed_weight.to(stream));
-  if (sinusoids_.defined() && sinusoids_.device() != ids.device()) sinusoids_ = sinusoids_.to(ids.device());
-  const Tensor& all = sinusoids_.defined() ? sinusoids_ : pos_embed;
+  const bool learned = c.positions == Positions::learned;
+  if (!learned && (!sinusoids_.defined() || sinusoids_.device() != ids.device()))
+    sinusoids_ = sinusoids(c).to(ids.device());
+  const Tensor& all = learned ? pos_embed : sinusoids_;
   const int64_t from = c.positions == Positions::reversed ? c.context - ids.size(1) : first;
   const Tensor places = all.slice(0, from, from + ids.size(1)).to(stream);
   const Tensor x = (c.scale_embedding ? words * std::sqrt(double(c.dim)) : words) + places;

@@ -115,7 +115,7 @@ class TransformerLm : public Module {
   std::vector<std::unique_ptr<LmBlock>> blocks_;
   std::unique_ptr<LayerNorm> norm_;
   std::unique_ptr<AdaptiveSoftmax> output_;
-  mutable Tensor sinusoids_;  // [context, dim], where the parameters are
+  mutable Tensor sinusoids_;  // [context, dim], where the ids are; made by the first window
   Noise noise_;
 };
 

@@ -40,7 +40,7 @@ VitBlock::VitBlock(const VitConfig& config, int index)
     : norm1(config.dim, config.ln_eps),
       attn(config.dim, config.heads, attention_at(config, index)),
       norm2(config.dim, config.ln_eps),
-      mlp(config.dim, int64_t(double(config.dim) * config.mlp_ratio)),
+      mlp(config.dim, config.hidden()),
       dropout_(config.branch_dropout),
       drop_path_(config.depth > 1 ? config.drop_path * index / double(config.depth - 1) : 0) {
   add_module("norm1", norm1);

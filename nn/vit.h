@@ -26,6 +26,7 @@ struct VitConfig {
   int64_t rows() const { return image / patch; }
   int64_t cols() const { return (width ? width : image) / patch; }
   int64_t tokens() const { return rows() * cols() + extra_tokens; }
+  int64_t hidden() const { return int64_t(double(dim) * mlp_ratio); }  // width of the MLP
 };
 
 class VitBlock : public Module {

@@ -269,7 +269,11 @@ TEST_CASE("to_planes: channel after channel") {
   for (int channels : {1, 3}) {
     const Image image = formula(7, 5, channels);
     std::vector<uint8_t> chw(image.pixels.size());
-    to_planes(image, chw.data());
+    to_planes(image, chw);
+    CHECK_THROWS_AS(to_planes(image, std::span(chw).first(chw.size() - 1)), pursuit::Error);
+    Image torn = image;
+    torn.pixels.pop_back();
+    CHECK_THROWS_AS(to_planes(torn, chw), pursuit::Error);
     for (int c = 0; c < channels; ++c)
       for (int y = 0; y < 5; ++y)
         for (int x = 0; x < 7; ++x) CHECK(chw[size_t((c * 5 + y) * 7 + x)] == image.at(x, y)[c]);

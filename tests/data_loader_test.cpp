@@ -44,7 +44,7 @@ class Counting : public Dataset {
 };
 
 // Writes the pixel and a random number.
-void pixel_and_chance(const Sample& sample, Random& random, uint8_t* chw) {
+void pixel_and_chance(const Sample& sample, Random& random, std::span<uint8_t> chw) {
   chw[0] = sample.image.pixels[0];
   chw[1] = uint8_t(random.below(256));
 }
@@ -282,7 +282,9 @@ TEST_CASE("beta variates have the mean and variance of their distribution") {
 
 TEST_CASE("loader: boxes for random erasing come with their pictures, and only where asked for") {
   const Counting set(400);
-  const auto wide = [](const Sample&, Random&, uint8_t* chw) { std::fill_n(chw, 2 * 16 * 8, uint8_t(0)); };
+  const auto wide = [](const Sample&, Random&, std::span<uint8_t> chw) {
+    std::ranges::fill(chw, uint8_t(0));
+  };
   LoaderOptions options = options_for(50, 1);
   options.width = 16;
   options.height = 8;

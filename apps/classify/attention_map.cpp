@@ -42,7 +42,7 @@ Prediction look_at(const LoadedModel& loaded, const data::Image& image, int bloc
   p.view = evaluation_view(c, image);
   std::vector<uint8_t> planes(size_t(c.channels * c.image_size * c.image_size));
   Random unused(0);
-  evaluation_transform(c)({p.view, 0, 0}, unused, planes.data());
+  evaluation_transform(c)({p.view, 0, 0}, unused, planes);
 
   NoGrad off;
   const nn::VisionTransformer& model = *loaded.model;

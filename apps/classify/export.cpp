@@ -9,6 +9,7 @@
 #include "apps/classify/run.h"
 #include "apps/common/files.h"
 #include "apps/common/print.h"
+#include "apps/common/run_folder.h"
 #include "engine/files/safetensors.h"
 
 namespace pursuit::classify {
@@ -154,8 +155,7 @@ int import_weights(const std::string& file, const std::string& out, Config confi
   nn::FlatParameters flat(model.parameters(), nn::decays_by_timm);
   nn::Optimizer optimizer(flat, optimizer_config(config));
   fs::create_directories(out);
-  apps::write_file_atomically((fs::path(out) / "config.json").string(),
-                              apps::fields_to_json(config).dump(2) + "\n");
+  apps::write_file_atomically(apps::config_path(out), apps::fields_to_json(config).dump(2) + "\n");
   apps::save_checkpoint(apps::checkpoint_path(out), "classify", apps::fields_to_json(config), {}, model,
                         optimizer, nullptr);
   apps::print(

@@ -96,7 +96,7 @@ data::Image evaluation_view(const Config& c, const data::Image& image) {
 }
 
 data::Transform train_transform(const Config& c) {
-  return [c](const data::Sample& sample, Random& random, uint8_t* chw) {
+  return [c](const data::Sample& sample, Random& random, std::span<uint8_t> chw) {
     const int size = int(c.image_size);
     data::Image image = with_channels(c, sample.image);
     if (c.crop == "resized") {
@@ -117,7 +117,7 @@ data::Transform train_transform(const Config& c) {
 
 data::Transform evaluation_transform(
     const Config& c, std::function<data::Image(const data::Image&, const data::Sample&)> change) {
-  return [c, change](const data::Sample& sample, Random&, uint8_t* chw) {
+  return [c, change](const data::Sample& sample, Random&, std::span<uint8_t> chw) {
     data::Image image = evaluation_view(c, sample.image);
     if (change) image = change(image, sample);
     data::to_planes(image, chw);

@@ -162,9 +162,10 @@ class Classification : public apps::Task {
 }  // namespace
 
 int train(const Config& config, const apps::RunOptions& options) {
+  apps::RunStart start = apps::start_run<nn::VisionTransformer>("classify", config, options);
   validate(config);
   Classification task(config);
-  return apps::run_training(task, options);
+  return apps::run_training(task, options, std::move(start));
 }
 
 }  // namespace pursuit::classify

@@ -65,8 +65,10 @@ nlohmann::ordered_json read_json_object(const std::string& file) {
   return json;
 }
 
+std::string config_path(const std::string& folder) { return (fs::path(folder) / "config.json").string(); }
+
 nlohmann::ordered_json config_of_run(const std::string& folder) {
-  const std::string file = (fs::path(folder) / "config.json").string();
+  const std::string file = config_path(folder);
   if (!fs::exists(file)) fail("run", folder + " holds no config.json: it is not the folder of a run");
   return read_json_object(file);
 }

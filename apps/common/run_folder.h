@@ -28,7 +28,8 @@ struct RunFolder {
 
 // The JSON object in a file; throws Error that names it.
 nlohmann::ordered_json read_json_object(const std::string& file);
-// A run's config.json; throws Error that names the folder or the file.
+std::string config_path(const std::string& folder);  // its config.json
+// What it holds; throws Error that names the folder or the file.
 nlohmann::ordered_json config_of_run(const std::string& folder);
 
 // The last part of a path, of "data/cifar10/" too.

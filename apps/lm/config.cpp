@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "apps/common/checks.h"
@@ -44,16 +45,23 @@ void validate(const Config& c) {
   check_word(app, "level", c.level, {"word", "byte"});
   check_word(app, "rows", c.rows, {"blocks", "documents"});
   check_word(app, "decay", c.decay, {"matrices", "all"});
-  check_range(app, "dim", c.dim, c.dim > 0 && c.heads > 0 && c.dim % c.heads == 0, "a multiple of --heads");
-  check_range(app, "depth", c.depth, c.depth > 0, "at least 1");
-  check_range(app, "hidden", c.hidden, c.hidden > 0, "at least 1");
-  check_range(app, "context", c.context, c.context > 0, "at least 1");
+  check_range(app, "heads", c.heads, c.heads >= 1 && c.heads <= 65536, "1 to 65536");
+  check_range(app, "dim", c.dim, c.dim >= 1 && c.dim <= 65536 && c.dim % c.heads == 0,
+              "a multiple of --heads up to 65536");
+  check_range(app, "depth", c.depth, c.depth >= 1 && c.depth <= 1000, "1 to 1000");
+  check_range(app, "hidden", c.hidden, c.hidden >= 1 && c.hidden <= 1 << 22, "1 to 4194304");
+  check_range(app, "context", c.context, c.context >= 1 && c.context <= 65536, "1 to 65536");
   check_range(app, "iterated-layers", c.iterated_layers, c.iterated_layers >= -1, "-1 or more");
   check_range(app, "dropout", c.dropout, c.dropout >= 0 && c.dropout < 1, "0 up to, not including, 1");
-  check_range(app, "div-value", c.div_value, c.div_value >= 1, "at least 1");
-  check_range(app, "eval-tokens", c.eval_tokens, c.eval_tokens >= 0, "0 or more");
-  check_range(app, "locater", c.locater, c.locater >= 0, "0 or more");
-  check_range(app, "locater-beta", c.locater_beta, c.locater_beta >= 0, "0 or more");
+  check_range(app, "div-value", c.div_value, c.div_value >= 1 && std::isfinite(c.div_value),
+              "a finite number, 1 or more");
+  for (const auto& [name, value] : {std::pair{"vocabulary-limit", c.vocabulary_limit},
+                                    {"min-count", c.min_count},
+                                    {"eval-tokens", c.eval_tokens}})
+    check_range(app, name, value, value >= 0, "0 or more");
+  for (const auto& [name, value] : {std::pair{"locater", c.locater}, {"locater-beta", c.locater_beta}})
+    check_range(app, name, value, value >= 0 && std::isfinite(value), "a finite number, 0 or more");
+  check_range(app, "locater-trace", c.locater_trace, std::isfinite(c.locater_trace), "a finite number");
   nn::locater_form(c.locater_form);
 }
 
@@ -86,6 +94,15 @@ nn::LmConfig model_config(const Config& c) {
   m.div_value = c.div_value;
   m.init = init(c.init);
   return m;
+}
+
+std::vector<apps::ModelSize> model_sizes(const Config& c) {
+  std::vector<apps::ModelSize> sizes = {{"vocabulary", vocabulary(c).size(), "embed.weight", 0},
+                                        {"dim", c.dim, "embed.weight", 1},
+                                        {"depth", c.depth, "blocks.", apps::ModelSize::blocks},
+                                        {"hidden", c.hidden, "blocks.0.mlp.fc1.weight", 0}};
+  if (c.positions == "learned") sizes.push_back({"context", c.context, "pos_embed", 0});
+  return sizes;
 }
 
 nn::LocaterOptions locater_options(const Config& c) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "apps/training/fields.h"
+#include "apps/training/model_sizes.h"
 #include "data/text/batches.h"
 #include "data/text/corpus.h"
 #include "nn/locater.h"
@@ -92,6 +93,7 @@ void validate(const Config& config);
 
 data::Vocabulary vocabulary(const Config& config);
 nn::LmConfig model_config(const Config& config);
+std::vector<apps::ModelSize> model_sizes(const Config& config);
 nn::LocaterOptions locater_options(const Config& config);
 data::CorpusOptions corpus_options(const Config& config, const std::string& folder);
 // Rows of `batch_size`, for training or, in order, for evaluation.

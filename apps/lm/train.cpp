@@ -144,9 +144,10 @@ class LanguageModelling : public apps::Task {
 }  // namespace
 
 int train(const Config& config, const apps::RunOptions& options) {
+  apps::RunStart start = apps::start_run<nn::TransformerLm>("lm", config, options);
   validate(config);
   LanguageModelling task(config, options.folder());
-  return apps::run_training(task, options);
+  return apps::run_training(task, options, std::move(start));
 }
 
 }  // namespace pursuit::lm

@@ -30,6 +30,16 @@ nn::SegmenterConfig model_config(const Config& c) {
   return s;
 }
 
+std::vector<apps::ModelSize> model_sizes(const Config& c) {
+  const bool linear = c.decoder == "linear";
+  std::vector<apps::ModelSize> sizes = apps::vit_sizes(model_config(c).encoder, "encoder.");
+  sizes.push_back({"classes", int64_t(c.classes.size()), linear ? "decoder.head.weight" : "decoder.cls_emb",
+                   linear ? 0 : 1});
+  if (!linear)
+    sizes.push_back({"decoder-depth", c.decoder_depth, "decoder.blocks.", apps::ModelSize::blocks});
+  return sizes;
+}
+
 void validate(const Config& c) {
   apps::validate(app, static_cast<const apps::VisionFields&>(c));
   apps::validate(app, static_cast<const apps::TrainingFields&>(c));
@@ -39,7 +49,8 @@ void validate(const Config& c) {
   for (const auto& [name, side] : {std::pair{"height", c.height}, {"width", c.width}})
     check_range(app, name, side, side > 0 && side <= 4096 && side % c.patch == 0,
                 "a multiple of --patch up to 4096");
-  check_range(app, "decoder-depth", c.decoder_depth, c.decoder_depth > 0, "at least 1");
+  check_range(app, "decoder-depth", c.decoder_depth, c.decoder_depth >= 1 && c.decoder_depth <= 1000,
+              "1 to 1000");
   for (const auto& [name, side] : {std::pair{"short-side", c.short_side}, {"long-side", c.long_side}})
     check_range(app, name, side, side >= 0 && side <= 16384, "0 to 16384");
   check_range(app, "stride", c.stride, c.stride >= 0 && c.stride <= std::min(c.height, c.width),
@@ -54,12 +65,11 @@ void validate(const Config& c) {
               "0 up to, not including, 1");
   check_range(app, "max-class-share", c.max_class_share, c.max_class_share > 0 && c.max_class_share <= 1,
               "above 0, up to 1");
-  if (!c.classes.empty() && (c.classes.size() > 255 || c.colours.size() != c.classes.size() ||
-                             c.mean.size() != 3 || c.std.size() != 3))
-    fail(app, fmt::format(
-                  "the config has {} classes with {} colours and {} channels' statistics; need up to 255, as "
-                  "many, and 3",
-                  c.classes.size(), c.colours.size(), c.mean.size()));
+  if (c.classes.empty()) return;  // what follows from the data is not there yet
+  if (c.classes.size() > 255 || c.colours.size() != c.classes.size())
+    fail(app, fmt::format("got {} classes with {} colours, need up to 255 and as many", c.classes.size(),
+                          c.colours.size()));
+  apps::check_statistics(app, c.mean, c.std, 3);
 }
 
 std::string describe_attention(const Config& c) {

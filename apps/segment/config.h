@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/training/model_sizes.h"
 #include "apps/training/vision_fields.h"
 #include "data/label_key.h"
 #include "nn/segmenter.h"
@@ -77,6 +78,7 @@ void for_each_field(C& c, const F& f) {
 }
 
 nn::SegmenterConfig model_config(const Config& config);
+std::vector<apps::ModelSize> model_sizes(const Config& config);
 // Checks values that no option checks by itself; throws Error that names the option.
 void validate(const Config& config);
 

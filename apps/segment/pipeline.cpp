@@ -44,7 +44,8 @@ data::SegmentationTransform train_transform(const Config& c) {
   // What normalisation makes (all but) 0, as around the windows of evaluation.
   std::array<uint8_t, 3> padding;
   for (size_t i = 0; i < 3; ++i) padding[i] = uint8_t(std::lround(255 * c.mean[i]));
-  return [o, padding](const data::SegmentationSample& sample, Random& random, uint8_t* chw, int32_t* labels) {
+  return [o, padding](const data::SegmentationSample& sample, Random& random, std::span<uint8_t> chw,
+                      std::span<int32_t> labels) {
     data::to_padded(data::augment(sample, o, random), padding, o.crop_width, o.crop_height, chw, labels);
   };
 }

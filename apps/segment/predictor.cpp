@@ -25,7 +25,7 @@ data::Image scaled(const data::Image& picture, int64_t short_side, double scale)
 Tensor logits_of(const Predictor& p, const data::Image& picture) {
   const Shape shape{1, 3, picture.height, picture.width};
   std::vector<uint8_t> planes(size_t(shape.numel()));
-  data::to_planes(picture, planes.data());
+  data::to_planes(picture, planes);
   const Tensor x = normalise_images(from_vector(planes, shape).to(p.device), p.mean, p.std, p.dtype);
   return sliding_window_logits(p.model, x, p.views.window);
 }

@@ -132,9 +132,10 @@ class Segmentation : public apps::Task {
 }  // namespace
 
 int train(const Config& config, const apps::RunOptions& options) {
+  apps::RunStart start = apps::start_run<nn::Segmenter>("segment", config, options);
   validate(config);
   Segmentation task(config, !options.resume.empty());
-  return apps::run_training(task, options);
+  return apps::run_training(task, options, std::move(start));
 }
 
 }  // namespace pursuit::segment

@@ -48,13 +48,24 @@ RunState state_of(const TensorFile& file, const std::string& path) {
   return s;
 }
 
-// The model's own tensors; what belongs to the optimizer and the average has a prefix.
-std::vector<std::pair<std::string, Tensor>> parameters_of(const TensorFile& file) {
-  std::vector<std::pair<std::string, Tensor>> out;
-  for (const auto& [name, t] : file.tensors)
-    if (!name.starts_with("optimizer.") && name != ema_name) out.push_back({name, t});
-  return out;
-}
+// Names for a message, the first few of many.
+class NameList {
+ public:
+  void add(const std::string& name) {
+    if (count_++ < shown) names_ += " " + name;
+  }
+  // "; what: name name and 7 more", or nothing.
+  std::string text(const char* what) const {
+    if (count_ == 0) return "";
+    return std::string("; ") + what + ":" + names_ +
+           (count_ > shown ? " and " + std::to_string(count_ - shown) + " more" : "");
+  }
+
+ private:
+  static constexpr int64_t shown = 10;
+  std::string names_;
+  int64_t count_ = 0;
+};
 
 void restore(const Checkpoint& c, const std::string& name, Tensor& into) {
   const auto it = c.file.tensors.find(name);
@@ -95,31 +106,43 @@ Checkpoint open_checkpoint(const std::string& app, const std::string& run_or_fil
 
 bool has_average(const Checkpoint& c) { return c.file.tensors.contains(ema_name); }
 
+std::vector<std::pair<std::string, Tensor>> Checkpoint::parameters() const {
+  std::vector<std::pair<std::string, Tensor>> own;
+  for (const auto& [name, t] : file.tensors)
+    if (!name.starts_with("optimizer.") && name != ema_name) own.push_back({name, t});
+  return own;
+}
+
+void check_parameters(const nn::Module& model, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                      const std::string& file) {
+  std::map<std::string, Tensor> given(tensors.begin(), tensors.end());
+  NameList missing, mismatched, unexpected;
+  for (const nn::NamedTensor& p : model.parameters()) {
+    const auto it = given.find(p.name);
+    if (it == given.end()) {
+      missing.add(p.name);
+      continue;
+    }
+    if (it->second.shape() != p.tensor->shape())
+      mismatched.add(p.name + " " + it->second.shape().str() + " (need " + p.tensor->shape().str() + ")");
+    given.erase(it);
+  }
+  for (const auto& [name, t] : given) unexpected.add(name);
+  const std::string text =
+      missing.text("missing") + mismatched.text("of another shape") + unexpected.text("unexpected");
+  if (!text.empty()) fail("checkpoint", file + " does not fit the model" + text);
+}
+
 void load_parameters(nn::Module& model, const std::vector<std::pair<std::string, Tensor>>& tensors,
                      const std::string& file) {
+  check_parameters(model, tensors, file);
   std::map<std::string, Tensor> given(tensors.begin(), tensors.end());
-  std::string missing, mismatched, unexpected;
-  const std::vector<nn::NamedTensor> parameters = model.parameters();
-  for (const nn::NamedTensor& p : parameters) {
-    const auto it = given.find(p.name);
-    if (it == given.end())
-      missing += " " + p.name;
-    else if (it->second.shape() != p.tensor->shape())
-      mismatched += " " + p.name + " " + it->second.shape().str() + " (need " + p.tensor->shape().str() + ")";
-  }
-  for (const nn::NamedTensor& p : parameters) given.erase(p.name);
-  for (const auto& [name, t] : given) unexpected += " " + name;
-  std::string text;
-  if (!missing.empty()) text += "; missing:" + missing;
-  if (!mismatched.empty()) text += "; of another shape:" + mismatched;
-  if (!unexpected.empty()) text += "; unexpected:" + unexpected;
-  if (!text.empty()) fail("checkpoint", file + " does not fit the model" + text);
-  given = {tensors.begin(), tensors.end()};
-  for (const nn::NamedTensor& p : parameters) copy_values(*p.tensor, given[p.name].to(p.tensor->dtype()));
+  for (const nn::NamedTensor& p : model.parameters())
+    copy_values(*p.tensor, given[p.name].to(p.tensor->dtype()));
 }
 
 void load_parameters(nn::Module& model, const Checkpoint& c, bool ema) {
-  load_parameters(model, parameters_of(c.file), c.path);
+  load_parameters(model, c.parameters(), c.path);
   if (!ema) return;
   const auto it = c.file.tensors.find(ema_name);
   if (it == c.file.tensors.end()) fail("checkpoint", c.path + " holds no averaged weights; train with --ema");

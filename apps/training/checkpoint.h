@@ -31,13 +31,19 @@ struct Checkpoint {
   nlohmann::ordered_json config;
   RunState state;
   TensorFile file;
+
+  // The model's own tensors: what belongs to the optimizer and the averaged weights is left out.
+  std::vector<std::pair<std::string, Tensor>> parameters() const;
 };
 // From a run's folder or a file. Throws Error that names it, also if it is another app's.
 Checkpoint open_checkpoint(const std::string& app, const std::string& run_or_file);
 
 bool has_average(const Checkpoint& checkpoint);  // whether it holds averaged weights too
 
-// Copies values by name into the model; throws Error that lists missing, unexpected and mismatched names.
+// Throws Error that lists missing, unexpected and mismatched names unless these are the model's tensors.
+void check_parameters(const nn::Module& model, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                      const std::string& file);
+// Copies values by name into the model, after the same check.
 void load_parameters(nn::Module& model, const std::vector<std::pair<std::string, Tensor>>& tensors,
                      const std::string& file);
 // Those of a checkpoint; with `ema` the averaged ones.

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/dtype.h"
 #include "nn/attention.h"
@@ -10,6 +11,8 @@
 // The part of a Config that every app has, see apps/common/fields.h: an app's Config derives from these and
 // its for_each_field calls theirs.
 namespace pursuit::apps {
+
+constexpr int max_threads = 1024;  // in any option
 
 struct AttentionFields {
   std::string attention = "softmax";

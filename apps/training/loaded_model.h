@@ -5,6 +5,7 @@
 #include "apps/common/fields.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/fields.h"
+#include "apps/training/model_sizes.h"
 #include "engine/parallel.h"
 
 namespace pursuit::apps {
@@ -26,19 +27,17 @@ struct LoadedModel {
   std::string weights;  // "raw" or "ema"
 };
 
-// From a run's folder or a checkpoint file, whose metadata holds the config too: off the tape, in evaluation
-// mode, on the device. The app supplies validate(config) and
-// model_config(config).
+// Of a checkpoint, whose metadata holds the config too: off the tape, in evaluation mode, on the device. The
+// app supplies validate(config), model_config(config) and model_sizes(config).
 template <class Config, class Model>
-LoadedModel<Config, Model> load_model(const std::string& app, const std::string& run_or_file,
-                                      const LoadOptions& options) {
+LoadedModel<Config, Model> load_model(const Checkpoint& checkpoint, const LoadOptions& options) {
   if (options.threads > 0) set_num_threads(options.threads);
-  const Checkpoint checkpoint = open_checkpoint(app, run_or_file);
   LoadedModel<Config, Model> loaded{fields_from_json<Config>(checkpoint.config, checkpoint.path),
                                     checkpoint.state,
                                     nullptr,
                                     checkpoint.name,
                                     {}};
+  check_config<Model>(loaded.config, checkpoint.path, checkpoint);
   loaded.config.device = options.device;
   if (!options.dtype.empty()) loaded.config.dtype = options.dtype;
   validate(loaded.config);
@@ -50,6 +49,13 @@ LoadedModel<Config, Model> load_model(const std::string& app, const std::string&
   for (const nn::NamedTensor& p : loaded.model->parameters()) *p.tensor = p.tensor->detach();
   loaded.model->to(device_from_name(loaded.config.device));
   return loaded;
+}
+
+// From a run's folder or a checkpoint file.
+template <class Config, class Model>
+LoadedModel<Config, Model> load_model(const std::string& app, const std::string& run_or_file,
+                                      const LoadOptions& options) {
+  return load_model<Config, Model>(open_checkpoint(app, run_or_file), options);
 }
 
 }  // namespace pursuit::apps

@@ -23,7 +23,7 @@ void add_train_command(CLI::App& app, const std::string& help, std::vector<std::
   Recipe recipe;
   if (!args.empty() && args[0] == "train") {
     if (const auto folder = peek(args, "--resume"))
-      config = fields_from_json<Config>(config_of_run(*folder), *folder + "/config.json");
+      config = fields_from_json<Config>(config_of_run(*folder), config_path(*folder));
     if (const auto name = peek(args, "--recipe")) {
       recipe = read_recipe(app.get_name(), *name);
       apply(recipe, config);

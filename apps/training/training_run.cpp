@@ -14,6 +14,7 @@
 #include "apps/common/metrics.h"
 #include "apps/common/print.h"
 #include "apps/common/progress.h"
+#include "apps/common/run_folder.h"
 #include "apps/common/signals.h"
 #include "apps/common/tensorboard.h"
 #include "apps/training/checkpoint.h"
@@ -40,7 +41,7 @@ struct StepUnderWay {
 
 class TrainingRun {
  public:
-  TrainingRun(Task& task, const RunOptions& options)
+  TrainingRun(Task& task, const RunOptions& options, RunStart start)
       : task_(task),
         fields_(task.fields()),
         options_(options),
@@ -52,7 +53,7 @@ class TrainingRun {
         optimizer_(flat_, optimizer_config(fields_)),
         schedule_(schedule(fields_)) {
     if (fields_.ema > 0) ema_.emplace(flat_, fields_.ema);
-    open_folder();
+    open_folder(start.checkpoint);
     step_.emplace(task_, flat_, optimizer_, ema_ ? &*ema_ : nullptr, !options.no_graph);
     catch_stop_signals();
     started_ = saved_ = logged_ = Clock::now();
@@ -84,8 +85,8 @@ class TrainingRun {
   }
 
  private:
-  void open_folder() {
-    const bool resuming = !options_.resume.empty(), has_checkpoint = fs::exists(checkpoint_path(folder_));
+  void open_folder(const std::optional<Checkpoint>& checkpoint) {
+    const bool resuming = !options_.resume.empty();
     check_folder(options_);
     std::error_code error;
     fs::create_directories(folder_, error);
@@ -96,11 +97,11 @@ class TrainingRun {
                               "report.html", "metrics.jsonl"})
         fs::remove(fs::path(folder_) / old, error);
       fs::remove_all(fs::path(folder_) / "tensorboard", error);
-    } else if (has_checkpoint) {
-      state_ = resume(open_checkpoint(task_.app(), folder_), task_.model(), optimizer_, ema());
+    } else if (checkpoint) {
+      state_ = resume(*checkpoint, task_.model(), optimizer_, ema());
       flat_.refresh();
     }
-    write_file_atomically((fs::path(folder_) / "config.json").string(), task_.config().dump(2) + "\n");
+    write_file_atomically(config_path(folder_), task_.config().dump(2) + "\n");
     const std::optional<int64_t> from = resuming ? std::optional(state_.step) : std::nullopt;
     metrics_.emplace((fs::path(folder_) / "metrics.jsonl").string(), from);
     events_.emplace((fs::path(folder_) / "tensorboard").string(), from);
@@ -265,9 +266,16 @@ void check_folder(const RunOptions& o) {
                       ", choose another --out, or replace it with --overwrite");
 }
 
-int run_training(Task& task, const RunOptions& options) {
+RunStart start_run(const std::string& app, const RunOptions& o) {
+  RunStart start;
+  if (!o.resume.empty() && fs::exists(checkpoint_path(o.resume)))
+    start.checkpoint = open_checkpoint(app, o.resume);
+  return start;
+}
+
+int run_training(Task& task, const RunOptions& options, RunStart start) {
   if (const int threads = task.fields().threads; threads > 0) set_num_threads(threads);
-  return TrainingRun(task, options).run();
+  return TrainingRun(task, options, std::move(start)).run();
 }
 
 }  // namespace pursuit::apps

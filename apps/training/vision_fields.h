@@ -49,4 +49,8 @@ nn::Init init(const VisionFields& fields);
 // starts with `app`.
 void validate(const char* app, const VisionFields& fields);
 
+// The statistics that normalise pictures: one of each for a channel, all finite, `std` above 0. Throws Error.
+void check_statistics(const char* app, const std::vector<double>& mean, const std::vector<double>& std,
+                      int64_t channels);
+
 }  // namespace pursuit::apps
