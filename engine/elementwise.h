@@ -10,7 +10,9 @@ namespace pursuit {
 struct NoParams {};
 
 // y = f(x). Op gives `A fwd(A x)` and `A bwd(A x, A y)` = dy/dx, each with a further `const Params&` where it
-// has parameters (plain numbers: they travel to the GPU by value).
+// has parameters (plain numbers: they travel to the GPU by value). Where bwd looks at one of the two or
+// none, `static constexpr Saves saves` spares keeping the other; bwd finds any number in its place.
+enum class Saves { both, x, y, none };
 template <class Op, class Params>
 struct UnaryForward {
   template <class T>
@@ -49,28 +51,37 @@ struct Unary {
   Tensor x = {}, y = {};
 
   Tensor forward(const Tensor& in) {
-    x = in;
-    y = empty_like(in);
+    const Tensor out = empty_like(in);
     dispatch(in, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      for_each(dev, layout_of(x.shape(), x, y),
-               typename UnaryForward<Op, Params>::template Body<T>{x.data<T>(), y.data<T>(), params});
+      for_each(dev, layout_of(in.shape(), in, out),
+               typename UnaryForward<Op, Params>::template Body<T>{in.data<T>(), out.data<T>(), params});
     });
-    return y;
+    if (saves() == Saves::both || saves() == Saves::x) x = in;
+    if (saves() == Saves::both || saves() == Saves::y) y = out;
+    return out;
   }
   Grads backward(const Tensor& gy, Needs) {
-    Tensor gx = empty_like(x);
-    dispatch(x, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      for_each(dev, layout_of(x.shape(), x, y, gy, gx),
-               typename UnaryBackward<Op, Params>::template Body<T>{x.data<T>(), y.data<T>(), gy.data<T>(),
+    const Tensor &p = x.defined() ? x : gy, &q = y.defined() ? y : gy, gx = empty_like(gy);
+    dispatch(gy, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      for_each(dev, layout_of(gy.shape(), p, q, gy, gx),
+               typename UnaryBackward<Op, Params>::template Body<T>{p.data<T>(), q.data<T>(), gy.data<T>(),
                                                                     gx.data<T>(), params});
     });
     return {gx};
+  }
+
+ private:
+  static constexpr Saves saves() {
+    if constexpr (requires { Op::saves; })
+      return Op::saves;
+    else
+      return Saves::both;
   }
 };
 
 // y = f(a, b) with broadcasting. Op gives `A fwd(A a, A b)` and the derivatives `A da(A a, A b)`, `A db(A a,
 // A b)`. bf16 beside f32 is computed in f32 and gives f32; the gradients come back in each input's type.
-// Other mixtures are errors.
+// Other mixtures are errors. An Op with a backward of its own has no derivatives, and keeps no input.
 template <class Op>
 struct BinaryForward {
   template <class T>
@@ -96,14 +107,20 @@ struct BinaryBackward {
 
 template <class Op>
 struct Binary {
+  struct Kind {
+    Shape shape;
+    DType dtype = DType::f32;
+  };
+  Kind of_a = {}, of_b = {};
   Tensor a = {}, b = {};
 
   Tensor forward(const Tensor& left, const Tensor& right) {
-    a = left;
-    b = right;
-    const Shape shape = broadcast_shapes(a.shape(), b.shape(), Op::name);
-    Tensor y = empty(shape, common_dtype(), a.device());
-    const Tensor p = a.to(y.dtype()), q = b.to(y.dtype());
+    of_a = {left.shape(), left.dtype()};
+    of_b = {right.shape(), right.dtype()};
+    if constexpr (requires(float v) { Op::da(v, v); }) a = left, b = right;
+    const Shape shape = broadcast_shapes(left.shape(), right.shape(), Op::name);
+    Tensor y = empty(shape, common_dtype(left, right), left.device());
+    const Tensor p = left.to(y.dtype()), q = right.to(y.dtype());
     dispatch(y, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       for_each(dev, layout_of(shape, p, q, y),
                typename BinaryForward<Op>::template Body<T>{p.data<T>(), q.data<T>(), y.data<T>()});
@@ -111,16 +128,16 @@ struct Binary {
     return y;
   }
   Grads backward(const Tensor& gy, Needs needs) {
-    return {needs[0] ? like(a, gradient<true>(gy)) : Tensor(),
-            needs[1] ? like(b, gradient<false>(gy)) : Tensor()};
+    return {needs[0] ? like(of_a, gradient<true>(gy)) : Tensor(),
+            needs[1] ? like(of_b, gradient<false>(gy)) : Tensor()};
   }
 
  protected:
   // A gradient of the result's shape and dtype brought to those of an input.
-  static Tensor like(const Tensor& in, const Tensor& g) { return sum_to(g, in.shape()).to(in.dtype()); }
+  static Tensor like(const Kind& in, const Tensor& g) { return sum_to(g, in.shape).to(in.dtype); }
 
  private:
-  DType common_dtype() const {
+  static DType common_dtype(const Tensor& a, const Tensor& b) {
     const bool a_fits = fits_beside(a.dtype(), b.dtype());
     if (!(a_fits || fits_beside(b.dtype(), a.dtype())) || a.device() != b.device())
       fail(Op::name, "got " + a.str() + " and " + b.str() + "; bring them together with to()");

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <vector>
 
 #include "engine/memory.h"
 
@@ -20,7 +21,11 @@ class Graph {
  private:
   Device device_;
   Arena arena_;
+  std::vector<std::weak_ptr<void>> written_;  // storages that `work` writes to in place, so every run does
   void* handle_ = nullptr;
 };
+
+// What Tensor::bump_version tells the graph that this thread records, if there is one.
+void note_write(const Storage& storage);
 
 }  // namespace pursuit

@@ -41,6 +41,7 @@ struct Block {
   Block* after = nullptr;
   int64_t arena = 0;    // the recording that the block belongs to; 0: none
   bool direct = false;  // goes back to where it came from when freed
+  Version version = {};
 };
 
 struct ByFit {
@@ -353,13 +354,31 @@ Pool& pool(Device device) {
   return *p;
 }
 
+struct Release {
+  Pool* pool;
+  Block* block;
+  void operator()(void*) const noexcept { pool->give(block); }
+};
+
 }  // namespace
 
 Storage allocate(Device device, int64_t bytes) {
   if (bytes < 0) fail("memory", "negative size");
   Pool& p = pool(device);
   Block* b = p.take(bytes);
-  return Storage(b->start + (b->guarded ? kGuard : 0), [&p, b](void*) { p.give(b); });
+  return Storage(b->start + (b->guarded ? kGuard : 0), Release{&p, b});
+}
+
+Version* version_of(const Storage& storage) {
+  const auto* release = std::get_deleter<Release>(storage);
+  return release ? &release->block->version : nullptr;
+}
+
+void count_write(const Storage& storage, const char* writer) {
+  Version* version = version_of(storage);
+  if (!version) return;
+  version->writer = writer;
+  ++version->writes;
 }
 
 Storage allocate_pinned(int64_t bytes) {

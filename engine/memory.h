@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,6 +33,15 @@ using Storage = std::shared_ptr<void>;
 // Allocates from the device's caching pool; `tag` (default: the running operator) shows in memory_summary().
 // Out of memory: frees the cache, tries once more, then throws OutOfMemory with the figures.
 Storage allocate(Device device, int64_t bytes);
+
+// How often a storage was overwritten in place, and by what last: backward learns by it whether what an
+// operator saved is still what it was. Null for storages that `allocate` did not give.
+struct Version {
+  std::atomic<uint32_t> writes = 0;
+  std::atomic<const char*> writer = "";
+};
+Version* version_of(const Storage& storage);
+void count_write(const Storage& storage, const char* writer);
 
 // Page-locked memory of the host, which a GPU copies from and to by itself; for buffers that are kept.
 Storage allocate_pinned(int64_t bytes);

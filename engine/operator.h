@@ -1,6 +1,7 @@
 #pragma once
 #include <concepts>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,11 +72,17 @@ struct OperatorInfo {
     Run reference;  // empty if the operator has none
   };
   std::string name;
-  std::vector<Case> cases;
+  std::vector<Case> (*cases)();  // made anew by every call
 };
 std::vector<OperatorInfo>& inventory();
 
-void record(Tensor& y, const char* name, const std::vector<const Tensor*>& inputs,
+// An input of a call, and how many handles there were on its storage before.
+struct Argument {
+  const Tensor* tensor;
+  long handles;
+};
+// Puts the result y of an operator on the tape. What has more handles now than before the call was saved.
+void record(Tensor& y, const char* name, std::span<const Argument> arguments,
             std::function<Grads(const Tensor&)> backward);
 
 template <class Op>
@@ -86,21 +93,40 @@ concept Operator = requires(Op op, const Tensor& t, Needs needs) {
   { Op::samples() } -> std::same_as<std::vector<Sample<Op>>>;
 };
 
+// The inputs that may be undefined are those that a sample leaves out.
+template <Operator Op>
+Needs optional_inputs() {
+  static const Needs optional = [] {
+    Needs found;
+    for (const Sample<Op>& s : Op::samples())
+      for (size_t i = 0; i < s.inputs.size(); ++i) found.bits |= uint32_t(!s.inputs[i].given) << i;
+    return found;
+  }();
+  return optional;
+}
+template <Operator Op, size_t N>
+void require_inputs(const Tensor* const (&inputs)[N]) {
+  for (size_t i = 0; i < N; ++i)
+    if (!inputs[i]->defined() && !optional_inputs<Op>()[int(i)]) fail_undefined(Op::name, i + 1, N);
+}
+
 // Runs the operator and, if an input is on the tape, records it.
 template <Operator Op, std::same_as<Tensor>... In>
 Tensor apply(Op op, const In&... inputs) {
+  require_inputs<Op>({&inputs...});
   MemoryTag tag(Op::name);
   auto held = std::make_shared<Op>(std::move(op));
+  if (!grad_enabled() || !(inputs.needs_grad() || ...)) return held->forward(inputs.detach()...);
+
+  const Argument arguments[] = {{&inputs, inputs.storage().use_count()}...};
   Tensor y = held->forward(inputs.detach()...);
-  if (grad_enabled() && (inputs.needs_grad() || ...)) {
-    Needs needs;
-    int i = 0;
-    ((needs.bits |= uint32_t(inputs.needs_grad()) << i++), ...);
-    record(y, Op::name, {&inputs...}, [held, needs](const Tensor& gy) {
-      MemoryTag tag(Op::name);
-      return held->backward(gy, needs);
-    });
-  }
+  Needs needs;
+  int i = 0;
+  ((needs.bits |= uint32_t(inputs.needs_grad()) << i++), ...);
+  record(y, Op::name, arguments, [held, needs](const Tensor& gy) {
+    MemoryTag tag(Op::name);
+    return held->backward(gy, needs);
+  });
   return y;
 }
 
@@ -110,28 +136,32 @@ constexpr size_t arity(Tensor (Base::*)(In...)) {
 }
 
 template <Operator Op>
-struct RegisterOperator {
-  RegisterOperator() {
-    OperatorInfo info{Op::name, {}};
-    constexpr auto every = std::make_index_sequence<arity<Op>(&Op::forward)>{};
-    for (const Sample<Op>& s : Op::samples()) {
-      OperatorInfo::Case c{s.inputs, s.tolerance, {}, {}};
-      if (c.inputs.size() != every.size())
-        fail(Op::name, "a sample gives " + std::to_string(c.inputs.size()) + " inputs, the operator takes " +
-                           std::to_string(every.size()));
-      c.run = [op = s.op, every]<class V>(const V& in) {
-        return [&]<size_t... I>(std::index_sequence<I...>) { return apply(Op(op), in[I]...); }
+std::vector<OperatorInfo::Case> cases_of() {
+  std::vector<OperatorInfo::Case> cases;
+  constexpr auto every = std::make_index_sequence<arity<Op>(&Op::forward)>{};
+  for (const Sample<Op>& s : Op::samples()) {
+    OperatorInfo::Case c{s.inputs, s.tolerance, {}, {}};
+    if (c.inputs.size() != every.size())
+      fail(Op::name, "a sample gives " + std::to_string(c.inputs.size()) + " inputs, the operator takes " +
+                         std::to_string(every.size()));
+    c.run = [op = s.op, every]<class V>(const V& in) {
+      return [&]<size_t... I>(std::index_sequence<I...>) { return apply(Op(op), in[I]...); }
+      (every);
+    };
+    if constexpr (requires { &Op::reference; })
+      c.reference = [op = s.op, every]<class V>(const V& in) {
+        return [&]<size_t... I>(std::index_sequence<I...>) { return op.reference(in[I]...); }
         (every);
       };
-      if constexpr (requires { &Op::reference; })
-        c.reference = [op = s.op, every]<class V>(const V& in) {
-          return [&]<size_t... I>(std::index_sequence<I...>) { return op.reference(in[I]...); }
-          (every);
-        };
-      info.cases.push_back(std::move(c));
-    }
-    inventory().push_back(std::move(info));
+    cases.push_back(std::move(c));
   }
+  return cases;
+}
+
+// Makes no sample: before main there is nobody who could report an error.
+template <Operator Op>
+struct RegisterOperator {
+  RegisterOperator() { inventory().push_back({Op::name, cases_of<Op>}); }
 };
 
 #define PURSUIT_OPERATOR(Op) static const ::pursuit::RegisterOperator<Op> register_##Op;

@@ -61,6 +61,18 @@ void collect(Node& leaf, const Tensor& g) {
     leaf.grad = add_up(leaf, leaf.grad, g);
   }
   leaf.fresh = false;
+  ++leaf.arrivals;
+}
+
+// The gradient is that of the values that the operator saw.
+void check_unchanged(const Node& node) {
+  for (const Node::Saved& s : node.saved) {
+    const Version* v = version_of(s.storage);
+    if (v->writes != s.writes)
+      fail(node.name,
+           std::string("backward needs a tensor that ") + v->writer.load() +
+               " has overwritten since the forward pass; call backward() before, or write to a copy");
+  }
 }
 
 }  // namespace
@@ -82,17 +94,30 @@ NoGrad::NoGrad() : before_(recording) { recording = false; }
 NoGrad::~NoGrad() { recording = before_; }
 bool grad_enabled() { return recording; }
 
-void record(Tensor& y, const char* name, const std::vector<const Tensor*>& inputs,
+
+void record(Tensor& y, const char* name, std::span<const Argument> arguments,
             std::function<Grads(const Tensor&)> backward) {
   auto node = std::make_shared<Node>();
   node->name = name;
   node->leaf = false;
-  for (const Tensor* t : inputs) node->inputs.push_back(t->node());
+  const auto save_if_held = [&](const Storage& storage, long handles) {
+    if (storage.use_count() <= handles) return;
+    if (const Version* v = version_of(storage)) node->saved.push_back({storage, v->writes});
+  };
+  bool is_view = false;  // y is one handle on its storage
+  for (const Argument& a : arguments) {
+    node->inputs.push_back(a.tensor->node());
+    const bool same = a.tensor->storage() == y.storage();
+    save_if_held(a.tensor->storage(), a.handles + same);
+    is_view = is_view || same;
+  }
+  if (!is_view) save_if_held(y.storage(), 1);
   node->backward = std::move(backward);
   y.set_node(std::move(node));
 }
 
 Tensor& Tensor::requires_grad() {
+  if (!defined()) fail_undefined("requires_grad");
   if (!is_floating(dtype_))
     fail("requires_grad", "a " + str() + " has no gradient; convert it to a floating type");
   if (node_ && !node_->leaf)
@@ -116,6 +141,7 @@ void Tensor::zero_grad() {
 }
 
 void Tensor::bind_grad(Tensor home) {
+  require_defined("bind_grad", {&home});
   requires_grad();
   if (home.shape() != shape_ || home.dtype() != dtype_)
     fail("bind_grad", "got " + home.str() + ", need " + str());
@@ -125,6 +151,7 @@ void Tensor::bind_grad(Tensor home) {
 }
 
 void Tensor::bind_copy(Tensor copy) {
+  require_defined("bind_copy", {&copy});
   if (!node_ || !node_->leaf || dtype_ != DType::f32) fail("bind_copy", "a " + str() + " is no f32 leaf");
   if (copy.shape() != shape_ || copy.device() != device_)
     fail("bind_copy", "got " + copy.str() + ", need the shape and device of " + str());
@@ -132,12 +159,15 @@ void Tensor::bind_copy(Tensor copy) {
 }
 
 void Tensor::backward() const {
+  if (!defined()) fail_undefined("backward");
   if (numel() != 1)
     fail("backward", "a " + str() + " is not a scalar; pass the gradient of the loss with respect to it");
   backward(ones(shape_, dtype_, device_));
 }
 
 void Tensor::backward(const Tensor& seed) const {
+  if (!defined()) fail_undefined("backward");
+  require_defined("backward", {&seed});
   if (!node_)
     fail("backward", "this tensor is not on the tape: nothing it was computed from requires a gradient");
   if (seed.shape() != shape_ || seed.dtype() != dtype_)
@@ -160,8 +190,10 @@ void Tensor::backward(const Tensor& seed) const {
     }
     if (!node.backward)
       fail(node.name, "the tape was run already and its saved tensors are freed; run the forward pass again");
+    check_unchanged(node);
     const Grads grads = node.backward(g);
     node.backward = nullptr;
+    node.saved.clear();
     if (grads.size() != node.inputs.size())
       fail(node.name, "backward gave " + std::to_string(grads.size()) + " gradients, need " +
                           std::to_string(node.inputs.size()));

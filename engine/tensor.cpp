@@ -5,6 +5,7 @@
 
 #include "cuda/runtime.h"
 #include "engine/copy.h"
+#include "engine/graph.h"
 #include "engine/ops.h"
 #include "engine/random.h"
 
@@ -54,6 +55,29 @@ Tensor fill_float(const Shape& shape, DType dtype, Device device, const F& value
 // Not in the header: gcc 12 does not emit it where only the {} of an aggregate calls it.
 Tensor::Tensor() = default;
 
+void Tensor::fail_undefined(const char* method) const {
+  fail(method, "the tensor is undefined: it holds no values");
+}
+
+void fail_undefined(const char* function, size_t place, size_t count) {
+  fail(function,
+       (count == 1 ? "its argument" : "argument " + std::to_string(place) + " of " + std::to_string(count)) +
+           " is an undefined tensor: it holds no values");
+}
+
+void require_defined(const char* function, std::initializer_list<const Tensor*> arguments) {
+  size_t place = 0;
+  for (const Tensor* t : arguments) {
+    ++place;
+    if (!t->defined()) fail_undefined(function, place, arguments.size());
+  }
+}
+
+void Tensor::bump_version(const char* writer) const {
+  count_write(storage_, writer);
+  note_write(storage_);
+}
+
 bool Tensor::is_contiguous() const {
   int64_t step = 1;
   for (int i = ndim() - 1; i >= 0; --i) {
@@ -90,6 +114,15 @@ Tensor zeros(const Shape& shape, DType dtype, Device device) {
   else
     std::memset(t.raw(), 0, size_t(t.bytes()));
   return t;
+}
+
+Tensor empty_like(const Tensor& x) {
+  require_defined("empty_like", {&x});
+  return empty(x.shape(), x.dtype(), x.device());
+}
+Tensor zeros_like(const Tensor& x) {
+  require_defined("zeros_like", {&x});
+  return zeros(x.shape(), x.dtype(), x.device());
 }
 
 Tensor full(const Shape& shape, double value, DType dtype, Device device) {
@@ -137,17 +170,25 @@ Tensor Tensor::slice(int dim, int64_t begin, int64_t end) const {
   return pursuit::slice(*this, dim, begin, end);
 }
 Tensor Tensor::expand(const Shape& shape) const { return pursuit::expand(*this, shape); }
-Tensor Tensor::contiguous() const { return is_contiguous() ? *this : pursuit::contiguous(*this); }
+Tensor Tensor::contiguous() const {
+  if (!defined()) fail_undefined("contiguous");
+  return is_contiguous() ? *this : pursuit::contiguous(*this);
+}
 Tensor Tensor::to(DType dtype) const {
+  if (!defined()) fail_undefined("to");
   if (dtype == dtype_) return *this;
   if (!node_ || !node_->copy.defined() || node_->copy.dtype() != dtype) return cast(*this, dtype);
   Tensor copy = node_->copy;
   copy.node_ = node_;
   return copy;
 }
-Tensor Tensor::to(Device device) const { return device == device_ ? *this : to_device(*this, device); }
+Tensor Tensor::to(Device device) const {
+  if (!defined()) fail_undefined("to");
+  return device == device_ ? *this : to_device(*this, device);
+}
 
 Tensor Tensor::transpose(int d0, int d1) const {
+  if (!defined()) fail_undefined("transpose");
   std::vector<int> dims(static_cast<size_t>(ndim()));
   std::iota(dims.begin(), dims.end(), 0);
   std::swap(dims[size_t(wrap(d0))], dims[size_t(wrap(d1))]);
@@ -155,6 +196,7 @@ Tensor Tensor::transpose(int d0, int d1) const {
 }
 
 Tensor Tensor::select(int dim, int64_t index) const {
+  if (!defined()) fail_undefined("select");
   const int d = wrap(dim);
   const int64_t at = index < 0 ? index + size(d) : index;
   if (at < 0 || at >= size(d))
@@ -166,11 +208,13 @@ Tensor Tensor::select(int dim, int64_t index) const {
 }
 
 double Tensor::item() const {
+  if (!defined()) fail_undefined("item");
   if (numel() != 1) fail("item", "a " + str() + " is not one value");
   return to_vector()[0];
 }
 
 std::vector<double> Tensor::to_vector() const {
+  if (!defined()) fail_undefined("to_vector");
   const Tensor t = detach().to(cpu).contiguous();
   std::vector<double> values(static_cast<size_t>(numel()));
   with_type(dtype_, [&]<class T>(Type<T>) {
@@ -180,9 +224,11 @@ std::vector<double> Tensor::to_vector() const {
 }
 
 void copy_values(const Tensor& dst, const Tensor& src) {
+  require_defined("copy_values", {&dst, &src});
   if (dst.shape() != src.shape()) fail("copy", "got " + src.str() + ", need the shape of " + dst.str());
   if (dst.device() != src.device()) return copy_values(dst, src.detach().to(dst.device()));
   copy_strided(dst, src);
+  dst.bump_version("copy_values");
 }
 
 }  // namespace pursuit

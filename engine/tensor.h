@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,7 +46,10 @@ class Tensor {
   bool is_contiguous() const;
   int wrap(int dim) const;  // counts a negative dimension from the end; throws if there is no such one
 
-  void* raw() const { return static_cast<char*>(storage_.get()) + offset_ * size_of(dtype_); }
+  void* raw() const {
+    if (!storage_) fail_undefined("data");
+    return static_cast<char*>(storage_.get()) + offset_ * size_of(dtype_);
+  }
   template <class T>
   T* data() const {
     if (dtype_of<T>() != dtype_)
@@ -53,6 +57,10 @@ class Tensor {
     return static_cast<T*>(raw());
   }
   const Storage& storage() const { return storage_; }
+  // For functions that write to a tensor in place: `writer` has. The storage's version counts it, so that the
+  // backward of an operator that saved this tensor, or a view of the same storage, says so instead of giving
+  // a wrong gradient. Writes through data() do not count by themselves.
+  void bump_version(const char* writer) const;
 
   // "f32[2, 3] on cpu"
   std::string str() const;
@@ -94,6 +102,8 @@ class Tensor {
   std::vector<double> to_vector() const;  // all values in row-major order
 
  private:
+  [[noreturn]] void fail_undefined(const char* method) const;
+
   Storage storage_;
   Shape shape_, strides_;
   int64_t offset_ = 0;
@@ -102,14 +112,18 @@ class Tensor {
   std::shared_ptr<Node> node_;
 };
 
+// The error of an undefined argument `place`, from 1, of `count`; and the check of all that must be defined.
+[[noreturn]] void fail_undefined(const char* function, size_t place, size_t count);
+void require_defined(const char* function, std::initializer_list<const Tensor*> arguments);
+
 Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = cpu);
 Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = cpu);
 Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device device = cpu);
 inline Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = cpu) {
   return full(shape, 1.0, dtype, device);
 }
-inline Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype(), x.device()); }
-inline Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype(), x.device()); }
+Tensor empty_like(const Tensor& x);
+Tensor zeros_like(const Tensor& x);
 Tensor arange(int64_t n, DType dtype = DType::i64, Device device = cpu);
 
 // Copies values (row-major) into a new tensor; throws unless there are shape.numel() of them.
@@ -131,11 +145,18 @@ struct Node {
   const char* name = "leaf";
   std::vector<std::shared_ptr<Node>> inputs;     // null where no gradient is wanted
   std::function<Grads(const Tensor&)> backward;  // empty for a leaf, and once run
+  // What the operator holds of its inputs and its result until its backward has run, as it was.
+  struct Saved {
+    Storage storage;
+    uint32_t writes;
+  };
+  std::vector<Saved> saved;
   bool leaf = true;
-  Tensor grad;         // of a leaf
-  bool fresh = true;   // the leaf's gradient holds nothing yet
-  bool bound = false;  // grad is a buffer that bind_grad gave
-  Tensor copy;         // a leaf's values in another dtype, see bind_copy
+  Tensor grad;           // of a leaf
+  int64_t arrivals = 0;  // gradients that the leaf ever got
+  bool fresh = true;     // the leaf's gradient holds nothing yet
+  bool bound = false;    // grad is a buffer that bind_grad gave
+  Tensor copy;           // a leaf's values in another dtype, see bind_copy
 };
 
 // While one lives, operators of this thread record nothing.

@@ -47,6 +47,7 @@ Upload::~Upload() {
 }
 
 void Upload::send(const void* values) {
+  tensor_.bump_version("an upload");
   if (!tensor_.device().is_cuda()) return copy_bytes(tensor_.raw(), values, tensor_.bytes());
   const int device = tensor_.device().index;
   void *work = cuda::stream(device), *copies = cuda::copy_stream(device);

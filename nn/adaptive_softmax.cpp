@@ -87,6 +87,7 @@ std::vector<AdaptiveSoftmax::Part> AdaptiveSoftmax::parts(const Tensor& x, const
 }
 
 Tensor AdaptiveSoftmax::loss(const Tensor& x, const Tensor& labels, int64_t ignore_index) const {
+  require_defined("adaptive_softmax", {&x, &labels});
   const Tensor count = label_count(labels, ignore_index);
   Tensor total;
   for (const Part& p : parts(x, labels, ignore_index)) {

@@ -65,9 +65,19 @@ FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters,
 
 void FlatParameters::zero_grad() {
   for (const Segment& s : segments_) s.parameter.tensor->zero_grad();
+  finished_at_ = -1;
 }
 
+int64_t FlatParameters::arrivals() const {
+  int64_t sum = 0;
+  for (const Segment& s : segments_) sum += s.parameter.tensor->node()->arrivals;
+  return sum;
+}
+
+bool FlatParameters::finished() const { return finished_at_ == arrivals(); }
+
 void FlatParameters::finish_grad() {
+  finished_at_ = arrivals();
   if (on_gpu()) {
     std::vector<FlatPart> parts;
     for (const Segment& s : segments_) parts.push_back({s.parameter.tensor->grad(), s.offset, s.count});
@@ -122,14 +132,22 @@ void Optimizer::begin(double lr) {
 }
 
 void Optimizer::update() {
+  if (!flat_.finished()) flat_.finish_grad();
+  flat_.on_gpu() ? update_on_gpu() : update_on_cpu();
+  for (const Tensor& written : {flat_.values, flat_.copy}) written.bump_version("an optimizer");
+}
+
+void Optimizer::update_on_gpu() {
+  if (config_.clip_norm > 0) clip_factor(flat_.grads, config_.clip_norm, factor_);
+  const FlatUpdate u{flat_.values, flat_.grads, first_, second_, flat_.decays, factor_, flat_.copy, numbers_};
+  if (config_.kind == OptimizerConfig::Kind::adamw)
+    adamw(u, config_.beta1, config_.beta2, config_.eps);
+  else
+    sgd(u, config_.momentum, config_.weight_decay, config_.nesterov);
+}
+
+void Optimizer::update_on_cpu() {
   const bool is_adamw = config_.kind == OptimizerConfig::Kind::adamw;
-  if (flat_.on_gpu()) {
-    if (config_.clip_norm > 0) clip_factor(flat_.grads, config_.clip_norm, factor_);
-    const FlatUpdate u{flat_.values, flat_.grads, first_,     second_,
-                       flat_.decays, factor_,     flat_.copy, numbers_};
-    return is_adamw ? adamw(u, config_.beta1, config_.beta2, config_.eps)
-                    : sgd(u, config_.momentum, config_.weight_decay, config_.nesterov);
-  }
   const double factor =
       config_.clip_norm > 0 ? std::min(1.0, config_.clip_norm / (flat_.grad_norm() + 1e-6)) : 1;
   float *p = flat_.values.data<float>(), *g = flat_.grads.data<float>(), *m = first_.data<float>();
@@ -165,6 +183,7 @@ Ema::Ema(FlatParameters& parameters, double decay) : flat_(parameters), decay_(d
 }
 
 void Ema::update() {
+  values.bump_version("an average of weights");
   if (flat_.on_gpu()) return ema(values, flat_.values, decay_);
   flat_.for_each_range([&](int64_t at, int64_t n, bool) {
     rows<float>().ema(values.data<float>() + at, flat_.values.data<float>() + at, n, decay_);

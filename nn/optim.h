@@ -19,8 +19,11 @@ class FlatParameters {
                  DType computes_in = DType::f32);
 
   void zero_grad();
-  // Call after backward and before a step: all gradients are in `grads` then, zeros where none arrived.
+  // After it all gradients that arrived are in `grads`, zeros where none did. An optimizer's update does it
+  // itself where backward ran since the last time; call it to look at the gradients, or to change them,
+  // first.
   void finish_grad();
+  bool finished() const;  // whether no gradient has arrived since
   // Call after writing to the parameters: makes the copy equal to them again.
   void refresh();
 
@@ -40,7 +43,10 @@ class FlatParameters {
     int64_t offset, count;
     bool decays;
   };
+  int64_t arrivals() const;
+
   std::vector<Segment> segments_;
+  int64_t finished_at_ = -1;  // arrivals by then; -1 after zero_grad
 };
 
 // Where each parameter begins in a flat buffer, and the end of the last.
@@ -79,6 +85,9 @@ class Optimizer {
   std::vector<NamedTensor> state();
 
  private:
+  void update_on_gpu();
+  void update_on_cpu();
+
   FlatParameters& flat_;
   OptimizerConfig config_;
   Tensor first_, second_;

@@ -133,12 +133,14 @@ Tensor TransformerLm::features(const Tensor& ids) const {
 }
 
 Tensor TransformerLm::loss(const Tensor& ids, const Tensor& labels) const {
+  require_defined("lm", {&ids, &labels});
   if (labels.shape() != ids.shape()) fail("lm", "got labels " + labels.str() + " for ids " + ids.str());
   return output_->loss(features(ids).reshape({-1, config_.dim}), labels.reshape({-1}));
 }
 
 Tensor TransformerLm::log_prob_of(const Tensor& ids, const Tensor& labels) const {
   NoGrad off;
+  require_defined("lm", {&ids, &labels});
   if (labels.shape() != ids.shape()) fail("lm", "got labels " + labels.str() + " for ids " + ids.str());
   return output_->target_log_prob(features(ids).reshape({-1, config_.dim}), labels.reshape({-1}))
       .reshape(ids.shape());

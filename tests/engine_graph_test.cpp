@@ -53,7 +53,6 @@ struct Step {
     const Tensor y = dropout(matmul(x, w) + b, 0.5, 7, 3, counter);
     const Tensor l = mean(square(y));
     l.backward();
-    flat.finish_grad();
     optimizer.update();
     ema.update();
     if (loss.defined())

@@ -82,6 +82,7 @@ struct AdamWStep {
       : weight(random_leaf({parameters / 8, 8}, DType::f32, device, 1)),
         flat({{"weight", &weight}}, nn::decays_by_timm),
         optimizer(flat, {}) {
+    flat.finish_grad();
     copy_values(flat.grads, normal(flat.grads.shape(), 0, 1e-3, seed, 2));
   }
   void operator()() { optimizer.step(5e-4); }

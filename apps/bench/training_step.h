@@ -36,7 +36,6 @@ struct TrainingStep {
     const Tensor value = loss(*model);
     flat.zero_grad();
     value.backward();
-    flat.finish_grad();
     optimizer.update();
   }
 };

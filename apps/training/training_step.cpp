@@ -24,7 +24,6 @@ void TrainingStep::work() {
   flat_.zero_grad();
   const Loss loss = task_.loss();
   loss.minimised.backward();
-  flat_.finish_grad();
   optimizer_.update();
   if (ema_) ema_->update();
   shown_ = (loss.shown.defined() ? loss.shown : loss.minimised).detach();

@@ -4,6 +4,7 @@ namespace pursuit {
 
 struct Abs : Unary<Abs> {
   static constexpr const char* name = "abs";
+  static constexpr Saves saves = Saves::x;
   template <class A>
   HD static A fwd(A x) {
     return x < 0 ? -x : x;

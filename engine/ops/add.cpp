@@ -10,7 +10,7 @@ struct Add : Binary<Add> {
   }
   // The incoming gradient itself: nothing is computed where nothing was broadcast.
   Grads backward(const Tensor& gy, Needs needs) {
-    return {needs[0] ? like(a, gy) : Tensor(), needs[1] ? like(b, gy) : Tensor()};
+    return {needs[0] ? like(of_a, gy) : Tensor(), needs[1] ? like(of_b, gy) : Tensor()};
   }
   static std::vector<Sample<Add>> samples() { return binary_samples<Add>(-2, 2); }
 };
@@ -19,6 +19,7 @@ PURSUIT_OPERATOR(Add)
 Tensor add(const Tensor& a, const Tensor& b) { return apply(Add{}, a, b); }
 
 void add_to(const Tensor& sum, const Tensor& x) {
+  require_defined("add_to", {&sum, &x});
   if (broadcast_shapes(sum.shape(), x.shape(), "add_to") != sum.shape() || sum.dtype() != x.dtype() ||
       sum.device() != x.device())
     fail("add_to", "got " + sum.str() + " and " + x.str() + ", need a second of the first's kind and shape");
@@ -26,6 +27,7 @@ void add_to(const Tensor& sum, const Tensor& x) {
     for_each(dev, layout_of(sum.shape(), sum, x, sum),
              BinaryForward<Add>::Body<T>{sum.data<T>(), x.data<T>(), sum.data<T>()});
   });
+  sum.bump_version("add_to");
 }
 
 }  // namespace pursuit

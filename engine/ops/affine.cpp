@@ -8,6 +8,7 @@ struct AffineParams {
 
 struct Affine : Unary<Affine, AffineParams> {
   static constexpr const char* name = "affine";
+  static constexpr Saves saves = Saves::none;
   template <class A>
   HD static A fwd(A x, const AffineParams& p) {
     return x * A(p.scale) + A(p.shift);

@@ -25,6 +25,7 @@ struct Concat {
 PURSUIT_OPERATOR(Concat)
 
 Tensor concat(const Tensor& a, const Tensor& b, int dim) {
+  require_defined("concat", {&a, &b});
   const int d = a.wrap(dim);
   Shape other = b.shape();
   if (other.size() == a.ndim()) other[d] = a.shape()[d];

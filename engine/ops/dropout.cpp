@@ -78,6 +78,7 @@ struct Dropout {
 PURSUIT_OPERATOR(Dropout)
 
 Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter) {
+  require_defined("dropout", {&x});
   if (!(p >= 0 && p <= 1)) fail("dropout", "got p " + std::to_string(p) + ", need 0 to 1");
   if (counter.defined() && (counter.numel() != 1 || counter.device() != x.device()))
     fail("dropout", "got the counter " + counter.str() + ", need one number beside " + x.str());

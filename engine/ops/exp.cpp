@@ -4,6 +4,7 @@ namespace pursuit {
 
 struct Exp : Unary<Exp> {
   static constexpr const char* name = "exp";
+  static constexpr Saves saves = Saves::y;
   template <class A>
   HD static A fwd(A x) {
     return std::exp(x);

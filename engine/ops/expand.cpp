@@ -21,6 +21,7 @@ struct Expand {
 PURSUIT_OPERATOR(Expand)
 
 Tensor expand(const Tensor& x, const Shape& shape) {
+  require_defined("expand", {&x});
   if (broadcast_shapes(x.shape(), shape, "expand") != shape)
     fail("expand", "a " + x.str() + " does not broadcast to " + shape.str());
   return apply(Expand{shape}, x);

@@ -4,6 +4,7 @@ namespace pursuit {
 
 struct Gelu : Unary<Gelu> {  // x Phi(x)
   static constexpr const char* name = "gelu";
+  static constexpr Saves saves = Saves::x;
   // erfc keeps the relative accuracy of the negative tail, where 1 + erf cancels.
   template <class A>
   HD static A cdf(A x) {

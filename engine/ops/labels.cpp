@@ -43,6 +43,7 @@ struct HeadColumn {
 };
 
 Tensor as_i64(const char* where, const Tensor& labels) {
+  require_defined(where, {&labels});
   if (is_floating(labels.dtype())) fail(where, "got labels " + labels.str() + ", need integers");
   return labels.to(DType::i64);
 }

@@ -4,6 +4,7 @@ namespace pursuit {
 
 struct Log : Unary<Log> {
   static constexpr const char* name = "log";
+  static constexpr Saves saves = Saves::x;
   template <class A>
   HD static A fwd(A x) {
     return std::log(x);

@@ -27,6 +27,7 @@ struct Permute {
 PURSUIT_OPERATOR(Permute)
 
 Tensor permute(const Tensor& x, const std::vector<int>& dims) {
+  require_defined("permute", {&x});
   uint32_t seen = 0;
   std::vector<int> order;
   for (int d : dims) {

@@ -4,6 +4,7 @@ namespace pursuit {
 
 struct Relu : Unary<Relu> {
   static constexpr const char* name = "relu";
+  static constexpr Saves saves = Saves::x;
   template <class A>
   HD static A fwd(A x) {
     return x < 0 ? A(0) : x;

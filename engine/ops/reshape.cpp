@@ -52,6 +52,7 @@ struct Reshape {
 PURSUIT_OPERATOR(Reshape)
 
 Tensor reshape(const Tensor& x, const Shape& wanted) {
+  require_defined("reshape", {&x});
   Shape shape = wanted;
   int64_t known = 1;
   int open = -1;

@@ -362,6 +362,7 @@ Tensor rpc_attention(const Tensor& kv, const RpcOptions& options, const Tensor& 
 }
 
 Tensor rpc_last_keys(const Tensor& kv, const RpcOptions& options) {
+  require_defined("rpc_last_keys", {&kv});
   NoGrad off;
   RpcAttention op{options};
   if (kv.device().is_cuda() && !op.has_kernel(PackedShape(kv)))

@@ -4,6 +4,7 @@ namespace pursuit {
 
 struct Sigmoid : Unary<Sigmoid> {
   static constexpr const char* name = "sigmoid";
+  static constexpr Saves saves = Saves::y;
   template <class A>
   HD static A fwd(A x) {
     return 1 / (1 + std::exp(-x));

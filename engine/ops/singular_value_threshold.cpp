@@ -451,6 +451,7 @@ struct SingularValueThreshold {
 PURSUIT_OPERATOR(SingularValueThreshold)
 
 Tensor singular_value_threshold(const Tensor& a, const Tensor& tau) {
+  require_defined("singular_value_threshold", {&a, &tau});
   if (a.ndim() < 2) fail("singular_value_threshold", "got " + a.str() + ", need [..., M, N]");
   if (a.dtype() != tau.dtype() || a.device() != tau.device())
     fail("singular_value_threshold",

@@ -33,6 +33,7 @@ struct Slice {
 PURSUIT_OPERATOR(Slice)
 
 Tensor slice(const Tensor& x, int dim, int64_t begin, int64_t end) {
+  require_defined("slice", {&x});
   const int d = x.wrap(dim);
   const int64_t n = x.size(d), b = begin < 0 ? begin + n : begin, e = end < 0 ? end + n : end;
   if (b < 0 || b > e || e > n)

@@ -4,6 +4,7 @@ namespace pursuit {
 
 struct Sqrt : Unary<Sqrt> {
   static constexpr const char* name = "sqrt";
+  static constexpr Saves saves = Saves::y;
   template <class A>
   HD static A fwd(A x) {
     return std::sqrt(x);

@@ -4,6 +4,7 @@ namespace pursuit {
 
 struct Square : Unary<Square> {
   static constexpr const char* name = "square";
+  static constexpr Saves saves = Saves::x;
   template <class A>
   HD static A fwd(A x) {
     return x * x;

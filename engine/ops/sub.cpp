@@ -10,7 +10,7 @@ struct Sub : Binary<Sub> {
   }
   // The incoming gradient itself: nothing is computed where nothing was broadcast.
   Grads backward(const Tensor& gy, Needs needs) {
-    return {needs[0] ? like(a, gy) : Tensor(), needs[1] ? like(b, -gy) : Tensor()};
+    return {needs[0] ? like(of_a, gy) : Tensor(), needs[1] ? like(of_b, -gy) : Tensor()};
   }
   static std::vector<Sample<Sub>> samples() { return binary_samples<Sub>(-2, 2); }
 };

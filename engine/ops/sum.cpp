@@ -86,6 +86,7 @@ struct Sum {
 PURSUIT_OPERATOR(Sum)
 
 Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keep) {
+  require_defined("sum", {&x});
   std::vector<int> sorted;
   for (int d = 0; d < x.ndim() && dims.empty(); ++d) sorted.push_back(d);
   for (int d : dims) sorted.push_back(x.wrap(d));
@@ -103,6 +104,7 @@ Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keep) {
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
+  require_defined("sum_to", {&x});
   if (x.shape() == shape) return x;
   std::vector<int> dims;
   const int lead = x.ndim() - shape.size();

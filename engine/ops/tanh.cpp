@@ -4,6 +4,7 @@ namespace pursuit {
 
 struct Tanh : Unary<Tanh> {
   static constexpr const char* name = "tanh";
+  static constexpr Saves saves = Saves::y;
   template <class A>
   HD static A fwd(A x) {
     return std::tanh(x);

@@ -96,7 +96,6 @@ void vit_case(Golden& g) {
       g.compare("out.loss", loss);
       for (const nn::NamedTensor& p : parameters) g.compare("grad." + p.name, p.tensor->grad());
     }
-    flat.finish_grad();
     optimizer.step(lr);
   }
   g.compare("out.losses", from_vector(losses, {steps + 1}));

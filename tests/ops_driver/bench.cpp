@@ -39,7 +39,8 @@ int64_t elements(const OperatorInfo::Case& c) {
 }  // namespace
 
 Timing bench(const OperatorInfo& op, Device device, DType dtype) {
-  const auto& c = *std::max_element(op.cases.begin(), op.cases.end(),
+  const auto cases = op.cases();
+  const auto& c = *std::max_element(cases.begin(), cases.end(),
                                     [](const auto& a, const auto& b) { return elements(a) < elements(b); });
   Timing t;
   t.name = op.name;

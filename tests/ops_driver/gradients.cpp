@@ -68,8 +68,9 @@ bool has_elements(const Case& c) {
 Report check_gradients(const OperatorInfo& op) {
   Report report{op.name, 0, 0, 0, {}};
   bool differentiable = false;
-  for (size_t i = 0; i < op.cases.size(); ++i) {
-    const Case& c = op.cases[i];
+  const std::vector<Case> cases = op.cases();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& c = cases[i];
     if (!has_elements(c)) continue;
     ++report.samples;
     try {

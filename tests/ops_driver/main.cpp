@@ -110,7 +110,8 @@ int run(const Options& o) {
   Counts counts;
   const std::vector<const OperatorInfo*> ops = chosen(o, counts);
   if (o.mode == "list") {
-    for (const OperatorInfo* op : ops) std::printf("%-26s %zu samples\n", op->name.c_str(), op->cases.size());
+    for (const OperatorInfo* op : ops)
+      std::printf("%-26s %zu samples\n", op->name.c_str(), op->cases().size());
     return counts.failed ? 1 : 0;
   }
   std::fprintf(stderr, "%s\n", describe(device).c_str());

@@ -1,0 +1,205 @@
+// A tensor that backward needs and that was overwritten since: an error that names both operators, never a
+// wrong gradient; and no error where the operator did not keep the tensor.
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "cuda/runtime.h"
+#include "engine/elementwise.h"
+#include "engine/graph.h"
+#include "engine/transfer.h"
+#include "nn/optim.h"
+#include "tests/needs.h"
+
+using namespace pursuit;
+
+namespace {
+
+// An operator of somebody else: keeps its input, and knows nothing of versions.
+struct Cube {
+  static constexpr const char* name = "cube";
+  Tensor x = {};
+  Tensor forward(const Tensor& in) {
+    x = in.contiguous();
+    return in * in * in;
+  }
+  Grads backward(const Tensor& gy, Needs) { return {3.0 * x * x * gy}; }
+  static std::vector<Sample<Cube>> samples() { return {{{}, {{{3}}}}}; }
+};
+// And one that keeps its result.
+struct Root {
+  static constexpr const char* name = "root";
+  Tensor y = {};
+  Tensor forward(const Tensor& in) { return y = sqrt(in); }
+  Grads backward(const Tensor& gy, Needs) { return {gy * 0.5 / y}; }
+  static std::vector<Sample<Root>> samples() { return {{{}, {{{3}, 1, 2}}}}; }
+};
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+void names(const std::string& error, const std::string& operator_name, const std::string& writer) {
+  CAPTURE(error);
+  CHECK(error.find("[" + operator_name + "]") == 0);
+  CHECK(error.find(writer) != std::string::npos);
+}
+
+std::vector<Device> devices() {
+  std::vector<Device> all{cpu};
+  if (cuda::available()) all.push_back(cuda_device());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("overwritten: an input, a view of it or the result, by whatever writes") {
+  for (const Device device : devices()) {
+    const auto drawn = [&](uint64_t k) { return uniform({3, 4}, 1, 2, 1, k).to(device); };
+    const std::vector<std::pair<std::string, std::function<void(const Tensor&)>>> writers = {
+        {"add_to", [&](const Tensor& t) { add_to(t, drawn(2).reshape(t.shape())); }},
+        {"copy_values", [&](const Tensor& t) { copy_values(t, drawn(3).reshape(t.shape())); }},
+        {"copy_values", [&](const Tensor& t) { copy_values(t.slice(0, 1, 2), t.slice(0, 0, 1)); }},
+        {"add_to", [&](const Tensor& t) { add_to(t.reshape({12}).slice(0, 5, 6), full({}, 1).to(device)); }}};
+    for (const auto& [writer, write] : writers) {
+      Tensor w = drawn(1);
+      w.requires_grad();
+      const Tensor x = drawn(4);
+      // What is saved: the other factor, an input by an operator of somebody else, a result, a view.
+      {
+        const Tensor loss = sum(w * x);
+        write(x);
+        names(error_of([&] { loss.backward(); }), "mul", writer);
+      }
+      {
+        const Tensor loss = sum(apply(Cube{}, w));
+        write(w.detach());
+        names(error_of([&] { loss.backward(); }), "cube", writer);
+      }
+      {
+        const Tensor y = apply(Root{}, w), loss = sum(y);
+        write(y);
+        names(error_of([&] { loss.backward(); }), "root", writer);
+      }
+      {
+        const Tensor y = softmax(w), loss = sum(y.slice(1, 0, 2));
+        write(y.transpose(0, 1).transpose(0, 1));
+        names(error_of([&] { loss.backward(); }), "softmax", writer);
+      }
+      {
+        const Tensor loss = sum(matmul(w, x.transpose(0, 1)));
+        write(x);
+        names(error_of([&] { loss.backward(); }), "matmul", writer);
+      }
+    }
+  }
+}
+
+TEST_CASE("overwritten: what an operator does not keep may change") {
+  Tensor w = uniform({3, 4}, 1, 2, 1, 1);
+  w.requires_grad();
+  const auto changes = [&](const std::function<Tensor(const Tensor&)>& f) {
+    const Tensor x = uniform({3, 4}, 1, 2, 1, 2);
+    w.zero_grad();
+    sum(f(x)).backward();
+    const std::vector<double> want = w.grad().to_vector();
+    w.zero_grad();
+    const Tensor y = f(x), loss = sum(y);
+    add_to(x, ones({3, 4}));
+    copy_values(y, zeros(y.shape()));
+    CHECK_NOTHROW(loss.backward());
+    CHECK(w.grad().to_vector() == want);
+  };
+  changes([&](const Tensor& x) { return w + x; });
+  changes([&](const Tensor& x) { return x - w; });
+  changes([&](const Tensor& x) { return concat(w, x, 0); });
+  changes([&](const Tensor& x) { return w.contiguous() * 2.0 + x.to(DType::f32); });
+  changes([&](const Tensor& x) { return linear(w, ones({4, 4}), {}, x); });
+  changes([&](const Tensor& x) { return (dropout(w, 0.5, 1, 1) + x).expand({2, 3, 4}).contiguous(); });
+  // An operator keeps of its input and its result what its derivative is made of.
+  {
+    const Tensor y = gelu(w), loss = sum(y);
+    add_to(y, ones({3, 4}));
+    CHECK_NOTHROW(loss.backward());
+  }
+  {
+    Tensor before = w.detach().contiguous() * 1.0;
+    const Tensor loss = sum(exp(w));
+    copy_values(w.detach(), zeros({3, 4}));
+    CHECK_NOTHROW(loss.backward());
+    copy_values(w.detach(), before);
+  }
+  // What is saved again is what it is now; a node that has run needs nothing.
+  const Tensor x = uniform({3, 4}, 1, 2, 1, 2);
+  sum(w * x).backward();
+  add_to(x, ones({3, 4}));
+  CHECK_NOTHROW(sum(w * x).backward());
+  // A copy is no view.
+  const Tensor loss = sum(w * (x + 0.0));
+  copy_values(x, zeros({3, 4}));
+  CHECK_NOTHROW(loss.backward());
+}
+
+TEST_CASE("overwritten: weights, by an optimizer's update or averaged weights that take their place") {
+  for (const Device device : devices())
+    for (const DType computes_in : {DType::f32, DType::bf16}) {
+      Tensor a = uniform({4, 8}, -1, 1, 1, 1).to(device).requires_grad();
+      Tensor b = uniform({4}, -1, 1, 1, 2).to(device).requires_grad();
+      nn::FlatParameters flat({{"a", &a}, {"b", &b}}, nn::decays_by_timm, computes_in);
+      nn::Optimizer optimizer(flat, {});
+      nn::Ema ema(flat, 0.5);
+      const Tensor x = uniform({3, 8}, -1, 1, 1, 3).to(computes_in).to(device);
+      const auto loss = [&] {
+        return mean(square(linear(x, a.to(computes_in), b.to(computes_in)).to(DType::f32)));
+      };
+      const auto step = [&] {
+        flat.zero_grad();
+        loss().backward();
+        optimizer.step(0.01);
+        ema.update();
+      };
+      for (int i = 0; i < 3; ++i) CHECK_NOTHROW(step());
+
+      Tensor old = loss();
+      step();
+      names(error_of([&] { old.backward(); }), "linear", "an optimizer");
+      old = loss();
+      ema.swap();
+      names(error_of([&] { old.backward(); }), "linear", "copy_values");
+      CHECK_NOTHROW(loss().item());
+      ema.swap();
+      CHECK_NOTHROW(step());
+    }
+}
+
+TEST_CASE("overwritten: the batch that a step still needs, by the next one's upload") {
+  for (const Device device : devices()) {
+    Upload upload({3, 4}, DType::f32, device);
+    Tensor w = ones({3, 4}).to(device).requires_grad();
+    const std::vector<float> values(12, 2);
+    for (int i = 0; i < 3; ++i) {
+      upload.send(values.data());
+      CHECK_NOTHROW(sum(w * upload.tensor()).backward());
+    }
+    const Tensor loss = sum(w * upload.tensor());
+    upload.send(values.data());
+    names(error_of([&] { loss.backward(); }), "mul", "an upload");
+  }
+}
+
+GPU_TEST_CASE("overwritten: by a recorded step, which writes in every run") {
+  const Device gpu = cuda_device();
+  const Tensor x = ones({4}).to(gpu), other = ones({4}).to(gpu);
+  Tensor w = ones({4}).to(gpu).requires_grad();
+  add_to(x, x + other);  // loads the kernels
+  const Graph graph(gpu, [&] { add_to(x, other); });
+  CHECK_NOTHROW(sum(w * x).backward());
+  const Tensor kept = sum(w * x), fine = sum(w * other);
+  graph.launch();
+  names(error_of([&] { kept.backward(); }), "mul", "a recorded step");
+  CHECK_NOTHROW(fine.backward());
+}
