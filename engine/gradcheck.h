@@ -17,8 +17,8 @@ struct GradientOptions {
 struct GradientReport {
   bool ok = false;
   int64_t compared = 0;  // elements
-  double worst = 0;      // largest |numeric - tape| / (atol + rtol |numeric|)
-  std::string message;   // what failed: input, element and both numbers; empty if ok
+  double worst = 0;      // largest |numeric - tape| / (atol + rtol |numeric|); infinity for a NaN
+  std::string message;   // what failed worst: input, element and both numbers; empty if ok
 };
 
 // Holds the tape's gradient of sum(c * f(inputs)), c a random cotangent, against central differences in f64

@@ -57,6 +57,20 @@ struct CanaryGradientAtZero {
 };
 PURSUIT_OPERATOR(CanaryGradientAtZero)
 
+// Right results, no reference, and a derivative that is 1 % off in every dtype alike.
+struct CanaryDerivativeOff {
+  static constexpr const char* name = "canary_derivative_off";
+  Tensor a = {}, b = {};
+  Tensor forward(const Tensor& left, const Tensor& right) {
+    a = left;
+    b = right;
+    return left * right;
+  }
+  Grads backward(const Tensor& gy, Needs) { return {b * gy, 1.01 * a * gy}; }
+  static std::vector<Sample<CanaryDerivativeOff>> samples() { return {{{}, {{{3, 50}}, {{3, 50}}}}}; }
+};
+PURSUIT_OPERATOR(CanaryDerivativeOff)
+
 struct CanaryNegatedGradient : Square {
   static constexpr const char* name = "canary_negated_gradient";
   Grads backward(const Tensor& gy, Needs) { return {-2.0 * x * gy}; }

@@ -17,12 +17,12 @@ struct Report {
 };
 
 // Runs every sample in every arrangement and holds results and gradients against a contiguous f64 run on the
-// CPU, and that one against the operator's reference. Never passes without having compared something.
-// `layouts`: all, or contiguous inputs only.
+// CPU, that one against the operator's reference, and its gradients against central differences of some
+// elements. Never passes without having compared something. `layouts`: all, or contiguous inputs only.
 Report check(const OperatorInfo& op, Device device, const std::vector<DType>& dtypes, bool layouts = true);
 
-// Central differences in f64 on the CPU for every sample.
-Report check_gradients(const OperatorInfo& op);
+// Central differences in f64 on the CPU for every sample, of at most `elements` of each input.
+Report check_gradients(const OperatorInfo& op, int64_t elements = 400);
 
 // Median times on the operator's largest sample.
 struct Timing {

@@ -11,8 +11,6 @@ namespace {
 
 using Case = OperatorInfo::Case;
 
-constexpr int64_t elements_an_input = 400;
-
 // The operator as a function of the inputs that want a gradient, the others held fixed.
 std::function<Tensor(const std::vector<Tensor>&)> function_of(const Case& c, const OperatorInfo::Run& run,
                                                               std::vector<Tensor>& variables) {
@@ -65,7 +63,7 @@ bool has_elements(const Case& c) {
 
 }  // namespace
 
-Report check_gradients(const OperatorInfo& op) {
+Report check_gradients(const OperatorInfo& op, int64_t elements) {
   Report report{op.name, 0, 0, 0, {}};
   bool differentiable = false;
   const std::vector<Case> cases = op.cases();
@@ -79,7 +77,7 @@ Report check_gradients(const OperatorInfo& op) {
       if (variables.empty()) continue;
       differentiable = true;
       GradientOptions options;
-      options.max_elements = elements_an_input;
+      options.max_elements = elements;
       // A result rounded to f32 needs a step that stands out of the rounding.
       std::vector<Tensor> inputs;
       for (const Input& in : c.inputs)
@@ -89,9 +87,9 @@ Report check_gradients(const OperatorInfo& op) {
       if (result != DType::f64) options.eps = 1e-2;
       const GradientReport r = check_gradient(f, variables, options);
       report.compared += r.compared;
+      if (!r.ok && agrees_with_reference(c)) continue;
       report.worst = std::max(report.worst, r.worst);
-      if (!r.ok && !agrees_with_reference(c))
-        report.failures.push_back("sample " + std::to_string(i) + ": " + r.message);
+      if (!r.ok) report.failures.push_back("sample " + std::to_string(i) + ": " + r.message);
     } catch (const std::exception& e) {
       report.failures.push_back("sample " + std::to_string(i) + ": " + e.what());
     }

@@ -71,10 +71,14 @@ void run_canaries(Device device, const std::vector<DType>& dtypes, bool json, Co
   for (const OperatorInfo& op : inventory()) {
     if (!driver::is_canary(op)) continue;
     ++found;
-    const Report value = driver::check(op, device, dtypes), gradient = driver::check_gradients(op);
-    const bool caught = !value.ok() || !gradient.ok();
+    const Report value = driver::check(op, device, dtypes);
+    // A number that fails counts in "worst", or that figure would say that all is well.
+    const bool by_number = std::any_of(value.failures.begin(), value.failures.end(), [](const auto& text) {
+      return text.find(" within ") != std::string::npos || text.find("differences") != std::string::npos;
+    });
+    const bool caught = !value.ok() && (!by_number || value.worst > 1);
     counts.add(caught);
-    const std::string how = !value.ok() ? value.failures[0] : !gradient.ok() ? gradient.failures[0] : "";
+    const std::string how = value.ok() ? "" : value.failures[0];
     if (json)
       std::printf(
           "%s\n",
@@ -106,6 +110,10 @@ int run(const Options& o) {
   std::vector<DType> dtypes = {DType::f32, DType::bf16};
   if (!o.dtype.empty()) dtypes = {dtype_from_name(o.dtype)};
   if (!is_floating(dtypes[0])) fail("ops", "--dtype is " + o.dtype + ", need f32, bf16 or f64");
+
+  if ((o.mode == "grad" || o.mode == "canaries") && (device.is_cuda() || !o.dtype.empty()))
+    fail("ops", o.mode + " runs on the CPU in dtypes of its own; leave out --device and --dtype. " +
+                    "`ops check --device cuda` holds the GPU's gradients against the CPU's in f64");
 
   Counts counts;
   const std::vector<const OperatorInfo*> ops = chosen(o, counts);
@@ -140,8 +148,9 @@ int run_command(int argc, char** argv) {
   Options o;
   CLI::App app{"Tries every operator on its own samples"};
   app.add_option("mode", o.mode,
-                 "list; check: values and gradients in every dtype and memory layout against f64; "
-                 "grad: central differences; canaries: wrong operators must be caught; bench")
+                 "list; check: values and gradients in every dtype and memory layout against f64, and those "
+                 "against central differences of some elements; grad: of up to 400 elements an input, on the "
+                 "CPU; canaries: wrong operators must be caught; bench")
       ->required()
       ->check(CLI::IsMember({"list", "check", "grad", "canaries", "bench"}));
   app.add_option("name", o.names, "operators; default: all");
