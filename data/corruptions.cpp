@@ -6,6 +6,7 @@
 #include "data/corruption_families.h"
 #include "engine/error.h"
 #include "engine/random.h"
+#include "engine/streams.h"
 
 namespace pursuit::data {
 namespace {
@@ -87,7 +88,8 @@ Image corrupt(const Image& image, const std::string& name, int severity, uint64_
 
 uint64_t corruption_seed(uint64_t seed, const std::string& name, int severity, int64_t picture) {
   const uint64_t type = uint64_t(&find("corruption_seed", name) - kCorruptions);
-  const PhiloxBlock block = philox(seed, type * 8 + uint64_t(severity), uint64_t(picture));
+  const PhiloxBlock block =
+      philox(seed, streams::corruptions.at(type * 8 + uint64_t(severity)), uint64_t(picture));
   return uint64_t(block.v[0]) << 32 | block.v[1];
 }
 

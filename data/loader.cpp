@@ -7,15 +7,16 @@
 
 #include "data/shuffle.h"
 #include "engine/error.h"
+#include "engine/streams.h"
 
 namespace pursuit::data {
 namespace {
 
 constexpr int64_t kRowsPerClaim = 8;
 
-// The Philox stream of a position in an epoch, apart from that of the epoch's order (data/shuffle.cpp).
+// The Philox stream of a position in an epoch.
 uint64_t position_stream(int64_t epoch, int64_t position) {
-  return uint64_t(1) << 62 | uint64_t(epoch) << 40 | uint64_t(position);
+  return streams::rows.at((uint64_t(epoch) << 40) + uint64_t(position));
 }
 
 void require(bool ok, const std::string& what, int64_t got, const std::string& need) {

@@ -1,10 +1,11 @@
 #pragma once
+#include "engine/streams.h"
 #include "engine/tensor.h"
 
 namespace pursuit::nn {
 
-// Where a layer's noise (dropout, drop path) comes from: a Philox stream counted from a number on the device,
-// see dropout. A step has 1024 streams.
+// Where a layer's noise (dropout, drop path) comes from: Philox streams of a step (engine/streams.h), counted
+// from a number on the device, see dropout.
 struct Noise {
   uint64_t seed = 0, stream = 0;
   Tensor counter;
@@ -12,6 +13,8 @@ struct Noise {
   // The noise of a training step is a function of the seed and the step's number alone. On a GPU the number
   // goes to device memory, where also a recorded step finds it.
   void set_step(uint64_t new_seed, uint64_t step, Device device);
+  // The step's stream i of `draws`, one of streams::step.
+  uint64_t of(const streams::Range& draws, uint64_t i = 0) const { return stream + draws.at(i); }
   Noise ahead(uint64_t streams) const { return {seed, stream + streams, counter}; }
 };
 

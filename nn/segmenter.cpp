@@ -6,8 +6,7 @@ namespace pursuit::nn {
 
 namespace {
 
-constexpr double decoder_ln_eps = 1e-5;    // PyTorch's, which the official code takes
-constexpr uint64_t decoder_streams = 256;  // the noise of its blocks begins here, behind the encoder's
+constexpr double decoder_ln_eps = 1e-5;  // PyTorch's, which the official code takes
 
 VitConfig without_head(VitConfig config) {
   config.classes = 0;
@@ -70,7 +69,7 @@ class Segmenter::MaskTransformer : public Module {
     const int64_t batch = patches.size(0), n = patches.size(1), classes = cls_emb_.size(1);
     const Tensor of_classes = cls_emb_.to(stream).expand({batch, classes, cls_emb_.size(2)});
     Tensor x = concat(proj_dec_.forward(patches).to(stream), of_classes, 1);
-    for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, dtype, noise.ahead(2 * i + 2));
+    for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, dtype, noise.ahead(2 * i));
     x = decoder_norm_.forward(x, dtype);
     const Tensor patch = matmul(x.slice(1, 0, n), proj_patch_.to(dtype));
     const Tensor of_class = matmul(x.slice(1, n, n + classes), proj_classes_.to(dtype));
@@ -104,8 +103,8 @@ Segmenter::~Segmenter() = default;
 Tensor Segmenter::forward(const Tensor& images) const {
   const Tensor tokens = encoder_.features(images);
   const Tensor patches = tokens.slice(1, 1, tokens.size(1));
-  const Tensor logits =
-      linear_ ? linear_->forward(patches) : mask_->forward(patches, encoder_.noise().ahead(decoder_streams));
+  const Tensor logits = linear_ ? linear_->forward(patches)
+                                : mask_->forward(patches, encoder_.noise().ahead(streams::step::decoder));
   const int64_t patch = config_.encoder.patch;
   return logits.transpose(1, 2).reshape(
       {images.size(0), config_.encoder.classes, images.size(2) / patch, images.size(3) / patch});

@@ -77,7 +77,8 @@ Tensor LmBlock::forward(const Tensor& x, DType dtype, const Noise& noise, Attent
   // stream + dropout(branch), where branch(residual) gives the sum itself.
   const auto add = [&](const Tensor& stream, uint64_t number, const auto& branch) -> Tensor {
     if (!training() || dropout_ == 0) return branch(stream);
-    return stream + dropout(branch(Tensor()), dropout_, noise.seed, noise.stream + number, noise.counter);
+    return stream + dropout(branch(Tensor()), dropout_, noise.seed, noise.of(streams::step::dropout, number),
+                            noise.counter);
   };
   const Tensor in = attention_input(x, dtype);
   Tensor y = add(x, 0, [&](const Tensor& residual) {
@@ -123,12 +124,13 @@ Tensor TransformerLm::embed(const Tensor& ids, int64_t first) const {
   const int64_t from = c.positions == Positions::reversed ? c.context - ids.size(1) : first;
   const Tensor places = all.slice(0, from, from + ids.size(1)).to(stream);
   const Tensor x = (c.scale_embedding ? words * std::sqrt(double(c.dim)) : words) + places;
-  return training() ? dropout(x, c.dropout, noise_.seed, noise_.stream, noise_.counter) : x;
+  return training() ? dropout(x, c.dropout, noise_.seed, noise_.of(streams::step::embedding), noise_.counter)
+                    : x;
 }
 
 Tensor TransformerLm::features(const Tensor& ids) const {
   Tensor x = embed(ids, 0);
-  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, dtype_, noise_.ahead(2 * i + 1));
+  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, dtype_, noise_.ahead(2 * i));
   return norm_ ? norm_->forward(x, dtype_) : x.to(dtype_);
 }
 
@@ -169,7 +171,7 @@ Tensor TransformerLm::next_logits(const Tensor& ids, LmCache& cache) const {
   cache.layers.resize(blocks_.size());
   Tensor x = embed(ids, cache.length);
   for (size_t i = 0; i < blocks_.size(); ++i)
-    x = blocks_[i]->forward(x, dtype_, noise_.ahead(2 * i + 1), &cache.layers[i]);
+    x = blocks_[i]->forward(x, dtype_, noise_.ahead(2 * i), &cache.layers[i]);
   cache.length += ids.size(1);
   const Tensor last = x.slice(1, x.size(1) - 1, x.size(1));
   return log_prob_after(norm_ ? norm_->forward(last, dtype_) : last.to(dtype_));
@@ -184,7 +186,7 @@ Tensor TransformerLm::attention_entropy(const Tensor& ids) const {
     const LmBlock& block = *blocks_[i];
     const Tensor p = block.attn.probabilities(block.attention_input(x, dtype_)).to(compute_type(dtype_));
     layers.push_back(-mean(sum(p * log(clamp(p, least, INFINITY)), {3}), {0, 2}));
-    x = block.forward(x, dtype_, noise_.ahead(2 * i + 1));
+    x = block.forward(x, dtype_, noise_.ahead(2 * i));
   }
   return stack(layers, 0);
 }
@@ -198,13 +200,13 @@ const Attention& TransformerLm::attention(int layer) const {
 
 void initialise(TransformerLm& model, uint64_t seed) {
   const LmConfig& c = model.config();
-  uint64_t stream = 0;
+  uint64_t number = 0;
   for (const NamedTensor& p : model.parameters()) {
     Tensor& t = *p.tensor;
     const auto has = [&](const char* part) { return p.name.find(part) != std::string::npos; };
     const bool bias = p.name.ends_with("bias");
     const bool table = has("embed") || has("output.head");  // a row is a word or a position
-    ++stream;
+    const uint64_t stream = streams::weights.at(number++);
     if (has(".alpha") || has(".gate.")) {
       fill_constant(t, 0);
     } else if (has("norm")) {

@@ -32,8 +32,6 @@ const VitConfig& checked(const VitConfig& c) {
   return c;
 }
 
-constexpr uint64_t dropout_streams = 512;  // where those of dropout begin within a step
-
 }  // namespace
 
 VitBlock::VitBlock(const VitConfig& config, int index)
@@ -54,10 +52,11 @@ Tensor VitBlock::forward(const Tensor& x, DType dtype, const Noise& noise) const
     const Tensor y = attn.forward(norm1.forward(x, dtype), x);
     return mlp.forward(norm2.forward(y, dtype), y);
   }
-  const auto dropped = [&](const Tensor& branch, uint64_t stream) {
+  const auto dropped = [&](const Tensor& branch, uint64_t number) {
     const Tensor kept = pursuit::dropout(branch, dropout_, noise.seed,
-                                         noise.stream + stream + dropout_streams, noise.counter);
-    return pursuit::drop_path(kept, drop_path_, noise.seed, noise.stream + stream, noise.counter);
+                                         noise.of(streams::step::dropout, number), noise.counter);
+    return pursuit::drop_path(kept, drop_path_, noise.seed, noise.of(streams::step::drop_path, number),
+                              noise.counter);
   };
   const Tensor y = x + dropped(attn.forward(norm1.forward(x, dtype)), 0);
   return y + dropped(mlp.forward(norm2.forward(y, dtype)), 1);
@@ -91,7 +90,7 @@ Tensor VisionTransformer::embed(const Tensor& images) const {
                                             images.size(2) / c.patch, images.size(3) / c.patch);
   const Tensor x = concat(first, tokens, 1) + positions;
   if (!training() || c.dropout == 0) return x;
-  return dropout(x, c.dropout, noise_.seed, noise_.stream, noise_.counter);
+  return dropout(x, c.dropout, noise_.seed, noise_.of(streams::step::embedding), noise_.counter);
 }
 
 void VisionTransformer::check_size(const Tensor& images) const {
@@ -104,8 +103,7 @@ void VisionTransformer::check_size(const Tensor& images) const {
 
 Tensor VisionTransformer::features(const Tensor& images) const {
   Tensor x = embed(images);
-  for (size_t i = 0; i < blocks_.size(); ++i)
-    x = blocks_[i]->forward(x, images.dtype(), noise_.ahead(2 * i + 2));
+  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, images.dtype(), noise_.ahead(2 * i));
   return norm_.forward(x, images.dtype());
 }
 
@@ -113,8 +111,7 @@ Tensor VisionTransformer::forward(const Tensor& images) const {
   if (!head_) fail("vit", "a model without classes gives features, not logits");
   check_size(images);
   Tensor x = embed(images);
-  for (size_t i = 0; i < blocks_.size(); ++i)
-    x = blocks_[i]->forward(x, images.dtype(), noise_.ahead(2 * i + 2));
+  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, images.dtype(), noise_.ahead(2 * i));
   // The norm works token by token, so only the class token needs it.
   return head_->forward(norm_.forward(x.select(1, 0), images.dtype()));
 }
@@ -146,11 +143,11 @@ Tensor resize_positions(const Tensor& pos_embed, int64_t from_rows, int64_t from
 }
 
 void initialise(Module& model, Init init, uint64_t seed) {
-  uint64_t stream = 0;
+  uint64_t number = 0;
   for (const NamedTensor& p : model.parameters()) {
     Tensor& t = *p.tensor;
     const auto ends = [&](const char* s) { return p.name.ends_with(s); };
-    ++stream;
+    const uint64_t stream = streams::weights.at(number++);
     if (ends("cls_token") || ends("pos_embed") || ends("cls_emb"))
       fill_truncated_normal(t, 0.02, seed, stream);
     else if (ends("proj_patch") || ends("proj_classes"))

@@ -4,6 +4,7 @@
 
 #include "apps/classify/attack_parts.h"
 #include "engine/ops.h"
+#include "engine/streams.h"
 
 namespace pursuit::classify {
 
@@ -17,7 +18,8 @@ Tensor uniform_like(const Victim& v, const Tensor& x, double lo, double hi, uint
   one.erase(0);
   std::vector<Tensor> rows;
   for (int64_t i = 0; i < x.size(0); ++i)
-    rows.push_back(uniform(one, lo, hi, v.seed, (uint64_t(v.number(i)) << 16) + draw, x.dtype(), x.device()));
+    rows.push_back(uniform(one, lo, hi, v.seed, streams::attacks.at((uint64_t(v.number(i)) << 16) + draw),
+                           x.dtype(), x.device()));
   return stack(rows, 0);
 }
 

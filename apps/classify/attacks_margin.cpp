@@ -4,6 +4,7 @@
 
 #include "apps/classify/attack_parts.h"
 #include "engine/ops.h"
+#include "engine/streams.h"
 
 // Attacks on the margin: the label's logit less the greatest other one. Below zero the model is wrong.
 namespace pursuit::classify {
@@ -55,7 +56,7 @@ Tensor spsa_of_one(const Victim& v, const Tensor& x, int64_t label, const SpsaOp
   Tensor change = project(uniform_like(v, x, -o.eps, o.eps));
   Adam adam(o.lr);
   for (int i = 0; i < o.steps; ++i) {
-    const uint64_t stream = (uint64_t(v.number(0)) << 16) + uint64_t(i) + 1;
+    const uint64_t stream = streams::attacks.at((uint64_t(v.number(0)) << 16) + uint64_t(i) + 1);
     const Tensor signs = sign(uniform(drawn, -1, 1, v.seed, stream, x.dtype(), x.device()));
     const Tensor here = x + change;
     const Tensor logits = v.logits(concat(here + signs * o.delta, here - signs * o.delta, 0))

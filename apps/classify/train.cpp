@@ -11,16 +11,12 @@
 #include "apps/common/signals.h"
 #include "data/mixup.h"
 #include "engine/ops.h"
+#include "engine/streams.h"
 #include "engine/transfer.h"
 
 namespace pursuit::classify {
 
 namespace {
-
-// Philox streams of one seed, apart from those of the weights (small numbers), the data and the layers'
-// noise.
-constexpr uint64_t mixup_streams = uint64_t(1) << 40;
-constexpr uint64_t erasing_stream = 1023;  // the last of those that a step has, see nn::Noise
 
 // Fills in what the data decides; a resumed run's data must still have the run's classes.
 Config with_data(Config config, const data::Dataset& train) {
@@ -85,7 +81,7 @@ class Classification : public apps::Task {
       erased_->send(boxes.data());
     }
     if (mix_) {
-      Random random(config_.seed, mixup_streams + uint64_t(step));
+      Random random(config_.seed, streams::mixup.at(uint64_t(step)));
       const data::Mix mix = data::draw_mix({.mixup_alpha = config_.mixup, .cutmix_alpha = config_.cutmix},
                                            int(config_.image_size), int(config_.image_size), random);
       const std::array<float, 5> how = {mix.own(), float(mix.box.x), float(mix.box.y), float(mix.box.width),
@@ -102,11 +98,11 @@ class Classification : public apps::Task {
   }
 
   apps::Loss loss() override {
-    const nn::Noise noise = model_.noise().ahead(erasing_stream);
+    const nn::Noise& noise = model_.noise();
     const Tensor images =
         normalise_images(images_->tensor(), config_.mean, config_.std, dtype_from_name(config_.dtype),
                          erased_ ? erased_->tensor() : Tensor(), mix_ ? mix_->tensor() : Tensor(), noise.seed,
-                         noise.stream, noise.counter);
+                         noise.of(streams::step::erasing), noise.counter);
     const Tensor logits = model_.forward(images).to(DType::f32), &targets = targets_->tensor();
     return {mix_ ? soft_cross_entropy(logits, targets)
                  : cross_entropy(logits, targets, config_.label_smoothing)};

@@ -9,6 +9,7 @@
 #include "apps/common/text.h"
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
+#include "engine/streams.h"
 
 // `lm generate` and `lm inspect`.
 namespace pursuit::lm {
@@ -36,7 +37,7 @@ int generate_text(const GenerateOptions& options) {
     shown = now.substr(0, end);
   };
   show(false);
-  Random random(options.seed);
+  Random random(options.seed, streams::text.first);
   generate(*loaded.model, vocabulary.line_end(), text, generation, random, [&](int32_t word) {
     text.push_back(word);
     show(false);

@@ -5,6 +5,7 @@
 
 #include "apps/common/run_folder.h"
 #include "engine/error.h"
+#include "engine/streams.h"
 
 namespace pursuit::apps {
 
@@ -167,10 +168,18 @@ void save_checkpoint(const std::string& path, const std::string& app, const Json
                     {"app", app},
                     {"config", config.dump()},
                     {"progress", to_json(state).dump()},
+                    {"streams", std::to_string(streams::version)},
                     {"optimizer_steps", std::to_string(optimizer.steps())}});
 }
 
 RunState resume(const Checkpoint& c, nn::Module& model, nn::Optimizer& optimizer, nn::Ema* ema) {
+  const auto map = c.file.metadata.find("streams");
+  const std::string drawn = map == c.file.metadata.end() ? "1" : map->second;
+  if (drawn != std::to_string(streams::version))
+    fail("checkpoint",
+         c.path + " was trained with random streams of version " + drawn + ", and resumed by this program " +
+             "(version " + std::to_string(streams::version) + ") it would draw other noise; train anew, or " +
+             "resume it with the program that began it. Everything else than training takes it as it is");
   load_parameters(model, c);
   for (const nn::NamedTensor& s : optimizer.state()) restore(c, s.name, *s.tensor);
   if (ema) restore(c, ema_name, ema->values);

@@ -7,6 +7,7 @@
 #include "data/text/vocabulary.h"
 #include "engine/error.h"
 #include "engine/random.h"
+#include "engine/streams.h"
 
 namespace pursuit::data {
 namespace {
@@ -68,7 +69,7 @@ WordSwap swap_words(std::string_view text, const WordSwapOptions& options) {
   WordSwap out;
   uint64_t number = 0;
   for_each_line({"", text, 0, 0, nullptr}, true, [&](std::string_view line) {
-    Random random(options.seed, number++);
+    Random random(options.seed, streams::word_swap.at(number++));
     const std::vector<Word> words = words_of(line);
     std::vector<Word> chosen;
     for (const Word& w : words)
