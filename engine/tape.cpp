@@ -1,6 +1,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "engine/observer.h"
 #include "engine/operator.h"
 #include "engine/ops.h"
 #include "engine/tensor.h"
@@ -94,7 +95,6 @@ NoGrad::NoGrad() : before_(recording) { recording = false; }
 NoGrad::~NoGrad() { recording = before_; }
 bool grad_enabled() { return recording; }
 
-
 void record(Tensor& y, const char* name, std::span<const Argument> arguments,
             std::function<Grads(const Tensor&)> backward) {
   auto node = std::make_shared<Node>();
@@ -111,7 +111,10 @@ void record(Tensor& y, const char* name, std::span<const Argument> arguments,
     save_if_held(a.tensor->storage(), a.handles + same);
     is_view = is_view || same;
   }
-  if (!is_view) save_if_held(y.storage(), 1);
+  if (!is_view) {
+    save_if_held(y.storage(), 1);
+    observe(y);
+  }
   node->backward = std::move(backward);
   y.set_node(std::move(node));
 }
@@ -200,6 +203,7 @@ void Tensor::backward(const Tensor& seed) const {
     for (size_t i = 0; i < grads.size(); ++i) {
       Node* in = node.inputs[i].get();
       if (!in || !grads[i].defined()) continue;
+      observe(grads[i]);
       Tensor& slot = pending[in];
       slot = slot.defined() ? add_up_in_place(*in, slot, grads[i]) : grads[i];
     }

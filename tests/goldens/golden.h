@@ -1,5 +1,7 @@
 #pragma once
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +10,10 @@
 
 namespace pursuit::goldens {
 
+// Rounds an f64 tensor to bf16 where it lies. Another `grid` than 1, up to 2, rounds as finely, but other
+// numbers up and down.
+void round_to_bf16(const Tensor& x, double grid);
+
 // One golden file while it is held against the engine: gives a case its inputs and attributes, compares what
 // the case computes, and at last runs the tape for the file's loss sum(up.o * out.o) and compares the
 // gradients. What a case asks for and the file lacks is an Error; what differs is a failure that is noted,
@@ -15,6 +21,18 @@ namespace pursuit::goldens {
 class Golden {
  public:
   Golden(const std::string& path, Device device, DType dtype);
+  // Rounds every tensor that the case starts from (in.*, param.*, up.*, scalars) to bf16.
+  void round_given(double grid);
+  // Of a bf16 run: the bar of a comparison is twice the norm here, at least 2^-7 of the golden's.
+  void set_bars(std::map<std::string, double> errors) { bars_ = std::move(errors); }
+  const std::map<std::string, double>& errors() const { return errors_; }  // |x - golden| in norm, so far
+  // Of a bf16 run: what the f64 one gives of the file's tensors rounded to bf16.
+  using Values = std::map<std::string, std::vector<double>>;
+  void set_same_input(Values values) { same_input_ = std::move(values); }
+  const Values& computed() const { return computed_; }  // of every comparison, so far
+
+  // The case has soft thresholds, where gradients jump: a bf16 run holds them by the share of entries.
+  void expect_kinks() { kinks_ = true; }
 
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
@@ -26,6 +44,7 @@ class Golden {
   int64_t integer(const std::string& name) const;
   bool flag(const std::string& name) const { return integer(name) != 0; }
   std::vector<double> numbers(const std::string& name) const;  // of a list
+  Tensor scalar(const std::string& name) const;                // a number that an operator takes as a tensor
 
   // Tensors, by their full names; as stored, on the CPU.
   bool has(const std::string& name) const { return file_.tensors.count(name) > 0; }
@@ -47,9 +66,6 @@ class Golden {
   void compare_if_there(const std::string& full_name, const Tensor& y);
   // Notes a number that the case computed by itself; error and bar in one unit.
   void judge(const std::string& what, double error, double bar, const std::string& text = "");
-  // The case has soft thresholds, on whose other side rounding to bf16 may put an entry: wider bars there.
-  void expect_kinks() { kinks_ = true; }
-
   // Runs the tape and compares every grad.*.
   void backward();
 
@@ -68,14 +84,18 @@ class Golden {
     Tensor tensor;
   };
   double f32_err(const std::string& full_name) const;
-  void compare_elements(const std::string& name, const Tensor& y, const Tensor& golden);
-  void compare_norm(const std::string& name, const Tensor& y, const Tensor& golden);
+  void compare_share(const std::string& name, const std::vector<double>& got);
+  void compare_elements(const std::string& name, const std::vector<double>& off,
+                        const std::vector<double>& golden);
 
   TensorFile file_;
   Device device_;
   DType dtype_;
   nlohmann::json f32_err_ = nlohmann::json::object();
   bool kinks_ = false;
+  std::optional<double> grid_;
+  Values same_input_, computed_;
+  std::map<std::string, double> errors_, bars_;
   std::vector<Leaf> leaves_;
   Tensor loss_;
   std::vector<std::string> seeded_;

@@ -43,7 +43,7 @@ void compare_iterations(Golden& g, const std::string& attribute, const std::vect
 
 void svt_case(Golden& g) {
   const Tensor a = g.input("a");
-  g.output("d", singular_value_threshold(a, g.number("tau")));
+  g.output("d", singular_value_threshold(a, g.scalar("tau")));
   const Tensor exact = a.detach().to(cpu);
   g.output("sigma", svd(g.dtype() == DType::bf16 ? exact.to(DType::f32) : exact).s);
 }

@@ -55,11 +55,21 @@ void compare_after(Golden& g, const std::string& full_name, const Tensor& parame
     g.judge(full_name + " 99.9 %", errors[errors.size() - 1 - outside], 2e-5);
 }
 
+// Whether the parameter's gradient comes through the soft thresholds of an iterated block. A bf16 run is not
+// held to it (golden.cpp says why, and the files of rpc_attention hold the operator's); f32 and f64 are.
+bool in_front_of_kinks(const nn::VitConfig& c, const std::string& name) {
+  if (c.attention.kind != nn::AttentionKind::rpc) return false;
+  if (!name.starts_with("blocks.")) return !name.starts_with("norm.") && !name.starts_with("head.");
+  const int last = c.iterated_layer < 0 ? int(c.depth) - 1 : c.iterated_layer,
+            block = std::stoi(name.substr(7));
+  return block < last || (block == last && (name.find("norm1") != std::string::npos ||
+                                            name.find("attn.qkv") != std::string::npos));
+}
+
 }  // namespace
 
 void vit_case(Golden& g) {
   const nn::VitConfig vit = read_config(g);
-  if (vit.attention.kind == nn::AttentionKind::rpc) g.expect_kinks();
   nn::VisionTransformer model(vit);
   const std::vector<nn::NamedTensor> parameters = model.parameters();
   for (const std::string& name : g.names("param."))
@@ -94,7 +104,9 @@ void vit_case(Golden& g) {
     if (step == 0) {
       g.compare("out.logits", logits);
       g.compare("out.loss", loss);
-      for (const nn::NamedTensor& p : parameters) g.compare("grad." + p.name, p.tensor->grad());
+      for (const nn::NamedTensor& p : parameters)
+        if (g.dtype() != DType::bf16 || !in_front_of_kinks(vit, p.name))
+          g.compare("grad." + p.name, p.tensor->grad());
     }
     optimizer.step(lr);
   }
