@@ -56,8 +56,8 @@ struct Unary {
       for_each(dev, layout_of(in.shape(), in, out),
                typename UnaryForward<Op, Params>::template Body<T>{in.data<T>(), out.data<T>(), params});
     });
-    if (saves() == Saves::both || saves() == Saves::x) x = in;
-    if (saves() == Saves::both || saves() == Saves::y) y = out;
+    if (kept() == Saves::both || kept() == Saves::x) x = in;
+    if (kept() == Saves::both || kept() == Saves::y) y = out;
     return out;
   }
   Grads backward(const Tensor& gy, Needs) {
@@ -71,7 +71,7 @@ struct Unary {
   }
 
  private:
-  static constexpr Saves saves() {
+  static constexpr Saves kept() {
     if constexpr (requires { Op::saves; })
       return Op::saves;
     else
