@@ -140,7 +140,7 @@ struct RpcOptions {
 };
 // mu: undefined (computed from the keys of each batch and head) or a constant [B, H].
 Tensor rpc_attention(const Tensor& kv, const RpcOptions& options = {}, const Tensor& mu = {});
-// Z of the last iteration [B, H, N, D], whose softmax(scale Z Z^T) gives the output. Off the tape.
+// Z of the last iteration [B, H, N, D] in the compute type; the output is softmax(scale Z Z^T) V.
 Tensor rpc_last_keys(const Tensor& kv, const RpcOptions& options = {});
 
 // Low rank and sparse. U max(sigma - tau, 0) V^T for every matrix of a [..., M, N]; tau >= 0 for all of them,

@@ -42,9 +42,12 @@ namespace step {
 inline constexpr uint64_t count = pow2(20);
 inline constexpr Range embedding{"dropout of embedded tokens", 0, 0};
 inline constexpr Range erasing{"random erasing", 1, 1};
+inline constexpr Range features{"dropout of final features", 2, 2};
 // Branch 2 i of block i is its attention, 2 i + 1 its MLP; those of a decoder are counted from `decoder`.
 inline constexpr Range drop_path{"drop path", pow2(16), 2 * pow2(16) - 1};
 inline constexpr Range dropout{"dropout of branches", 2 * pow2(16), 3 * pow2(16) - 1};
+inline constexpr Range attention{"dropout of attention's probabilities", 3 * pow2(16), 4 * pow2(16) - 1};
+inline constexpr Range activation{"dropout of hidden units", 4 * pow2(16), 5 * pow2(16) - 1};
 inline constexpr uint64_t decoder = pow2(15);
 }  // namespace step
 
@@ -58,7 +61,8 @@ constexpr bool apart(const R&... ranges) {
   return true;
 }
 static_assert(apart(text, weights, mixup, word_swap, corruptions, attacks, noise, rows, order));
-static_assert(apart(step::embedding, step::erasing, step::drop_path, step::dropout));
-static_assert(step::dropout.last < step::count);
+static_assert(apart(step::embedding, step::erasing, step::features, step::drop_path, step::dropout,
+                    step::attention, step::activation));
+static_assert(step::activation.last < step::count);
 
 }  // namespace pursuit::streams

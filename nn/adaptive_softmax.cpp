@@ -6,15 +6,22 @@
 
 namespace pursuit::nn {
 
+namespace {
+
+// What is undefined stays so.
+Tensor converted(const Tensor& t, DType dtype) { return t.defined() ? t.to(dtype) : t; }
+
+}  // namespace
+
 AdaptiveSoftmax::AdaptiveSoftmax(int64_t dim, int64_t classes, const std::vector<int64_t>& cutoffs,
-                                 double div_value, bool head_bias)
+                                 double div_value, OutputBias bias)
     : dim_(dim), classes_(classes), cutoffs_(cutoffs), tails_(cutoffs.size()) {
   cut_classes();
   if (!(div_value >= 1))
     fail("adaptive_softmax", "div_value is " + std::to_string(div_value) + ", need at least 1");
   const int64_t columns = cutoffs.empty() ? classes : cutoffs[0] + int64_t(cutoffs.size());
   add_parameter("head.weight", head_weight_, {columns, dim});
-  if (head_bias) add_parameter("head.bias", head_bias_, {columns});
+  if (bias != OutputBias::none) add_parameter("head.bias", head_bias_, {columns});
   for (size_t i = 0; i < cutoffs.size(); ++i) {
     Tail& tail = tails_[i];
     const int64_t inner = int64_t(double(dim) / std::pow(div_value, double(i + 1)));
@@ -24,17 +31,21 @@ AdaptiveSoftmax::AdaptiveSoftmax(int64_t dim, int64_t classes, const std::vector
     const std::string name = "tail." + std::to_string(i);
     add_parameter(name + ".0.weight", tail.project, {inner, dim});
     add_parameter(name + ".1.weight", tail.weight, {tail.end - tail.begin, inner});
+    if (bias == OutputBias::all) add_parameter(name + ".1.bias", tail.bias, {tail.end - tail.begin});
   }
 }
 
-AdaptiveSoftmax::AdaptiveSoftmax(const Tensor& embedding, const std::vector<int64_t>& cutoffs)
+AdaptiveSoftmax::AdaptiveSoftmax(const Tensor& embedding, const std::vector<int64_t>& cutoffs, bool with_bias)
     : dim_(embedding.size(1)),
       classes_(embedding.size(0)),
       cutoffs_(cutoffs),
       embedding_(&embedding),
       tails_(cutoffs.size()) {
   cut_classes();
-  if (!cutoffs.empty()) add_parameter("head.cluster.weight", head_weight_, {int64_t(cutoffs.size()), dim_});
+  const int64_t clusters = int64_t(cutoffs.size());
+  if (clusters) add_parameter("head.cluster.weight", head_weight_, {clusters, dim_});
+  if (with_bias) add_parameter("bias", bias_, {classes_});
+  if (with_bias && clusters) add_parameter("head.cluster.bias", head_bias_, {clusters});
 }
 
 void AdaptiveSoftmax::cut_classes() {
@@ -53,17 +64,25 @@ void AdaptiveSoftmax::cut_classes() {
 AdaptiveSoftmax::Part AdaptiveSoftmax::head(const Tensor& x) const {
   if (x.ndim() != 2 || x.size(1) != dim_)
     fail("adaptive_softmax", "got " + x.str() + ", need [rows, " + std::to_string(dim_) + "]");
-  const Tensor bias = head_bias_.defined() ? head_bias_.to(x.dtype()) : Tensor();
-  if (!embedding_) return {x, head_weight_.to(x.dtype()), bias, {}};
-  const Tensor all = embedding_->to(x.dtype());
+  const Tensor own = converted(head_weight_, x.dtype()), own_bias = converted(head_bias_, x.dtype());
+  if (!embedding_) return {x, own, own_bias, {}};
+  const Tensor all = embedding_->to(x.dtype()), bias = converted(bias_, x.dtype());
   if (cutoffs_.empty()) return {x, all, bias, {}};
-  return {x, concat(all.slice(0, 0, cutoffs_[0]), head_weight_.to(x.dtype()), 0), bias, {}};
+  const auto first = [&](const Tensor& t) { return t.slice(0, 0, cutoffs_[0]); };
+  return {x, concat(first(all), own, 0), bias.defined() ? concat(first(bias), own_bias, 0) : bias, {}};
 }
 
 AdaptiveSoftmax::Part AdaptiveSoftmax::tail(size_t i, const Tensor& x) const {
   const Tail& tail = tails_[i];
-  if (embedding_) return {x, embedding_->to(x.dtype()).slice(0, tail.begin, tail.end), {}, {}};
-  return {linear(x, tail.project.to(x.dtype())), tail.weight.to(x.dtype()), {}, {}};
+  if (!embedding_)
+    return {linear(x, tail.project.to(x.dtype())),
+            tail.weight.to(x.dtype()),
+            converted(tail.bias, x.dtype()),
+            {}};
+  const auto own = [&](const Tensor& t) {
+    return t.defined() ? t.to(x.dtype()).slice(0, tail.begin, tail.end) : t;
+  };
+  return {x, own(*embedding_), own(bias_), {}};
 }
 
 std::vector<AdaptiveSoftmax::Part> AdaptiveSoftmax::parts(const Tensor& x, const Tensor& labels,

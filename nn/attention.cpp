@@ -98,8 +98,31 @@ Tensor Attention::project(const Tensor& x) const {
   return qkv.forward(x).reshape({x.size(0), x.size(1), qkv.weight.size(0) / dim_, heads_, dim_ / heads_});
 }
 
-Tensor Attention::forward(const Tensor& x, const Tensor& residual) const {
-  return proj.forward(mix(project(x), x), residual);
+Tensor Attention::forward(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
+  const Tensor packed = project(x);
+  if (dropout.rate == 0) return proj.forward(mix(packed, x), residual);
+  const AttentionOptions plain{.causal = config_.causal};
+  Tensor v = part(packed, -1);
+  if (config_.kind == AttentionKind::scaled_s)
+    v = scaled_values(packed, ScaledVariant::s, s.to(x.dtype()), plain);
+  if (config_.kind == AttentionKind::scaled_alpha)
+    v = scaled_values(packed, ScaledVariant::alpha, alpha.to(x.dtype()), plain);
+  return proj.forward(mix_by(weights(packed, x.size(1)), v, x, dropout), residual);
+}
+
+// From the probabilities of x's tokens and the values of all tokens to [B, M, dim].
+Tensor Attention::mix_by(const Tensor& weights, const Tensor& v, const Tensor& x,
+                         const Dropout& dropout) const {
+  Tensor p = weights;
+  if (config_.kind == AttentionKind::clipped)
+    p = clamp(affine(p, config_.zeta - config_.gamma, config_.gamma), 0, 1);
+  Tensor mixed = matmul(dropout(p), v);  // [B, H, M, D]
+  if (config_.kind == AttentionKind::gated) {
+    const Tensor gate =
+        attention_gate(split_heads(x, heads_), gate_weight.to(x.dtype()), gate_bias.to(x.dtype()));
+    mixed = mixed * gate.reshape({x.size(0), heads_, x.size(1), 1});
+  }
+  return merge_heads(mixed);
 }
 
 bool Attention::has_cache() const {
@@ -123,33 +146,28 @@ Tensor Attention::forward_cached(const Tensor& x, AttentionCache& cache) const {
   const Tensor packed = project(x), q = part(packed, 0), k = part(packed, -2), v = part(packed, -1);
   cache.keys = cache.keys.defined() ? concat(cache.keys, k, 2) : k;
   cache.values = cache.values.defined() ? concat(cache.values, v, 2) : v;
-  Tensor p = attention_weights(q, cache.keys, 1 / std::sqrt(double(dim_ / heads_)), true);
-  if (config_.kind == AttentionKind::clipped)
-    p = clamp(affine(p, config_.zeta - config_.gamma, config_.gamma), 0, 1);
-  Tensor mixed = matmul(p, cache.values);  // [B, H, M, D]
-  if (config_.kind == AttentionKind::gated) {
-    const Tensor gate =
-        attention_gate(split_heads(x, heads_), gate_weight.to(x.dtype()), gate_bias.to(x.dtype()));
-    mixed = mixed * gate.reshape({x.size(0), heads_, x.size(1), 1});
-  }
-  return proj.forward(merge_heads(mixed));
+  const Tensor p = attention_weights(q, cache.keys, 1 / std::sqrt(double(dim_ / heads_)), true);
+  return proj.forward(mix_by(p, cache.values, x, {}));
 }
 
 Tensor Attention::probabilities(const Tensor& x, int64_t queries) const {
   NoGrad off;
-  const Tensor packed = project(x.detach());
+  return weights(project(x.detach()), queries < 0 ? x.size(1) : queries);
+}
+
+// Of the first `queries` tokens, [B, H, queries, N].
+Tensor Attention::weights(const Tensor& packed, int64_t queries) const {
   Tensor q = part(packed, 0), k = part(packed, -2);
   RpcOptions rpc = config_.rpc;
   rpc.causal = config_.causal;
   if (config_.kind == AttentionKind::rpc) q = k = rpc_last_keys(packed, rpc).to(packed.dtype());
   if (config_.kind == AttentionKind::svt) q = k = svt_keys(packed, {.iterations = config_.rpc.iterations});
-  const int64_t first = queries < 0 ? x.size(1) : queries;
   if (config_.kind == AttentionKind::linear)
-    return linear_attention_weights(q, k, config_.causal).slice(2, 0, first);
+    return linear_attention_weights(q, k, config_.causal).slice(2, 0, queries);
   const double scale = 1 / std::sqrt(double(dim_ / heads_));
   // Causal queries are counted from the last token, others are taken before the product.
-  if (config_.causal) return attention_weights(q, k, scale, true).slice(2, 0, first);
-  return attention_weights(q.slice(2, 0, first), k, scale, false);
+  if (config_.causal) return attention_weights(q, k, scale, true).slice(2, 0, queries);
+  return attention_weights(q.slice(2, 0, queries), k, scale, false);
 }
 
 Tensor Attention::query_weights() const {

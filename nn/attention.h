@@ -6,6 +6,7 @@
 #include "engine/ops.h"
 #include "nn/layers.h"
 #include "nn/module.h"
+#include "nn/noise.h"
 
 namespace pursuit::nn {
 
@@ -47,8 +48,10 @@ struct AttentionCache {
 class Attention : public Module {
  public:
   Attention(int64_t dim, int64_t heads, const AttentionConfig& config);
-  // x [B, N, dim], residual likewise or undefined: residual + proj(attention(qkv(x))).
-  Tensor forward(const Tensor& x, const Tensor& residual = {}) const;
+  // x [B, N, dim], residual likewise or undefined: residual + proj(attention(qkv(x))). Dropout is of the
+  // probabilities, those of the last iteration for iterated kinds and of the outer mixture for scaled ones;
+  // they are in memory then, [B, H, N, N].
+  Tensor forward(const Tensor& x, const Tensor& residual = {}, const Dropout& dropout = {}) const;
 
   // The same for tokens x [B, M, dim] that follow those in the cache, and adds them to it. Off the tape. For
   // the kinds of which has_cache is true.
@@ -72,6 +75,8 @@ class Attention : public Module {
  private:
   Tensor project(const Tensor& x) const;
   Tensor mix(const Tensor& packed, const Tensor& x) const;
+  Tensor weights(const Tensor& packed, int64_t queries) const;
+  Tensor mix_by(const Tensor& weights, const Tensor& v, const Tensor& x, const Dropout& dropout) const;
   int64_t dim_, heads_;
   AttentionConfig config_;
 };

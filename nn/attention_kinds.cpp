@@ -49,8 +49,8 @@ Tensor gated_attention(const Tensor& qkv, const Tensor& h, const Tensor& gate_we
       .reshape({qkv.size(0), qkv.size(1), heads * qkv.size(4)});
 }
 
-Tensor scaled_attention(const Tensor& qkv, ScaledVariant variant, const Tensor& s_or_alpha,
-                        const AttentionOptions& options) {
+Tensor scaled_values(const Tensor& qkv, ScaledVariant variant, const Tensor& s_or_alpha,
+                     const AttentionOptions& options) {
   const bool symmetric = variant == ScaledVariant::alpha_sym;
   check_packed("scaled_attention", qkv, symmetric ? 2 : 3);
   const int64_t heads = qkv.size(3), tokens = qkv.size(1);
@@ -76,8 +76,14 @@ Tensor scaled_attention(const Tensor& qkv, ScaledVariant variant, const Tensor& 
       taken = s_or_alpha * mix_by({k, v});
       break;
   }
-  const Tensor rest = v - taken;
-  return attention(symmetric ? pack({k, rest}) : pack({q, k, rest}), options);
+  return v - taken;
+}
+
+Tensor scaled_attention(const Tensor& qkv, ScaledVariant variant, const Tensor& s_or_alpha,
+                        const AttentionOptions& options) {
+  const Tensor values = scaled_values(qkv, variant, s_or_alpha, options), k = part(qkv, -2);
+  return attention(variant == ScaledVariant::alpha_sym ? pack({k, values}) : pack({part(qkv, 0), k, values}),
+                   options);
 }
 
 Tensor linear_attention_weights(const Tensor& q, const Tensor& k, bool causal) {

@@ -30,6 +30,9 @@ enum class ScaledVariant {
 };
 Tensor scaled_attention(const Tensor& qkv, ScaledVariant variant, const Tensor& s_or_alpha,
                         const AttentionOptions& options = {});
+// The values that are left to be mixed, [B, H, N, D].
+Tensor scaled_values(const Tensor& qkv, ScaledVariant variant, const Tensor& s_or_alpha,
+                     const AttentionOptions& options = {});
 
 // Linear attention (Katharopoulos et al. 2020) with the feature map phi = elu + 1:
 // phi(q) (phi(k)^T v) / (phi(q) sum_n phi(k_n)). Its cost grows with N, not N^2; causal, where every token

@@ -26,8 +26,12 @@ Mlp::Mlp(int64_t dim, int64_t hidden, Activation f) : fc1(dim, hidden), fc2(hidd
   add_module("fc2", fc2);
 }
 
-Tensor Mlp::forward(const Tensor& x, const Tensor& residual) const {
+Tensor Mlp::forward(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
   const DType t = x.dtype();
+  if (dropout.rate > 0) {
+    const Tensor hidden = fc1.forward(x);
+    return fc2.forward(dropout(activation_ == Activation::relu ? relu(hidden) : gelu(hidden)), residual);
+  }
   return mlp(x, fc1.weight.to(t), fc1.bias.to(t), fc2.weight.to(t), fc2.bias.to(t), residual, activation_);
 }
 

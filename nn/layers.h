@@ -1,6 +1,7 @@
 #pragma once
 #include "engine/ops.h"
 #include "nn/module.h"
+#include "nn/noise.h"
 
 namespace pursuit::nn {
 
@@ -26,11 +27,11 @@ class LayerNorm : public Module {
   double eps_;
 };
 
-// residual + fc2(f(fc1(x))), fused.
+// residual + fc2(f(fc1(x))), fused; what `dropout` leaves of f(fc1(x)) is computed apart.
 class Mlp : public Module {
  public:
   Mlp(int64_t dim, int64_t hidden, Activation f = Activation::gelu);
-  Tensor forward(const Tensor& x, const Tensor& residual = {}) const;
+  Tensor forward(const Tensor& x, const Tensor& residual = {}, const Dropout& dropout = {}) const;
   Linear fc1, fc2;
 
  private:

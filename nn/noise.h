@@ -1,8 +1,16 @@
 #pragma once
+#include "engine/ops.h"
 #include "engine/streams.h"
-#include "engine/tensor.h"
 
 namespace pursuit::nn {
+
+// Dropout at one place of a model in one step; a rate of 0 changes nothing.
+struct Dropout {
+  double rate = 0;
+  uint64_t seed = 0, stream = 0;
+  Tensor counter = {};
+  Tensor operator()(const Tensor& x) const { return dropout(x, rate, seed, stream, counter); }
+};
 
 // Where a layer's noise (dropout, drop path) comes from: Philox streams of a step (engine/streams.h), counted
 // from a number on the device, see dropout.
@@ -15,6 +23,9 @@ struct Noise {
   void set_step(uint64_t new_seed, uint64_t step, Device device);
   // The step's stream i of `draws`, one of streams::step.
   uint64_t of(const streams::Range& draws, uint64_t i = 0) const { return stream + draws.at(i); }
+  Dropout dropout(double rate, const streams::Range& draws, uint64_t i = 0) const {
+    return {rate, seed, of(draws, i), counter};
+  }
   Noise ahead(uint64_t streams) const { return {seed, stream + streams, counter}; }
 };
 

@@ -19,6 +19,8 @@ VitConfig decoder_blocks(const SegmenterConfig& c) {
   blocks.extra_tokens = c.encoder.classes;
   blocks.ln_eps = decoder_ln_eps;
   blocks.branch_dropout = c.decoder_dropout;
+  blocks.attention_dropout = c.decoder_attention_dropout;
+  blocks.activation_dropout = c.decoder_activation_dropout;
   blocks.drop_path = 0;
   if (!c.decoder_iterates) blocks.iterated_layer = int(c.decoder_depth);  // none
   return blocks;

@@ -19,7 +19,8 @@ struct SegmenterConfig {
   SegmenterDecoder decoder = SegmenterDecoder::mask;
   // Of the mask decoder, whose width, heads and attention are the encoder's:
   int64_t decoder_depth = 2;
-  double decoder_dropout = 0.1;
+  double decoder_dropout = 0.1;  // of what its layers add to the residual stream
+  double decoder_attention_dropout = 0, decoder_activation_dropout = 0;  // as VitConfig's
   // Of the iterated kinds (rpc, svt): decoder blocks iterate like the encoder's, by `iterated_layer`. The
   // published RPC code does so, because it compares a block's number only. false: symmetric decoder blocks.
   bool decoder_iterates = true;
@@ -28,8 +29,8 @@ struct SegmenterConfig {
 // Segmenter (Strudel et al., ICCV 2021): a vision transformer whose patch tokens are decoded to logits of
 // every patch. Names and shapes are the official code's: encoder.* as timm's, decoder.head for the linear
 // decoder; decoder.proj_dec, blocks, cls_emb, decoder_norm, proj_patch, proj_classes, mask_norm for the mask
-// transformer. Dropout of the decoder is on what its layers add to the residual stream; the official code
-// also drops attention probabilities and activations.
+// transformer. LayerNorm's eps is the encoder's `ln_eps` there, and 1e-5 in the decoder. The official code
+// has 1e-5 everywhere, and one rate for all three kinds of the decoder's dropout.
 class Segmenter : public Module {
  public:
   explicit Segmenter(const SegmenterConfig& config);

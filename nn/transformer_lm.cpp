@@ -62,7 +62,8 @@ LmBlock::LmBlock(const LmConfig& config, int index)
       mlp(config.dim, config.hidden, config.activation),
       norm2(config.dim, config.ln_eps),
       pre_norm_(config.pre_norm),
-      dropout_(config.dropout) {
+      dropout_(config.dropout),
+      activation_dropout_(config.activation_dropout) {
   add_module("attn", attn);
   add_module("norm1", norm1);
   add_module("mlp", mlp);
@@ -77,8 +78,7 @@ Tensor LmBlock::forward(const Tensor& x, DType dtype, const Noise& noise, Attent
   // stream + dropout(branch), where branch(residual) gives the sum itself.
   const auto add = [&](const Tensor& stream, uint64_t number, const auto& branch) -> Tensor {
     if (!training() || dropout_ == 0) return branch(stream);
-    return stream + dropout(branch(Tensor()), dropout_, noise.seed, noise.of(streams::step::dropout, number),
-                            noise.counter);
+    return stream + noise.dropout(dropout_, streams::step::dropout, number)(branch(Tensor()));
   };
   const Tensor in = attention_input(x, dtype);
   Tensor y = add(x, 0, [&](const Tensor& residual) {
@@ -88,7 +88,9 @@ Tensor LmBlock::forward(const Tensor& x, DType dtype, const Noise& noise, Attent
   });
   if (!pre_norm_) y = norm1.forward(y, y.dtype());
   const Tensor between = pre_norm_ ? norm2.forward(y, dtype) : y.to(dtype);
-  const Tensor z = add(y, 1, [&](const Tensor& residual) { return mlp.forward(between, residual); });
+  const Dropout of_hidden = noise.dropout(training() ? activation_dropout_ : 0, streams::step::activation, 1);
+  const Tensor z =
+      add(y, 1, [&](const Tensor& residual) { return mlp.forward(between, residual, of_hidden); });
   return pre_norm_ ? z : norm2.forward(z, z.dtype());
 }
 
@@ -104,9 +106,11 @@ TransformerLm::TransformerLm(const LmConfig& config) : config_(checked(config)) 
     norm_ = std::make_unique<LayerNorm>(config.dim, config.ln_eps);
     add_module("norm", *norm_);
   }
-  output_ = config.tied ? std::make_unique<AdaptiveSoftmax>(embed_weight, config.cutoffs)
-                        : std::make_unique<AdaptiveSoftmax>(config.dim, config.vocab, config.cutoffs,
-                                                            config.div_value);
+  if (config.tied)
+    output_ = std::make_unique<AdaptiveSoftmax>(embed_weight, config.cutoffs, config.output_bias);
+  else
+    output_ = std::make_unique<AdaptiveSoftmax>(config.dim, config.vocab, config.cutoffs, config.div_value,
+                                                config.output_bias ? OutputBias::all : OutputBias::none);
   add_module("output", *output_);
 }
 
@@ -124,14 +128,14 @@ Tensor TransformerLm::embed(const Tensor& ids, int64_t first) const {
   const int64_t from = c.positions == Positions::reversed ? c.context - ids.size(1) : first;
   const Tensor places = all.slice(0, from, from + ids.size(1)).to(stream);
   const Tensor x = (c.scale_embedding ? words * std::sqrt(double(c.dim)) : words) + places;
-  return training() ? dropout(x, c.dropout, noise_.seed, noise_.of(streams::step::embedding), noise_.counter)
-                    : x;
+  return noise_.dropout(training() ? c.dropout : 0, streams::step::embedding)(x);
 }
 
 Tensor TransformerLm::features(const Tensor& ids) const {
   Tensor x = embed(ids, 0);
   for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, dtype_, noise_.ahead(2 * i));
-  return norm_ ? norm_->forward(x, dtype_) : x.to(dtype_);
+  const Dropout left = noise_.dropout(training() ? config_.output_dropout : 0, streams::step::features);
+  return left(norm_ ? norm_->forward(x, dtype_) : x.to(dtype_));
 }
 
 Tensor TransformerLm::loss(const Tensor& ids, const Tensor& labels) const {
@@ -207,7 +211,7 @@ void initialise(TransformerLm& model, uint64_t seed) {
     const bool bias = p.name.ends_with("bias");
     const bool table = has("embed") || has("output.head");  // a row is a word or a position
     const uint64_t stream = streams::weights.at(number++);
-    if (has(".alpha") || has(".gate.")) {
+    if (has(".alpha") || has(".gate.") || (has("output.") && bias)) {
       fill_constant(t, 0);
     } else if (has("norm")) {
       if (c.init == LmInit::transformer_xl && !bias)

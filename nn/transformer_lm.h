@@ -27,7 +27,8 @@ enum class LmInit {
 };
 
 // The defaults are those of the published language model (Teo & Nguyen 2024, after Schlag et al. 2021), but
-// for its attention and its adaptive softmax. Whole models are the recipes of `lm`.
+// for its attention, its adaptive softmax with biases and its further dropout. Whole models are the recipes
+// of `lm`.
 struct LmConfig {
   int64_t vocab = 0;
   int64_t context = 256;  // tokens of a window, at most
@@ -39,9 +40,11 @@ struct LmConfig {
   // The first blocks run an iterated kind (rpc), the others are symmetric; -1: all run it.
   int iterated_layers = 4;
   Positions positions = Positions::reversed;
-  bool scale_embedding = true;   // tokens' embeddings times sqrt(dim)
-  double dropout = 0.1;          // of the embedded tokens and of what every branch adds
-  bool tied = true;              // the output layer's rows are the embedding's
+  bool scale_embedding = true;                        // tokens' embeddings times sqrt(dim)
+  double dropout = 0.1;                               // of the embedded tokens and of what every branch adds
+  double activation_dropout = 0, output_dropout = 0;  // of the MLP's hidden units; of the final features
+  bool tied = true;                                   // the output layer's rows are the embedding's
+  bool output_bias = false;                           // a number a word, and a cluster of an adaptive softmax
   std::vector<int64_t> cutoffs;  // of an adaptive softmax; none: a softmax over all words
   double div_value = 4;          // of an untied adaptive softmax
   LmInit init = LmInit::transformer_xl;
@@ -51,7 +54,7 @@ class LmBlock : public Module {
  public:
   LmBlock(const LmConfig& config, int index);
   // x is the residual stream; the layers beside it compute in `dtype`. With a cache x holds the tokens that
-  // follow its own. Dropout takes the noise's stream and the next one.
+  // follow its own.
   Tensor forward(const Tensor& x, DType dtype, const Noise& noise, AttentionCache* cache = nullptr) const;
   // What the attention is given of the residual stream.
   Tensor attention_input(const Tensor& x, DType dtype) const;
@@ -63,7 +66,7 @@ class LmBlock : public Module {
 
  private:
   bool pre_norm_;
-  double dropout_;
+  double dropout_, activation_dropout_;
 };
 
 // Tokens that were read already, for a model that goes on with the next ones.
@@ -91,7 +94,7 @@ class TransformerLm : public Module {
   Tensor next_logits(const Tensor& ids, LmCache& cache) const;
   bool has_cache() const;
 
-  // Features before the output layer, [B, T, dim].
+  // What the output layer is given, [B, T, dim].
   Tensor features(const Tensor& ids) const;
   // Mean over sequences and queries of -sum_j p_j log p_j in nats, for every layer and head: [depth, heads].
   // Off the tape.

@@ -40,6 +40,8 @@ VitBlock::VitBlock(const VitConfig& config, int index)
       norm2(config.dim, config.ln_eps),
       mlp(config.dim, config.hidden()),
       dropout_(config.branch_dropout),
+      attention_dropout_(config.attention_dropout),
+      activation_dropout_(config.activation_dropout),
       drop_path_(config.depth > 1 ? config.drop_path * index / double(config.depth - 1) : 0) {
   add_module("norm1", norm1);
   add_module("attn", attn);
@@ -48,18 +50,20 @@ VitBlock::VitBlock(const VitConfig& config, int index)
 }
 
 Tensor VitBlock::forward(const Tensor& x, DType dtype, const Noise& noise) const {
+  const double on = training() ? 1 : 0;
+  const Dropout of_attention = noise.dropout(on * attention_dropout_, streams::step::attention, 0),
+                of_activation = noise.dropout(on * activation_dropout_, streams::step::activation, 1);
   if (!training() || (drop_path_ == 0 && dropout_ == 0)) {
-    const Tensor y = attn.forward(norm1.forward(x, dtype), x);
-    return mlp.forward(norm2.forward(y, dtype), y);
+    const Tensor y = attn.forward(norm1.forward(x, dtype), x, of_attention);
+    return mlp.forward(norm2.forward(y, dtype), y, of_activation);
   }
   const auto dropped = [&](const Tensor& branch, uint64_t number) {
-    const Tensor kept = pursuit::dropout(branch, dropout_, noise.seed,
-                                         noise.of(streams::step::dropout, number), noise.counter);
+    const Tensor kept = noise.dropout(dropout_, streams::step::dropout, number)(branch);
     return pursuit::drop_path(kept, drop_path_, noise.seed, noise.of(streams::step::drop_path, number),
                               noise.counter);
   };
-  const Tensor y = x + dropped(attn.forward(norm1.forward(x, dtype)), 0);
-  return y + dropped(mlp.forward(norm2.forward(y, dtype)), 1);
+  const Tensor y = x + dropped(attn.forward(norm1.forward(x, dtype), {}, of_attention), 0);
+  return y + dropped(mlp.forward(norm2.forward(y, dtype), {}, of_activation), 1);
 }
 
 VisionTransformer::VisionTransformer(const VitConfig& config)
@@ -89,8 +93,7 @@ Tensor VisionTransformer::embed(const Tensor& images) const {
   const Tensor positions = resize_positions(pos_embed.to(stream), c.rows(), c.cols(),
                                             images.size(2) / c.patch, images.size(3) / c.patch);
   const Tensor x = concat(first, tokens, 1) + positions;
-  if (!training() || c.dropout == 0) return x;
-  return dropout(x, c.dropout, noise_.seed, noise_.of(streams::step::embedding), noise_.counter);
+  return noise_.dropout(training() ? c.dropout : 0, streams::step::embedding)(x);
 }
 
 void VisionTransformer::check_size(const Tensor& images) const {

@@ -18,10 +18,12 @@ struct VitConfig {
   AttentionConfig attention;
   // Block that runs an iterated kind (rpc, svt), the others being symmetric; -1: every block.
   int iterated_layer = 0;
-  double dropout = 0;         // after the position embedding
-  double branch_dropout = 0;  // of what a block's attention and MLP add to the residual stream
-  double drop_path = 0;       // rate of the last block, growing linearly from 0 in the first
-  int64_t extra_tokens = 1;   // beside those of the patches
+  double dropout = 0;  // after the position embedding
+  // Of every block: of what its attention and MLP add to the residual stream, of the attention's
+  // probabilities, and of the MLP's hidden units.
+  double branch_dropout = 0, attention_dropout = 0, activation_dropout = 0;
+  double drop_path = 0;      // rate of the last block, growing linearly from 0 in the first
+  int64_t extra_tokens = 1;  // beside those of the patches
 
   int64_t rows() const { return image / patch; }
   int64_t cols() const { return (width ? width : image) / patch; }
@@ -32,8 +34,7 @@ struct VitConfig {
 class VitBlock : public Module {
  public:
   VitBlock(const VitConfig& config, int index);
-  // x is the residual stream; the layers beside it compute in `dtype`. Drop path takes the noise's stream and
-  // the next one, dropout those 512 further.
+  // x is the residual stream; the layers beside it compute in `dtype`.
   Tensor forward(const Tensor& x, DType dtype, const Noise& noise) const;
 
   LayerNorm norm1;
@@ -42,7 +43,7 @@ class VitBlock : public Module {
   Mlp mlp;
 
  private:
-  double dropout_, drop_path_;
+  double dropout_, attention_dropout_, activation_dropout_, drop_path_;
 };
 
 // The vision transformer of Dosovitskiy et al. with DeiT's details: class token first, learned positions,

@@ -167,6 +167,7 @@ TEST_CASE("lm: loss, log probabilities and next words agree") {
       nn::LmConfig config = small();
       config.cutoffs = cutoffs;
       config.tied = tied;
+      config.output_bias = cutoffs.empty() != tied;
       config.div_value = 2;
       nn::TransformerLm model(config);
       fill(model);
@@ -200,6 +201,8 @@ TEST_CASE("lm: gradients are slopes of the loss, of every parameter") {
   rpc.hidden = 12;
   rpc.iterated_layers = 1;
   rpc.cutoffs = {5, 11};
+  rpc.output_bias = true;
+  rpc.activation_dropout = rpc.output_dropout = 0.1;
   for (const nn::LmConfig& config : {rpc, pre}) {
     nn::TransformerLm model(config);
     fill(model);
@@ -359,8 +362,9 @@ TEST_CASE("lm: parameters by name, and errors") {
 GPU_TEST_CASE("lm: on a GPU, recorded or not, the loss and the gradients are the CPU's") {
   nn::LmConfig config = small(nn::AttentionKind::rpc);
   config.pre_norm = false;
-  config.dropout = 0.1;
+  config.dropout = config.activation_dropout = config.output_dropout = 0.1;
   config.cutoffs = {7, 15};
+  config.output_bias = true;
   const Tensor ids = random_ids(2, 12, 23, 3), labels = random_ids(2, 12, 23, 4);
   labels.data<int32_t>()[5] = -1;
   struct Result {

@@ -52,7 +52,10 @@ void validate(const Config& c) {
   check_range(app, "hidden", c.hidden, c.hidden >= 1 && c.hidden <= 1 << 22, "1 to 4194304");
   check_range(app, "context", c.context, c.context >= 1 && c.context <= 65536, "1 to 65536");
   check_range(app, "iterated-layers", c.iterated_layers, c.iterated_layers >= -1, "-1 or more");
-  check_range(app, "dropout", c.dropout, c.dropout >= 0 && c.dropout < 1, "0 up to, not including, 1");
+  for (const auto& [name, rate] : {std::pair{"dropout", c.dropout},
+                                   {"activation-dropout", c.activation_dropout},
+                                   {"output-dropout", c.output_dropout}})
+    check_range(app, name, rate, rate >= 0 && rate < 1, "0 up to, not including, 1");
   check_range(app, "div-value", c.div_value, c.div_value >= 1 && std::isfinite(c.div_value),
               "a finite number, 1 or more");
   for (const auto& [name, value] : {std::pair{"vocabulary-limit", c.vocabulary_limit},
@@ -62,7 +65,11 @@ void validate(const Config& c) {
   for (const auto& [name, value] : {std::pair{"locater", c.locater}, {"locater-beta", c.locater_beta}})
     check_range(app, name, value, value >= 0 && std::isfinite(value), "a finite number, 0 or more");
   check_range(app, "locater-trace", c.locater_trace, std::isfinite(c.locater_trace), "a finite number");
-  nn::locater_form(c.locater_form);
+  if (nn::locater_form(c.locater_form) == nn::LocaterForm::tr2 && c.locater > 0 && !c.locater_unbounded)
+    fail(
+        app,
+        "--locater-form tr2 has no lower bound, and training can diverge; allow it with --locater-unbounded, "
+        "or choose anchor, var or fro");
 }
 
 data::Vocabulary vocabulary(const Config& c) {
@@ -88,7 +95,10 @@ nn::LmConfig model_config(const Config& c) {
   m.positions = positions(c.positions);
   m.scale_embedding = c.scale_embedding;
   m.dropout = c.dropout;
+  m.activation_dropout = c.activation_dropout;
+  m.output_dropout = c.output_dropout;
   m.tied = c.tied;
+  m.output_bias = c.output_bias;
   for (const int64_t cutoff : c.cutoffs)
     if (cutoff < m.vocab) m.cutoffs.push_back(cutoff);
   m.div_value = c.div_value;

@@ -18,8 +18,8 @@ struct Config : apps::AttentionFields, apps::TrainingFields {
   // model
   int64_t dim = 64, depth = 2, heads = 4, hidden = 256, context = 64;
   std::string norm = "pre", activation = "gelu", positions = "learned", init = "gpt2";
-  bool attention_bias = true, scale_embedding = false, tied = true;
-  double dropout = 0, div_value = 4;
+  bool attention_bias = true, scale_embedding = false, tied = true, output_bias = false;
+  double dropout = 0, activation_dropout = 0, output_dropout = 0, div_value = 4;
   std::vector<int64_t> cutoffs;
   int iterated_layers = 1;
   std::string mu_scope = "prefix";
@@ -64,7 +64,10 @@ void for_each_field(C& c, const F& f) {
   f("attention-bias", c.attention_bias, "Biases in the attention's projections");
   f("scale-embedding", c.scale_embedding, "Embeddings times the square root of the width");
   f("tied", c.tied, "The output layer shares the embedding's rows");
+  f("output-bias", c.output_bias, "A bias for every word, and for every cluster of an adaptive softmax");
   f("dropout", c.dropout, "Dropout rate of the embedded tokens and of what every branch adds");
+  f("activation-dropout", c.activation_dropout, "Dropout rate of the MLP's hidden units");
+  f("output-dropout", c.output_dropout, "Dropout rate of the final features");
   f("cutoffs", c.cutoffs,
     "Adaptive softmax: where its clusters begin, as far as there are words (none: a softmax over all)");
   f("div-value", c.div_value, "Adaptive softmax, not tied: how much narrower every next cluster is");

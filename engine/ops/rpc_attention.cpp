@@ -265,9 +265,16 @@ struct RpcAttention {
     return composed.detach().to(kv.dtype());
   }
 
-  Tensor reference(const Tensor& x, const Tensor& given) const {
+  Tensor reference(const Tensor& x, const Tensor& given) const { return attend(last_keys(x, given), x); }
+  // softmax(scale Z Z^T) V of z [B, H, N, D] and x's values, [B, N, H * D].
+  Tensor attend(const Tensor& z, const Tensor& x) const {
+    const Tensor packed = stack({z.permute({0, 2, 1, 3}), x.select(2, 1)}, 2);
+    return attention(packed, {.scale = head_shape(PackedShape(x)).scale, .causal = options.causal});
+  }
+  // Z of the last iteration, [B, H, N, D].
+  Tensor last_keys(const Tensor& x, const Tensor& given) const {
     const PackedShape s(x);
-    const Tensor k = x.select(2, 0).permute({0, 2, 1, 3}), v = x.select(2, 1).permute({0, 2, 1, 3});
+    const Tensor k = x.select(2, 0).permute({0, 2, 1, 3});
     const Tensor keys = options.detach_mu ? k.detach() : k;
     Tensor mu;
     if (given.defined())
@@ -279,17 +286,15 @@ struct RpcAttention {
     const Tensor lambda = full({1}, options.lambda, x.dtype(), x.device());
     const Tensor threshold = options.threshold == RpcOptions::Threshold::product ? lambda * mu : lambda / mu;
     Tensor l = zeros(k.shape(), x.dtype(), x.device()), u = l;
-    for (int t = 0; t < options.iterations; ++t) {
+    for (int t = 0;; ++t) {
       const Tensor xt = k - l + u;
       const bool shrinks = options.shrink_every_iteration || t + 1 == options.iterations;
       const Tensor st = shrinks ? soft_threshold(xt, threshold) : xt;
       const Tensor zt = options.dual_sign == RpcOptions::DualSign::plus ? k - st + u : k - st - u;
-      const Tensor packed = stack({zt, v}, 0).permute({1, 3, 0, 2, 4});
-      const Tensor mixed = attention(packed, {.scale = head_shape(s).scale, .causal = options.causal});
-      l = mixed.reshape({s.batch, s.n, s.heads, s.d}).permute({0, 2, 1, 3});
+      if (t + 1 == options.iterations) return zt;
+      l = attend(zt, x).reshape({s.batch, s.n, s.heads, s.d}).permute({0, 2, 1, 3});
       u = u + k - l - st;
     }
-    return l.permute({0, 2, 1, 3}).reshape({s.batch, s.n, s.width()});
   }
 
   // mu [B, H, N, 1] of every prefix: sums by a triangular matrix.
@@ -363,8 +368,9 @@ Tensor rpc_attention(const Tensor& kv, const RpcOptions& options, const Tensor& 
 
 Tensor rpc_last_keys(const Tensor& kv, const RpcOptions& options) {
   require_defined("rpc_last_keys", {&kv});
-  NoGrad off;
   RpcAttention op{options};
+  if (grad_enabled() && kv.needs_grad()) return op.last_keys(kv.to(compute_type(kv.dtype())), Tensor());
+  NoGrad off;
   if (kv.device().is_cuda() && !op.has_kernel(PackedShape(kv)))
     return rpc_last_keys(kv.to(cpu), options).to(kv.device());
   op.forward(kv.detach(), Tensor());

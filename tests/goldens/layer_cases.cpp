@@ -32,7 +32,7 @@ void adaptive_softmax_case(Golden& g) {
   std::vector<int64_t> cutoffs;
   for (double c : g.numbers("cutoffs")) cutoffs.push_back(int64_t(c));
   nn::AdaptiveSoftmax model(g.integer("dim"), g.integer("classes"), cutoffs, g.number("div_value"),
-                            g.flag("head_bias"));
+                            g.flag("head_bias") ? nn::OutputBias::head : nn::OutputBias::none);
   for (const nn::NamedTensor& p : model.parameters()) {
     if (g.device().is_cuda()) *p.tensor = p.tensor->detach().to(g.device()).requires_grad();
     g.adopt(p.name, *p.tensor);
