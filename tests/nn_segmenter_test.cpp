@@ -137,6 +137,72 @@ TEST_CASE("segmenter: the decoder is what the paper writes") {
   check_close(model.forward(images), masks.permute({0, 2, 1}).reshape({2, 5, 4, 6}), 2e-5);
 }
 
+TEST_CASE("segmenter: the encoder's LayerNorm has the config's eps, whatever its weights come from") {
+  const Tensor images = uniform({1, 3, 16, 24}, -1, 1, 1, 1);
+  std::vector<std::vector<double>> seen;
+  for (const double eps : {1e-6, 1e-5}) {
+    nn::SegmenterConfig config = small(nn::SegmenterDecoder::linear);
+    config.encoder.ln_eps = eps;
+    // Of a classifier with timm's eps.
+    nn::VitConfig of_classifier = small(nn::SegmenterDecoder::linear).encoder;
+    of_classifier.image = of_classifier.width = 20;
+    nn::VisionTransformer classifier(of_classifier);
+    nn::initialise(classifier, nn::Init::pytorch, 3);
+    std::map<std::string, Tensor> weights;
+    for (const nn::NamedTensor& p : classifier.parameters()) {
+      // Tokens of a variance beside which eps counts.
+      weights[p.name] = p.name.starts_with("patch_embed") || p.name == "pos_embed" ? p.tensor->detach() * 0.01
+                                                                                   : p.tensor->detach();
+      if (p.name.starts_with("blocks.") && p.name.find("norm") == std::string::npos)
+        weights[p.name] = zeros(p.tensor->shape());
+    }
+    nn::Segmenter model(config);
+    nn::initialise(model, nn::Init::timm, 2);
+    model.load_encoder(weights, "a.safetensors");
+    for (const auto& [name, value] : weights)
+      if (!name.starts_with("head.") && name != "pos_embed")
+        CHECK(parameter(model, "encoder." + name).to_vector() == value.to_vector());
+    const auto w = [&](const char* name) { return parameter(model, name).detach(); };
+    const Tensor tokens =
+        patchify(images, w("encoder.patch_embed.proj.weight"), w("encoder.patch_embed.proj.bias")) +
+        w("encoder.pos_embed").slice(1, 1, 25);
+    const Tensor encoded = layer_norm(tokens, w("encoder.norm.weight"), w("encoder.norm.bias"), eps);
+    const Tensor want = linear(encoded, w("decoder.head.weight"), w("decoder.head.bias"));
+    const Tensor got = model.forward(images);
+    check_close(got, want.permute({0, 2, 1}).reshape({1, 5, 4, 6}), 1e-5);
+    seen.push_back(got.to_vector());
+  }
+  double off = 0;
+  for (size_t i = 0; i < seen[0].size(); ++i) off = std::max(off, std::fabs(seen[0][i] - seen[1][i]));
+  CHECK(off > 1e-3);
+}
+
+TEST_CASE("segmenter: every kind of the decoder's dropout, for every attention kind") {
+  const Tensor images = uniform({1, 3, 16, 24}, -1, 1, 1, 1);
+  for (const std::string& kind : nn::attention_kinds())
+    for (const auto rate :
+         {&nn::SegmenterConfig::decoder_dropout, &nn::SegmenterConfig::decoder_attention_dropout,
+          &nn::SegmenterConfig::decoder_activation_dropout}) {
+      CAPTURE(kind);
+      nn::SegmenterConfig config = small(nn::SegmenterDecoder::mask);
+      config.encoder.attention.kind = nn::attention_kind(kind);
+      config.decoder_dropout = 0;
+      config.*rate = 0.3;
+      nn::Segmenter model(config);
+      nn::initialise(model, nn::Init::pytorch, 2);
+      const auto at = [&](bool training, uint64_t step) {
+        model.set_training(training);
+        model.set_step(1, step);
+        return model.forward(images).to_vector();
+      };
+      const auto evaluated = at(false, 1), first = at(true, 1);
+      CHECK(first != evaluated);
+      CHECK(at(true, 2) != first);
+      CHECK(at(true, 1) == first);
+      CHECK(at(false, 2) == evaluated);
+    }
+}
+
 TEST_CASE("segmenter: logits, loss and gradients are those of PyTorch in f64") {
   nn::SegmenterConfig config;
   config.encoder.image = 32, config.encoder.width = 48, config.encoder.patch = 8;

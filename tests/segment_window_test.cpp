@@ -153,6 +153,30 @@ TEST_CASE("predictor: scales keep the size, and average") {
   CHECK(describe(p.views) == "shorter side 24, stride 5, scales 0.5,1,1.5, flip");
 }
 
+TEST_CASE("predictor: a picture is fitted between its shorter and its longer side") {
+  Predictor p = brightest();
+  int64_t windows = 0;
+  p.model = [&](const Tensor& w) {
+    windows += w.size(0);
+    return w;
+  };
+  p.views.window = {.height = 8, .width = 8, .stride = 8};
+  const auto windows_of = [&](int width, int height) {
+    windows = 0;
+    p.classes_of(noise_picture(width, height));
+    return windows;
+  };
+  p.views.short_side = 16;
+  CHECK(windows_of(100, 20) == 10 * 2);
+  p.views.long_side = 40;
+  CHECK(describe(p.views) == "shorter side 16, longer one up to 40, stride 8");
+  CHECK(windows_of(100, 20) == 5 * 1);  // 40 x 8
+  CHECK(windows_of(20, 100) == 5 * 1);
+  CHECK(windows_of(30, 20) == 3 * 2);  // 24 x 16
+  p.views.short_side = 0;
+  CHECK(windows_of(100, 20) == 13 * 3);
+}
+
 TEST_CASE("predictor: a model that gives NaN is an error") {
   Predictor p = brightest();
   p.model = [](const Tensor& w) { return w * NAN; };

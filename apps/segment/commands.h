@@ -20,7 +20,7 @@ struct UseOptions {
   std::vector<double> scales;
   std::optional<bool> flip;
   std::optional<int64_t> stride;
-  int64_t short_side = -1, batch_size = 0;  // -1 and 0: the run's own
+  int64_t short_side = -1, long_side = -1, batch_size = 0;  // -1 and 0: the run's own
 };
 
 struct EvalOptions : UseOptions {

@@ -26,6 +26,8 @@ nn::SegmenterConfig model_config(const Config& c) {
   s.decoder = c.decoder == "linear" ? nn::SegmenterDecoder::linear : nn::SegmenterDecoder::mask;
   s.decoder_depth = c.decoder_depth;
   s.decoder_dropout = c.decoder_dropout;
+  s.decoder_attention_dropout = c.decoder_attention_dropout;
+  s.decoder_activation_dropout = c.decoder_activation_dropout;
   s.decoder_iterates = c.iterate_decoder;
   return s;
 }
@@ -61,8 +63,10 @@ void validate(const Config& c) {
   check_range(app, "ratio-min", c.ratio_min, c.ratio_min > 0, "more than 0");
   check_range(app, "ratio-max", c.ratio_max, c.ratio_max >= c.ratio_min && c.ratio_max <= 8,
               "at least --ratio-min and at most 8");
-  check_range(app, "decoder-dropout", c.decoder_dropout, c.decoder_dropout >= 0 && c.decoder_dropout < 1,
-              "0 up to, not including, 1");
+  for (const auto& [name, rate] : {std::pair{"decoder-dropout", c.decoder_dropout},
+                                   {"decoder-attention-dropout", c.decoder_attention_dropout},
+                                   {"decoder-activation-dropout", c.decoder_activation_dropout}})
+    check_range(app, name, rate, rate >= 0 && rate < 1, "0 up to, not including, 1");
   check_range(app, "max-class-share", c.max_class_share, c.max_class_share > 0 && c.max_class_share <= 1,
               "above 0, up to 1");
   if (c.classes.empty()) return;  // what follows from the data is not there yet

@@ -16,7 +16,7 @@ struct Config : apps::VisionFields, apps::TrainingFields {
   int64_t height = 96, width = 128;
   std::string decoder = "linear";
   int64_t decoder_depth = 2;
-  double decoder_dropout = 0.1;
+  double decoder_dropout = 0.1, decoder_attention_dropout = 0, decoder_activation_dropout = 0;
   bool iterate_decoder = true;
   std::string encoder, validation = "val";
 
@@ -51,7 +51,11 @@ void for_each_field(C& c, const F& f) {
   f("patch", c.patch, "Side of a patch in pixels");
   f("decoder", c.decoder, "linear, or mask (Segmenter's mask transformer)");
   f("decoder-depth", c.decoder_depth, "mask: number of blocks");
-  f("decoder-dropout", c.decoder_dropout, "mask: dropout rate");
+  f("decoder-dropout", c.decoder_dropout, "mask: dropout rate of what the decoder's branches add");
+  f("decoder-attention-dropout", c.decoder_attention_dropout,
+    "mask: dropout rate of the decoder's attention probabilities");
+  f("decoder-activation-dropout", c.decoder_activation_dropout,
+    "mask: dropout rate of the hidden units of the decoder's MLPs");
   f("iterate-decoder", c.iterate_decoder, "rpc, svt: the decoder's first block iterates too, as published");
   f("encoder", c.encoder,
     "Start from the encoder of this run or checkpoint of `classify`, its position embeddings resized");
@@ -61,7 +65,9 @@ void for_each_field(C& c, const F& f) {
   f("short-side", c.short_side,
     "Pictures are scaled to this shorter side in evaluation, and before the drawn ratio in training (0: as "
     "they are)");
-  f("long-side", c.long_side, "Training: nor longer than this, before the drawn ratio (0: no limit)");
+  f("long-side", c.long_side,
+    "With --short-side: the longer side gets no longer than this, the shorter one shorter if need be (0: no "
+    "limit)");
   f("stride", c.stride, "Evaluation: pixels between windows (0: windows side by side)");
   f("scales", c.scales, "Evaluation: average the probabilities over these scales of the pictures");
   f("eval-flip", c.eval_flip, "Evaluation: and over the mirrored pictures");

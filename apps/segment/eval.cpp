@@ -45,6 +45,7 @@ std::string arguments(const EvalOptions& o) {
   add(o.first > 0, fmt::format("--first {}", o.first));
   add(o.limit > 0, fmt::format("--limit {}", o.limit));
   add(o.short_side >= 0, fmt::format("--short-side {}", o.short_side));
+  add(o.long_side >= 0, fmt::format("--long-side {}", o.long_side));
   add(o.stride.has_value(), fmt::format("--stride {}", o.stride.value_or(0)));
   add(!o.scales.empty(), fmt::format("--scales {}", fmt::join(o.scales, ",")));
   add(o.flip.has_value(), o.flip.value_or(false) ? "--flip" : "--no-flip");

@@ -19,6 +19,7 @@ void add_use_options(CLI::App& command, UseOptions& o) {
                      "Pixels between windows (0: windows side by side; default: the run's)");
   command.add_option("--short-side", o.short_side,
                      "Scale pictures to this shorter side (0: as they are; default: the run's)");
+  command.add_option("--long-side", o.long_side, "But no longer than this (0: no limit; default: the run's)");
   command
       .add_option("--scales", o.scales,
                   "Average the probabilities over these scales of the pictures (default: the run's)")

@@ -14,9 +14,12 @@ namespace pursuit::segment {
 
 namespace {
 
-data::Image scaled(const data::Image& picture, int64_t short_side, double scale) {
-  const double ratio =
-      scale * (short_side ? double(short_side) / std::min(picture.width, picture.height) : 1);
+data::Image scaled(const data::Image& picture, const Views& views, double scale) {
+  double ratio = 1;
+  if (views.short_side) ratio = double(views.short_side) / std::min(picture.width, picture.height);
+  if (views.short_side && views.long_side)
+    ratio = std::min(ratio, double(views.long_side) / std::max(picture.width, picture.height));
+  ratio *= scale;
   const auto side = [&](int pixels) { return std::max(1, int(std::lround(pixels * ratio))); };
   if (side(picture.width) == picture.width && side(picture.height) == picture.height) return picture;
   return data::resize(picture, side(picture.width), side(picture.height), data::Filter::bilinear);
@@ -43,6 +46,7 @@ Tensor mirrored(const Tensor& logits) {
 
 std::string describe(const Views& v) {
   std::string text = v.short_side ? fmt::format("shorter side {}", v.short_side) : "own size";
+  if (v.short_side && v.long_side) text += fmt::format(", longer one up to {}", v.long_side);
   text += v.window.stride ? fmt::format(", stride {}", v.window.stride) : ", windows side by side";
   if (v.scales != std::vector<double>{1}) text += fmt::format(", scales {}", fmt::join(v.scales, ","));
   return text + (v.flip ? ", flip" : "");
@@ -55,7 +59,7 @@ data::Image Predictor::classes_of(const data::Image& picture) const {
   Tensor logits;  // [1, classes, h, w]: of the only view, or the sum of all views' probabilities at full size
   const bool single = views.scales.size() == 1 && !views.flip;
   for (const double scale : views.scales) {
-    const data::Image view = scaled(rgb, views.short_side, scale);
+    const data::Image view = scaled(rgb, views, scale);
     for (const bool flip : {false, true}) {
       if (flip && !views.flip) continue;
       const Tensor seen = logits_of(*this, flip ? data::flip_horizontal(view) : view);

@@ -12,6 +12,7 @@ namespace pursuit::segment {
 // How a picture is looked at.
 struct Views {
   int64_t short_side = 0;            // the picture is scaled to it, keeping its ratio; 0: as it is
+  int64_t long_side = 0;             // but so that the longer side is at most this; 0: no limit
   std::vector<double> scales = {1};  // of that size; probabilities are averaged over them ...
   bool flip = false;                 // ... and over the mirrored pictures
   WindowOptions window;

@@ -18,6 +18,7 @@ Predictor predictor_of(const nn::Segmenter& model, const Config& c) {
   p.device = device_from_name(c.device);
   p.views = {
       .short_side = c.short_side,
+      .long_side = c.long_side,
       .scales = c.scales,
       .flip = c.eval_flip,
       .window = {.height = c.height, .width = c.width, .stride = c.stride, .batch = c.eval_batch_size}};
@@ -31,9 +32,12 @@ Predictor predictor_of(LoadedModel& loaded, const UseOptions& o) {
   Config& c = loaded.config;
   need(o.short_side >= -1 && o.short_side <= 16384,
        fmt::format("--short-side is {}, need 0 (own size) to 16384", o.short_side));
+  need(o.long_side >= -1 && o.long_side <= 16384,
+       fmt::format("--long-side is {}, need 0 (no limit) to 16384", o.long_side));
   need(o.batch_size >= 0, fmt::format("--batch-size is {}, need at least 1", o.batch_size));
   if (o.batch_size > 0) c.eval_batch_size = o.batch_size;
   if (o.short_side >= 0) c.short_side = o.short_side;
+  if (o.long_side >= 0) c.long_side = o.long_side;
   if (o.stride) c.stride = *o.stride;
   if (!o.scales.empty()) c.scales = o.scales;
   if (o.flip) c.eval_flip = *o.flip;

@@ -16,6 +16,7 @@ nn::VitConfig vit_config(const VisionFields& f) {
   v.depth = f.depth;
   v.heads = f.heads;
   v.mlp_ratio = f.mlp_ratio;
+  v.ln_eps = f.ln_eps;
   v.dropout = f.dropout;
   v.drop_path = f.drop_path;
   v.iterated_layer = f.layer;
@@ -35,6 +36,7 @@ void validate(const char* app, const VisionFields& f) {
   check_range(app, "layer", f.layer, f.layer >= -1 && f.layer < f.depth, "-1 or the number of a block");
   check_range(app, "mlp-ratio", f.mlp_ratio, double(f.dim) * f.mlp_ratio >= 1 && f.mlp_ratio <= 64,
               "more than 1 / --dim and at most 64");
+  check_range(app, "ln-eps", f.ln_eps, f.ln_eps > 0 && f.ln_eps < 1, "more than 0 and less than 1");
   check_range(app, "patch", f.patch, f.patch >= 0 && f.patch <= 4096, "0 to 4096");
   check_range(app, "workers", f.workers, f.workers >= 0 && f.workers <= max_threads, "0 to 1024");
   for (const auto& [name, value] : {std::pair{"limit", f.limit}, {"test-limit", f.test_limit}})

@@ -8,7 +8,7 @@ namespace pursuit::apps {
 struct VisionFields : AttentionFields {
   // model
   int64_t patch = 0, dim = 192, depth = 12, heads = 3;
-  double mlp_ratio = 4, dropout = 0, drop_path = 0;
+  double mlp_ratio = 4, ln_eps = 1e-6, dropout = 0, drop_path = 0;
   int layer = 0;  // that iterates, -1: every one
   std::string init = "timm";
 
@@ -30,6 +30,7 @@ void for_each_vision_field(C& c, const F& f) {
   f("depth", c.depth, "Number of blocks");
   f("heads", c.heads, "Attention heads");
   f("mlp-ratio", c.mlp_ratio, "Hidden width of the MLP over the model's width");
+  f("ln-eps", c.ln_eps, "What LayerNorm adds to the variance (timm: 1e-6; PyTorch and Segmenter: 1e-5)");
   f("dropout", c.dropout, "Dropout rate after the position embedding");
   f("drop-path", c.drop_path, "Drop path rate of the last block (grows linearly from 0)");
   f("init", c.init, "Initial weights: timm (truncated normal 0.02) or pytorch (uniform by fan-in)");
