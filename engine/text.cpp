@@ -7,15 +7,6 @@ namespace pursuit {
 
 namespace {
 
-// Of a valid UTF-8 character.
-uint32_t code_point(std::string_view character) {
-  const auto byte = [&](size_t i) { return uint32_t(static_cast<unsigned char>(character[i])); };
-  if (character.size() == 1) return byte(0);
-  uint32_t code = byte(0) & (0x7Fu >> character.size());
-  for (size_t i = 1; i < character.size(); ++i) code = code << 6 | (byte(i) & 0x3Fu);
-  return code;
-}
-
 // C0, DEL and C1, the line and paragraph separators, and the marks of bidirectional text.
 bool is_control(uint32_t code) {
   return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x061C || code == 0x200E || code == 0x200F ||
@@ -36,6 +27,14 @@ size_t utf8_length(std::string_view text) {
   if (first < 0xF0) return 3;
   if ((first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) > 0x8F) || !is_continuation(3)) return 0;
   return 4;
+}
+
+uint32_t code_point(std::string_view character) {
+  const auto byte = [&](size_t i) { return uint32_t(static_cast<unsigned char>(character[i])); };
+  if (character.size() == 1) return byte(0);
+  uint32_t code = byte(0) & (0x7Fu >> character.size());
+  for (size_t i = 1; i < character.size(); ++i) code = code << 6 | (byte(i) & 0x3Fu);
+  return code;
 }
 
 std::string printable(std::string_view text, bool lines) {

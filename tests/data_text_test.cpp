@@ -11,6 +11,7 @@
 #include "data/text/corpus.h"
 #include "data/text/corpus_cache.h"
 #include "data/text/grammar.h"
+#include "data/text/stop_words.h"
 #include "data/text/word_swap.h"
 #include "engine/error.h"
 #include "tests/needs.h"
@@ -373,4 +374,40 @@ TEST_CASE("word swap: one word a line at least, never a stop word, the rest unto
   CHECK(swap_words("the of\n", {.keep_stop_words = false}).swapped == 1);
   CHECK_THROWS_AS(swap_words(line, {.rate = 0}), Error);
   CHECK_THROWS_AS(swap_words(line, {.rate = NAN}), Error);
+}
+
+TEST_CASE("word swap: NLTK's stop words stay, compared with case") {
+  for (const char* word : {"the", "you're", "you've", "ain", "aren't", "ma", "wouldn't", "yourselves", "i"}) {
+    CAPTURE(word);
+    CHECK(is_stop_word(word));
+    CHECK(swap_words(word, {}).text == std::string(word) + "\n");
+  }
+  // Words that only look like it.
+  for (const char* word : {"The", "I", "THE", "could", "would", "us", "", "the of"})
+    CHECK(!is_stop_word(word));
+  CHECK(swap_words("The\n", {}).text == "AAA\n");
+  CHECK(swap_words("the\n", {}).text == "the\n");
+  CHECK(swap_words("could\n", {}).text == "AAA\n");
+}
+
+TEST_CASE("word swap: words are of letters and digits of any script, and their tokens are counted") {
+  const auto all = [](const std::string& line) { return swap_words(line, {.rate = 1}).text; };
+  CHECK(all("caf\u00e9 \u2013 \u6f22\u5b57 \u2026 \u0416\n") == "AAA \u2013 AAA \u2026 AAA\n");
+  CHECK(all("\u00a3 5 \u2019 s\u2019t\n") == "\u00a3 AAA \u2019 s\u2019t\n");  // s and t are stop words
+  CHECK(all("twenty-one ' x_y* @-@ <unk> a/b\n") == "AAA ' AAA @-@ <AAA> a/AAA\n");
+  const WordSwap swap = swap_words("cat <unk> dog/house cat\n", {.rate = 1});
+  CHECK(swap.text == "AAA <AAA> AAA/AAA AAA\n");
+  CHECK(swap.tokens == std::map<std::string, int64_t>{{"AAA", 2}, {"<AAA>", 1}, {"AAA/AAA", 2}});
+  CHECK(swap.swapped == 5);
+}
+
+DATA_TEST_CASE("word swap: the stop words are NLTK's, all of them", "../specs/stop-words-nltk-english.txt") {
+  std::ifstream file(shared_data("../specs/stop-words-nltk-english.txt"));
+  int64_t count = 0;
+  for (std::string word; std::getline(file, word);) {
+    CAPTURE(word);
+    CHECK(is_stop_word(word));
+    ++count;
+  }
+  CHECK(count == 179);
 }

@@ -272,6 +272,9 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
   e.checkpoint = out;
   e.windows = {"all"};
   e.word_swap = e.quiet = e.json = true;
+  CHECK(error_of([&] { eval(e); }).find("--swap-word AAA is none of the") != std::string::npos);
+  CHECK(read_results(out).size() == 1);  // that of training
+  e.swap.replacement = "box";
   e.limit = 100;
   e.load.threads = 2;
   REQUIRE(eval(e) == 0);

@@ -23,10 +23,19 @@ std::vector<data::TextFile> attacked(const std::vector<data::TextFile>& files,
     data::WordSwap swap = data::swap_words(file.text, options);
     counts.words += swap.words;
     counts.swapped += swap.swapped;
+    for (const auto& [token, count] : swap.tokens) counts.tokens[token] += count;
     const auto text = std::make_shared<std::string>(std::move(swap.text));
     out.push_back({file.name + " with swapped words", *text, 0, 0, text});
   }
   return out;
+}
+
+// How many swapped words stand in tokens that the vocabulary lacks.
+int64_t unknown(const data::WordSwap& swap, const data::Vocabulary& vocabulary) {
+  int64_t count = 0;
+  for (const auto& [token, times] : swap.tokens)
+    if (!vocabulary.is_bytes() && vocabulary.find(token) < 0) count += times;
+  return count;
 }
 
 std::string describe(const data::WordSwapOptions& o) {
@@ -46,6 +55,11 @@ class Evaluation {
       fail("eval", "--limit and --batch-size must not be negative");
     if (!options.windows.empty())
       windows_ = apps::chosen("--window", options.windows, {"blocks", "documents", "sliding"});
+    const data::Vocabulary& vocabulary = loaded_.vocabulary;
+    if (options.word_swap && !vocabulary.is_bytes() && vocabulary.find(options.swap.replacement) < 0)
+      fail("eval", fmt::format("--swap-word {} is none of the {} words of the run's vocabulary and would be "
+                               "<unk>, which is easily predicted; choose one of them",
+                               options.swap.replacement, vocabulary.size()));
     if (!options.data.empty()) config_.data = options.data;
     if (options.batch_size > 0) config_.eval_batch_size = options.batch_size;
     source_ = data::open_text(config_.data);
@@ -60,8 +74,9 @@ class Evaluation {
       data::WordSwap counts;
       const auto swapped = attacked(files, options_.swap, counts);
       if (!options_.quiet)
-        apps::note("{} of {} words were swapped ({:.2f} %)\n", counts.swapped, counts.words,
-                   100 * double(counts.swapped) / double(std::max<int64_t>(counts.words, 1)));
+        apps::note("{} of {} words were swapped ({:.2f} %), {} of them became <unk>\n", counts.swapped,
+                   counts.words, 100 * double(counts.swapped) / double(std::max<int64_t>(counts.words, 1)),
+                   unknown(counts, loaded_.vocabulary));
       done = score(swapped, describe(options_.swap));
     }
     print();

@@ -1,64 +1,56 @@
 #include "data/text/word_swap.h"
 
+#include <locale.h>
+#include <wctype.h>
+
 #include <algorithm>
-#include <set>
 #include <vector>
 
+#include "data/text/stop_words.h"
 #include "data/text/vocabulary.h"
 #include "engine/error.h"
 #include "engine/random.h"
 #include "engine/streams.h"
+#include "engine/text.h"
 
 namespace pursuit::data {
 namespace {
-
-constexpr std::string_view stop_word_list =
-    "a about above after again against all am an and any are as at be because been before being below "
-    "between "
-    "both but by can could did do does doing don down during each few for from further had has have having "
-    "he "
-    "her here hers herself him himself his how i if in into is it it's its itself just me more most my "
-    "myself "
-    "no nor not now of off on once only or other our ours ourselves out over own same she she's should so "
-    "some "
-    "such than that the their theirs them themselves then there these they this those through to too under "
-    "until up very was we were what when where which while who whom why will with would you your yours "
-    "yourself yourselves s t d ll m o re ve y";
-
-const std::set<std::string_view>& stop_words() {
-  static const std::set<std::string_view> words = [] {
-    std::set<std::string_view> out;
-    std::string_view rest = stop_word_list;
-    for (std::string_view word; !(word = next_word(rest)).empty();) out.insert(word);
-    return out;
-  }();
-  return words;
-}
 
 struct Word {
   size_t begin, size;
 };
 
+// As Python's \w and TextAttack's list of look-alikes have it.
+bool is_letter(std::string_view character) {
+  static const locale_t unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  if (!unicode) fail("word swap", "the system lacks the locale C.UTF-8");
+  return character == "`" || character == "\u00d7" || iswalnum_l(wint_t(code_point(character)), unicode);
+}
+
 std::vector<Word> words_of(std::string_view line) {
   std::vector<Word> words;
   bool inside = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const unsigned char c = static_cast<unsigned char>(line[i]);
-    const bool letter =
-        c >= 0x80 || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    const bool joins = inside && std::string_view("'-_*@").find(char(c)) != std::string_view::npos;
+  for (size_t i = 0, size; i < line.size(); i += size) {
+    // A byte that begins no character stands alone.
+    size = std::max<size_t>(1, utf8_length(line.substr(i)));
+    const std::string_view c = line.substr(i, size);
+    const bool letter = is_letter(c),
+               joins = inside && std::string_view("'-_*@").find(c) != std::string_view::npos;
     if (letter && !inside) words.push_back({i, 0});
     inside = letter || joins;
-    if (inside) ++words.back().size;
+    if (inside) words.back().size += size;
   }
   return words;
 }
 
-bool is_stop_word(std::string_view word) {
-  std::string lower(word);
-  for (char& c : lower)
-    if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
-  return stop_words().contains(lower);
+bool is_space(char c) { return std::string_view(" \t\n\v\f\r").find(c) != std::string_view::npos; }
+
+// What stands between white space around `at`.
+std::string token_around(std::string_view line, size_t at) {
+  size_t begin = at, end = at;
+  while (begin > 0 && !is_space(line[begin - 1])) --begin;
+  while (end < line.size() && !is_space(line[end])) ++end;
+  return std::string(line.substr(begin, end - begin));
 }
 
 }  // namespace
@@ -80,12 +72,18 @@ WordSwap swap_words(std::string_view text, const WordSwapOptions& options) {
       std::swap(chosen[i], chosen[i + size_t(random.below(int64_t(chosen.size() - i)))]);
     chosen.resize(count);
     std::sort(chosen.begin(), chosen.end(), [](const Word& a, const Word& b) { return a.begin < b.begin; });
+    std::string changed;
+    std::vector<size_t> places;
     size_t done = 0;
     for (const Word& w : chosen) {
-      out.text.append(line.substr(done, w.begin - done)).append(options.replacement);
+      changed.append(line.substr(done, w.begin - done));
+      places.push_back(changed.size());
+      changed.append(options.replacement);
       done = w.begin + w.size;
     }
-    out.text.append(line.substr(done)) += '\n';
+    changed.append(line.substr(done));
+    for (const size_t at : places) ++out.tokens[token_around(changed, at)];
+    out.text.append(changed) += '\n';
     out.words += int64_t(words.size());
     out.swapped += int64_t(count);
     out.lines += !words.empty();
