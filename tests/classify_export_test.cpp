@@ -19,6 +19,7 @@
 #include "apps/classify/run.h"
 #include "apps/common/files.h"
 #include "apps/common/metrics.h"
+#include "apps/training/export_command.h"
 #include "data/image.h"
 #include "engine/error.h"
 #include "engine/files/safetensors.h"
@@ -115,9 +116,8 @@ size_t occurrences(const std::string& text, const std::string& what) {
 
 TensorFile exported(const RunFolder& f, const Config& config) {
   make_run(f.file("run"), config);
-  int code = -1;
-  stdout_of(f, [&] { code = export_weights(f.file("run"), f.file("model.safetensors"), ""); });
-  REQUIRE(code == 0);
+  stdout_of(
+      f, [&] { apps::export_weights("classify", load_model(f.file("run")), f.file("model.safetensors")); });
   return load_safetensors(f.file("model.safetensors"));
 }
 
@@ -197,6 +197,34 @@ TEST_CASE("import: heads default to a width of 64, any MLP width survives the ra
   options.heads = 0;
   import_into(f, "timm.safetensors", options);
   CHECK(load_model(f.file("again")).config.heads == 3);
+}
+
+TEST_CASE("import: Scaled Attention's published names, s in both versions, tell the attention too") {
+  for (const char* kind : {"scaled-s", "scaled-alpha"}) {
+    CAPTURE(kind);
+    RunFolder f;
+    const Config config = tiny_config(kind);
+    TensorFile file = exported(f, config), official;
+    int64_t renamed = 0;
+    for (const auto& [name, t] : file.tensors) {
+      const size_t at = std::min(name.find(".attn.S"), name.find(".attn.alpha"));
+      official.tensors[at < name.size() ? name.substr(0, at) + ".attn.s" : name] = t;
+      renamed += at < name.size();
+    }
+    CHECK(renamed == 2);
+    for (const auto* tensors : {&official.tensors, &file.tensors}) {
+      save_safetensors(f.file("official.safetensors"), *tensors);
+      Config options = options_for(config);
+      options.attention = "softmax";
+      std::filesystem::remove_all(f.file("again"));
+      import_into(f, "official.safetensors", options);
+      LoadedModel again = load_model(f.file("again"));
+      CHECK(again.config.attention == kind);
+      again.config.mean = config.mean;
+      again.config.std = config.std;
+      CHECK(look_at(again, picture(12)).logits == logits_of(f.file("run")));
+    }
+  }
 }
 
 TEST_CASE("import: errors name the file and the tensors") {

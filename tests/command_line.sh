@@ -116,10 +116,30 @@ END
     shows '"views":"shorter side 64, stride 48, scales 0.5,1, flip"' "${few[@]}"
     shows '"views":"shorter side 64, stride 48, scales 0.5,1",' "${few[@]}" --no-flip
     shows '"views":"own size, windows side by side"' "${few[@]}" --no-flip --stride 0 --scales 1 --short-side 0
+    shows '"views":"shorter side 64, longer one up to 70, ' "${few[@]}" --long-side 70
+
+    shows "tensors" export "${run[@]}" model.safetensors
+    shows '"count":1' eval --checkpoint model.safetensors --limit 1 --json
+    shows "" train "${toy[@]}" --out averaged --ema 0.5
+    shows "tensors" export --checkpoint averaged --ema averaged.safetensors
+    shows "tensors" export --checkpoint averaged --weights raw last.safetensors
+    ! cmp -s averaged.safetensors last.safetensors || fail "$name export --ema: writes the last weights"
     ;;
   lm)
     few=(eval "${run[@]}" --limit 50)
-    shows 'blocks*none*50*blocks*rate*50' "${few[@]}" --word-swap --window blocks
+    shows 'blocks*none*50*blocks*rate*50' "${few[@]}" --word-swap --swap-word box --window blocks
+    grep -q 'words were swapped (.* %), [0-9]* of them became <unk>' errors || fail "$name eval: $(cat errors)"
+    refuses 1 "--swap-word AAA is none of the" "${few[@]}" --word-swap
+    shows "document of WikiText" eval --help
+    shows "tensors" export "${run[@]}" model.safetensors
+    shows '"perplexity":' eval --checkpoint model.safetensors --limit 50 --json
+    shows "" train "${toy[@]}" --out averaged --ema 0.5
+    shows "tensors" export --checkpoint averaged --ema averaged.safetensors
+    shows "tensors" export --checkpoint averaged --weights raw last.safetensors
+    ! cmp -s averaged.safetensors last.safetensors || fail "$name export --ema: writes the last weights"
+    refuses 1 "averaged" export "${run[@]}" --ema never.safetensors
+    refuses 1 "--locater-unbounded" train "${toy[@]}" --locater 0.1 --locater-form tr2 --out never
+    [[ ! -e never ]] || fail "$name train --locater-form tr2: leaves a folder"
     shows '"window":"sliding"*"tokens":50,' "${few[@]}" --window sliding --json
     shows 'the * * *' generate "${run[@]}" --prompt the --tokens 20
     shows '"entropy"' inspect "${run[@]}" --sequences 2 --json

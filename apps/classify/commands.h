@@ -41,8 +41,6 @@ struct PredictOptions {
 };
 int predict(const PredictOptions& options);
 
-// `weights`: raw, ema, or empty as in LoadOptions.
-int export_weights(const std::string& checkpoint, const std::string& file, const std::string& weights);
 int import_weights(const std::string& file, const std::string& out, Config config);
 
 // Writes report.html from what the run's folder holds (metrics.jsonl, eval.json, config.json and the model).

@@ -28,15 +28,30 @@ std::string without_wrappers(std::string name) {
   return name;
 }
 
+// The published code of Scaled Attention calls what it learns `s` in both versions: S [heads, tokens, tokens]
+// and alpha [1].
+std::string own_name(const std::string& name, const Tensor& t) {
+  const std::string official = ".attn.s";
+  if (!name.ends_with(official)) return name;
+  return name.substr(0, name.size() - 1) + (t.numel() == 1 ? "alpha" : "S");
+}
+
 TensorFile read_weights(const std::string& file) {
   TensorFile read = load_safetensors(file), clean;
   clean.metadata = read.metadata;
   for (const auto& [name, tensor] : read.tensors) {
-    const std::string plain = without_wrappers(name);
+    const std::string plain = own_name(without_wrappers(name), tensor);
     if (!clean.tensors.emplace(plain, is_floating(tensor.dtype()) ? tensor.to(DType::f32) : tensor).second)
-      fail("import", file + ": '" + plain + "' is there twice, with and without a wrapper's prefix");
+      fail("import", file + ": '" + plain + "' is there twice, under two names");
   }
   return clean;
+}
+
+// What the weights tell of their attention: the scaled kinds have a tensor of their own.
+std::string infer_attention(const std::string& wanted, const TensorFile& weights) {
+  if (wanted != "softmax") return wanted;
+  if (weights.tensors.contains("blocks.0.attn.S")) return "scaled-s";
+  return weights.tensors.contains("blocks.0.attn.alpha") ? "scaled-alpha" : wanted;
 }
 
 // The model's sizes as the shapes of its weights tell them, written into `config`; returns the number of
@@ -125,15 +140,6 @@ void complete_unknown(Config& c, int64_t classes, const std::string& file) {
 
 }  // namespace
 
-int export_weights(const std::string& checkpoint, const std::string& file, const std::string& weights) {
-  const LoadedModel loaded = load_model(checkpoint, {.weights = weights, .device = "cpu"});
-  std::map<std::string, Tensor> tensors;
-  for (const nn::NamedTensor& p : loaded.model->parameters()) tensors[p.name] = p.tensor->detach();
-  save_safetensors(file, tensors, {{"format", "pt"}, {"config", apps::fields_to_json(loaded.config).dump()}});
-  apps::print("{}: {} tensors\n", file, tensors.size());
-  return 0;
-}
-
 int import_weights(const std::string& file, const std::string& out, Config config) {
   if (fs::exists(apps::checkpoint_path(out)))
     fail("import", out + ": there is a run already; choose another folder");
@@ -146,6 +152,7 @@ int import_weights(const std::string& file, const std::string& out, Config confi
     config = apps::fields_from_json<Config>(json, file);
     if (!data.empty()) config.data = data;
   }
+  config.attention = infer_attention(config.attention, weights);
   const int64_t classes = infer_sizes(config, weights, file);
   complete_unknown(config, classes, file);
   validate(config);

@@ -3,8 +3,10 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/classify/commands.h"
+#include "apps/classify/run.h"
 #include "apps/common/command_line.h"
 #include "apps/common/options.h"
+#include "apps/training/export_command.h"
 #include "apps/training/run_commands.h"
 #include "apps/training/train_command.h"
 #include "engine/program.h"
@@ -70,16 +72,9 @@ int run(std::vector<std::string> args) {
   predict_command->add_flag("--json", p.json, "Print JSON");
   predict_command->callback([&] { code = predict(p); });
 
-  std::string checkpoint, file;
-  apps::LoadOptions export_options;
-  CLI::App* export_command =
-      app.add_subcommand("export", "Weights as safetensors that PyTorch and timm load");
-  export_command->add_option("--checkpoint", checkpoint, "Folder of a run, or a checkpoint file")->required();
-  export_command->add_option("file", file, "The safetensors file to write")->required();
-  apps::add_weights_option(*export_command, export_options);
-  export_command->callback([&] { code = export_weights(checkpoint, file, export_options.weights); });
+  apps::add_export_command(app, "Weights as safetensors that PyTorch and timm load", load_model);
 
-  std::string out;
+  std::string file, out;
   Config import_config;
   import_config.heads = 0;  // dim / 64, unless told otherwise: the weights do not say
   CLI::App* import_command = app.add_subcommand("import", "A run from safetensors weights with timm's names");

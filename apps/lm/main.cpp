@@ -4,6 +4,7 @@
 
 #include "apps/common/command_line.h"
 #include "apps/lm/commands.h"
+#include "apps/training/export_command.h"
 #include "apps/training/run_commands.h"
 #include "apps/training/train_command.h"
 #include "engine/program.h"
@@ -33,15 +34,20 @@ int run(std::vector<std::string> args) {
       ->add_option(
           "--window", e.windows,
           "blocks: the text cut into windows; documents: a window never reaches into another one; sliding: a "
-          "window that moves on by one token, as published; or all (default: as trained)")
+          "window that moves on by one token, as published; or all (default: as trained). A document of "
+          "WikiText begins at a heading ' = Title = ' after an empty line, of other text with a file, of the "
+          "built-in grammar with a line")
       ->delimiter(',');
   eval_command->add_flag("--word-swap", e.word_swap,
                          "Also with words swapped in the text, before it is split");
   eval_command->add_option("--swap-rate", e.swap.rate, "Share of a line's words, at least one word a line")
       ->capture_default_str();
-  eval_command->add_option("--swap-word", e.swap.replacement, "What stands in their place")
+  eval_command
+      ->add_option("--swap-word", e.swap.replacement, "What stands in their place, a word of the vocabulary")
       ->capture_default_str();
-  eval_command->add_option("--keep-stop-words", e.swap.keep_stop_words, "Never swap English function words")
+  eval_command
+      ->add_option("--keep-stop-words", e.swap.keep_stop_words,
+                   "Never swap NLTK's English stop words (all lower-case: \"The\" is none)")
       ->capture_default_str();
   eval_command->add_option("--seed", e.swap.seed, "Seed of the swap")->capture_default_str();
   eval_command->add_option("--limit", e.limit, "Evaluate on this many tokens, from the beginning (0: all)");
@@ -82,6 +88,7 @@ int run(std::vector<std::string> args) {
   inspect_command->callback([&] { code = inspect_run(i); });
 
   apps::add_compare_command(app, compare_runs);
+  apps::add_export_command(app, "Weights as safetensors, by the parameters' names", load_model);
   apps::add_report_command(app, write_report);
   apps::add_recipes_command(app);
   const int parsed = apps::parse(app, std::move(args));

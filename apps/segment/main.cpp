@@ -4,6 +4,8 @@
 
 #include "apps/common/command_line.h"
 #include "apps/segment/commands.h"
+#include "apps/segment/run.h"
+#include "apps/training/export_command.h"
 #include "apps/training/run_commands.h"
 #include "apps/training/train_command.h"
 #include "engine/program.h"
@@ -75,6 +77,7 @@ int run(std::vector<std::string> args) {
   predict_command->callback([&] { code = predict(p); });
 
   apps::add_compare_command(app, compare_runs);
+  apps::add_export_command(app, "Weights as safetensors, by the parameters' names", load_model);
   apps::add_report_command(app, write_report);
   apps::add_recipes_command(app);
   const int parsed = apps::parse(app, std::move(args));

@@ -68,6 +68,12 @@ class NameList {
   int64_t count_ = 0;
 };
 
+std::map<std::string, Tensor> tensors_of(const nn::Module& model) {
+  std::map<std::string, Tensor> tensors;
+  for (const nn::NamedTensor& p : model.parameters()) tensors[p.name] = p.tensor->detach();
+  return tensors;
+}
+
 void restore(const Checkpoint& c, const std::string& name, Tensor& into) {
   const auto it = c.file.tensors.find(name);
   if (it == c.file.tensors.end()) fail("checkpoint", c.path + " lacks " + name);
@@ -159,8 +165,7 @@ void load_parameters(nn::Module& model, const Checkpoint& c, bool ema) {
 
 void save_checkpoint(const std::string& path, const std::string& app, const Json& config,
                      const RunState& state, nn::Module& model, nn::Optimizer& optimizer, const nn::Ema* ema) {
-  std::map<std::string, Tensor> tensors;
-  for (const nn::NamedTensor& p : model.parameters()) tensors[p.name] = p.tensor->detach();
+  std::map<std::string, Tensor> tensors = tensors_of(model);
   for (const nn::NamedTensor& s : optimizer.state()) tensors[s.name] = *s.tensor;
   if (ema) tensors[ema_name] = ema->values;
   save_safetensors(path, tensors,
@@ -170,6 +175,11 @@ void save_checkpoint(const std::string& path, const std::string& app, const Json
                     {"progress", to_json(state).dump()},
                     {"streams", std::to_string(streams::version)},
                     {"optimizer_steps", std::to_string(optimizer.steps())}});
+}
+
+void save_weights(const std::string& path, const std::string& app, const Json& config,
+                  const nn::Module& model) {
+  save_safetensors(path, tensors_of(model), {{"format", "pt"}, {"app", app}, {"config", config.dump()}});
 }
 
 RunState resume(const Checkpoint& c, nn::Module& model, nn::Optimizer& optimizer, nn::Ema* ema) {

@@ -51,6 +51,9 @@ void load_parameters(nn::Module& model, const Checkpoint& checkpoint, bool ema =
 
 void save_checkpoint(const std::string& path, const std::string& app, const nlohmann::ordered_json& config,
                      const RunState& state, nn::Module& model, nn::Optimizer& optimizer, const nn::Ema* ema);
+// The parameters alone, with the config: a file to give away.
+void save_weights(const std::string& path, const std::string& app, const nlohmann::ordered_json& config,
+                  const nn::Module& model);
 // Restores all of it.
 RunState resume(const Checkpoint& checkpoint, nn::Module& model, nn::Optimizer& optimizer, nn::Ema* ema);
 

@@ -1,0 +1,37 @@
+#pragma once
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "apps/common/print.h"
+#include "apps/training/loaded_model.h"
+#include "apps/training/run_commands.h"
+
+namespace pursuit::apps {
+
+// A model's parameters under their names as safetensors, without what training needs beside them. The config
+// is in the metadata, so that the app's other commands read the file as a checkpoint.
+template <class Loaded>
+void export_weights(const std::string& app, const Loaded& loaded, const std::string& file) {
+  save_weights(file, app, fields_to_json(loaded.config), *loaded.model);
+  print("{}: {} tensors\n", file, loaded.model->parameters().size());
+}
+
+// Adds `export` to an app's command line; load(checkpoint, LoadOptions) gives the app's LoadedModel.
+template <class Load>
+void add_export_command(CLI::App& app, const std::string& help, Load load) {
+  struct Options {
+    std::string checkpoint, file;
+    LoadOptions load;
+  };
+  const auto o = std::make_shared<Options>();
+  o->load.device = "cpu";
+  CLI::App* command = app.add_subcommand("export", help);
+  command->add_option("--checkpoint", o->checkpoint, "Folder of a run, or a checkpoint file")->required();
+  command->add_option("file", o->file, "The safetensors file to write")->required();
+  add_weights_option(*command, o->load);
+  command->callback(
+      [&app, o, load] { export_weights(app.get_name(), load(o->checkpoint, o->load), o->file); });
+}
+
+}  // namespace pursuit::apps
