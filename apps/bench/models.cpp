@@ -76,9 +76,11 @@ Workload language(const std::string& name, const std::string& what, const nn::Lm
   return {Workload::Group::model, name, what, "sequences", 4, true, make};
 }
 
-VitConfig with_attention(VitConfig config, AttentionKind kind, int iterations = 4, int layer = 0) {
+VitConfig with_attention(VitConfig config, AttentionKind kind, int iterations = 4, int layer = 0,
+                         double lambda = 4) {
   config.attention.kind = kind;
   config.attention.rpc.iterations = iterations;
+  config.attention.rpc.lambda = lambda;
   config.iterated_layer = layer;
   return config;
 }
@@ -111,8 +113,8 @@ std::vector<Workload> model_workloads() {
                with_attention(deit, AttentionKind::symmetric)),
       training("deit-tiny-rpc", "DeiT-tiny training step, RPC n=4 lambda=4 in block 0", 8,
                with_attention(deit, AttentionKind::rpc)),
-      training("deit-tiny-rpc-all", "DeiT-tiny training step, RPC n=2 lambda=4 in every block", 8,
-               with_attention(deit, AttentionKind::rpc, 2, -1)),
+      training("deit-tiny-rpc-all", "DeiT-tiny training step, RPC n=2 lambda=3 in every block", 8,
+               with_attention(deit, AttentionKind::rpc, 2, -1, 3)),
       training("vit32-softmax", "6-block ViT on 32 px training step, softmax attention", 64,
                with_attention(small, AttentionKind::softmax)),
       training("vit32-rpc", "6-block ViT on 32 px training step, RPC n=4 lambda=4 in block 0", 64,

@@ -69,9 +69,9 @@ def rpc_attention(k, v, iterations, lam=4.0, causal=False):
 
 
 class Attention(nn.Module):
-    def __init__(self, dim, heads, iterations, kind, causal=False, bias=True):
+    def __init__(self, dim, heads, iterations, kind, lam=4.0, causal=False, bias=True):
         super().__init__()
-        self.heads, self.iterations, self.kind, self.causal = heads, iterations, kind, causal
+        self.heads, self.iterations, self.kind, self.lam, self.causal = heads, iterations, kind, lam, causal
         self.parts = 3 if kind == "softmax" else 2
         self.qkv = nn.Linear(dim, self.parts * dim, bias=bias)
         self.proj = nn.Linear(dim, dim, bias=bias)
@@ -81,17 +81,17 @@ class Attention(nn.Module):
         parts = self.qkv(x).reshape(b, n, self.parts, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
         k, v = parts[-2], parts[-1]
         if self.kind == "rpc":
-            y = rpc_attention(k, v, self.iterations, causal=self.causal)
+            y = rpc_attention(k, v, self.iterations, self.lam, causal=self.causal)
         else:
             y = F.scaled_dot_product_attention(parts[0], k, v, is_causal=self.causal)
         return self.proj(y.transpose(1, 2).reshape(b, n, c))
 
 
 class Block(nn.Module):
-    def __init__(self, dim, heads, iterations, kind):
+    def __init__(self, dim, heads, iterations, kind, lam):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(dim, eps=1e-6), nn.LayerNorm(dim, eps=1e-6)
-        self.attn = Attention(dim, heads, iterations, kind)
+        self.attn = Attention(dim, heads, iterations, kind, lam)
         self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
 
     def forward(self, x):
@@ -102,13 +102,13 @@ class Block(nn.Module):
 class VisionTransformer(nn.Module):
     """`layer`: the block that runs RPC-Attention, the others being symmetric; -1: all of them."""
 
-    def __init__(self, kind, image=224, patch=16, depth=12, classes=1000, iterations=4, layer=0):
+    def __init__(self, kind, image=224, patch=16, depth=12, classes=1000, iterations=4, layer=0, lam=4.0):
         super().__init__()
         self.patch = nn.Conv2d(3, DIM, patch, patch)
         self.cls_token = nn.Parameter(0.02 * torch.randn(1, 1, DIM))
         self.pos_embed = nn.Parameter(0.02 * torch.randn(1, (image // patch) ** 2 + 1, DIM))
         kinds = ["symmetric" if kind == "rpc" and layer not in (-1, i) else kind for i in range(depth)]
-        self.blocks = nn.Sequential(*[Block(DIM, HEADS, iterations, k) for k in kinds])
+        self.blocks = nn.Sequential(*[Block(DIM, HEADS, iterations, k, lam) for k in kinds])
         self.norm = nn.LayerNorm(DIM, eps=1e-6)
         self.head = nn.Linear(DIM, classes)
         for name, p in self.named_parameters():
@@ -313,7 +313,7 @@ WORKLOADS = {
     "deit-tiny-softmax": (8, "images", 10, True, lambda b: training(b, kind="softmax")),
     "deit-tiny-symmetric": (8, "images", 10, True, lambda b: training(b, kind="symmetric")),
     "deit-tiny-rpc": (8, "images", 10, True, lambda b: training(b, kind="rpc")),
-    "deit-tiny-rpc-all": (8, "images", 10, True, lambda b: training(b, kind="rpc", iterations=2, layer=-1)),
+    "deit-tiny-rpc-all": (8, "images", 10, True, lambda b: training(b, kind="rpc", iterations=2, layer=-1, lam=3.0)),
     "vit32-softmax": (64, "images", 10, True, lambda b: training(b, kind="softmax", **SMALL)),
     "vit32-rpc": (64, "images", 10, True, lambda b: training(b, kind="rpc", **SMALL)),
     "segment-tiny": (4, "images", 10, True,
