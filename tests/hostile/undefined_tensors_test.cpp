@@ -191,7 +191,7 @@ TEST_CASE("undefined: modules, losses and measures") {
   nn::LmConfig text;
   text.vocab = 8, text.context = 4, text.dim = 8, text.depth = 1, text.heads = 2, text.hidden = 8;
   const nn::TransformerLm lm(text);
-  const nn::AdaptiveSoftmax output(4, 6, {2}, 2, false);
+  const nn::AdaptiveSoftmax output(4, 6, {2}, 2);
   const Tensor x = ones({2, 4}), ids = zeros({1, 4}, DType::i32);
   Tensor unset;
   refuse({{"vit", [&] { model.forward(none); }},
