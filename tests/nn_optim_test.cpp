@@ -128,6 +128,38 @@ GPU_TEST_CASE("optimizers: the GPU does what the CPU does") {
   }
 }
 
+TEST_CASE("optimizers: an update uses the gradients that arrived, finish_grad or not") {
+  for (const Device device : devices()) {
+    std::vector<Tensor> results;
+    for (const bool explicitly : {true, false}) {
+      Toy toy(device);
+      Optimizer optimizer(toy.flat, {});
+      const auto backward = [&](const Tensor& t, double scale) { sum(t * scale).backward(); };
+      const auto step = [&] {
+        if (explicitly) toy.flat.finish_grad();
+        optimizer.step(0.01);
+      };
+      toy.flat.zero_grad();
+      backward(toy.a, 1);
+      backward(toy.d, 2);
+      step();
+      toy.flat.zero_grad();
+      backward(toy.a, 3);  // none for d, whose last one is no gradient of this step
+      step();
+      // A gradient that arrives after finish_grad counts too.
+      toy.flat.zero_grad();
+      toy.flat.finish_grad();
+      backward(toy.d, -1);
+      step();
+      // And nothing arrived: all are zero.
+      toy.flat.zero_grad();
+      step();
+      results.push_back(toy.flat.values.to(cpu));
+    }
+    CHECK(same_bits(results[0], results[1]));
+  }
+}
+
 TEST_CASE("optimizers: gradients that are not finite end in weights that are not") {
   for (const Device device : devices())
     for (const OptimizerConfig& config : configs()) {
