@@ -61,8 +61,31 @@ Mix draw_mix(const MixupOptions& options, int width, int height, Random& random)
   return mix;
 }
 
+int64_t mix_partner(int64_t b, int64_t batch) {
+  const int64_t first = b / kMixGroup * kMixGroup, last = std::min(first + kMixGroup, batch) - 1;
+  return first + last - b;
+}
+
+std::vector<Mix> draw_mixes(const MixupOptions& options, int64_t batch, int width, int height,
+                            Random& random) {
+  std::vector<Mix> mixes;
+  for (int64_t first = 0; first < batch; first += kMixGroup)
+    mixes.push_back(draw_mix(options, width, height, random));
+  return mixes;
+}
+
+std::vector<float> mix_rows(int64_t batch, const std::vector<Mix>& mixes) {
+  std::vector<float> rows;
+  for (int64_t b = 0; b < batch; ++b) {
+    const Mix& mix = mixes.at(size_t(b / kMixGroup));
+    rows.insert(rows.end(), {mix.own(), float(mix.box.x), float(mix.box.y), float(mix.box.width),
+                             float(mix.box.height), float(mix_partner(b, batch))});
+  }
+  return rows;
+}
+
 std::vector<float> mix_targets(const std::vector<int32_t>& labels, int64_t classes, double label_smoothing,
-                               const Mix& mix) {
+                               const std::vector<Mix>& mixes) {
   require(classes > 0, "classes", double(classes), "1 or more");
   require(label_smoothing >= 0 && label_smoothing < 1, "label smoothing", label_smoothing,
           "0 to less than 1");
@@ -75,8 +98,9 @@ std::vector<float> mix_targets(const std::vector<int32_t>& labels, int64_t class
   std::vector<float> targets(labels.size() * size_t(classes), float(label_smoothing / double(classes)));
   for (size_t b = 0; b < labels.size(); ++b) {
     float* row = &targets[b * size_t(classes)];
-    row[labels[b]] += float(mix.lambda * on);
-    row[labels[labels.size() - 1 - b]] += float((1 - mix.lambda) * on);
+    const double own = mixes.empty() ? 1 : mixes.at(b / size_t(kMixGroup)).lambda;
+    row[labels[b]] += float(own * on);
+    row[labels[size_t(mix_partner(int64_t(b), int64_t(labels.size())))]] += float((1 - own) * on);
   }
   return targets;
 }

@@ -7,16 +7,22 @@
 
 namespace pursuit::data {
 
-// Mixup (Zhang et al., ICLR 2018) and CutMix (Yun et al., ICCV 2019) as timm applies them to a whole batch,
-// with DeiT's values. An alpha of 0 switches that kind off.
+// Mixup (Zhang et al., ICLR 2018) and CutMix (Yun et al., ICCV 2019) as timm applies them to a whole batch of
+// a device, with DeiT's values: 4 devices, 256 pictures each. So a batch is mixed in groups of 256 pictures
+// (kMixGroup; the last may be smaller), whatever its size. An alpha of 0 switches that kind off.
 struct MixupOptions {
   double mixup_alpha = 0.8, cutmix_alpha = 1.0;
-  double probability = 1.0;         // that a batch is mixed at all
+  double probability = 1.0;         // that a group is mixed at all
   double switch_probability = 0.5;  // that it is CutMix, if both kinds are on
 };
 
-// What is done to a batch, see normalise_images: in a box, the whole picture for mixup, the pixels of picture
-// b become `own` times themselves plus 1 - own times those of its partner, picture B-1-b.
+inline constexpr int64_t kMixGroup = 256;
+
+// The picture that picture b of a batch is mixed with: the one at the mirrored place of its group.
+int64_t mix_partner(int64_t b, int64_t batch);
+
+// What is done to a group, see normalise_images: in a box, the whole picture for mixup, the pixels of a
+// picture become `own` times themselves plus 1 - own times those of its partner.
 struct Mix {
   bool cutmix = false;
   double lambda = 1;  // share of the picture's own class; for CutMix 1 - area of the box
@@ -26,11 +32,17 @@ struct Mix {
 
 // Throws pursuit::Error if an option is out of its range.
 Mix draw_mix(const MixupOptions& options, int width, int height, Random& random);
+// One for each group of the batch.
+std::vector<Mix> draw_mixes(const MixupOptions& options, int64_t batch, int width, int height,
+                            Random& random);
+
+// normalise_images' input `mix`, [B, 6].
+std::vector<float> mix_rows(int64_t batch, const std::vector<Mix>& mixes);
 
 // Soft targets [B, classes]: one-hot labels smoothed to 1 - s + s/classes and s/classes, then mixed with the
-// partner's. Throws if a label is not in 0 .. classes-1.
+// partner's, unless `mixes` is empty. Throws if a label is not in 0 .. classes-1.
 std::vector<float> mix_targets(const std::vector<int32_t>& labels, int64_t classes, double label_smoothing,
-                               const Mix& mix = {});
+                               const std::vector<Mix>& mixes = {});
 
 // Beta(a, b) for a, b > 0.
 double sample_beta(Random& random, double a, double b);

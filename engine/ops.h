@@ -159,8 +159,8 @@ Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream, cons
 // (image / 255 - mean) / std of 8-bit pictures u8 [B, C, H, W], C at most 4, one mean and std a channel, in
 // `dtype`. In place of the pixels of picture b's box erased[b] (i32 [B, 4]: x, y, width, height) standard
 // normal numbers (random erasing's mode "pixel" of timm) of a Philox stream counted as dropout's. Then, with
-// mix (f32 [5]: w, x, y, width, height), the box's pixels of picture b become w times their own plus 1 - w
-// times those of picture B-1-b: mixup with the whole picture as box, CutMix with w = 0.
+// mix (f32 [B, 6]: w, x, y, width, height, p), the pixels of picture b in its box become w times their own
+// plus 1 - w times those of picture p: mixup with the whole picture as box, CutMix with w = 0.
 Tensor normalise_images(const Tensor& images, const std::vector<double>& mean, const std::vector<double>& std,
                         DType dtype = DType::f32, const Tensor& erased = {}, const Tensor& mix = {},
                         uint64_t seed = 0, uint64_t stream = 0,

@@ -369,6 +369,37 @@ TEST_CASE("mixing probabilities") {
   CHECK_THROWS_AS(draw_mix(options, 32, 32, random), pursuit::Error);
 }
 
+TEST_CASE("mixup draws for every 256 pictures, and mirrors within them") {
+  const auto draws = [](int64_t batch) {
+    Random random(6);
+    return draw_mixes({.cutmix_alpha = 0}, batch, 32, 32, random);
+  };
+  CHECK(draws(64).size() == 1);
+  CHECK(draws(256).size() == 1);
+  CHECK(draws(1024).size() == 4);
+  CHECK(draws(64)[0].lambda == draws(1024)[0].lambda);
+  CHECK(mix_partner(0, 64) == 63);
+  CHECK(mix_partner(0, 1024) == 255);
+  CHECK(mix_partner(1023, 1024) == 768);
+  CHECK(mix_partner(256, 300) == 299);  // what is left over is a smaller group
+  const int64_t batch = 600;
+  const std::vector<Mix> mixes = draws(batch);
+  REQUIRE(mixes.size() == 3);
+  CHECK(mixes[0].lambda != mixes[1].lambda);
+  std::vector<int32_t> labels;
+  for (int64_t b = 0; b < batch; ++b) labels.push_back(int32_t(b));
+  const auto rows = mix_rows(batch, mixes), targets = mix_targets(labels, batch, 0, mixes);
+  REQUIRE(rows.size() == size_t(6 * batch));
+  for (int64_t b = 0; b < batch; ++b) {
+    const float* row = &rows[size_t(6 * b)];
+    CHECK(row[0] == float(mixes[size_t(b / 256)].lambda));
+    CHECK(row[5] == float(mix_partner(b, batch)));
+    CHECK(mix_partner(mix_partner(b, batch), batch) == b);
+    CHECK(targets[size_t(b * batch + b)] == doctest::Approx(row[0]));
+    CHECK(targets[size_t(b * batch + mix_partner(b, batch))] == doctest::Approx(1 - row[0]));
+  }
+}
+
 TEST_CASE("targets: smoothing, mixing, and rows that sum to 1") {
   const std::vector<int32_t> labels{0, 3, 3};
   const auto plain = mix_targets(labels, 4, 0.1);
@@ -377,7 +408,7 @@ TEST_CASE("targets: smoothing, mixing, and rows that sum to 1") {
   CHECK(plain[1] == doctest::Approx(0.025));
   Mix mix;
   mix.lambda = 0.6;
-  const auto mixed = mix_targets(labels, 4, 0.1, mix);
+  const auto mixed = mix_targets(labels, 4, 0.1, {mix});
   CHECK(mixed[0] == doctest::Approx(0.6 * 0.9 + 0.025));  // row 0: class 0, partner class 3
   CHECK(mixed[3] == doctest::Approx(0.4 * 0.9 + 0.025));
   CHECK(mixed[7] == doctest::Approx(0.925));  // row 1: its own partner

@@ -25,12 +25,17 @@ TEST_CASE("normalise_images: plain, mixed as a whole, and with a box from the pa
   const Tensor pictures = two_pictures();
   CHECK(rounded(normalise_images(pictures, {0.5}, {0.5})) ==
         std::vector<double>{-1, -0.6, -0.2, 0.2, 0.6, 1, 1, 1, 1, 1, 1, 1});
-  const Tensor mixup = from_vector(std::vector<float>{0.75f, 0, 0, 3, 2}, {5});
+  const Tensor mixup = from_vector(std::vector<float>{0.75f, 0, 0, 3, 2, 1, 0.75f, 0, 0, 3, 2, 0}, {2, 6});
   CHECK(rounded(normalise_images(pictures, {0.5}, {0.5}, DType::f32, {}, mixup)) ==
         std::vector<double>{-0.5, -0.2, 0.1, 0.4, 0.7, 1, 0.5, 0.6, 0.7, 0.8, 0.9, 1});
-  const Tensor cutmix = from_vector(std::vector<float>{0, 1, 0, 2, 1}, {5});  // columns 1 and 2 of row 0
+  // Columns 1 and 2 of row 0.
+  const Tensor cutmix = from_vector(std::vector<float>{0, 1, 0, 2, 1, 1, 0, 1, 0, 2, 1, 0}, {2, 6});
   CHECK(rounded(normalise_images(pictures, {0.5}, {0.5}, DType::f32, {}, cutmix)) ==
         std::vector<double>{-1, 1, 1, 0.2, 0.6, 1, 1, -0.6, -0.2, 1, 1, 1});
+  // Each picture has its own box and partner; where there is no such picture, nothing is mixed.
+  const Tensor each = from_vector(std::vector<float>{0, 0, 0, 3, 2, 2, 0.5f, 0, 1, 1, 1, 0}, {2, 6});
+  CHECK(rounded(normalise_images(pictures, {0.5}, {0.5}, DType::f32, {}, each)) ==
+        std::vector<double>{-1, -0.6, -0.2, 0.2, 0.6, 1, 1, 1, 1, 0.6, 1, 1});
 }
 
 TEST_CASE("normalise_images: erased boxes hold normal noise, of another stream with every count") {
@@ -60,7 +65,7 @@ TEST_CASE("normalise_images: erased boxes hold normal noise, of another stream w
   CHECK(noise(0) == first);
   // What is erased is erased before it is mixed: with the partner's box it is the partner that gets the
   // noise.
-  const Tensor swap = from_vector(std::vector<float>{0, 0, 0, 50, 40}, {5});
+  const Tensor swap = from_vector(std::vector<float>{0, 0, 0, 50, 40, 1, 0, 0, 0, 50, 40, 0}, {2, 6});
   const std::vector<double> swapped =
       normalise_images(pictures, {1, 1, 1}, {0.1, 0.1, 0.1}, DType::f32, boxes, swap, 3, 4).to_vector();
   const std::vector<double> plain =
@@ -79,7 +84,7 @@ TEST_CASE("normalise_images: what does not fit is refused") {
   CHECK_THROWS_AS(normalise_images(pictures, {0.5}, {0.5}, DType::i32), Error);
   CHECK_THROWS_WITH_AS(normalise_images(pictures, {0.5}, {0.5}, DType::f32, zeros({1, 4}, DType::i32)),
                        doctest::Contains("erased"), Error);
-  CHECK_THROWS_WITH_AS(normalise_images(pictures, {0.5}, {0.5}, DType::f32, {}, zeros({4})),
+  CHECK_THROWS_WITH_AS(normalise_images(pictures, {0.5}, {0.5}, DType::f32, {}, zeros({2, 5})),
                        doctest::Contains("mix"), Error);
 }
 

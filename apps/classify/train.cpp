@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <array>
 #include <filesystem>
 #include <optional>
 
@@ -46,7 +45,7 @@ class Classification : public apps::Task {
     images_.emplace(Shape{config_.batch_size, config_.channels, size, size}, DType::u8, device);
     if (config_.random_erasing > 0) erased_.emplace(Shape{config_.batch_size, 4}, DType::i32, device);
     if (config_.mixup > 0 || config_.cutmix > 0) {
-      mix_.emplace(Shape{5}, DType::f32, device);
+      mix_.emplace(Shape{config_.batch_size, 6}, DType::f32, device);
       targets_.emplace(Shape{config_.batch_size, classes}, DType::f32, device);
     } else {
       targets_.emplace(Shape{config_.batch_size}, DType::i32, device);
@@ -82,13 +81,12 @@ class Classification : public apps::Task {
     }
     if (mix_) {
       Random random(config_.seed, streams::mixup.at(uint64_t(step)));
-      const data::Mix mix = data::draw_mix({.mixup_alpha = config_.mixup, .cutmix_alpha = config_.cutmix},
-                                           int(config_.image_size), int(config_.image_size), random);
-      const std::array<float, 5> how = {mix.own(), float(mix.box.x), float(mix.box.y), float(mix.box.width),
-                                        float(mix.box.height)};
-      mix_->send(how.data());
+      const std::vector<data::Mix> mixes =
+          data::draw_mixes({.mixup_alpha = config_.mixup, .cutmix_alpha = config_.cutmix}, batch_.size,
+                           int(config_.image_size), int(config_.image_size), random);
+      mix_->send(data::mix_rows(batch_.size, mixes).data());
       targets_->send(
-          data::mix_targets(batch_.labels, int64_t(config_.classes.size()), config_.label_smoothing, mix)
+          data::mix_targets(batch_.labels, int64_t(config_.classes.size()), config_.label_smoothing, mixes)
               .data());
     } else {
       targets_->send(batch_.labels.data());

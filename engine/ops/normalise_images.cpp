@@ -58,13 +58,11 @@ struct ImageRows {
   }
   HD MixedRow operator()(int64_t number) const {
     const int64_t y = number % height, c = number / height % channels, picture = number / height / channels;
-    MixedRow r{row(picture, c, y), row(batch - 1 - picture, c, y), 1, 0, 0};
-    if (mix && float(y) >= mix[2] && float(y) < mix[2] + mix[4]) {
-      r.own_weight = mix[0];
-      r.begin = mix[1];
-      r.end = mix[1] + mix[3];
-    }
-    return r;
+    const Row own = row(picture, c, y);
+    const float* m = mix ? mix + 6 * picture : nullptr;
+    if (m && float(y) >= m[2] && float(y) < m[2] + m[4] && m[5] >= 0 && m[5] < float(batch))
+      return {own, row(int64_t(m[5]), c, y), m[0], m[1], m[1] + m[3]};
+    return {own, own, 1, 0, 0};
   }
 };
 
@@ -144,18 +142,19 @@ struct NormaliseImages {
         for (int64_t y = 0; y < height; ++y)
           for (int64_t x = 0; x < width; ++x) {
             const double own = pixel(b, c, y, x);
-            const bool mixed = !how.empty() && inside(&how[1], y, x);
-            out.push_back(mixed ? how[0] * own + (1 - how[0]) * pixel(batch - 1 - b, c, y, x) : own);
+            const double* m = how.empty() ? nullptr : &how[size_t(6 * b)];
+            const bool mixed = m && inside(m + 1, y, x) && m[5] >= 0 && m[5] < double(batch);
+            out.push_back(mixed ? m[0] * own + (1 - m[0]) * pixel(int64_t(m[5]), c, y, x) : own);
           }
     return from_vector(out, in.shape()).to(to).to(in.device());
   }
   static std::vector<Sample<NormaliseImages>> samples() {
     const std::vector<double> mean = {0.485, 0.456, 0.406}, std = {0.229, 0.224, 0.225};
-    const Input mix = constant({{5}, 0, 4});
+    const auto mix = [](int64_t batch) { return constant({{batch, 6}, 0, 4}); };
     return {{{mean, std}, {labels({2, 3, 4, 5}, 256), left_out(), left_out()}},
             {{mean, std, DType::f32, 7, 1}, {labels({3, 3, 6, 35}, 256), labels({3, 4}, 5), left_out()}},
-            {{mean, std, DType::f32, 7, 2}, {labels({5, 3, 4, 6}, 256), labels({5, 4}, 4), mix}},
-            {{{0.5}, {0.25}, DType::bf16}, {labels({4, 1, 7, 9}, 256), left_out(), mix}},
+            {{mean, std, DType::f32, 7, 2}, {labels({5, 3, 4, 6}, 256), labels({5, 4}, 4), mix(5)}},
+            {{{0.5}, {0.25}, DType::bf16}, {labels({4, 1, 7, 9}, 256), left_out(), mix(4)}},
             {{mean, std}, {labels({0, 3, 4, 5}, 256), left_out(), left_out()}}};
   }
 };
@@ -181,7 +180,7 @@ Tensor normalise_images(const Tensor& images, const std::vector<double>& mean, c
                       " beside " + images.str());
   };
   check("erased", erased, {images.size(0), 4}, DType::i32);
-  check("mix", mix, {5}, DType::f32);
+  check("mix", mix, {images.size(0), 6}, DType::f32);
   check("counter", counter, {}, DType::i64);
   return apply(NormaliseImages{mean, std, dtype, seed, stream, counter}, images, erased, mix);
 }
