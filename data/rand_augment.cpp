@@ -86,8 +86,7 @@ Image rand_augment(const Image& image, Random& random, const RandAugment& option
     if (!random.flip(options.probability)) continue;
     const double noise = options.magnitude_std > 0 ? options.magnitude_std * random.normal() : 0;
     const double level = std::clamp(options.magnitude + noise, 0.0, 10.0) / 10;
-    const Filter drawn = random.flip() ? Filter::bilinear : Filter::bicubic;
-    out = operation.apply(out, {level, options.filter.value_or(drawn), options.fill, random});
+    out = operation.apply(out, {level, options.filter, options.fill, random});
   }
   return out;
 }

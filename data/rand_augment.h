@@ -1,5 +1,4 @@
 #pragma once
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,12 +10,12 @@ namespace pursuit::data {
 // RandAugment (Cubuk et al., 2020) with timm's increasing operation set; the defaults are DeiT's
 // `rand-m9-mstd0.5-inc1`.
 struct RandAugment {
-  int operations = 2;             // drawn with replacement, applied one after the other
-  double probability = 0.5;       // each drawn operation is applied with it
-  double magnitude = 9;           // 0 to 10
-  double magnitude_std = 0.5;     // normal noise on the magnitude, clipped to 0..10
-  Colour fill = {124, 116, 104};  // the mean of ImageNet, shown where an operation uncovers nothing
-  std::optional<Filter> filter;   // of the geometric operations; empty draws bilinear or bicubic each time
+  int operations = 2;               // drawn with replacement, applied one after the other
+  double probability = 0.5;         // each drawn operation is applied with it
+  double magnitude = 9;             // 0 to 10
+  double magnitude_std = 0.5;       // normal noise on the magnitude, clipped to 0..10
+  Colour fill = {124, 116, 104};    // the mean of ImageNet, shown where an operation uncovers nothing
+  Filter filter = Filter::bicubic;  // of the geometric operations, as timm's training interpolation
 };
 
 Image rand_augment(const Image& image, Random& random, const RandAugment& options = {});

@@ -263,6 +263,18 @@ TEST_CASE("rand_augment: reproducible, and applied as often as its probability s
   RandAugment never;
   never.probability = 0;
   CHECK(rand_augment(image, c, never).pixels == image.pixels);
+  // Every geometric operation is bicubic: nothing is drawn for it.
+  RandAugment cubic, linear;
+  cubic.filter = Filter::bicubic;
+  linear.filter = Filter::bilinear;
+  int others = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    Random d(seed), e(seed), f(seed);
+    const Image out = rand_augment(image, d);
+    CHECK(out.pixels == rand_augment(image, e, cubic).pixels);
+    others += out.pixels != rand_augment(image, f, linear).pixels;
+  }
+  CHECK(others > 20);
 }
 
 TEST_CASE("to_planes: channel after channel") {
