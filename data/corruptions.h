@@ -7,8 +7,10 @@
 namespace pursuit::data {
 
 // The 15 corruptions of ImageNet-C (Hendrycks & Dietterich, "Benchmarking neural network robustness to common
-// corruptions and perturbations", ICLR 2019) at severity 1 to 5, generated here with the published
-// parameters.
+// corruptions and perturbations", ICLR 2019) at severity 1 to 5, made as the program made them that its
+// pictures come from (hendrycks/robustness, make_imagenet_c.py): also where that program does other than it
+// says. tests/corruptions compares the two. The published files are JPEGs of quality 85 besides, which is
+// left out here.
 //
 // The parameters are meant for 224 x 224 pictures. A picture whose shorter side is below 224 uses the same
 // ones relative to its size, with s = min(width, height) / 224:

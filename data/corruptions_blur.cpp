@@ -11,7 +11,9 @@ FloatImage defocus_blur(FloatImage image, const CorruptionSetting& setting) {
   // In a small picture the disk may be smaller than a pixel; the smoothed rim then is the blur.
   constexpr double least_rim = 0.4;
   const double width = setting.scale < 1 ? std::max(rim, least_rim) : rim;
-  return convolve(image, disk_taps(radius * setting.scale, width), Border::mirror);
+  // The original's disk is of whole pixels.
+  const int points = setting.scale < 1 ? 8 : 1;
+  return convolve(image, disk_taps(radius * setting.scale, width, points), Border::mirror);
 }
 
 FloatImage glass_blur(FloatImage image, const CorruptionSetting& setting) {
@@ -21,17 +23,18 @@ FloatImage glass_blur(FloatImage image, const CorruptionSetting& setting) {
   } table[] = {{0.7, 1, 2}, {0.9, 2, 1}, {1.0, 2, 3}, {1.1, 3, 2}, {1.5, 4, 2}};
   const auto [sigma, shift, rounds] = table[setting.severity];
   constexpr double truncate = 4;
-  FloatImage out = gaussian_blur(image, sigma * setting.scale, truncate, Border::clamp);
+  FloatImage out = to_float(to_image(gaussian_blur(image, sigma * setting.scale, truncate, Border::clamp)));
   const int reach = std::max(1, int(std::lround(shift * setting.scale)));
   const double moved = std::min(1.0, shift * setting.scale / reach);
-  // Pixels trade places with one up to `reach` to the left or above and `reach` - 1 to the right or below.
+  // A pixel becomes a copy of one up to `reach` to the left or above and `reach` - 1 to the right or below.
+  // The original means to exchange the two, but its line copies.
   for (int round = 0; round < rounds; ++round)
-    for (int y = out.height - reach; y >= reach; --y)
-      for (int x = out.width - reach; x >= reach; --x) {
+    for (int y = out.height - reach; y > reach; --y)
+      for (int x = out.width - reach; x > reach; --x) {
         if (moved < 1 && !setting.random.flip(moved)) continue;
         const int other_x = x - reach + int(setting.random.below(2 * reach));
         const int other_y = y - reach + int(setting.random.below(2 * reach));
-        for (int c = 0; c < out.channels; ++c) std::swap(out.row(c, y)[x], out.row(c, other_y)[other_x]);
+        for (int c = 0; c < out.channels; ++c) out.row(c, y)[x] = out.row(c, other_y)[other_x];
       }
   return gaussian_blur(out, sigma * setting.scale, truncate, Border::clamp);
 }
@@ -41,20 +44,20 @@ FloatImage motion_blur(FloatImage image, const CorruptionSetting& setting) {
   const auto [radius, sigma] = table[setting.severity];
   const double angle = setting.random.uniform(-45, 45);
   constexpr double least_sigma = 0.6;
-  return convolve(image,
-                  motion_taps(radius * setting.scale, std::max(least_sigma, sigma * setting.scale), angle),
-                  Border::clamp);
+  const double width = std::max(least_sigma, sigma * setting.scale);
+  return convolve(image, motion_taps(radius * setting.scale, width, angle), Border::clamp);
 }
 
 FloatImage zoom_blur(FloatImage image, const CorruptionSetting& setting) {
   constexpr struct {
     int count;
     double step;
-  } table[] = {{11, 0.01}, {16, 0.01}, {11, 0.02}, {13, 0.02}, {11, 0.03}};
-  const auto [count, step] = table[setting.severity];
+  } table[] = {{12, 0.01}, {16, 0.01}, {11, 0.02}, {13, 0.02}, {11, 0.03}};
+  const auto [count, size] = table[setting.severity];
+  const double step = 1 + size - 1;  // rounded as numpy.arange(1, ...) rounds it: a crop's size depends on it
   FloatImage sum = image;
   for (int i = 0; i < count; ++i) {
-    const FloatImage zoomed = zoom_center(image, 1 + i * step);
+    const FloatImage zoomed = clipped_zoom(image, 1 + i * step);
     for (size_t k = 0; k < sum.values.size(); ++k) sum.values[k] += zoomed.values[k];
   }
   for (float& v : sum.values) v /= float(count + 1);

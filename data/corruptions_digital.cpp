@@ -20,10 +20,10 @@ struct Point {
 Affine affine_through(const Point (&from)[3], const Point (&to)[3]) {
   const double ax = from[1].x - from[0].x, ay = from[1].y - from[0].y;
   const double bx = from[2].x - from[0].x, by = from[2].y - from[0].y;
-  const double det = ax * by - ay * bx;
+  const double det = ax * by - ay * bx, inverse = det != 0 ? 1 / det : 0;  // points on one line: as OpenCV
   const auto solve = [&](double t0, double t1, double t2, double* row) {
-    row[0] = ((t1 - t0) * by - (t2 - t0) * ay) / det;
-    row[1] = ((t2 - t0) * ax - (t1 - t0) * bx) / det;
+    row[0] = ((t1 - t0) * by - (t2 - t0) * ay) * inverse;
+    row[1] = ((t2 - t0) * ax - (t1 - t0) * bx) * inverse;
     row[2] = t0 - row[0] * from[0].x - row[1] * from[0].y;
   };
   Affine map;
@@ -32,11 +32,10 @@ Affine affine_through(const Point (&from)[3], const Point (&to)[3]) {
   return map;
 }
 
-// Three corners of the middle square, each shifted by up to `jitter` pixels, give the map from the distorted
-// picture back to the original. The square's half side is a third of the picture and the jitter at most 0.22
-// of it, so the shifted corners never lie on one line.
+// Three corners of the middle square, whose half side is a third of the picture, each shifted by up to
+// `jitter` pixels, give the map from the distorted picture back to the original.
 Affine jittered_affine(int width, int height, double jitter, Random& random) {
-  const double cx = width / 2, cy = height / 2, q = std::min(width, height) / 3.0;
+  const double cx = width / 2, cy = height / 2, q = std::max(1, std::min(width, height) / 3);
   const Point corners[3] = {{cx + q, cy + q}, {cx + q, cy - q}, {cx - q, cy - q}};
   Point shifted[3];
   for (int i = 0; i < 3; ++i) {
@@ -46,10 +45,24 @@ Affine jittered_affine(int width, int height, double jitter, Random& random) {
   return affine_through(shifted, corners);
 }
 
+// Every pixel is read, bilinear, where `source` says.
+template <class Source>
+FloatImage resampled(const FloatImage& image, Border border, const Source& source) {
+  FloatImage out(image.width, image.height, image.channels);
+  for (int y = 0; y < out.height; ++y)
+    for (int x = 0; x < out.width; ++x) {
+      const Point from = source(x, y);
+      float value[3];
+      sample_bilinear(image, float(from.x), float(from.y), border, value);
+      for (int c = 0; c < out.channels; ++c) out.row(c, y)[x] = value[c];
+    }
+  return out;
+}
+
 FloatImage smooth_noise(int width, int height, double sigma, double amount, Random& random) {
   FloatImage noise(width, height, 1);
   for (float& v : noise.values) v = float(random.uniform(-1, 1));
-  noise = gaussian_blur(noise, sigma, 3, Border::mirror);
+  noise = gaussian_blur(noise, sigma, 3, Border::reflect);
   for (float& v : noise.values) v *= float(amount);
   return noise;
 }
@@ -86,17 +99,13 @@ FloatImage elastic_transform(FloatImage image, const CorruptionSetting& setting)
   const FloatImage dx = smooth_noise(image.width, image.height, sigma, alpha, setting.random);
   const FloatImage dy = smooth_noise(image.width, image.height, sigma, alpha, setting.random);
 
-  FloatImage out(image.width, image.height, image.channels);
   const auto& m = map.m;
-  for (int y = 0; y < out.height; ++y)
-    for (int x = 0; x < out.width; ++x) {
-      const double px = x + dx.row(0, y)[x], py = y + dy.row(0, y)[x];
-      float value[3];
-      sample_bilinear(image, float(m[0] * px + m[1] * py + m[2]), float(m[3] * px + m[4] * py + m[5]),
-                      Border::mirror, value);
-      for (int c = 0; c < out.channels; ++c) out.row(c, y)[x] = value[c];
-    }
-  return out;
+  const FloatImage warped = resampled(image, Border::mirror, [&](int x, int y) {
+    return Point{m[0] * x + m[1] * y + m[2], m[3] * x + m[4] * y + m[5]};
+  });
+  return resampled(warped, Border::reflect, [&](int x, int y) {
+    return Point{x + dx.row(0, y)[x], y + dy.row(0, y)[x]};
+  });
 }
 
 FloatImage pixelate(FloatImage image, const CorruptionSetting& setting) {

@@ -60,11 +60,13 @@ FloatImage snow(FloatImage image, const CorruptionSetting& setting) {
   const double zoom = std::max(1.0, p.zoom * setting.scale), sigma = zoom > 1 ? p.sigma : p.sigma * 2 / 3;
   FloatImage flakes(image.width, image.height, 1);
   for (float& v : flakes.values) v = float(p.mean + sigma * setting.random.normal());
-  flakes = zoom_center(flakes, zoom);
-  for (float& v : flakes.values) v = v < float(p.threshold) ? 0.0f : std::min(v, 1.0f);
+  flakes = clipped_zoom(flakes, zoom);
+  for (float& v : flakes.values) v = v < float(p.threshold) ? 0.0f : v;
   const double angle = setting.random.uniform(-135, -45);
   const double trail = std::max(1.0, p.trail_sigma * setting.scale);
-  flakes = convolve(flakes, motion_taps(p.trail_radius * setting.scale, trail, angle), Border::clamp);
+  flakes = convolve(to_float(to_image(flakes)), motion_taps(p.trail_radius * setting.scale, trail, angle),
+                    Border::clamp);
+  flakes = to_float(to_image(flakes));
 
   // The air whitens, then two layers of flakes are added: one as drawn, one turned by 180 degrees.
   const size_t plane = image.plane_size();

@@ -53,10 +53,12 @@ struct Reading {
 };
 
 std::vector<Reading> readings(int size, double factor) {
+  const int kept = int(std::ceil(size / factor)), magnified = int(std::nearbyint(kept * factor));
+  const int first = (size - kept) / 2, trimmed = (magnified - size) / 2;
+  const double step = magnified > 1 ? double(kept - 1) / (magnified - 1) : 0;
   std::vector<Reading> out;
-  const double middle = (size - 1) / 2.0;
   for (int i = 0; i < size; ++i) {
-    const double at = middle + (i - middle) / factor;
+    const double at = first + (trimmed + i) * step;
     const int low = std::clamp(int(at), 0, std::max(0, size - 2));
     out.push_back({low, float(at - low)});
   }
@@ -74,17 +76,24 @@ FloatImage to_float(const Image& image) {
 }
 
 Image to_image(const FloatImage& image) {
+  // What is whole in f64 may come out just below it here.
+  constexpr float slack = 1e-3f;
   Image out(image.width, image.height, image.channels);
   const size_t plane = image.plane_size(), step = size_t(image.channels);
   for (size_t c = 0; c < step; ++c)
     for (size_t i = 0; i < plane; ++i)
-      out.pixels[i * step + c] = uint8_t(std::clamp(image.values[c * plane + i], 0.0f, 1.0f) * 255.0f + 0.5f);
+      out.pixels[i * step + c] =
+          uint8_t(std::clamp(image.values[c * plane + i], 0.0f, 1.0f) * 255.0f + slack);
   return out;
 }
 
 int border_index(int i, int size, Border border) {
   if (i >= 0 && i < size) return i;
   if (border == Border::clamp || size == 1) return std::clamp(i, 0, size - 1);
+  if (border == Border::reflect) {
+    const int folded = (i < 0 ? -1 - i : i) % (2 * size);
+    return std::min(folded, 2 * size - 1 - folded);
+  }
   const int period = 2 * (size - 1), folded = std::abs(i) % period;
   return std::min(folded, period - folded);
 }
@@ -124,34 +133,26 @@ FloatImage convolve(const FloatImage& image, const std::vector<Tap>& taps, Borde
   return out;
 }
 
-std::vector<Tap> disk_taps(double radius, double rim) {
-  const int margin = radius > 8 ? 2 : 1, disk = int(radius + 0.5), reach = disk + margin;
-  // Share of pixel (x, y) that the disk covers, from 8 x 8 points.
-  const auto coverage = [&](int x, int y) {
-    constexpr int points = 8;
+std::vector<Tap> disk_taps(double radius, double rim, int points) {
+  const int half = std::max(8, int(radius)), smoothed = radius > 8 ? 2 : 1;
+  const auto covered = [&](int x, int y) {
     int inside = 0;
     for (int j = 0; j < points; ++j)
       for (int i = 0; i < points; ++i)
         inside += std::hypot(x + (i + 0.5) / points - 0.5, y + (j + 0.5) / points - 0.5) <= radius;
-    return inside / double(points * points);
+    return inside;
   };
-  const int side = 2 * reach + 1;
-  std::vector<double> weights(size_t(side) * size_t(side));
-  for (int y = -disk; y <= disk; ++y)
-    for (int x = -disk; x <= disk; ++x) {
-      const double covered = coverage(x, y);
-      for (int j = -margin; j <= margin; ++j)
-        for (int i = -margin; i <= margin; ++i)
-          weights[size_t((y + j + reach) * side + x + i + reach)] +=
-              covered * normal_curve(i, rim) * normal_curve(j, rim);
-    }
-  constexpr double negligible = 1e-9;
+  FloatImage disk(2 * half + 1, 2 * half + 1, 1);
+  int total = 0;
+  for (int y = -half; y <= half; ++y)
+    for (int x = -half; x <= half; ++x) total += covered(x, y);
+  for (int y = -half; y <= half; ++y)
+    for (int x = -half; x <= half; ++x) disk.row(0, y + half)[x + half] = float(covered(x, y)) / float(total);
+  disk = gaussian_blur(disk, rim, smoothed / rim, Border::mirror);
   std::vector<Tap> taps;
-  for (int y = -reach; y <= reach; ++y)
-    for (int x = -reach; x <= reach; ++x)
-      if (const double weight = weights[size_t((y + reach) * side + x + reach)]; weight > negligible)
-        taps.push_back({x, y, float(weight)});
-  normalise(taps);
+  for (int y = -half; y <= half; ++y)
+    for (int x = -half; x <= half; ++x)
+      if (const float weight = disk.row(0, y + half)[x + half]; weight > 0) taps.push_back({x, y, weight});
   return taps;
 }
 
@@ -166,7 +167,7 @@ std::vector<Tap> motion_taps(double radius, double sigma, double degrees) {
   return taps;
 }
 
-FloatImage zoom_center(const FloatImage& image, double factor) {
+FloatImage clipped_zoom(const FloatImage& image, double factor) {
   FloatImage out(image.width, image.height, image.channels);
   const std::vector<Reading> across = readings(image.width, factor), down = readings(image.height, factor);
   // One more pixel than the row holds: in a picture one pixel wide the second neighbour has no weight.
@@ -187,6 +188,9 @@ FloatImage zoom_center(const FloatImage& image, double factor) {
 }
 
 void sample_bilinear(const FloatImage& image, float x, float y, Border border, float* out) {
+  constexpr float far = 1 << 20;  // beyond it a float has no fraction worth the name
+  x = std::clamp(x, -far, far);
+  y = std::clamp(y, -far, far);
   const float left = std::floor(x), top = std::floor(y), u = x - left, v = y - top;
   const int x0 = border_index(int(left), image.width, border),
             x1 = border_index(int(left) + 1, image.width, border);

@@ -20,10 +20,12 @@ struct FloatImage {
 };
 
 FloatImage to_float(const Image& image);
-Image to_image(const FloatImage& image);  // clipped to 0..1, rounded to 255 steps
+// Clipped to 0..1 and cut off to 8 bits, as NumPy's uint8 does.
+Image to_image(const FloatImage& image);
 
-// What lies beyond an edge: its last pixel, or the picture mirrored about that pixel.
-enum class Border { clamp, mirror };
+// What lies beyond an edge: its last pixel, the picture mirrored about that pixel, or about the edge itself
+// (the last pixel twice).
+enum class Border { clamp, mirror, reflect };
 int border_index(int i, int size, Border border);
 
 // Convolution with a normal curve cut at `truncate` standard deviations. Any sigma works: a curve wider than
@@ -37,15 +39,18 @@ struct Tap {
 };
 FloatImage convolve(const FloatImage& image, const std::vector<Tap>& taps, Border border);
 
-// A disk of the given radius in pixels, smoothed at its rim by a normal curve of `rim` pixels. Sums to 1.
-std::vector<Tap> disk_taps(double radius, double rim);
+// A disk of the given radius in pixels, smoothed at its rim by a normal curve of `rim` pixels. Of a pixel
+// counts the share of its points x points that lie in the disk. Sums to 1, and to 1.01 for a radius of 8 and
+// more, which the smoothing mirrors at the edge of its square.
+std::vector<Tap> disk_taps(double radius, double rim, int points);
 
 // One-sided normal weights along a line: `radius` is half the length of the trail, the angle is in degrees.
 // Sums to 1.
 std::vector<Tap> motion_taps(double radius, double sigma, double degrees);
 
-// The middle of the picture magnified by a factor of at least 1, bilinear, same size.
-FloatImage zoom_center(const FloatImage& image, double factor);
+// The middle of the picture magnified by a factor of at least 1, bilinear, same size. As scipy.ndimage.zoom
+// has it, the first and last pixel kept become the first and last of the magnified ones.
+FloatImage clipped_zoom(const FloatImage& image, double factor);
 
 // The value at (x, y), pixel centres at integers, of every channel.
 void sample_bilinear(const FloatImage& image, float x, float y, Border border, float* out);

@@ -198,6 +198,10 @@ Image center_crop(const Image& image, int width, int height) {
   return crop(image, margin(image.width, width), margin(image.height, height), width, height);
 }
 
+Image imagenet_view(const Image& image, int size, Filter filter) {
+  return center_crop(resize_shorter(image, size * 256 / 224, filter), size, size);
+}
+
 Image resized_crop(const Image& image, int x, int y, int width, int height, int new_width, int new_height,
                    Filter filter) {
   return resize(crop(image, x, y, width, height), new_width, new_height, filter);

@@ -27,6 +27,10 @@ Image crop(const Image& image, int x, int y, int width, int height);
 // The middle width x height pixels, with torchvision's rounding of odd margins.
 Image center_crop(const Image& image, int width, int height);
 
+// ImageNet's look at a picture: its shorter side resized to size * 256 / 224, then the size x size pixels in
+// the middle.
+Image imagenet_view(const Image& image, int size, Filter filter);
+
 Image resized_crop(const Image& image, int x, int y, int width, int height, int new_width, int new_height,
                    Filter filter);
 

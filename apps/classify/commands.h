@@ -41,6 +41,14 @@ struct PredictOptions {
 };
 int predict(const PredictOptions& options);
 
+struct CorruptOptions {
+  std::vector<std::string> images, corruptions = {"all"}, severities = {"all"};
+  std::string out, frost;  // folders
+  int size = 0;            // first looked at as data::imagenet_view does; 0: corrupted as they are
+  uint64_t seed = 0;
+};
+int corrupt(const CorruptOptions& options);
+
 int import_weights(const std::string& file, const std::string& out, Config config);
 
 // Writes report.html from what the run's folder holds (metrics.jsonl, eval.json, config.json and the model).

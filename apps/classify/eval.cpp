@@ -13,6 +13,7 @@
 #include "apps/classify/run_record.h"
 #include "apps/common/checks.h"
 #include "apps/common/choice.h"
+#include "apps/common/frost.h"
 #include "apps/common/print.h"
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"
@@ -96,7 +97,7 @@ class Evaluation {
     results_.step = loaded_.state.step;
     results_.seed = options_.seed;
     results_.classes = config_.classes;
-    if (!options_.frost.empty()) frost_ = data::read_frost(options_.frost);
+    frost_ = apps::frost_overlays(options_.frost, corruptions_);
   }
 
   bool is_run() const { return fs::is_directory(options_.checkpoint); }
@@ -159,12 +160,10 @@ class Evaluation {
 
   std::function<data::Image(const data::Image&, const data::Sample&)> corruption(const std::string& name,
                                                                                  int severity) const {
-    const std::vector<data::Image>* frost = options_.frost.empty() ? &data::drawn_frost() : &frost_;
-    return
-        [name, severity, frost, seed = options_.seed](const data::Image& image, const data::Sample& sample) {
-          return data::corrupt(image, name, severity,
-                               data::corruption_seed(seed, name, severity, sample.index), *frost);
-        };
+    return [this, name, severity](const data::Image& image, const data::Sample& sample) {
+      return data::corrupt(image, name, severity,
+                           data::corruption_seed(options_.seed, name, severity, sample.index), frost_);
+    };
   }
 
   AttackSettings settings(const std::string& name) const {

@@ -72,6 +72,29 @@ int run(std::vector<std::string> args) {
   predict_command->add_flag("--json", p.json, "Print JSON");
   predict_command->callback([&] { code = predict(p); });
 
+  CorruptOptions c;
+  CLI::App* corrupt_command =
+      app.add_subcommand("corrupt", "Pictures under the corruptions of ImageNet-C, as PNG");
+  corrupt_command->add_option("images", c.images, "JPEG or PNG files, or folders of them")->required();
+  corrupt_command->add_option("--corruption", c.corruptions, "all, or names: gaussian_noise,fog,...")
+      ->delimiter(',')
+      ->capture_default_str();
+  corrupt_command->add_option("--severity", c.severities, "all, or of 1 to 5")
+      ->delimiter(',')
+      ->capture_default_str();
+  corrupt_command->add_option("--out", c.out, "Folder for the pictures: NAME-fog-3.png")->required();
+  corrupt_command
+      ->add_option(
+          "--size", c.size,
+          "First resize the shorter side to 256/224 of this and cut out the middle, as ImageNet-C does "
+          "with 224 (0: corrupt pictures as they are)")
+      ->capture_default_str();
+  corrupt_command->add_option("--frost", c.frost, "Folder with frost overlays (default: drawn ones)");
+  corrupt_command
+      ->add_option("--seed", c.seed, "Seed of the noise; every picture of the list has its own of it")
+      ->capture_default_str();
+  corrupt_command->callback([&] { code = corrupt(c); });
+
   apps::add_export_command(app, "Weights as safetensors that PyTorch and timm load", load_model);
 
   std::string file, out;

@@ -6,7 +6,6 @@
 #include "apps/common/signals.h"
 #include "data/augment.h"
 #include "data/rand_augment.h"
-#include "data/resize.h"
 #include "engine/error.h"
 #include "engine/ops.h"
 
@@ -60,8 +59,9 @@ std::unique_ptr<data::Dataset> open_data(const Config& c, data::Split split, int
   o.skip_bad = c.skip_bad;
   o.cache_bytes = c.cache_mib << 20;
   o.classes = split == data::Split::test ? c.classes : std::vector<std::string>{};
-  if (c.image_size > 0) {
+  if (c.image_size > 0 && split == data::Split::train) {
     // Nothing the model sees needs more than 256/224 of its size; what is kept and resized later is smaller.
+    // Test pictures are resized once, as published evaluations do.
     const int shorter = int(c.image_size * 256 / 224);
     o.prepare = [shorter](data::Image image) {
       const bool large = std::min(image.width, image.height) > 2 * shorter;
@@ -86,13 +86,12 @@ void complete(Config& config, const data::Dataset& train) {
   measure(config, train);
 }
 
-data::Image evaluation_view(const Config& c, const data::Image& image) {
+data::Image evaluation_view(const Config& c, const data::Image& image, data::Filter filter) {
   const int size = int(c.image_size);
   if (image.width == size && image.height == size) return with_channels(c, image);
   if (size <= 64 && image.width == image.height)
     return with_channels(c, data::resize(image, size, size, data::Filter::bicubic));
-  return with_channels(
-      c, data::center_crop(data::resize_shorter(image, size * 256 / 224, data::Filter::bicubic), size, size));
+  return with_channels(c, data::imagenet_view(image, size, filter));
 }
 
 data::Transform train_transform(const Config& c) {
@@ -118,7 +117,8 @@ data::Transform train_transform(const Config& c) {
 data::Transform evaluation_transform(
     const Config& c, std::function<data::Image(const data::Image&, const data::Sample&)> change) {
   return [c, change](const data::Sample& sample, Random&, std::span<uint8_t> chw) {
-    data::Image image = evaluation_view(c, sample.image);
+    const data::Filter filter = change ? data::Filter::bilinear : data::Filter::bicubic;
+    data::Image image = evaluation_view(c, sample.image, filter);
     if (change) image = change(image, sample);
     data::to_planes(image, chw);
   };

@@ -5,6 +5,7 @@
 #include "apps/classify/config.h"
 #include "data/dataset.h"
 #include "data/loader.h"
+#include "data/resize.h"
 #include "nn/vit.h"
 
 namespace pursuit::classify {
@@ -15,12 +16,14 @@ std::unique_ptr<data::Dataset> open_data(const Config& config, data::Split split
 // Fills in what depends on the data: channels, classes, image size, patch, mean and standard deviation.
 void complete(Config& config, const data::Dataset& train);
 
-// A picture as evaluation sees it: small pictures as they are, others with the shorter side resized to
-// image_size * 256 / 224 and the middle cut out; before normalisation.
-data::Image evaluation_view(const Config& config, const data::Image& image);
+// A picture as evaluation sees it, before normalisation: one of the model's size as it is, a square one for a
+// model of at most 64 pixels resized as a whole, others as data::imagenet_view has it.
+data::Image evaluation_view(const Config& config, const data::Image& image,
+                            data::Filter filter = data::Filter::bicubic);
 
 data::Transform train_transform(const Config& config);
-// `change` is applied to the evaluation view before it is normalised (a corruption); empty: nothing.
+// `change` is applied to the evaluation view before it is normalised (a corruption); empty: nothing. What is
+// changed was resized bilinearly, as the pictures of ImageNet-C were; clean pictures are by cubics.
 data::Transform evaluation_transform(
     const Config& config, std::function<data::Image(const data::Image&, const data::Sample&)> change = {});
 

@@ -21,7 +21,7 @@ std::vector<std::string> picture_files(const std::vector<std::string>& given) {
     const size_t before = files.size();
     for (const std::string& file : data::list_folder(name).files)
       if (data::is_image_file(file)) files.push_back((fs::path(name) / file).string());
-    if (files.size() == before) fail("predict", name + ": the folder holds no JPEG or PNG pictures");
+    if (files.size() == before) fail("pictures", name + ": the folder holds no JPEG or PNG pictures");
   }
   return files;
 }

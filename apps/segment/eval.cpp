@@ -8,6 +8,7 @@
 
 #include "apps/common/checks.h"
 #include "apps/common/choice.h"
+#include "apps/common/frost.h"
 #include "apps/common/print.h"
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"
@@ -90,7 +91,7 @@ class Evaluation {
     data_ = open_data(config, options_.split, options_.first);
     if (data_->size() == 0) fail("eval", "the " + options_.split + " split is empty");
     apps::check_classes(data_->classes(), config.classes);
-    if (!options_.frost.empty()) frost_ = data::read_frost(options_.frost);
+    frost_ = apps::frost_overlays(options_.frost, corruptions_);
 
     results_.data = describe_data(config, options_.split);
     results_.views = describe(predictor_.views);
@@ -136,7 +137,6 @@ class Evaluation {
   bool corruptions() {
     const int64_t each = data_->size(), views = int64_t(corruptions_.size() * severities_.size());
     if (views == 0) return true;
-    const std::vector<data::Image>& frost = options_.frost.empty() ? data::drawn_frost() : frost_;
     apps::Progress bar("corruptions", 0, views * each, {.quiet = options_.quiet});
     int64_t before = 0;
     for (const std::string& name : corruptions_) {
@@ -146,7 +146,7 @@ class Evaluation {
             .change =
                 [&](const data::Image& image, int64_t index) {
                   return data::corrupt(image, name, severity,
-                                       data::corruption_seed(options_.seed, name, severity, index), frost);
+                                       data::corruption_seed(options_.seed, name, severity, index), frost_);
                 },
             .tick = [&](int64_t done) { bar.update(before + done, 1, note); }};
         const Evaluated found = evaluate(predictor_, *data_, hooks);

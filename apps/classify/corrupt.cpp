@@ -1,0 +1,52 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "apps/classify/commands.h"
+#include "apps/common/choice.h"
+#include "apps/common/frost.h"
+#include "apps/common/picture_files.h"
+#include "apps/common/print.h"
+#include "data/corruptions.h"
+#include "data/resize.h"
+#include "engine/error.h"
+
+namespace pursuit::classify {
+
+int corrupt(const CorruptOptions& options) {
+  namespace fs = std::filesystem;
+  const std::vector<std::string> names =
+      apps::chosen("--corruption", options.corruptions, data::corruption_names());
+  const std::vector<std::string> severities =
+      apps::chosen("--severity", options.severities, {"1", "2", "3", "4", "5"});
+  constexpr int largest = 4096;
+  if (options.size < 0 || options.size > largest)
+    fail("corrupt", fmt::format("--size is {}, need 0 (pictures as they are) to {}", options.size, largest));
+  const std::vector<data::Image> frost = apps::frost_overlays(options.frost, names);
+  const std::vector<std::string> files = apps::picture_files(options.images);
+  fs::create_directories(options.out);
+
+  apps::UniqueStems name_of;
+  bool failed = false;
+  for (size_t i = 0; i < files.size(); ++i) {
+    try {
+      data::Image picture = data::read_image(files[i]);
+      if (options.size > 0) picture = data::imagenet_view(picture, options.size, data::Filter::bilinear);
+      const std::string stem = name_of(files[i]);
+      for (const std::string& name : names)
+        for (const std::string& severity : severities) {
+          const int number = std::stoi(severity);
+          const uint64_t seed = data::corruption_seed(options.seed, name, number, int64_t(i));
+          data::write_png(
+              (fs::path(options.out) / fmt::format("{}-{}-{}.png", stem, name, severity)).string(),
+              data::corrupt(picture, name, number, seed, frost));
+        }
+    } catch (const Error& e) {
+      failed = true;
+      apps::note("error: {}\n", e.what());
+    }
+  }
+  return failed ? 1 : 0;
+}
+
+}  // namespace pursuit::classify
