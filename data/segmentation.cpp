@@ -1,11 +1,16 @@
 #include "data/segmentation.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <mutex>
+#include <set>
 
 #include "data/dataset.h"
 #include "data/decoded_files.h"
+#include "data/orientation.h"
 #include "data/segmentation_files.h"
 #include "engine/error.h"
+#include "engine/text.h"
 
 namespace pursuit::data {
 namespace {
@@ -14,6 +19,20 @@ const std::vector<std::string> kFormats = {"auto", "ade20k", "camvid", "coco_stu
 
 std::string size_of(const Image& image) {
   return std::to_string(image.width) + " x " + std::to_string(image.height);
+}
+
+// Pictures are used as their pixels are stored, as published loaders do. Label maps that were drawn over the
+// picture as a viewer shows it do not fit then. A program names a file once, however many sets hold it.
+void warn_if_turned(const std::string& path, int orientation) {
+  static std::mutex mutex;
+  static std::set<std::string> named;
+  if (orientation == 1) return;
+  const std::lock_guard lock(mutex);
+  if (!named.insert(path).second) return;
+  const std::string line = "warning: " + path + " is to be shown turned (EXIF orientation " +
+                           std::to_string(orientation) +
+                           "); its pixels are used as they are stored, see whether the label map is of these";
+  std::fputs((printable(line) + "\n").c_str(), stderr);
 }
 
 class PairedFiles : public SegmentationDataset {
@@ -47,7 +66,9 @@ class PairedFiles : public SegmentationDataset {
 
   SegmentationSample load(int64_t i) const {
     const auto& [image, labels] = pair(i);
-    SegmentationSample sample{read_image(image), files_.key.read(labels)};
+    const std::vector<uint8_t> bytes = read_bytes(image);
+    warn_if_turned(image, orientation(bytes));
+    SegmentationSample sample{decode_image(bytes.data(), bytes.size(), image), files_.key.read(labels)};
     if (sample.image.width != sample.labels.width || sample.image.height != sample.labels.height)
       fail("segmentation", labels + " has " + size_of(sample.labels) + " pixels, but its picture " + image +
                                " has " + size_of(sample.image) + "; both need the same size");

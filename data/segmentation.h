@@ -54,7 +54,7 @@ struct SegmentationOptions {
 //               test
 // A label map is the PNG with its picture's stem. Throws pursuit::Error that names the file or folder if the
 // layout or the partners do not fit; get() throws if a file is damaged, the two sizes differ or a label has
-// no meaning.
+// no meaning. Pixels are as stored: a picture whose EXIF data says to turn it is named on stderr, once.
 std::unique_ptr<SegmentationDataset> open_segmentation(const std::string& path, const std::string& split,
                                                        const SegmentationOptions& options = {});
 

@@ -9,6 +9,7 @@
 #include "apps/common/picture_files.h"
 #include "apps/common/print.h"
 #include "apps/common/table.h"
+#include "data/orientation.h"
 
 namespace pursuit::classify {
 
@@ -54,7 +55,7 @@ int predict(const PredictOptions& options) {
   bool failed = false;
   for (const std::string& file : apps::picture_files(options.images)) {
     try {
-      const Prediction p = look_at(loaded, data::read_image(file), options.block);
+      const Prediction p = look_at(loaded, data::read_upright(file), options.block);
       const std::string picture = (fs::path(options.out) / (name_of(file) + "-attention.png")).string();
       data::write_png(picture, attention_pair(p));
       if (options.json)

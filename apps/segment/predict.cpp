@@ -9,6 +9,7 @@
 #include "apps/segment/commands.h"
 #include "apps/segment/mask_picture.h"
 #include "apps/segment/run.h"
+#include "data/orientation.h"
 
 namespace pursuit::segment {
 
@@ -33,7 +34,7 @@ int predict(const PredictOptions& options) {
   bool failed = false;
   for (const std::string& file : apps::picture_files(options.images)) {
     try {
-      const data::Image picture = data::read_image(file), labels = predictor.classes_of(picture);
+      const data::Image picture = data::read_upright(file), labels = predictor.classes_of(picture);
       const data::Image mask = colour_mask(labels, colours);
       const std::string base = (fs::path(options.out) / name_of(file)).string();
       data::write_png(base + "-classes.png", labels);

@@ -1,5 +1,6 @@
 #include "data/image.h"
 
+#include "data/orientation.h"
 #include "tests/fuzz/png.h"
 
 namespace pursuit::fuzz {
@@ -7,7 +8,9 @@ namespace pursuit::fuzz {
 namespace {
 
 void read(std::string_view input) {
-  data::decode_image(reinterpret_cast<const uint8_t*>(input.data()), input.size(), "input");
+  const std::span bytes(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+  const int orientation = data::orientation(bytes);
+  data::upright(data::decode_image(bytes.data(), bytes.size(), "input"), orientation);
 }
 
 std::vector<std::string> seeds() {
@@ -17,6 +20,13 @@ std::vector<std::string> seeds() {
   for (const auto& bytes : {data::encode_png(picture), data::encode_png(data::to_grey(picture)),
                             data::encode_jpeg(picture, 80), data::encode_jpeg(data::to_grey(picture), 30)})
     all.emplace_back(bytes.begin(), bytes.end());
+  // A JPEG with EXIF data: one entry, orientation 6.
+  constexpr std::string_view exif(
+      "\xff\xe1\0\x22"
+      "Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0",
+      36);
+  all.push_back(all[2]);
+  all.back().insert(2, exif);
   return all;
 }
 
