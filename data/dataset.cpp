@@ -1,13 +1,18 @@
 #include "data/dataset.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <sstream>
 #include <utility>
 
 #include "engine/error.h"
 #include "engine/files/atomic_file.h"
+#include "engine/text.h"
 
 namespace pursuit::data {
 namespace {
@@ -83,12 +88,7 @@ std::unique_ptr<Dataset> open_whole(const std::string& path, Split split, const 
   if (format == "auto" && path.empty()) layout.format = "synthetic";
   if (layout.format != "synthetic") {
     if (path.empty()) fail("dataset", "format " + format + " needs a path: got none");
-    std::error_code ignored;
-    if (!fs::is_directory(path, ignored)) {
-      fail("dataset",
-           path + (fs::exists(path, ignored) ? " is not a folder: give the folder that holds the data"
-                                             : " does not exist: check the path"));
-    }
+    require_folder("dataset", path);
     if (format == "auto") layout = detect(path);
   }
   if (by_file && layout.format != "cifar10") {
@@ -126,6 +126,9 @@ std::vector<std::string> read_lines(const std::string& path) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!is_utf8(line))
+      fail("dataset",
+           path + ": '" + printable(line) + "' is not UTF-8; convert the file, or rename what it names");
     if (!line.empty()) lines.push_back(line);
   }
   return lines;
@@ -134,6 +137,18 @@ std::vector<std::string> read_lines(const std::string& path) {
 bool has_folder(const std::string& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
+}
+
+void require_folder(const char* where, const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) {
+    if (access(path.c_str(), R_OK | X_OK) == 0) return;
+    fail(where, path + " cannot be read: " + std::strerror(errno));
+  }
+  if (fs::exists(status)) fail(where, path + " is not a folder: give the folder that holds the data");
+  if (status.type() == fs::file_type::not_found) fail(where, path + " does not exist: check the path");
+  fail(where, path + " cannot be looked at: " + error.message());
 }
 
 bool is_image_file(const std::string& name) {

@@ -97,6 +97,8 @@ std::vector<std::string> read_lines(const std::string& path);
 
 // Whether the path is a folder; false also where it cannot be looked at.
 bool has_folder(const std::string& path);
+// Throws Error that says why it is none: missing, a file, or not to be looked at.
+void require_folder(const char* where, const std::string& path);
 
 // Whether the name ends in .jpg, .jpeg or .png, in any case.
 bool is_image_file(const std::string& name);

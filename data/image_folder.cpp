@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 #include "data/decoded_files.h"
 #include "engine/error.h"
+#include "engine/text.h"
 
 namespace pursuit::data {
 namespace {
@@ -100,6 +101,10 @@ std::unique_ptr<Dataset> open_image_folder(const std::string& path, Split split,
   }
   std::vector<std::string> classes = options.classes;
   if (classes.empty()) classes = list_folder((has_folder(train) ? train : folder).string()).folders;
+  for (const std::string& name : classes)
+    if (!is_utf8(name))
+      fail("image_folder",
+           path + ": the class folder '" + printable(name) + "' has a name that is not UTF-8; rename it");
   return std::make_unique<ImageFolder>(folder.string(), std::move(classes), options);
 }
 

@@ -94,8 +94,8 @@ std::unique_ptr<SegmentationDataset> open_segmentation(const std::string& path, 
     const int64_t all = open_scenes(split)->size();
     return open_scenes(split, int64_t(samples_in_use(all, options.first, options.limit).size()));
   }
-  if (!has_folder(path))
-    fail(where, "format " + options.format + " needs a folder: got '" + path + "', which is none");
+  if (path.empty()) fail(where, "format " + options.format + " needs a path: got none");
+  require_folder(where, path);
   const std::string format = options.format == "auto" ? detect_segmentation(path) : options.format;
   return std::make_unique<PairedFiles>(list_segmentation(format, path, split, options.skip_bad), path,
                                        options);

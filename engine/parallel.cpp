@@ -161,9 +161,11 @@ class Pool {
   std::exception_ptr error_;
 };
 
+constexpr int most_threads = 1024;
+
 int default_threads() {
   if (const char* wanted = std::getenv("OMP_NUM_THREADS"); wanted && std::atoi(wanted) > 0)
-    return std::atoi(wanted);
+    return std::min(std::atoi(wanted), most_threads);
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof cores, &cores) == 0) return std::max(1, CPU_COUNT(&cores));
   return int(std::max(1u, std::thread::hardware_concurrency()));
@@ -183,7 +185,7 @@ Pool& pool() {
 }  // namespace
 
 int num_threads() { return threads_wanted(); }
-void set_num_threads(int n) { threads_wanted() = std::max(1, n); }
+void set_num_threads(int n) { threads_wanted() = std::clamp(n, 1, most_threads); }
 
 void parallel_ranges(int64_t n, int64_t grain, void (*body)(const void*, int64_t, int64_t),
                      const void* state) {

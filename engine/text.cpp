@@ -37,6 +37,15 @@ uint32_t code_point(std::string_view character) {
   return code;
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 std::string printable(std::string_view text, bool lines) {
   std::string out;
   char escape[16];

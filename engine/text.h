@@ -12,6 +12,8 @@ size_t utf8_length(std::string_view text);
 // The code point of one character; of a single byte that is none, the byte.
 uint32_t code_point(std::string_view character);
 
+bool is_utf8(std::string_view text);
+
 // Text as it may be shown on a terminal, whatever file it comes from: control characters, line breaks and
 // marks that turn the direction of writing become \n, \t, \u001b ..., bytes that are not UTF-8 \xff. With
 // `lines`, line breaks and tabs stay. In JSON the result means the same as before.

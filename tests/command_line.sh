@@ -75,7 +75,7 @@ case $name in
     shows '"name":"fog","severity":2,' "${few[@]}" --corruptions fog --severities 2 --json
     shows '"attack":"pgd","space":"pixel","budget":3.0,"count":3,' \
       "${few[@]}" --attack pgd --budgets 3 --attack-space pixel --attack-limit 3 --json
-    refuses 1 "--severities" "${few[@]}" --severities 6
+    refuses 2 "--severities" "${few[@]}" --severities 6
     refuses 1 "no-corruption" "${few[@]}" --corruptions no-corruption
     refuses 1 "no-space" "${few[@]}" --attack-space no-space
     refuses 1 "averaged" "${few[@]}" --ema
@@ -108,7 +108,7 @@ END
     mask=$(find masks -name '*.png' | head -1)
     shows '"overlay": "seen/*-overlay.png"' predict "${run[@]}" "$mask" --out seen --json
     written seen/*-{mask,overlay,legend,classes}.png
-    refuses 1 "--opacity" predict "${run[@]}" "$mask" --opacity 2
+    refuses 2 "--opacity" predict "${run[@]}" "$mask" --opacity 2
 
     # A run's own way of looking counts until an option says otherwise.
     shows "" train "${toy[@]}" --out views --stride 48 --scales 0.5,1 --eval-flip true --short-side 64
@@ -145,7 +145,7 @@ END
     shows '"entropy"' inspect "${run[@]}" --sequences 2 --json
     refuses 1 "no-window" "${few[@]}" --window no-window
     refuses 1 "no-split" "${few[@]}" --split no-split
-    refuses 1 "--tokens" generate "${run[@]}" --tokens 0
+    refuses 2 "--tokens" generate "${run[@]}" --tokens 0
     ;;
 esac
 echo "$name: every command does as it is told"

@@ -146,7 +146,6 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
     CHECK_MESSAGE(contains(error_of([&] { eval(bad); }), what), std::string(what));
   };
   refused("--corruptions", [](EvalOptions& o) { o.corruptions = {"rain"}; });
-  refused("--severities", [](EvalOptions& o) { o.severities = {6}; });
   refused("--stride", [](EvalOptions& o) { o.stride = 33; });
   refused("--scales", [](EvalOptions& o) { o.scales = {0}; });
   refused("nowhere", [](EvalOptions& o) { o.checkpoint = "nowhere"; });

@@ -8,6 +8,7 @@
 
 #include "apps/bench/measure.h"
 #include "apps/bench/workload.h"
+#include "apps/common/options.h"
 #include "apps/common/print.h"
 #include "apps/common/table.h"
 #include "cuda/runtime.h"
@@ -126,13 +127,15 @@ int run_command(int argc, char** argv) {
   Options options;
   app.add_option("names", options.names, "workloads or groups; 'list' shows them")->required();
   app.add_option("--device", options.device, "auto, cpu, cuda, cuda:1")->capture_default_str();
-  app.add_option("--threads", options.threads, "CPU threads (0: all)")->check(CLI::NonNegativeNumber);
+  app.add_option("--threads", options.threads, "CPU threads (0: all)")
+      ->check(apps::within(apps::any_threads));
   app.add_option("--steps", options.steps, "timed steps, at least (0: 10 for models, 20 for operators)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(apps::within(apps::any_count));
   app.add_option("--seconds", options.seconds, "timed seconds, at least")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--batch", options.batch, "batch size (0: the workload's)")->check(CLI::NonNegativeNumber);
+      ->check(apps::within(apps::Range{0, 1e6}))
+      ->capture_default_str();
+  app.add_option("--batch", options.batch, "batch size (0: the workload's)")
+      ->check(apps::within(apps::any_batch));
   app.add_option("--dtype", options.dtype, "where the workload has it; master weights are f32")
       ->capture_default_str()
       ->check(CLI::IsMember({"f32", "bf16"}));

@@ -1,7 +1,5 @@
 #include "apps/classify/config.h"
 
-#include <cmath>
-
 #include "apps/common/checks.h"
 #include "apps/common/fields.h"
 
@@ -29,20 +27,10 @@ std::vector<apps::ModelSize> model_sizes(const Config& c) {
 }
 
 void validate(const Config& c) {
+  apps::check_fields(app, c);
   apps::validate(app, static_cast<const apps::VisionFields&>(c));
   apps::validate(app, static_cast<const apps::TrainingFields&>(c));
   check_word(app, "crop", c.crop, {"auto", "none", "padded", "resized"});
-  check_range(app, "image-size", c.image_size, c.image_size >= 0 && c.image_size <= 4096, "0 to 4096");
-  check_range(app, "crop-padding", c.crop_padding, c.crop_padding >= 0 && c.crop_padding <= 4096,
-              "0 to 4096");
-  check_range(app, "repeats", c.repeats, c.repeats >= 1 && c.repeats <= 1000, "1 to 1000");
-  check_range(app, "label-smoothing", c.label_smoothing, c.label_smoothing >= 0 && c.label_smoothing < 1,
-              "0 up to, not including, 1");
-  check_range(app, "random-erasing", c.random_erasing, c.random_erasing >= 0 && c.random_erasing <= 1,
-              "0 to 1");
-  for (const auto& [name, value] :
-       {std::pair{"mixup", c.mixup}, {"cutmix", c.cutmix}, {"colour-jitter", c.colour_jitter}})
-    check_range(app, name, value, value >= 0 && std::isfinite(value), "a finite number, 0 or more");
   if (c.classes.empty()) return;  // what follows from the data is not there yet
   if (c.channels != 1 && c.channels != 3) fail(app, fmt::format("'channels' is {}, need 1 or 3", c.channels));
   check_range(app, "patch", c.patch, c.patch >= 1 && c.image_size >= 1 && c.image_size % c.patch == 0,

@@ -34,27 +34,29 @@ template <class C, class F>
 void for_each_field(C& c, const F& f) {
   for_each_vision_field(c, f);
   f("image-size", c.image_size,
-    "Side of the model's input in pixels (0: small pictures as they are, else 224)");
-  f("patch", c.patch, "Side of a patch in pixels (0: 4 for pictures up to 64 pixels, else 16)");
+    "Side of the model's input in pixels (0: small pictures as they are, else 224)", apps::Range{0, 4096});
+  f("patch", c.patch, "Side of a patch in pixels (0: 4 for pictures up to 64 pixels, else 16)",
+    apps::Range{0, 4096});
   f("data", c.data, "Folder with the data set (left out: built-in drawn shapes)");
   f("format", c.format, "Layout of the data: auto, idx, cifar10, folder, synthetic");
   f("train-files", c.train_files, "cifar10: batch files to train on");
   f("test-files", c.test_files, "cifar10: batch files to test on");
   f("crop", c.crop, "Training crop: auto, none, padded (small pictures), resized (random resized crop)");
-  f("crop-padding", c.crop_padding, "Pixels of padding for --crop padded (0: an eighth of the side)");
+  f("crop-padding", c.crop_padding, "Pixels of padding for --crop padded (0: an eighth of the side)",
+    apps::Range{0, 4096});
   f("rand-augment", c.rand_augment, "RandAugment m9-mstd0.5-inc1");
   f("colour-jitter", c.colour_jitter,
-    "Strength of colour jitter (0: none; off under RandAugment, as in timm)");
-  f("random-erasing", c.random_erasing, "Probability of random erasing");
-  f("mixup", c.mixup, "Mixup alpha (0: off)");
-  f("cutmix", c.cutmix, "CutMix alpha (0: off)");
-  f("label-smoothing", c.label_smoothing, "Label smoothing");
-  f("repeats", c.repeats, "Repeated augmentation: variants of a picture per list");
+    "Strength of colour jitter (0: none; off under RandAugment, as in timm)", apps::Range{0, 1e6});
+  f("random-erasing", c.random_erasing, "Probability of random erasing", apps::Range{0, 1});
+  f("mixup", c.mixup, "Mixup alpha (0: off)", apps::Range{0, 1e6});
+  f("cutmix", c.cutmix, "CutMix alpha (0: off)", apps::Range{0, 1e6});
+  f("label-smoothing", c.label_smoothing, "Label smoothing", apps::below(0, 1));
+  f("repeats", c.repeats, "Repeated augmentation: variants of a picture per list", apps::Range{1, 1000});
   for_each_training_field(c, f);
-  f("channels", c.channels, "");
+  f("channels", c.channels, "", apps::Range{0, 3});
   f("classes", c.classes, "");
-  f("mean", c.mean, "");
-  f("std", c.std, "");
+  f("mean", c.mean, "", apps::Range{-1e6, 1e6});
+  f("std", c.std, "", apps::above(0, 1e6));
 }
 
 nn::VitConfig model_config(const Config& config);

@@ -35,24 +35,39 @@ int run(std::vector<std::string> args) {
   eval_command->add_option("--test-files", e.test_files, "cifar10: batch files to test on")->delimiter(',');
   eval_command->add_option("--corruptions", e.corruptions, "all, or names: gaussian_noise,fog,...")
       ->delimiter(',');
-  eval_command->add_option("--severities", e.severities, "Severities of the corruptions")->delimiter(',');
+  eval_command->add_option("--severities", e.severities, "Severities of the corruptions")
+      ->check(apps::within(apps::Range{1, 5}))
+      ->delimiter(',');
   eval_command->add_option("--attack", e.attacks, "fgsm, pgd, spsa, cw, sld, noise")->delimiter(',');
-  eval_command->add_option("--budgets", e.budgets, "Budgets of fgsm and pgd in 1/255")->delimiter(',');
+  eval_command->add_option("--budgets", e.budgets, "Budgets of fgsm and pgd in 1/255")
+      ->check(apps::within(apps::above(0, 255)))
+      ->delimiter(',');
   eval_command
       ->add_option("--attack-space", e.attack_space,
                    "normalised (as published: no clipping, labels from the model) or pixel (clipped to the "
                    "valid range, true labels)")
       ->capture_default_str();
-  eval_command->add_option("--first", e.first, "Evaluate the first this many pictures (0: all)");
-  eval_command->add_option("--limit", e.limit, "Of these evaluate this many, evenly spaced (0: all)");
-  eval_command->add_option("--attack-limit", e.attack_limit, "Attack this many pictures (0: as --limit)");
-  eval_command->add_option("--batch-size", e.batch_size, "Pictures per batch (0: the run's)");
-  eval_command->add_option("--spsa-steps", e.spsa_steps, "spsa: steps")->capture_default_str();
+  eval_command->add_option("--first", e.first, "Evaluate the first this many pictures (0: all)")
+      ->check(apps::within(apps::any_count));
+  eval_command->add_option("--limit", e.limit, "Of these evaluate this many, evenly spaced (0: all)")
+      ->check(apps::within(apps::any_count));
+  eval_command->add_option("--attack-limit", e.attack_limit, "Attack this many pictures (0: as --limit)")
+      ->check(apps::within(apps::any_count));
+  eval_command->add_option("--batch-size", e.batch_size, "Pictures per batch (0: the run's)")
+      ->check(apps::within(apps::any_batch));
+  eval_command->add_option("--spsa-steps", e.spsa_steps, "spsa: steps")
+      ->check(apps::within(apps::Range{1, 1e6}))
+      ->capture_default_str();
   eval_command->add_option("--spsa-samples", e.spsa_samples, "spsa: directions per step")
+      ->check(apps::within(apps::Range{1, 1e6}))
       ->capture_default_str();
   eval_command->add_option("--frost", e.frost, "Folder with frost overlays (default: drawn ones)");
-  eval_command->add_option("--seed", e.seed, "Seed of corruptions and attacks")->capture_default_str();
-  eval_command->add_option("--workers", e.workers, "Threads that prepare batches")->capture_default_str();
+  eval_command->add_option("--seed", e.seed, "Seed of corruptions and attacks")
+      ->check(apps::within(apps::any_seed))
+      ->capture_default_str();
+  eval_command->add_option("--workers", e.workers, "Threads that prepare batches")
+      ->check(apps::within(apps::any_threads))
+      ->capture_default_str();
   eval_command->add_flag("--skip-bad", e.skip_bad, "Replace damaged pictures and count them");
   eval_command->add_flag("--quiet", e.quiet, "No progress on stderr");
   eval_command->add_flag("--json", e.json, "Print JSON instead of tables");
@@ -66,8 +81,11 @@ int run(std::vector<std::string> args) {
   apps::add_load_options(*predict_command, p.checkpoint, p.load);
   predict_command->add_option("images", p.images, "JPEG or PNG files, or folders of them")->required();
   predict_command->add_option("--out", p.out, "Folder for the attention pictures")->capture_default_str();
-  predict_command->add_option("--top", p.top, "Classes to print")->capture_default_str();
+  predict_command->add_option("--top", p.top, "Classes to print")
+      ->check(apps::within(apps::Range{1, 1e9}))
+      ->capture_default_str();
   predict_command->add_option("--block", p.block, "Block whose attention is shown (-1: the last)")
+      ->check(apps::within(apps::Range{-1000, 999}))
       ->capture_default_str();
   predict_command->add_flag("--json", p.json, "Print JSON");
   predict_command->callback([&] { code = predict(p); });

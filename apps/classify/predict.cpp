@@ -40,7 +40,6 @@ std::string to_text(const Prediction& p, const std::vector<std::string>& classes
 }  // namespace
 
 int predict(const PredictOptions& options) {
-  if (options.top < 1) fail("predict", fmt::format("--top is {}, need at least 1", options.top));
   const LoadedModel loaded = load_model(options.checkpoint, options.load);
   const std::vector<std::string>& classes = loaded.config.classes;
   const int64_t depth = loaded.config.depth;

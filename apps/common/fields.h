@@ -8,18 +8,22 @@
 #include <string>
 #include <utility>
 
+#include "apps/common/range.h"
 #include "engine/error.h"
+#include "engine/text.h"
 
 // An app describes once what a run of it is made of: beside its Config stands
 //   template <class C, class F> void for_each_field(C& config, const F& f)
-// which calls f("learning-rate", config.learning_rate, "Help") for every member, with an empty help for those
-// that are saved with a run but are no option. Options, config.json and recipes all follow from that list.
+// which calls f("learning-rate", config.learning_rate, "Help", range) for every member, with an empty help
+// for those that are saved with a run but are no option. Numbers, also in lists, have a range; what is no
+// number has none. Options, config.json and recipes all follow from that list.
 namespace pursuit::apps {
 
 template <class Config>
 nlohmann::ordered_json fields_to_json(const Config& config) {
   nlohmann::ordered_json json;
-  for_each_field(config, [&](const char* name, const auto& member, const char*) { json[name] = member; });
+  for_each_field(config,
+                 [&](const char* name, const auto& member, const char*, Range = {}) { json[name] = member; });
   return json;
 }
 
@@ -27,10 +31,30 @@ nlohmann::ordered_json fields_to_json(const Config& config) {
 template <class Config>
 nlohmann::ordered_json options_to_json(const Config& config) {
   nlohmann::ordered_json json;
-  for_each_field(config, [&](const char* name, const auto& member, const char* help) {
+  for_each_field(config, [&](const char* name, const auto& member, const char* help, Range = {}) {
     if (*help) json[name] = member;
   });
   return json;
+}
+
+// Throws Error that starts with `app` and names the field unless every number is within its range, and text
+// is UTF-8, as config.json must be.
+template <class Config>
+void check_fields(const char* app, const Config& config) {
+  for_each_field(config, [&]<class T>(const char* name, const T& member, const char* help, Range range = {}) {
+    const std::string shown = *help ? "--" + std::string(name) : fmt::format("'{}'", name);
+    const auto check = [&](auto value) {
+      if (!range.holds(double(value)))
+        fail(app, fmt::format("{} is {}, need {}", shown, value, range.text()));
+    };
+    if constexpr (is_number<T>)
+      check(member);
+    else if constexpr (is_number_list<T>)
+      for (const auto value : member) check(value);
+    else if constexpr (std::same_as<T, std::string>)
+      if (!is_utf8(member))
+        fail(app, fmt::format("{} is '{}', which is not UTF-8; rename it", shown, member));
+  });
 }
 
 // An option's value as it is written on a command line.
@@ -79,7 +103,7 @@ template <class Config>
 Config fields_from_json(const nlohmann::ordered_json& json, const std::string& file) {
   if (!json.is_object()) fail("config", file + ": the config is no JSON object; it is damaged");
   Config config;
-  for_each_field(config, [&](const char* name, auto& member, const char*) {
+  for_each_field(config, [&](const char* name, auto& member, const char*, Range = {}) {
     if (!json.contains(name)) return;
     constexpr size_t shown = 40;  // characters of a wrong value
     if (const std::string need = read_value(json.at(name), member); !need.empty())

@@ -1,23 +1,38 @@
 #pragma once
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <string>
 #include <type_traits>
 
+#include "apps/common/range.h"
+
 namespace pursuit::apps {
+
+// Refuses numbers outside of a range; what is no number is left to the option.
+inline CLI::Validator within(Range range) {
+  return CLI::Validator(
+      [range](const std::string& text) {
+        double value = 0;
+        if (!CLI::detail::lexical_cast(text, value) || range.holds(value)) return std::string();
+        return fmt::format("{} is out of range, need {}", text, range.text());
+      },
+      "");
+}
 
 // Adds an option for every field of a config that is one, see fields.h. Of an option given twice, by a recipe
 // and beside it, the last counts, also of a list.
 template <class Config>
 void add_options(CLI::App& app, Config& config) {
-  for_each_field(config, [&]<class T>(const char* name, T& member, const char* help) {
+  for_each_field(config, [&]<class T>(const char* name, T& member, const char* help, Range range = {}) {
     if (!*help) return;
     const std::string flag = std::string("--") + name;
+    CLI::Option* option = app.add_option(flag, member, help)->capture_default_str();
     if constexpr (requires { member.push_back({}); } && !std::is_same_v<T, std::string>)
-      app.add_option(flag, member, help)->delimiter(',')->trigger_on_parse()->capture_default_str();
+      option->delimiter(',')->trigger_on_parse();
     else
-      app.add_option(flag, member, help)
-          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-          ->capture_default_str();
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    if constexpr (is_number<T> || is_number_list<T>) option->check(within(range));
   });
 }
 

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <filesystem>
 
 #include "apps/common/checks.h"
+#include "apps/common/fields.h"
 #include "apps/common/run_folder.h"
 #include "data/text/grammar.h"
 
@@ -32,6 +32,7 @@ nn::LmInit init(const std::string& name) {
 }  // namespace
 
 void validate(const Config& c) {
+  apps::check_fields(app, c);
   apps::validate(app, static_cast<const apps::AttentionFields&>(c));
   apps::validate(app, static_cast<const apps::TrainingFields&>(c));
   if (!nn::may_be_causal(nn::attention_kind(c.attention)))
@@ -45,26 +46,7 @@ void validate(const Config& c) {
   check_word(app, "level", c.level, {"word", "byte"});
   check_word(app, "rows", c.rows, {"blocks", "documents"});
   check_word(app, "decay", c.decay, {"matrices", "all"});
-  check_range(app, "heads", c.heads, c.heads >= 1 && c.heads <= 65536, "1 to 65536");
-  check_range(app, "dim", c.dim, c.dim >= 1 && c.dim <= 65536 && c.dim % c.heads == 0,
-              "a multiple of --heads up to 65536");
-  check_range(app, "depth", c.depth, c.depth >= 1 && c.depth <= 1000, "1 to 1000");
-  check_range(app, "hidden", c.hidden, c.hidden >= 1 && c.hidden <= 1 << 22, "1 to 4194304");
-  check_range(app, "context", c.context, c.context >= 1 && c.context <= 65536, "1 to 65536");
-  check_range(app, "iterated-layers", c.iterated_layers, c.iterated_layers >= -1, "-1 or more");
-  for (const auto& [name, rate] : {std::pair{"dropout", c.dropout},
-                                   {"activation-dropout", c.activation_dropout},
-                                   {"output-dropout", c.output_dropout}})
-    check_range(app, name, rate, rate >= 0 && rate < 1, "0 up to, not including, 1");
-  check_range(app, "div-value", c.div_value, c.div_value >= 1 && std::isfinite(c.div_value),
-              "a finite number, 1 or more");
-  for (const auto& [name, value] : {std::pair{"vocabulary-limit", c.vocabulary_limit},
-                                    {"min-count", c.min_count},
-                                    {"eval-tokens", c.eval_tokens}})
-    check_range(app, name, value, value >= 0, "0 or more");
-  for (const auto& [name, value] : {std::pair{"locater", c.locater}, {"locater-beta", c.locater_beta}})
-    check_range(app, name, value, value >= 0 && std::isfinite(value), "a finite number, 0 or more");
-  check_range(app, "locater-trace", c.locater_trace, std::isfinite(c.locater_trace), "a finite number");
+  check_range(app, "dim", c.dim, c.dim % c.heads == 0, "a multiple of --heads");
   if (nn::locater_form(c.locater_form) == nn::LocaterForm::tr2 && c.locater > 0 && !c.locater_unbounded)
     fail(
         app,

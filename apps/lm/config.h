@@ -47,16 +47,17 @@ template <class C, class F>
 void for_each_field(C& c, const F& f) {
   for_each_attention_field(c, f);
   f("iterated-layers", c.iterated_layers,
-    "rpc: the first blocks that iterate, the others being symmetric (-1: every block)");
+    "rpc: the first blocks that iterate, the others being symmetric (-1: every block)",
+    apps::Range{-1, 1000});
   f("mu-scope", c.mu_scope,
     "rpc: mu of the tokens seen so far (prefix), or of the whole window (window), which tells every token "
     "one "
     "number about those after it");
-  f("dim", c.dim, "Width of the model");
-  f("depth", c.depth, "Number of blocks");
-  f("heads", c.heads, "Attention heads");
-  f("hidden", c.hidden, "Hidden width of the MLP");
-  f("context", c.context, "Tokens of a window");
+  f("dim", c.dim, "Width of the model", apps::Range{1, 65536});
+  f("depth", c.depth, "Number of blocks", apps::Range{1, 1000});
+  f("heads", c.heads, "Attention heads", apps::Range{1, 65536});
+  f("hidden", c.hidden, "Hidden width of the MLP", apps::Range{1, 1 << 22});
+  f("context", c.context, "Tokens of a window", apps::Range{1, 1 << 20});
   f("norm", c.norm, "pre: norms inside the branches and one at the end; post: after every sum");
   f("activation", c.activation, "Of the MLP: gelu or relu");
   f("positions", c.positions, "learned, sinusoidal, reversed (sinusoidal, from the window's end) or fairseq");
@@ -65,30 +66,36 @@ void for_each_field(C& c, const F& f) {
   f("scale-embedding", c.scale_embedding, "Embeddings times the square root of the width");
   f("tied", c.tied, "The output layer shares the embedding's rows");
   f("output-bias", c.output_bias, "A bias for every word, and for every cluster of an adaptive softmax");
-  f("dropout", c.dropout, "Dropout rate of the embedded tokens and of what every branch adds");
-  f("activation-dropout", c.activation_dropout, "Dropout rate of the MLP's hidden units");
-  f("output-dropout", c.output_dropout, "Dropout rate of the final features");
+  f("dropout", c.dropout, "Dropout rate of the embedded tokens and of what every branch adds",
+    apps::below(0, 1));
+  f("activation-dropout", c.activation_dropout, "Dropout rate of the MLP's hidden units", apps::below(0, 1));
+  f("output-dropout", c.output_dropout, "Dropout rate of the final features", apps::below(0, 1));
   f("cutoffs", c.cutoffs,
-    "Adaptive softmax: where its clusters begin, as far as there are words (none: a softmax over all)");
-  f("div-value", c.div_value, "Adaptive softmax, not tied: how much narrower every next cluster is");
+    "Adaptive softmax: where its clusters begin, as far as there are words (none: a softmax over all)",
+    apps::Range{1, 1e9});
+  f("div-value", c.div_value, "Adaptive softmax, not tied: how much narrower every next cluster is",
+    apps::Range{1, 1e6});
   f("data", c.data, "Folder with the text (left out: the built-in grammar)");
   f("level", c.level, "What the text is split into: word or byte");
-  f("vocabulary-limit", c.vocabulary_limit, "Words of the vocabulary, the rest is <unk> (0: all)");
-  f("min-count", c.min_count, "Words that occur less often in the training text are <unk>");
+  f("vocabulary-limit", c.vocabulary_limit, "Words of the vocabulary, the rest is <unk> (0: all)",
+    apps::any_count);
+  f("min-count", c.min_count, "Words that occur less often in the training text are <unk>",
+    apps::Range{1, 1e9});
   f("rows", c.rows,
     "blocks: the text cut at every --context tokens; documents: a row ends with its document");
   f("shuffle", c.shuffle, "A new order of the rows every epoch; false: as the text goes on");
   f("cache", c.cache, "Folder for the encoded text (left out: in the run's)");
-  f("eval-tokens", c.eval_tokens, "Evaluate on this many tokens of the validation split (0: all)");
+  f("eval-tokens", c.eval_tokens, "Evaluate on this many tokens of the validation split (0: all)",
+    apps::any_count);
   f("decay", c.decay, "What weight decay applies to: matrices, or all (also biases and norms)");
-  f("locater", c.locater, "Weight of the LOCATER regulariser in the loss (0: off)");
+  f("locater", c.locater, "Weight of the LOCATER regulariser in the loss (0: off)", apps::Range{0, 1e6});
   f("locater-form", c.locater_form, "anchor, var, fro, or tr2 (see --locater-unbounded)");
-  f("locater-trace", c.locater_trace, "anchor: the trace of W_QK that it holds");
-  f("locater-beta", c.locater_beta, "anchor: how firmly");
+  f("locater-trace", c.locater_trace, "anchor: the trace of W_QK that it holds", apps::Range{-1e9, 1e9});
+  f("locater-beta", c.locater_beta, "anchor: how firmly", apps::Range{0, 1e6});
   f("locater-unbounded", c.locater_unbounded, "Allow --locater-form tr2, which has no lower bound");
   for_each_training_field(c, f);
   f("vocabulary", c.vocabulary, "");
-  f("unknown-share", c.unknown_share, "");
+  f("unknown-share", c.unknown_share, "", apps::Range{0, 1});
 }
 
 // Checks values that no option checks by itself; throws Error that names the option.

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/common/command_line.h"
+#include "apps/common/options.h"
 #include "apps/lm/commands.h"
 #include "apps/training/export_command.h"
 #include "apps/training/run_commands.h"
@@ -41,6 +42,7 @@ int run(std::vector<std::string> args) {
   eval_command->add_flag("--word-swap", e.word_swap,
                          "Also with words swapped in the text, before it is split");
   eval_command->add_option("--swap-rate", e.swap.rate, "Share of a line's words, at least one word a line")
+      ->check(apps::within(apps::Range{0, 1}))
       ->capture_default_str();
   eval_command
       ->add_option("--swap-word", e.swap.replacement, "What stands in their place, a word of the vocabulary")
@@ -49,9 +51,13 @@ int run(std::vector<std::string> args) {
       ->add_option("--keep-stop-words", e.swap.keep_stop_words,
                    "Never swap NLTK's English stop words (all lower-case: \"The\" is none)")
       ->capture_default_str();
-  eval_command->add_option("--seed", e.swap.seed, "Seed of the swap")->capture_default_str();
-  eval_command->add_option("--limit", e.limit, "Evaluate on this many tokens, from the beginning (0: all)");
-  eval_command->add_option("--batch-size", e.batch_size, "Windows per batch (0: the run's)");
+  eval_command->add_option("--seed", e.swap.seed, "Seed of the swap")
+      ->check(apps::within(apps::any_seed))
+      ->capture_default_str();
+  eval_command->add_option("--limit", e.limit, "Evaluate on this many tokens, from the beginning (0: all)")
+      ->check(apps::within(apps::any_count));
+  eval_command->add_option("--batch-size", e.batch_size, "Windows per batch (0: the run's)")
+      ->check(apps::within(apps::any_batch));
   eval_command->add_flag("--quiet", e.quiet, "No progress on stderr");
   eval_command->add_flag("--json", e.json, "Print JSON instead of a table");
   eval_command->callback([&] { code = eval(e); });
@@ -61,18 +67,24 @@ int run(std::vector<std::string> args) {
   apps::add_load_options(*generate_command, g.checkpoint, g.load);
   generate_command->add_option("--prompt", g.prompt, "What the text begins with; words with spaces between");
   generate_command->add_option("--tokens", g.generation.count, "Words (or bytes) to write")
+      ->check(apps::within(apps::Range{1, 1e9}))
       ->capture_default_str();
   generate_command
       ->add_option("--temperature", g.generation.sampling.temperature, "0: always the most probable word")
+      ->check(apps::within(apps::Range{0, 1e6}))
       ->capture_default_str();
   generate_command
       ->add_option("--top-k", g.generation.sampling.top_k, "Of the k most probable words (0: all)")
+      ->check(apps::within(apps::any_count))
       ->capture_default_str();
   generate_command
       ->add_option("--top-p", g.generation.sampling.top_p,
                    "Of the fewest words with this probability together")
+      ->check(apps::within(apps::above(0, 1)))
       ->capture_default_str();
-  generate_command->add_option("--seed", g.seed, "Seed")->capture_default_str();
+  generate_command->add_option("--seed", g.seed, "Seed")
+      ->check(apps::within(apps::any_seed))
+      ->capture_default_str();
   generate_command->add_flag("--no-unknown", g.no_unknown, "Never write <unk>");
   generate_command->add_flag("--no-cache", g.no_cache, "Read the whole window anew for every word");
   generate_command->callback([&] { code = generate_text(g); });
@@ -83,7 +95,9 @@ int run(std::vector<std::string> args) {
   apps::add_load_options(*inspect_command, i.checkpoint, i.load);
   inspect_command->add_option("--data", i.data, "Another text for the entropy (default: the run's)");
   inspect_command->add_option("--split", i.split, "train, valid or test")->capture_default_str();
-  inspect_command->add_option("--sequences", i.sequences, "Windows for the entropy")->capture_default_str();
+  inspect_command->add_option("--sequences", i.sequences, "Windows for the entropy")
+      ->check(apps::within(apps::Range{1, 1e9}))
+      ->capture_default_str();
   inspect_command->add_flag("--json", i.json, "Print JSON instead of a table");
   inspect_command->callback([&] { code = inspect_run(i); });
 

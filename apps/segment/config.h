@@ -46,16 +46,19 @@ struct Config : apps::VisionFields, apps::TrainingFields {
 template <class C, class F>
 void for_each_field(C& c, const F& f) {
   for_each_vision_field(c, f);
-  f("height", c.height, "Height of the model's input and of evaluation's windows in pixels");
-  f("width", c.width, "Width of the model's input and of evaluation's windows in pixels");
-  f("patch", c.patch, "Side of a patch in pixels");
+  f("height", c.height, "Height of the model's input and of evaluation's windows in pixels",
+    apps::Range{1, 4096});
+  f("width", c.width, "Width of the model's input and of evaluation's windows in pixels",
+    apps::Range{1, 4096});
+  f("patch", c.patch, "Side of a patch in pixels", apps::Range{1, 4096});
   f("decoder", c.decoder, "linear, or mask (Segmenter's mask transformer)");
-  f("decoder-depth", c.decoder_depth, "mask: number of blocks");
-  f("decoder-dropout", c.decoder_dropout, "mask: dropout rate of what the decoder's branches add");
+  f("decoder-depth", c.decoder_depth, "mask: number of blocks", apps::Range{1, 1000});
+  f("decoder-dropout", c.decoder_dropout, "mask: dropout rate of what the decoder's branches add",
+    apps::below(0, 1));
   f("decoder-attention-dropout", c.decoder_attention_dropout,
-    "mask: dropout rate of the decoder's attention probabilities");
+    "mask: dropout rate of the decoder's attention probabilities", apps::below(0, 1));
   f("decoder-activation-dropout", c.decoder_activation_dropout,
-    "mask: dropout rate of the hidden units of the decoder's MLPs");
+    "mask: dropout rate of the hidden units of the decoder's MLPs", apps::below(0, 1));
   f("iterate-decoder", c.iterate_decoder, "rpc, svt: the decoder's first block iterates too, as published");
   f("encoder", c.encoder,
     "Start from the encoder of this run or checkpoint of `classify`, its position embeddings resized");
@@ -64,23 +67,26 @@ void for_each_field(C& c, const F& f) {
   f("validation", c.validation, "Split that is evaluated while training: val or test");
   f("short-side", c.short_side,
     "Pictures are scaled to this shorter side in evaluation, and before the drawn ratio in training (0: as "
-    "they are)");
+    "they are)",
+    apps::Range{0, 16384});
   f("long-side", c.long_side,
     "With --short-side: the longer side gets no longer than this, the shorter one shorter if need be (0: no "
-    "limit)");
-  f("stride", c.stride, "Evaluation: pixels between windows (0: windows side by side)");
-  f("scales", c.scales, "Evaluation: average the probabilities over these scales of the pictures");
+    "limit)",
+    apps::Range{0, 16384});
+  f("stride", c.stride, "Evaluation: pixels between windows (0: windows side by side)", apps::Range{0, 4096});
+  f("scales", c.scales, "Evaluation: average the probabilities over these scales of the pictures",
+    apps::Range{0.1, 4});
   f("eval-flip", c.eval_flip, "Evaluation: and over the mirrored pictures");
-  f("ratio-min", c.ratio_min, "Training: smallest drawn ratio of the scaling");
-  f("ratio-max", c.ratio_max, "Training: largest drawn ratio of the scaling");
+  f("ratio-min", c.ratio_min, "Training: smallest drawn ratio of the scaling", apps::above(0, 8));
+  f("ratio-max", c.ratio_max, "Training: largest drawn ratio of the scaling", apps::above(0, 8));
   f("max-class-share", c.max_class_share,
-    "Training: a crop is drawn again while one class makes up this share (1: never)");
+    "Training: a crop is drawn again while one class makes up this share (1: never)", apps::above(0, 1));
   f("photometric", c.photometric, "Distort brightness, contrast, saturation and hue");
   for_each_training_field(c, f);
   f("classes", c.classes, "");
   f("colours", c.colours, "");
-  f("mean", c.mean, "");
-  f("std", c.std, "");
+  f("mean", c.mean, "", apps::Range{-1e6, 1e6});
+  f("std", c.std, "", apps::above(0, 1e6));
 }
 
 nn::SegmenterConfig model_config(const Config& config);

@@ -21,8 +21,6 @@ using Json = nlohmann::ordered_json;
 }  // namespace
 
 int predict(const PredictOptions& options) {
-  if (!(options.opacity >= 0 && options.opacity <= 1))
-    fail("predict", fmt::format("--opacity is {}, need 0 to 1", options.opacity));
   LoadedModel loaded = load_model(options.checkpoint, options.load);
   const Predictor predictor = predictor_of(loaded, options);
   const std::vector<std::string>& classes = loaded.config.classes;

@@ -26,15 +26,7 @@ Predictor predictor_of(const nn::Segmenter& model, const Config& c) {
 }
 
 Predictor predictor_of(LoadedModel& loaded, const UseOptions& o) {
-  const auto need = [](bool ok, const std::string& text) {
-    if (!ok) fail("segment", text);
-  };
   Config& c = loaded.config;
-  need(o.short_side >= -1 && o.short_side <= 16384,
-       fmt::format("--short-side is {}, need 0 (own size) to 16384", o.short_side));
-  need(o.long_side >= -1 && o.long_side <= 16384,
-       fmt::format("--long-side is {}, need 0 (no limit) to 16384", o.long_side));
-  need(o.batch_size >= 0, fmt::format("--batch-size is {}, need at least 1", o.batch_size));
   if (o.batch_size > 0) c.eval_batch_size = o.batch_size;
   if (o.short_side >= 0) c.short_side = o.short_side;
   if (o.long_side >= 0) c.long_side = o.long_side;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "apps/common/checks.h"
 
 namespace pursuit::apps {
@@ -65,8 +63,6 @@ void validate(const char* app, const AttentionFields& f) {
   check_word(app, "threshold", f.threshold, {"product", "quotient"});
   check_word(app, "mu-width", f.mu_width, {"model", "head"});
   check_word(app, "dual-sign", f.dual_sign, {"minus", "plus"});
-  check_range(app, "iterations", f.iterations, f.iterations >= 1 && f.iterations <= 1000, "1 to 1000");
-  check_range(app, "lambda", f.lambda, f.lambda > 0 && std::isfinite(f.lambda), "a finite number above 0");
 }
 
 void validate(const char* app, const TrainingFields& f) {
@@ -75,24 +71,6 @@ void validate(const char* app, const TrainingFields& f) {
   check_word(app, "lr-step", f.lr_step, {"batch", "epoch"});
   check_word(app, "eval-weights", f.eval_weights, {"ema", "raw"});
   check_word(app, "dtype", f.dtype, {"f32", "bf16"});
-  for (const auto& [name, value] :
-       {std::pair{"batch-size", f.batch_size}, {"eval-batch-size", f.eval_batch_size}})
-    check_range(app, name, value, value >= 1 && value <= 1 << 24, "1 to 16777216");
-  check_range(app, "epochs", f.epochs, f.epochs >= 1 && f.epochs < 1 << 22,
-              "1 to 4194303");  // see data::Loader
-  for (const auto& [name, value] : {std::pair{"steps", f.steps}, {"checkpoint-steps", f.checkpoint_steps}})
-    check_range(app, name, value, value >= 0, "0 or more");
-  check_range(app, "lr", f.lr, f.lr > 0 && std::isfinite(f.lr), "a finite number above 0");
-  for (const auto& [name, value] : {std::pair{"min-lr", f.min_lr},
-                                    {"warmup-lr", f.warmup_lr},
-                                    {"warmup-epochs", f.warmup_epochs},
-                                    {"weight-decay", f.weight_decay},
-                                    {"clip-norm", f.clip_norm},
-                                    {"checkpoint-seconds", f.checkpoint_seconds},
-                                    {"eval-every", f.eval_every}})
-    check_range(app, name, value, value >= 0 && std::isfinite(value), "a finite number, 0 or more");
-  check_range(app, "ema", f.ema, f.ema >= 0 && f.ema < 1, "0 up to, not including, 1");
-  check_range(app, "threads", f.threads, f.threads >= 0 && f.threads <= max_threads, "0 to 1024");
 }
 
 }  // namespace pursuit::apps

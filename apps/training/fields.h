@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/common/range.h"
 #include "engine/dtype.h"
 #include "nn/attention.h"
 #include "nn/optim.h"
@@ -11,8 +12,6 @@
 // The part of a Config that every app has, see apps/common/fields.h: an app's Config derives from these and
 // its for_each_field calls theirs.
 namespace pursuit::apps {
-
-constexpr int max_threads = 1024;  // in any option
 
 struct AttentionFields {
   std::string attention = "softmax";
@@ -27,8 +26,8 @@ template <class C, class F>
 void for_each_attention_field(C& c, const F& f) {
   f("attention", c.attention,
     "Attention kind: softmax, symmetric, rpc, svt, scaled-s, scaled-alpha, clipped, gated, linear");
-  f("iterations", c.iterations, "rpc, svt: iterations");
-  f("lambda", c.lambda, "rpc: weight of the sparse part");
+  f("iterations", c.iterations, "rpc, svt: iterations", Range{1, 1000});
+  f("lambda", c.lambda, "rpc: weight of the sparse part", above(0, 1e6));
   f("threshold", c.threshold, "rpc: product (tau = lambda mu, the published code) or quotient (lambda / mu)");
   f("mu-width", c.mu_width, "rpc: model or head, the width in mu = N width / (4 |K|_1)");
   f("dual-sign", c.dual_sign, "rpc: minus (the published code) or plus (the exact minimiser)");
@@ -61,30 +60,31 @@ struct TrainingFields {
 
 template <class C, class F>
 void for_each_training_field(C& c, const F& f) {
-  f("epochs", c.epochs, "Epochs");
-  f("steps", c.steps, "Stop after this many steps (0: by epochs)");
-  f("batch-size", c.batch_size, "Samples per step");
-  f("eval-batch-size", c.eval_batch_size, "Samples per batch in evaluation");
+  f("epochs", c.epochs, "Epochs", Range{1, 4194303});
+  f("steps", c.steps, "Stop after this many steps (0: by epochs)", any_count);
+  f("batch-size", c.batch_size, "Samples per step", Range{1, 1 << 24});
+  f("eval-batch-size", c.eval_batch_size, "Samples per batch in evaluation", Range{1, 1 << 24});
   f("optimizer", c.optimizer, "adamw or sgd (Nesterov momentum 0.9)");
   f("schedule", c.schedule, "Learning rate: cosine, polynomial or constant");
-  f("lr", c.lr, "Peak learning rate");
-  f("min-lr", c.min_lr, "Final learning rate");
-  f("warmup-lr", c.warmup_lr, "Learning rate at the first step");
-  f("warmup-epochs", c.warmup_epochs, "Epochs of linear warm-up");
+  f("lr", c.lr, "Peak learning rate", above(0, 1e6));
+  f("min-lr", c.min_lr, "Final learning rate", Range{0, 1e6});
+  f("warmup-lr", c.warmup_lr, "Learning rate at the first step", Range{0, 1e6});
+  f("warmup-epochs", c.warmup_epochs, "Epochs of linear warm-up", Range{0, 1e6});
   f("lr-step", c.lr_step, "Move the learning rate with every batch or every epoch");
-  f("weight-decay", c.weight_decay, "Weight decay of matrices");
-  f("clip-norm", c.clip_norm, "Clip the gradient's norm (0: off)");
-  f("ema", c.ema, "Decay of the averaged weights (0: off)");
+  f("weight-decay", c.weight_decay, "Weight decay of matrices", Range{0, 1e6});
+  f("clip-norm", c.clip_norm, "Clip the gradient's norm (0: off)", Range{0, 1e9});
+  f("ema", c.ema, "Decay of the averaged weights (0: off)", below(0, 1));
   f("eval-weights", c.eval_weights,
     "Weights that are evaluated and used: ema (the averaged ones, where --ema keeps them) or raw (the last "
     "ones)");
   f("dtype", c.dtype, "f32 or bf16 (weights and optimizer stay f32)");
   f("device", c.device, "auto, cpu, cuda, cuda:1");
-  f("seed", c.seed, "Seed of weights, order, augmentation and dropout");
-  f("threads", c.threads, "CPU threads (0: all)");
-  f("checkpoint-seconds", c.checkpoint_seconds, "Save at least this often, seconds");
-  f("checkpoint-steps", c.checkpoint_steps, "Save every so many steps too (0: by time)");
-  f("eval-every", c.eval_every, "Evaluate every so many epochs, also parts of one (0: at the end only)");
+  f("seed", c.seed, "Seed of weights, order, augmentation and dropout", any_seed);
+  f("threads", c.threads, "CPU threads (0: all)", any_threads);
+  f("checkpoint-seconds", c.checkpoint_seconds, "Save at least this often, seconds", Range{0, 1e9});
+  f("checkpoint-steps", c.checkpoint_steps, "Save every so many steps too (0: by time)", any_count);
+  f("eval-every", c.eval_every, "Evaluate every so many epochs, also parts of one (0: at the end only)",
+    Range{0, 1e6});
   f("keep-best", c.keep_best, "Keep the weights of the best evaluation too, as best.safetensors");
 }
 

@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "apps/common/options.h"
+
 namespace pursuit::apps {
 
 void add_weights_option(CLI::App& command, LoadOptions& o) {
@@ -20,7 +22,7 @@ void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o
   add_weights_option(command, o);
   command.add_option("--device", o.device, "auto, cpu, cuda")->capture_default_str();
   command.add_option("--dtype", o.dtype, "f32 or bf16 (default: the run's)");
-  command.add_option("--threads", o.threads, "CPU threads (0: all)");
+  command.add_option("--threads", o.threads, "CPU threads (0: all)")->check(within(any_threads));
 }
 
 void add_compare_command(

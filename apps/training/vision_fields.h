@@ -25,21 +25,23 @@ struct VisionFields : AttentionFields {
 template <class C, class F>
 void for_each_vision_field(C& c, const F& f) {
   for_each_attention_field(c, f);
-  f("layer", c.layer, "rpc, svt: the block that iterates, the others being symmetric (-1: every block)");
-  f("dim", c.dim, "Width of the model");
-  f("depth", c.depth, "Number of blocks");
-  f("heads", c.heads, "Attention heads");
-  f("mlp-ratio", c.mlp_ratio, "Hidden width of the MLP over the model's width");
-  f("ln-eps", c.ln_eps, "What LayerNorm adds to the variance (timm: 1e-6; PyTorch and Segmenter: 1e-5)");
-  f("dropout", c.dropout, "Dropout rate after the position embedding");
-  f("drop-path", c.drop_path, "Drop path rate of the last block (grows linearly from 0)");
+  f("layer", c.layer, "rpc, svt: the block that iterates, the others being symmetric (-1: every block)",
+    Range{-1, 999});
+  f("dim", c.dim, "Width of the model", Range{1, 65536});
+  f("depth", c.depth, "Number of blocks", Range{1, 1000});
+  f("heads", c.heads, "Attention heads", Range{1, 65536});
+  f("mlp-ratio", c.mlp_ratio, "Hidden width of the MLP over the model's width", above(0, 64));
+  f("ln-eps", c.ln_eps, "What LayerNorm adds to the variance (timm: 1e-6; PyTorch and Segmenter: 1e-5)",
+    above(0, 1));
+  f("dropout", c.dropout, "Dropout rate after the position embedding", below(0, 1));
+  f("drop-path", c.drop_path, "Drop path rate of the last block (grows linearly from 0)", below(0, 1));
   f("init", c.init, "Initial weights: timm (truncated normal 0.02) or pytorch (uniform by fan-in)");
-  f("limit", c.limit, "Train on this many pictures, evenly spaced (0: all)");
-  f("test-limit", c.test_limit, "Evaluate on this many pictures, evenly spaced (0: all)");
+  f("limit", c.limit, "Train on this many pictures, evenly spaced (0: all)", any_count);
+  f("test-limit", c.test_limit, "Evaluate on this many pictures, evenly spaced (0: all)", any_count);
   f("skip-bad", c.skip_bad, "Replace damaged pictures by the next good one and count them");
-  f("cache-mib", c.cache_mib, "Memory for decoded pictures, MiB");
-  f("workers", c.workers, "Threads that prepare batches (0: the training thread itself)");
-  f("flip", c.flip, "Probability of a horizontal flip");
+  f("cache-mib", c.cache_mib, "Memory for decoded pictures, MiB", Range{0, 1 << 30});
+  f("workers", c.workers, "Threads that prepare batches (0: the training thread itself)", any_threads);
+  f("flip", c.flip, "Probability of a horizontal flip", Range{0, 1});
 }
 
 // What of a model these fields say; image size, channels and classes are left.

@@ -115,13 +115,7 @@ TextFile map_text(const std::string& path) {
 
 TextSource open_text(const std::string& path) {
   if (path.empty()) return grammar_text();
-  if (!has_folder(path)) {
-    std::error_code error;
-    const bool exists = fs::exists(path, error);
-    fail("text", path + (error    ? " cannot be looked at: " + error.message()
-                         : exists ? " is not a folder: give the folder that holds the text"
-                                  : " does not exist: check the path"));
-  }
+  require_folder("text", path);
   const Listing listing = list_folder(path);
   const auto begins_with = [&](const char* start) {
     return std::any_of(listing.files.begin(), listing.files.end(),
