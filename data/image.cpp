@@ -120,6 +120,13 @@ std::string png_damage(const uint8_t* bytes, size_t size) {
   }
 }
 
+// The sizes that stb_image would take for another format.
+void check_pixels(const std::string& name, int64_t width, int64_t height) {
+  if (width < 1 || height < 1 || height > kMaxPixels / width)
+    fail("decode_image", name + ": got " + std::to_string(width) + " x " + std::to_string(height) +
+                             " pixels, need 1 to 64 megapixels; scale the picture down");
+}
+
 void append(void* context, void* data, int size) {
   auto& out = *static_cast<std::vector<uint8_t>*>(context);
   const auto* bytes = static_cast<const uint8_t*>(data);
@@ -147,16 +154,23 @@ Image decode_image(const uint8_t* bytes, size_t size, const std::string& name) {
   if (const std::string damage = png ? png_damage(bytes, size) : jpeg_damage(bytes, size); !damage.empty())
     fail(where, name + ": " + damage);
 
+  constexpr size_t kPngSizes = 16;  // in the first chunk
+  if (png && size >= kPngSizes + 8)
+    check_pixels(name, big_endian32(bytes + kPngSizes), big_endian32(bytes + kPngSizes + 4));
   int width = 0, height = 0, channels = 0;
   if (!stbi_info_from_memory(bytes, int(size), &width, &height, &channels))
     fail(where, name + ": the header cannot be read (" + stbi_failure_reason() + "); the file is damaged");
-  if (width < 1 || height < 1 || int64_t(width) * height > kMaxPixels)
-    fail(where, name + ": got " + std::to_string(width) + " x " + std::to_string(height) +
-                    " pixels, need 1 to 64 megapixels; scale the picture down");
+  check_pixels(name, width, height);
 
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
       stbi_load_from_memory(bytes, int(size), &width, &height, &channels, 3), std::free);
-  if (!pixels) fail(where, name + ": cannot be decoded (" + stbi_failure_reason() + ")");
+  if (!pixels) {
+    const std::string reason = stbi_failure_reason();
+    fail(where,
+         name + (reason == "outofmem" ? ": its data unpacks to more than a picture of its size holds; the "
+                                        "file is damaged, or made to fill the memory"
+                                      : ": cannot be decoded (" + reason + "); the file is damaged"));
+  }
   Image image(width, height, 3);
   std::memcpy(image.pixels.data(), pixels.get(), image.pixels.size());
   return image;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cuda/runtime.h"
+#include "engine/shapes_only.h"
 
 namespace pursuit {
 
@@ -364,6 +365,7 @@ struct Release {
 
 Storage allocate(Device device, int64_t bytes) {
   if (bytes < 0) fail("memory", "negative size");
+  if (shapes_only()) return allocate_shape(bytes);
   Pool& p = pool(device);
   Block* b = p.take(bytes);
   return Storage(b->start + (b->guarded ? kGuard : 0), Release{&p, b});
@@ -382,6 +384,7 @@ void count_write(const Storage& storage, const char* writer) {
 }
 
 Storage allocate_pinned(int64_t bytes) {
+  if (shapes_only()) return allocate_shape(0);  // of the host, not the device's
   void* p = cuda::allocate_pinned(size_t(std::max<int64_t>(1, bytes)));
   if (!p)
     throw OutOfMemory("[memory] the system gives no more page-locked memory: requested " +

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/shapes_only.h"
 #include "engine/tensor.h"
 
 // An operator is one type in one file:
@@ -166,10 +167,12 @@ struct RegisterOperator {
 
 #define PURSUIT_OPERATOR(Op) static const ::pursuit::RegisterOperator<Op> register_##Op;
 
-// Device and dtype become types exactly once, here. Kernels for the GPU exist in builds with one, real or
-// simulated. Where only the device matters: calls f(Cpu{} or Cuda{}).
+// Device and dtype become types exactly once, here; on shapes alone (ShapesOnly) nothing is computed. Kernels
+// for the GPU exist in builds with one, real or simulated. Where only the device matters: calls f(Cpu{} or
+// Cuda{}).
 template <class F>
 void dispatch(Device device, [[maybe_unused]] const char* where, const F& f) {
+  if (shapes_only()) return;
   if (!device.is_cuda()) return f(Cpu{});
 #ifdef PURSUIT_GPU
   f(Cuda{});
@@ -181,6 +184,7 @@ void dispatch(Device device, [[maybe_unused]] const char* where, const F& f) {
 // Calls f(Cpu{} or Cuda{}, Type<T>{}); f64 exists on the CPU only.
 template <class F>
 void dispatch(const Tensor& x, const char* where, const F& f) {
+  if (shapes_only()) return;
   if (x.device().is_cuda()) {
 #ifdef PURSUIT_GPU
     switch (x.dtype()) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <new>
 
 #include "engine/text.h"
@@ -36,6 +37,8 @@ int run_main(int argc, char** argv, const std::function<int(std::vector<std::str
   int code = 1;
   try {
     code = body({argv + 1, argv + argc});
+  } catch (const std::filesystem::filesystem_error& error) {
+    failed("'" + error.path1().string() + "': " + error.code().message());
   } catch (const std::bad_alloc&) {
     failed("out of memory; use a smaller batch, model or picture");
   } catch (const std::exception& error) {

@@ -8,6 +8,7 @@
 #include "engine/graph.h"
 #include "engine/ops.h"
 #include "engine/random.h"
+#include "engine/shapes_only.h"
 
 namespace pursuit {
 
@@ -109,6 +110,7 @@ Tensor empty(const Shape& shape, DType dtype, Device device) {
 
 Tensor zeros(const Shape& shape, DType dtype, Device device) {
   Tensor t = empty(shape, dtype, device);
+  if (shapes_only()) return t;
   if (device.is_cuda())
     cuda::fill_zero(t.raw(), device.index, size_t(t.bytes()));
   else
@@ -127,6 +129,7 @@ Tensor zeros_like(const Tensor& x) {
 
 Tensor full(const Shape& shape, double value, DType dtype, Device device) {
   Tensor t = empty(shape, dtype, device);
+  if (shapes_only()) return t;
   with_type(dtype, [&]<class T>(Type<T>) {
     const T v = from_double<T>(value);
     if (!device.is_cuda()) {
@@ -215,6 +218,7 @@ double Tensor::item() const {
 
 std::vector<double> Tensor::to_vector() const {
   if (!defined()) fail_undefined("to_vector");
+  if (shapes_only()) fail("to_vector", "there are shapes only, no values");
   const Tensor t = detach().to(cpu).contiguous();
   std::vector<double> values(static_cast<size_t>(numel()));
   with_type(dtype_, [&]<class T>(Type<T>) {

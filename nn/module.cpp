@@ -1,17 +1,6 @@
 #include "nn/module.h"
 
-#include <utility>
-
 namespace pursuit::nn {
-
-namespace {
-
-thread_local bool shapes_only = false;
-
-}  // namespace
-
-ShapesOnly::ShapesOnly() : before_(std::exchange(shapes_only, true)) {}
-ShapesOnly::~ShapesOnly() { shapes_only = before_; }
 
 std::vector<NamedTensor> Module::parameters() const {
   std::vector<NamedTensor> all;
@@ -46,7 +35,7 @@ void Module::set_training(bool on) {
 
 void Module::add_parameter(const std::string& name, Tensor& tensor, const Shape& shape) {
   MemoryTag tag("weights");
-  tensor = shapes_only ? zeros({}).expand(shape) : zeros(shape);
+  tensor = zeros(shape);
   tensor.requires_grad();
   own_.push_back({name, &tensor});
 }

@@ -45,17 +45,4 @@ class Module {
   bool training_ = false;
 };
 
-// While one lives, modules that this thread builds take no memory: every parameter is a single zero expanded
-// to its shape. For reading a model's names and shapes before it is built.
-class ShapesOnly {
- public:
-  ShapesOnly();
-  ~ShapesOnly();
-  ShapesOnly(const ShapesOnly&) = delete;
-  ShapesOnly& operator=(const ShapesOnly&) = delete;
-
- private:
-  bool before_;
-};
-
 }  // namespace pursuit::nn

@@ -6,6 +6,7 @@
 #include "engine/cpu/rows.h"
 #include "engine/optim.h"
 #include "engine/parallel.h"
+#include "engine/shapes_only.h"
 
 namespace pursuit::nn {
 
@@ -45,7 +46,7 @@ FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters,
   }
   MemoryTag tag("weight gradients");
   grads = zeros({total}, DType::f32, device);
-  std::vector<uint8_t> flags(static_cast<size_t>(total));
+  std::vector<uint8_t> flags(on_gpu() && !shapes_only() ? size_t(total) : 0);
   for (const Segment& s : segments_) {
     Tensor& t = *s.parameter.tensor;
     const Shape strides = contiguous_strides(t.shape());
@@ -57,9 +58,9 @@ FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters,
     if (!on_gpu()) t.bind_grad(grads.view(t.shape(), strides, s.offset));
     t.requires_grad();
     if (copy.defined()) t.bind_copy(copy.view(t.shape(), strides, s.offset));
-    std::fill_n(flags.begin() + s.offset, s.count, uint8_t(s.decays));
+    if (!flags.empty()) std::fill_n(flags.begin() + s.offset, s.count, uint8_t(s.decays));
   }
-  if (on_gpu()) decays = from_vector(flags, {total}, device);
+  if (!flags.empty()) decays = from_vector(flags, {total}, device);
   refresh();
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/ops.h"
+#include "engine/shapes_only.h"
 #include "nn/init.h"
 
 namespace pursuit::nn {
@@ -37,6 +38,7 @@ const LmConfig& checked(const LmConfig& c) {
 
 // [context, dim]; a window of T tokens takes the first T rows, or the last T of reversed positions.
 Tensor sinusoids(const LmConfig& c) {
+  if (shapes_only()) return empty({c.context, c.dim});
   const int64_t half = c.dim / 2;
   const bool fairseq = c.positions == Positions::fairseq;
   std::vector<float> table(size_t(c.context * c.dim));

@@ -8,6 +8,7 @@
 #include "apps/lm/config.h"
 #include "apps/segment/config.h"
 #include "data/text/vocabulary.h"
+#include "engine/shapes_only.h"
 #include "tests/config_of_recipe.h"
 
 // What is published, field by field, beside what the recipes say. The values are those of the papers and of
@@ -123,7 +124,7 @@ TEST_CASE("published recipes: classify's models have as many parameters as is pu
     classify::Config config = config_of_recipe<classify::Config>("classify", recipe);
     config.channels = 3;
     config.classes.resize(1000);
-    const nn::ShapesOnly no_memory;
+    const ShapesOnly no_memory;
     return nn::VisionTransformer(model_config(config)).parameter_count();
   };
   CHECK(count("deit-tiny") == 5'717'416);
@@ -276,7 +277,7 @@ TEST_CASE(
     config.output_bias = config.output_bias && output_bias;
     return model_config(config);
   };
-  const nn::ShapesOnly no_memory;
+  const ShapesOnly no_memory;
   const nn::TransformerLm model(model_of("published-softmax", true));
   CHECK(model.parameter_count() == 43'750'656 + 267'735 + 3);
   std::map<std::string, Shape> shapes;

@@ -5,6 +5,7 @@
 #include "apps/segment/predictor.h"
 #include "engine/ops.h"
 #include "engine/random.h"
+#include "engine/shapes_only.h"
 #include "nn/segmenter.h"
 
 using namespace pursuit;
@@ -80,7 +81,7 @@ TEST_CASE("sliding window: overlaps are averaged, every pixel once") {
   for (const int64_t stride : {0, 3, 8}) {
     int64_t windows = 0, most = 0;
     const auto same = [&](const Tensor& w) {
-      windows += w.size(0);
+      if (!shapes_only()) windows += w.size(0);
       most = std::max(most, w.size(0));
       CHECK(w.size(2) == 8);
       CHECK(w.size(3) == 12);
@@ -157,7 +158,7 @@ TEST_CASE("predictor: a picture is fitted between its shorter and its longer sid
   Predictor p = brightest();
   int64_t windows = 0;
   p.model = [&](const Tensor& w) {
-    windows += w.size(0);
+    if (!shapes_only()) windows += w.size(0);
     return w;
   };
   p.views.window = {.height = 8, .width = 8, .stride = 8};

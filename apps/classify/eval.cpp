@@ -11,6 +11,7 @@
 #include "apps/classify/results.h"
 #include "apps/classify/run.h"
 #include "apps/classify/run_record.h"
+#include "apps/classify/step.h"
 #include "apps/common/checks.h"
 #include "apps/common/choice.h"
 #include "apps/common/frost.h"
@@ -18,6 +19,7 @@
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"
 #include "apps/common/table.h"
+#include "apps/training/step_memory.h"
 #include "data/corruptions.h"
 #include "engine/ops.h"
 
@@ -58,18 +60,9 @@ class Evaluation {
     corruptions_ = apps::chosen("--corruptions", options_.corruptions, data::corruption_names());
     attacks_ = apps::chosen("--attack", options_.attacks, attack_names());
     severities_ = {options_.severities.begin(), options_.severities.end()};
-    for (const int s : severities_)
-      if (s < 1 || s > 5) fail("eval", fmt::format("--severities: got {}, need 1 to 5", s));
     budgets_ = {options_.budgets.begin(), options_.budgets.end()};
-    for (const double b : budgets_)
-      if (!(b > 0 && b <= 255))
-        fail("eval", fmt::format("--budgets: got {}, need numbers above 0, in 1/255", b));
     if (options_.attack_space != "normalised" && options_.attack_space != "pixel")
       fail("eval", "--attack-space is '" + options_.attack_space + "', need normalised or pixel");
-    if (options_.spsa_steps < 1 || options_.spsa_samples < 1)
-      fail("eval", "--spsa-steps and --spsa-samples must be at least 1");
-    if (options_.first < 0 || options_.limit < 0 || options_.attack_limit < 0 || options_.batch_size < 0)
-      fail("eval", "--first, --limit, --attack-limit and --batch-size must not be negative");
   }
 
   void open() {
@@ -91,6 +84,8 @@ class Evaluation {
     data_ = open_data(config_, data::Split::test, options_.first);
     if (data_->size() == 0) fail("eval", "the test split is empty");
     apps::check_classes(data_->classes(), config_.classes);
+    apps::require_memory("eval", device_from_name(config_.device), "--batch-size",
+                         [&] { evaluate_on_shapes(*loaded_.model, config_, !options_.attacks.empty()); });
 
     results_.data = describe_data(config_);
     results_.ema = loaded_.weights == "ema";

@@ -6,12 +6,12 @@
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
+#include "apps/classify/step.h"
 #include "apps/common/print.h"
 #include "apps/common/signals.h"
+#include "apps/training/step_memory.h"
 #include "data/mixup.h"
-#include "engine/ops.h"
 #include "engine/streams.h"
-#include "engine/transfer.h"
 
 namespace pursuit::classify {
 
@@ -23,6 +23,9 @@ Config with_data(Config config, const data::Dataset& train) {
     complete(config, train);
   else if (config.classes != train.classes())
     fail("train", "the data has other classes than the run was started with");
+  apps::require_memory("train", device_from_name(config.device),
+                       "--batch-size, --eval-batch-size, --image-size, --dim or --depth",
+                       [&] { train_on_shapes(config); });
   return config;
 }
 
@@ -41,15 +44,7 @@ class Classification : public apps::Task {
     nn::initialise(model_, apps::init(config_), config_.seed);
     const Device device = device_from_name(config_.device);
     model_.to(device);
-    const int64_t classes = int64_t(config_.classes.size()), size = config_.image_size;
-    images_.emplace(Shape{config_.batch_size, config_.channels, size, size}, DType::u8, device);
-    if (config_.random_erasing > 0) erased_.emplace(Shape{config_.batch_size, 4}, DType::i32, device);
-    if (config_.mixup > 0 || config_.cutmix > 0) {
-      mix_.emplace(Shape{config_.batch_size, 6}, DType::f32, device);
-      targets_.emplace(Shape{config_.batch_size, classes}, DType::f32, device);
-    } else {
-      targets_.emplace(Shape{config_.batch_size}, DType::i32, device);
-    }
+    input_.emplace(config_, device);
   }
 
   std::string app() const override { return "classify"; }
@@ -73,38 +68,29 @@ class Classification : public apps::Task {
 
   int64_t next_batch(int64_t step) override {
     if (!loader_.next(batch_)) return 0;
-    images_->send(batch_.images.data());
-    if (erased_) {
+    input_->images.send(batch_.images.data());
+    if (input_->erased) {
       std::vector<int32_t> boxes;
       for (const data::Box& b : batch_.erased) boxes.insert(boxes.end(), {b.x, b.y, b.width, b.height});
-      erased_->send(boxes.data());
+      input_->erased->send(boxes.data());
     }
-    if (mix_) {
+    if (input_->mix) {
       Random random(config_.seed, streams::mixup.at(uint64_t(step)));
       const std::vector<data::Mix> mixes =
           data::draw_mixes({.mixup_alpha = config_.mixup, .cutmix_alpha = config_.cutmix}, batch_.size,
                            int(config_.image_size), int(config_.image_size), random);
-      mix_->send(data::mix_rows(batch_.size, mixes).data());
-      targets_->send(
+      input_->mix->send(data::mix_rows(batch_.size, mixes).data());
+      input_->targets.send(
           data::mix_targets(batch_.labels, int64_t(config_.classes.size()), config_.label_smoothing, mixes)
               .data());
     } else {
-      targets_->send(batch_.labels.data());
+      input_->targets.send(batch_.labels.data());
     }
     model_.set_step(config_.seed, uint64_t(step));
     return batch_.size;
   }
 
-  apps::Loss loss() override {
-    const nn::Noise& noise = model_.noise();
-    const Tensor images =
-        normalise_images(images_->tensor(), config_.mean, config_.std, dtype_from_name(config_.dtype),
-                         erased_ ? erased_->tensor() : Tensor(), mix_ ? mix_->tensor() : Tensor(), noise.seed,
-                         noise.of(streams::step::erasing), noise.counter);
-    const Tensor logits = model_.forward(images).to(DType::f32), &targets = targets_->tensor();
-    return {mix_ ? soft_cross_entropy(logits, targets)
-                 : cross_entropy(logits, targets, config_.label_smoothing)};
-  }
+  apps::Loss loss() override { return classify::loss(model_, config_, *input_); }
 
   apps::Evaluation evaluate() override {
     score_ = classify::evaluate(model_, config_, test_loader_);
@@ -147,10 +133,8 @@ class Classification : public apps::Task {
   nn::VisionTransformer model_;
   data::Loader loader_, test_loader_;
   data::Batch batch_;
-  std::optional<Upload> images_;        // u8 [B, C, H, W]
-  std::optional<Upload> erased_, mix_;  // as normalise_images has them; empty without
-  std::optional<Upload> targets_;       // i32 [B], or mixed ones: f32 [B, classes]
-  Score score_;                         // of the last evaluation
+  std::optional<StepInput> input_;
+  Score score_;  // of the last evaluation
 };
 
 }  // namespace

@@ -60,7 +60,8 @@ int parse(CLI::App& app, std::vector<std::string> args) {
   } catch (const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();
     const CLI::App& command = chosen.empty() ? app : *chosen[0];
-    note("error: {}; see `{}{} --help`\n", complaint(app, command, error), app.get_name(),
+    const std::string text = complaint(app, command, error);
+    note("error: {}{} `{}{} --help`\n", text, text.ends_with('?') ? " See" : "; see", app.get_name(),
          chosen.empty() ? "" : " " + command.get_name());
     return 2;
   }

@@ -55,6 +55,7 @@ Recipe read_recipe(const std::string& app, const std::string& name) {
   std::istringstream text(read_file(recipe.file));
   try {
     for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
+      if (item.name == "++" || item.name == "--") continue;  // a section begins or ends
       const std::string value = fmt::format("{}", fmt::join(item.inputs, ","));
       if (item.fullname() == "requires-data")
         recipe.requires_data = value;

@@ -10,6 +10,8 @@
 #include "apps/lm/commands.h"
 #include "apps/lm/perplexity.h"
 #include "apps/lm/results.h"
+#include "apps/lm/step.h"
+#include "apps/training/step_memory.h"
 
 namespace pursuit::lm {
 
@@ -51,8 +53,6 @@ class Evaluation {
         loaded_(load_model(options.checkpoint, options.load)),
         config_(loaded_.config),
         windows_{config_.rows} {
-    if (options.limit < 0 || options.batch_size < 0)
-      fail("eval", "--limit and --batch-size must not be negative");
     if (!options.windows.empty())
       windows_ = apps::chosen("--window", options.windows, {"blocks", "documents", "sliding"});
     const data::Vocabulary& vocabulary = loaded_.vocabulary;
@@ -62,6 +62,8 @@ class Evaluation {
                                options.swap.replacement, vocabulary.size()));
     if (!options.data.empty()) config_.data = options.data;
     if (options.batch_size > 0) config_.eval_batch_size = options.batch_size;
+    apps::require_memory("eval", device_from_name(config_.device), "--batch-size",
+                         [&] { evaluate_on_shapes(*loaded_.model, config_); });
     source_ = data::open_text(config_.data);
     if (source_.split(split_).empty()) fail("eval", data_name(config_) + " has no split " + options.split);
   }

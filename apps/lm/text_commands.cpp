@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -9,6 +10,7 @@
 #include "apps/common/text.h"
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
+#include "apps/training/step_memory.h"
 #include "engine/streams.h"
 
 // `lm generate` and `lm inspect`.
@@ -16,8 +18,6 @@ namespace pursuit::lm {
 
 int generate_text(const GenerateOptions& options) {
   GenerationOptions generation = options.generation;
-  if (generation.count < 1)
-    fail("generate", fmt::format("--tokens is {}, need at least 1", generation.count));
   const LoadedModel loaded = load_model(options.checkpoint, options.load);
   const data::Vocabulary& vocabulary = loaded.vocabulary;
   generation.use_cache = !options.no_cache;
@@ -48,8 +48,6 @@ int generate_text(const GenerateOptions& options) {
 }
 
 int inspect_run(const InspectOptions& options) {
-  if (options.sequences < 1)
-    fail("inspect", fmt::format("--sequences is {}, need at least 1", options.sequences));
   const LoadedModel loaded = load_model(options.checkpoint, options.load);
   Config config = loaded.config;
   if (!options.data.empty()) config.data = options.data;
@@ -58,6 +56,11 @@ int inspect_run(const InspectOptions& options) {
   if (source.split(split).empty()) fail("inspect", data_name(config) + " has no split " + options.split);
   data::TextBatches rows(data::encode(source.split(split), source.layout, loaded.vocabulary),
                          loaded.vocabulary.line_end(), evaluation_rows(config));
+  apps::require_memory("inspect", loaded.model->embed_weight.device(), "--sequences", [&] {
+    const int64_t windows = std::min(options.sequences, rows.rows());
+    loaded.model->attention_entropy(
+        empty({windows, config.context}, DType::i32, loaded.model->embed_weight.device()));
+  });
   const Inspection inspection = inspect(*loaded.model, rows, options.sequences);
   const std::string json = to_json(inspection).dump();
   if (options.json)

@@ -10,15 +10,24 @@
 #include "apps/lm/inspect.h"
 #include "apps/lm/perplexity.h"
 #include "apps/lm/results.h"
-#include "engine/ops.h"
-#include "engine/transfer.h"
+#include "apps/lm/step.h"
+#include "apps/training/step_memory.h"
 
 namespace pursuit::lm {
 
 namespace {
 
-// Rows for the attention's entropy at every evaluation; it changes slowly.
-constexpr int64_t inspected_rows = 32;
+void check_memory(const Config& config, int64_t evaluated_tokens) {
+  apps::require_memory("train", device_from_name(config.device),
+                       "--batch-size, --eval-batch-size, --context, --dim or --depth",
+                       [&] { train_on_shapes(config, evaluated_tokens); });
+}
+
+// Before the text is looked at, whose vocabulary only adds to it.
+void check_with_few_words(Config config) {
+  if (config.level == "word" && config.vocabulary.empty()) config.vocabulary = "<eos>\n<unk>\n";
+  check_memory(config, 1);
+}
 
 // Fills in what the data decides; a resumed run's data must still have the run's vocabulary.
 Config with_data(Config config, const data::Corpus& corpus) {
@@ -28,6 +37,7 @@ Config with_data(Config config, const data::Corpus& corpus) {
   else if (config.vocabulary != list)
     fail("train", "the data has another vocabulary than the run was started with");
   config.unknown_share = corpus.unknown_share;
+  check_memory(config, int64_t(data::first_tokens(corpus.valid, config.eval_tokens).ids.size()));
   return config;
 }
 
@@ -44,8 +54,7 @@ class LanguageModelling : public apps::Task {
     const Device device = device_from_name(config_.device);
     model_.to(device);
     model_.set_dtype(dtype_from_name(config_.dtype));
-    ids_.emplace(Shape{config_.batch_size, config_.context}, DType::i32, device);
-    labels_.emplace(Shape{config_.batch_size, config_.context}, DType::i32, device);
+    input_.emplace(config_, device);
   }
 
   std::string app() const override { return "lm"; }
@@ -77,24 +86,13 @@ class LanguageModelling : public apps::Task {
   int64_t next_batch(int64_t step) override {
     if (batch_ >= train_rows_.batches()) return 0;
     train_rows_.get(epoch_, batch_++, rows_);
-    ids_->send(rows_.ids.data());
-    labels_->send(rows_.labels.data());
+    input_->ids.send(rows_.ids.data());
+    input_->labels.send(rows_.labels.data());
     model_.set_step(config_.seed, uint64_t(step));
     return rows_.count;
   }
 
-  apps::Loss loss() override {
-    const Tensor cross_entropy = model_.loss(ids_->tensor(), labels_->tensor());
-    if (config_.locater == 0) return {cross_entropy};
-    Tensor penalty;
-    const nn::LocaterOptions options = locater_options(config_);
-    for (int layer = 0; layer < int(config_.depth); ++layer) {
-      const nn::Attention& attention = model_.attention(layer);
-      const Tensor one = nn::locater(attention.query_weights(), attention.key_weights(), options);
-      penalty = penalty.defined() ? penalty + one : one;
-    }
-    return {cross_entropy + config_.locater * penalty, cross_entropy};
-  }
+  apps::Loss loss() override { return lm::loss(model_, config_, *input_); }
 
   apps::Evaluation evaluate() override {
     score_ = score_blocks(model_, valid_rows_);
@@ -136,9 +134,9 @@ class LanguageModelling : public apps::Task {
   data::TextBatches train_rows_, valid_rows_;
   data::TextBatch rows_;
   int64_t epoch_ = 0, batch_ = 0;
-  std::optional<Upload> ids_, labels_;  // i32 [batch, context]
-  Score score_;                         // of the last evaluation
-  Inspection inspection_;               // likewise
+  std::optional<StepInput> input_;
+  Score score_;            // of the last evaluation
+  Inspection inspection_;  // likewise
 };
 
 }  // namespace
@@ -146,6 +144,7 @@ class LanguageModelling : public apps::Task {
 int train(const Config& config, const apps::RunOptions& options) {
   apps::RunStart start = apps::start_run<nn::TransformerLm>("lm", config, options);
   validate(config);
+  check_with_few_words(config);
   LanguageModelling task(config, options.folder());
   return apps::run_training(task, options, std::move(start));
 }

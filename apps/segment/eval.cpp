@@ -74,10 +74,6 @@ class Evaluation {
   void open() {
     corruptions_ = apps::chosen("--corruptions", options_.corruptions, data::corruption_names());
     severities_ = {options_.severities.begin(), options_.severities.end()};
-    for (const int s : severities_)
-      if (s < 1 || s > 5) fail("eval", fmt::format("--severities: got {}, need 1 to 5", s));
-    for (const auto& [name, value] : {std::pair{"--first", options_.first}, {"--limit", options_.limit}})
-      if (value < 0) fail("eval", fmt::format("{} is {}, need 0 or more", name, value));
     loaded_ = load_model(options_.checkpoint, options_.load);
     predictor_ = predictor_of(loaded_, options_);
     Config& config = loaded_.config;

@@ -6,31 +6,37 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/training/step_memory.h"
 #include "data/augment.h"
 #include "data/resize.h"
 #include "engine/ops.h"
+#include "engine/shapes_only.h"
 
 namespace pursuit::segment {
 
 namespace {
 
-data::Image scaled(const data::Image& picture, const Views& views, double scale) {
+// How much larger a picture of this size is looked at.
+double ratio_of(const Views& views, int64_t height, int64_t width, double scale) {
   double ratio = 1;
-  if (views.short_side) ratio = double(views.short_side) / std::min(picture.width, picture.height);
+  if (views.short_side) ratio = double(views.short_side) / double(std::min(height, width));
   if (views.short_side && views.long_side)
-    ratio = std::min(ratio, double(views.long_side) / std::max(picture.width, picture.height));
-  ratio *= scale;
-  const auto side = [&](int pixels) { return std::max(1, int(std::lround(pixels * ratio))); };
-  if (side(picture.width) == picture.width && side(picture.height) == picture.height) return picture;
-  return data::resize(picture, side(picture.width), side(picture.height), data::Filter::bilinear);
+    ratio = std::min(ratio, double(views.long_side) / double(std::max(height, width)));
+  return ratio * scale;
+}
+int scaled(int64_t side, double ratio) { return std::max(1, int(std::lround(double(side) * ratio))); }
+
+data::Image scaled(const data::Image& picture, double ratio) {
+  const int height = scaled(picture.height, ratio), width = scaled(picture.width, ratio);
+  if (height == picture.height && width == picture.width) return picture;
+  return data::resize(picture, width, height, data::Filter::bilinear);
 }
 
-Tensor logits_of(const Predictor& p, const data::Image& picture) {
+Tensor planes_of(const data::Image& picture) {
   const Shape shape{1, 3, picture.height, picture.width};
   std::vector<uint8_t> planes(size_t(shape.numel()));
   data::to_planes(picture, planes);
-  const Tensor x = normalise_images(from_vector(planes, shape).to(p.device), p.mean, p.std, p.dtype);
-  return sliding_window_logits(p.model, x, p.views.window);
+  return from_vector(planes, shape);
 }
 
 // Columns [1, classes, height, width] in reverse order.
@@ -52,18 +58,18 @@ std::string describe(const Views& v) {
   return text + (v.flip ? ", flip" : "");
 }
 
-data::Image Predictor::classes_of(const data::Image& picture) const {
+Tensor Predictor::look(int64_t height, int64_t width,
+                       const std::function<Tensor(double, bool)>& pixels) const {
   NoGrad off;
-  const data::Image rgb = data::to_rgb(picture);
-  const int height = rgb.height, width = rgb.width;
   Tensor logits;  // [1, classes, h, w]: of the only view, or the sum of all views' probabilities at full size
   const bool single = views.scales.size() == 1 && !views.flip;
   for (const double scale : views.scales) {
-    const data::Image view = scaled(rgb, views, scale);
     for (const bool flip : {false, true}) {
       if (flip && !views.flip) continue;
-      const Tensor seen = logits_of(*this, flip ? data::flip_horizontal(view) : view);
-      if (std::isnan(sum(seen).item())) fail("segment", "the model gives NaN; the run has diverged");
+      const Tensor x = normalise_images(pixels(scale, flip).to(device), mean, std, dtype);
+      const Tensor seen = sliding_window_logits(model, x, views.window);
+      if (!shapes_only() && std::isnan(sum(seen).item()))
+        fail("segment", "the model gives NaN; the run has diverged");
       if (single) {
         logits = seen;
         continue;
@@ -73,10 +79,38 @@ data::Image Predictor::classes_of(const data::Image& picture) const {
       logits = logits.defined() ? logits + probabilities : probabilities;
     }
   }
-  const Tensor classes = upsample_argmax(logits, height, width).to(cpu);
-  data::Image out(width, height, 1);
+  return upsample_argmax(logits, height, width);
+}
+
+data::Image Predictor::classes_of(const data::Image& picture) const {
+  require_memory(picture.height, picture.width);
+  const data::Image rgb = data::to_rgb(picture);
+  data::Image view;
+  double scale_of_view = 0;
+  const auto pixels = [&](double scale, bool flip) {
+    if (scale != scale_of_view) view = scaled(rgb, ratio_of(views, rgb.height, rgb.width, scale));
+    scale_of_view = scale;
+    return planes_of(flip ? data::flip_horizontal(view) : view);
+  };
+  const Tensor classes = look(rgb.height, rgb.width, pixels).to(cpu);
+  data::Image out(rgb.width, rgb.height, 1);
   std::copy_n(classes.data<int32_t>(), out.pixels.size(), out.pixels.begin());
   return out;
+}
+
+void Predictor::require_memory(int64_t height, int64_t width) const {
+  if (fits_ == std::pair{height, width}) return;
+  const std::string lower =
+      fmt::format("--batch-size, or --short-side for this picture of {} x {} pixels", width, height);
+  apps::require_memory("segment", device, lower, [&] { look_on_shapes(height, width); });
+  fits_ = {height, width};
+}
+
+void Predictor::look_on_shapes(int64_t height, int64_t width) const {
+  look(height, width, [&](double scale, bool) {
+    const double ratio = ratio_of(views, height, width, scale);
+    return empty({1, 3, scaled(height, ratio), scaled(width, ratio)}, DType::u8);
+  });
 }
 
 }  // namespace pursuit::segment

@@ -1,5 +1,7 @@
 #pragma once
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/segment/sliding_window.h"
@@ -28,8 +30,17 @@ struct Predictor {
   Views views;
 
   // The class of every pixel of an RGB picture, at its own size, one channel. Throws Error if the model gives
-  // NaN.
+  // NaN, or if the picture takes more memory than there is.
   data::Image classes_of(const data::Image& picture) const;
+  // The same work for a picture of this size, on shapes alone (engine/shapes_only.h).
+  void look_on_shapes(int64_t height, int64_t width) const;
+
+ private:
+  void require_memory(int64_t height, int64_t width) const;
+  // The classes, i32 [1, height, width]; `pixels(scale, flip)` gives a view's, u8 [1, 3, h, w].
+  Tensor look(int64_t height, int64_t width, const std::function<Tensor(double, bool)>& pixels) const;
+
+  mutable std::pair<int64_t, int64_t> fits_ = {0, 0};  // the picture's size for which there is memory
 };
 
 }  // namespace pursuit::segment

@@ -10,8 +10,8 @@
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
 #include "apps/segment/run.h"
-#include "engine/ops.h"
-#include "engine/transfer.h"
+#include "apps/segment/step.h"
+#include "apps/training/step_memory.h"
 
 namespace pursuit::segment {
 
@@ -26,15 +26,25 @@ Config with_data(Config config, const data::SegmentationDataset& train) {
   return config;
 }
 
+// Throws Error unless it can be trained with these pictures to evaluate on.
+const Config& checked(const Config& config, const data::SegmentationDataset& validation) {
+  apps::check_classes(validation.classes(), config.classes);
+  if (validation.size() == 0) fail("train", "the " + config.validation + " split is empty");
+  const data::Image first = validation.get(0).image;
+  apps::require_memory("train", device_from_name(config.device),
+                       "--batch-size, --eval-batch-size, --height, --width, --dim or --depth",
+                       [&] { train_on_shapes(config, first.height, first.width); });
+  return config;
+}
+
 class Segmentation : public apps::Task {
  public:
   Segmentation(const Config& config, bool resuming)
       : train_data_(open_data(config, "train")),
         config_(with_data(config, *train_data_)),
         validation_data_(open_data(config_, config_.validation)),
-        model_(model_config(config_)),
+        model_(model_config(checked(config_, *validation_data_))),
         loader_(*train_data_, train_transform(config_), train_loader_options(config_)) {
-    apps::check_classes(validation_data_->classes(), config_.classes);
     if (loader_.batches_per_epoch() == 0)
       fail("train", fmt::format("{} training pictures do not fill a batch of {}; use a smaller --batch-size",
                                 train_data_->size(), config_.batch_size));
@@ -42,8 +52,7 @@ class Segmentation : public apps::Task {
     if (!config_.encoder.empty() && !resuming) load_encoder(model_, config_.encoder);
     const Device device = device_from_name(config_.device);
     model_.to(device);
-    images_.emplace(Shape{config_.batch_size, 3, config_.height, config_.width}, DType::u8, device);
-    labels_.emplace(Shape{config_.batch_size, config_.height, config_.width}, DType::i32, device);
+    input_.emplace(config_, device);
   }
 
   std::string app() const override { return "segment"; }
@@ -68,17 +77,13 @@ class Segmentation : public apps::Task {
 
   int64_t next_batch(int64_t step) override {
     if (!loader_.next(batch_)) return 0;
-    images_->send(batch_.images.data());
-    labels_->send(batch_.labels.data());
+    input_->images.send(batch_.images.data());
+    input_->labels.send(batch_.labels.data());
     model_.set_step(config_.seed, uint64_t(step));
     return batch_.size;
   }
 
-  apps::Loss loss() override {
-    const Tensor images =
-        normalise_images(images_->tensor(), config_.mean, config_.std, dtype_from_name(config_.dtype));
-    return {upsample_cross_entropy(model_.forward(images), labels_->tensor(), data::kIgnoredLabel)};
-  }
+  apps::Loss loss() override { return segment::loss(model_, config_, *input_); }
 
   apps::Evaluation evaluate() override {
     const Predictor predictor = predictor_of(model_, config_);
@@ -124,9 +129,8 @@ class Segmentation : public apps::Task {
   nn::Segmenter model_;
   data::Loader loader_;
   data::Batch batch_;
-  std::optional<Upload> images_;  // u8 [B, 3, height, width]
-  std::optional<Upload> labels_;  // i32 [B, height, width]
-  Results results_;               // of the last evaluation
+  std::optional<StepInput> input_;
+  Results results_;  // of the last evaluation
 };
 
 }  // namespace

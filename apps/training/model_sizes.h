@@ -4,6 +4,7 @@
 
 #include "apps/training/checkpoint.h"
 #include "engine/error.h"
+#include "engine/shapes_only.h"
 #include "nn/vit.h"
 
 // A config that was read from a file is not to be trusted: before a model is built from it, the fields that
@@ -35,7 +36,7 @@ void check_config(const Config& config, const std::string& source, const Checkpo
   try {
     validate(config);
     check_sizes(model_sizes(config), checkpoint.file);
-    const nn::ShapesOnly only;
+    const ShapesOnly only;
     check_parameters(Model(model_config(config)), checkpoint.parameters(), checkpoint.path);
   } catch (const Error& e) {
     fail("config", source + ": " + e.what());

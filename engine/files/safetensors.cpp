@@ -7,6 +7,7 @@
 
 #include "engine/files/atomic_file.h"
 #include "engine/files/half.h"
+#include "engine/text.h"
 
 namespace pursuit {
 
@@ -175,8 +176,12 @@ TensorFile load_safetensors(const std::string& path) {
   if (file.size() < 8)
     file.reject("is too short for a safetensors file: " + std::to_string(file.size()) + " bytes");
   file.read(0, &header_bytes, 8);
-  if (header_bytes > max_header)
-    file.reject("claims a header of " + std::to_string(header_bytes) + " bytes, at most 100 MB are allowed");
+  if (header_bytes > max_header) {
+    char begins[8];
+    file.read(0, begins, sizeof begins);
+    file.reject("is no safetensors file: it begins with '" + printable({begins, sizeof begins}) +
+                "' instead of its header's length, at most 100 MB");
+  }
   if (header_bytes > file.size() - 8)
     file.reject("claims a header of " + std::to_string(header_bytes) + " bytes, which is past its end");
   std::string text(size_t(header_bytes), ' ');

@@ -56,6 +56,11 @@ struct LinearCrossEntropy {
     const int64_t width = (gpu ? 1 << 25 : 1 << 19) / std::max<int64_t>(1, x.size(0)) / 64 * 64;
     return std::clamp<int64_t>(width, gpu ? 1024 : 128, 4096);
   }
+  // On shapes alone: what the kernels take for tiles.
+  void count_tiles(int tiles) const {
+    if (shapes_only() && tiles > 0)
+      empty({tiles, x.size(0), tile_width()}, x.device().is_cuda() ? DType::f32 : x.dtype(), x.device());
+  }
   template <class F>
   void for_each_tile(const F& body) const {
     const int64_t all = weight.size(0), width = tile_width();
@@ -216,10 +221,11 @@ struct LinearCrossEntropy {
     bias = b.defined() ? b.contiguous() : Tensor();
     classes = labels.to(DType::i64).contiguous();
     rows_given = x.size(0);
-    if (!x.device().is_cuda()) keep_counted();
+    if (!x.device().is_cuda() && !shapes_only()) keep_counted();
     const DType wide = compute_type(x.dtype());
     stats = empty({x.size(0), 2}, wide, x.device());
     const Tensor losses = zeros({x.size(0)}, wide, x.device());
+    count_tiles(x.device().is_cuda() ? 1 : 0);
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T> type) {
       launch<LinearCrossEntropy>(dev, type, *this, losses);
     });
@@ -239,6 +245,7 @@ struct LinearCrossEntropy {
                   needs[1] ? empty_like(weight) : Tensor(),
                   needs[2] && bias.defined() ? empty_like(bias) : Tensor()};
     const Tensor factor = gy * scale;
+    count_tiles(x.device().is_cuda() ? 2 : 1);
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T> type) {
       launch_gradient<LinearCrossEntropy>(dev, type, *this, factor, wanted);
     });

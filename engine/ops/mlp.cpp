@@ -98,6 +98,10 @@ struct Mlp {
   // pre-activation stay in the cache and never reach memory. bf16 takes all rows at once: a sum over blocks
   // would be rounded for each.
   static constexpr int64_t block_units = 64;
+  int64_t rows_at_once() const {
+    const int64_t units = units_of(sizes().rows);
+    return std::min(units, x.dtype() == DType::bf16 ? units : block_units) * dense_unit;
+  }
 
   template <class T>
   static void gradient(Cpu, const Mlp& op, const T* gy, const Wanted& wanted) {
@@ -108,7 +112,7 @@ struct Mlp {
     const bool relu = op.activation == Activation::relu;
     constexpr bool narrow = std::is_same_v<T, bf16>;
     const int64_t units = units_of(s.rows), block = narrow ? std::max<int64_t>(1, units) : block_units,
-                  most = std::min(units, block) * dense_unit;
+                  most = op.rows_at_once();
     const Tensor activations = relu ? Tensor() : empty({most, s.hidden}, op.x.dtype()),
                  hidden_gradients = empty({most, s.hidden}, op.x.dtype());
     T* gh = hidden_gradients.data<T>();
@@ -185,6 +189,10 @@ struct Mlp {
     const Wanted wanted{needs[0] ? empty_like(x) : Tensor(), needs[1] ? empty_like(w1) : Tensor(),
                         needs[2] ? vector(w1) : Tensor(), needs[3] ? empty_like(w2) : Tensor(),
                         needs[4] ? vector(w2) : Tensor()};
+    // What the kernel takes: GELU's result and the gradient before it.
+    const int64_t taken = activation == Activation::relu ? 1 : 2;
+    if (shapes_only())
+      empty({taken, x.device().is_cuda() ? sizes().rows : rows_at_once(), w1.size(0)}, x.dtype(), x.device());
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       launch_gradient<Mlp>(dev, *this, static_cast<const T*>(g.data<T>()), wanted);
     });

@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "apps/classify/config.h"
 #include "apps/common/recipes.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -7,7 +8,10 @@ namespace pursuit::fuzz {
 
 namespace {
 
-void read(std::string_view input) { apps::recipe_arguments("classify", write("recipe.toml", input)); }
+void read(std::string_view input) {
+  classify::Config config;
+  apps::apply(apps::read_recipe("classify", write("recipe.toml", input)), config);
+}
 
 // Those that the apps come with.
 std::vector<std::string> seeds() {

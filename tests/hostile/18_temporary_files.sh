@@ -10,7 +10,7 @@ check "a run leaves temporary files" [ -z "$(find . -name '*.tmp*')" ]
 "$bin/lm" train "${settings[@]}" --steps 100000 --checkpoint-steps 1 --out killed >out 2>err &
 pid=$!
 disown $pid
-until [[ -n $(find killed -name '*.tmp-*' 2>/dev/null) ]] && kill -STOP $pid &&
+until [[ -s killed/checkpoint.safetensors && -n $(find killed -name '*.tmp-*') ]] && kill -STOP $pid &&
   [[ -n $(find killed -name '*.tmp-*') ]]; do
   kill -CONT $pid 2>/dev/null || fail "the training ended"
 done
@@ -27,7 +27,7 @@ exec 9<killed/e.tmp-0123456789abcdef
 flock 9
 "$bin/lm" train --resume killed >out 2>err 9<&- &
 pid=$!
-for _ in {1..1000}; do [[ ! -e $left ]] || sleep 0.02; done
+for _ in {1..3000}; do [[ ! -e $left ]] || sleep 0.02; done
 [[ ! -e $left ]] || fail "the next start left $left"
 kill -TERM $pid
 wait $pid || true

@@ -1,0 +1,23 @@
+#pragma once
+#include <functional>
+#include <string>
+
+#include "apps/training/task.h"
+
+// What work takes of a device's memory, known before it is taken: it is done on shapes alone, see
+// engine/shapes_only.h.
+namespace pursuit::apps {
+
+// What a training does with its model: gradients, optimizer, averaged weights, one step and an evaluation.
+// For shapes alone.
+void train_on_shapes(nn::Module& model, const TrainingFields& fields, const std::function<Loss()>& loss,
+                     const std::function<void()>& evaluate);
+
+// Bytes at the peak of `work`, which makes all tensors it takes by itself.
+int64_t memory_of(const std::function<void()>& work);
+
+// Throws Error with both figures and what to `lower` unless the device has as much as `work` takes.
+void require_memory(const char* app, Device device, const std::string& lower,
+                    const std::function<void()>& work);
+
+}  // namespace pursuit::apps

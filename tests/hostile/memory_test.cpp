@@ -1,0 +1,187 @@
+#include "engine/memory.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "apps/classify/commands.h"
+#include "apps/classify/step.h"
+#include "apps/common/fields.h"
+#include "apps/common/free_memory.h"
+#include "apps/common/options.h"
+#include "apps/lm/commands.h"
+#include "apps/lm/step.h"
+#include "apps/segment/commands.h"
+#include "apps/segment/step.h"
+#include "apps/training/step_memory.h"
+#include "engine/ops.h"
+#include "engine/shapes_only.h"
+#include "tests/needs.h"
+#include "tests/temporary_folder.h"
+
+using namespace pursuit;
+
+namespace {
+
+void on_shapes(const classify::Config& c) { classify::train_on_shapes(c); }
+void on_shapes(const lm::Config& c) { lm::train_on_shapes(c, c.eval_tokens); }
+// The built-in scenes are of one size.
+void on_shapes(const segment::Config& c) { segment::train_on_shapes(c, 96, 128); }
+
+// VmHWM of the process, in bytes.
+int64_t peak_rss() {
+  std::ifstream in("/proc/self/status");
+  int64_t kib = 0;
+  for (std::string word; in >> word;)
+    if (word == "VmHWM:") in >> kib;
+  return kib * 1024;
+}
+
+// Trains for two steps and compares what the pool held at most with the estimate. The process's own peak,
+// which also has the program, the pictures and what the pool keeps, is only shown.
+template <class Config>
+void compare(const std::string& options) {
+  CAPTURE(options);
+  Config config;
+  CLI::App parser;
+  apps::add_options(parser, config);
+  parser.parse("--device cpu --epochs 1 --steps 2 --eval-every 0 " + options);
+  const TemporaryFolder folder;
+  apps::RunOptions run;
+  run.out = folder.file("run");
+  run.quiet = true;
+  empty_cache();
+  std::ofstream("/proc/self/clear_refs") << "5";
+  const int64_t before = memory_stats().allocated;
+  reset_peak_memory();
+  REQUIRE(train(config, run) == 0);
+  const int64_t measured = memory_stats().allocated_peak - before, rss = peak_rss();
+  const std::string file = folder.file("run/config.json");
+  config = apps::fields_from_json<Config>(nlohmann::ordered_json::parse(std::ifstream(file)), file);
+  const int64_t estimate = apps::memory_of([&] { on_shapes(config); });
+  MESSAGE(fmt::format("estimate {:8.2f} MiB, pool {:8.2f} MiB, {:+.1f} %, process {:6.0f} MiB: {}",
+                      double(estimate) / (1 << 20), double(measured) / (1 << 20),
+                      100 * (double(estimate) / double(measured) - 1), double(rss) / (1 << 20), options));
+  CHECK(double(estimate) <= 1.25 * double(measured));
+  CHECK(double(estimate) >= 0.75 * double(measured));
+}
+
+const std::string classify_small =
+    "--limit 32 --test-limit 8 --batch-size 8 --eval-batch-size 8 --dim 48 --depth 2 ";
+const std::string lm_small =
+    "--batch-size 8 --eval-batch-size 8 --eval-tokens 300 --dim 48 --depth 2 --hidden 96 ";
+const std::string segment_small =
+    "--limit 8 --test-limit 2 --batch-size 4 --eval-batch-size 2 --dim 48 --depth 2 --patch 16 ";
+
+}  // namespace
+
+TEST_CASE("memory estimate: classify, within 25 % of what training takes") {
+  for (const char* options : {"", "--batch-size 32", "--depth 6", "--image-size 64 --patch 8", "--dtype bf16",
+                              "--attention rpc --layer -1", "--attention rpc --dtype bf16 --batch-size 16",
+                              "--attention svt --layer -1", "--optimizer sgd --dim 96",
+                              "--mixup 0.8 --random-erasing 0.25 --dropout 0.1 --drop-path 0.2 --ema 0.99",
+                              "--eval-batch-size 256 --test-limit 256", "--attention gated",
+                              "--attention linear", "--attention clipped", "--attention scaled-s"})
+    compare<classify::Config>(classify_small + options);
+}
+
+TEST_CASE("memory estimate: lm, within 25 % of what training takes") {
+  for (const char* options :
+       {"", "--batch-size 32", "--depth 6", "--context 256", "--dtype bf16",
+        "--attention rpc --iterated-layers -1", "--attention rpc --dtype bf16 --batch-size 16",
+        "--norm post --positions reversed --dropout 0.1", "--cutoffs 20,40 --tied false --optimizer sgd",
+        "--level byte --ema 0.99 --context 128", "--eval-batch-size 128", "--attention linear",
+        "--attention gated --locater 0.01", "--attention scaled-alpha"})
+    compare<lm::Config>(lm_small + options);
+}
+
+TEST_CASE("memory estimate: segment, within 25 % of what training takes") {
+  for (const char* options :
+       {"", "--batch-size 8", "--depth 6", "--patch 8", "--dtype bf16", "--attention rpc --decoder mask",
+        "--attention rpc --dtype bf16 --decoder mask", "--height 48 --width 64", "--optimizer sgd --dim 96",
+        "--scales 0.5,1,1.5 --eval-flip true --stride 24 --height 48 --width 64", "--ema 0.99 --dropout 0.1"})
+    compare<segment::Config>(segment_small + options);
+}
+
+// unit_tests -ns -tc='memory estimate: larger*' shows the table for settings that take seconds to minutes.
+TEST_CASE("memory estimate: larger settings" * doctest::skip()) {
+  const std::string vit = "--limit 64 --test-limit 32 --image-size 224 --patch 16 --eval-batch-size 32 ";
+  for (const char* options : {"--batch-size 8", "--batch-size 32", "--batch-size 8 --dtype bf16",
+                              "--batch-size 16 --attention rpc", "--batch-size 8 --dim 384 --heads 6",
+                              "--batch-size 8 --depth 24", "--batch-size 16 --patch 32 --ema 0.9999"})
+    compare<classify::Config>(vit + options);
+  const std::string text = "--eval-tokens 2000 --eval-batch-size 8 --dim 128 --hidden 2048 --heads 8 ";
+  for (const char* options :
+       {"--batch-size 8 --context 256 --depth 16", "--batch-size 32 --context 256 --depth 4",
+        "--batch-size 4 --context 1024 --depth 4", "--batch-size 8 --context 256 --depth 16 --dtype bf16",
+        "--batch-size 8 --context 256 --depth 8 --attention rpc"})
+    compare<lm::Config>(text + options);
+  const std::string scenes = "--limit 16 --test-limit 4 --eval-batch-size 4 --dim 192 --depth 12 --heads 3 ";
+  for (const char* options : {"--batch-size 8", "--batch-size 16 --height 256 --width 256 --patch 16",
+                              "--batch-size 8 --dtype bf16", "--batch-size 8 --decoder mask --attention rpc",
+                              "--batch-size 8 --height 192 --width 256 --patch 8"})
+    compare<segment::Config>(scenes + options);
+}
+
+TEST_CASE("shapes only: nothing is computed, everything is counted") {
+  const MemoryStats before = memory_stats();
+  const Tensor weight = ones({3, 4}).requires_grad();
+  int64_t peak = 0;
+  {
+    const ShapesOnly shapes;
+    const Tensor x = zeros({int64_t(1) << 30, 4});  // 16 GiB
+    const Tensor loss = sum(square(linear(x, weight)));
+    loss.backward();
+    CHECK(loss.shape() == Shape{});
+    CHECK_THROWS_WITH_AS(loss.item(), doctest::Contains("shapes only"), Error);
+    CHECK_THROWS_AS(zeros({int64_t(1) << 40, 1 << 20}), Error);
+    peak = shapes.peak();
+  }
+  CHECK(peak > int64_t(40) << 30);
+  CHECK(!shapes_only());
+  CHECK(memory_stats().allocated - before.allocated <= 1024);
+  CHECK(weight.to_vector() == std::vector<double>(12, 1.0));
+}
+
+TEST_CASE("require memory: one line with both figures and what to lower") {
+  const auto work = [] { zeros({int64_t(1) << 50}); };
+  CHECK_THROWS_WITH_AS(apps::require_memory("train", cpu, "--batch-size", work),
+                       doctest::Contains("this takes about 4096.0 TiB of memory, and "), Error);
+  CHECK_NOTHROW(apps::require_memory("train", cpu, "--batch-size", [] { zeros({1 << 10}); }));
+}
+
+TEST_CASE("free memory: the least of the system's and the cgroups' limits") {
+  const TemporaryFolder root;
+  const auto write = [&](const std::string& path, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(root.file(path)).parent_path());
+    std::ofstream(root.file(path)) << text;
+  };
+  const auto bytes = [&] { return apps::free_memory(cpu, root.path.string()); };
+  write("proc/meminfo", "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable: 4000 kB\n");
+  CHECK(bytes().bytes == 4000 * 1024);
+  CHECK(bytes().limit == "available memory");
+  // Version 2: of all groups up to the root; the file cache gives way.
+  write("proc/self/cgroup", "0::/a/b\n");
+  write("sys/fs/cgroup/a/b/memory.max", "max\n");
+  write("sys/fs/cgroup/a/b/memory.current", "500\n");
+  CHECK(bytes().limit == "available memory");
+  write("sys/fs/cgroup/a/memory.max", "3000000\n");
+  write("sys/fs/cgroup/a/memory.current", "2500000\n");
+  write("sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 400000\nactive_file 100000\n");
+  CHECK(bytes().bytes == 1000000);
+  CHECK(bytes().limit == "the cgroup's limit");
+  // Version 1, in a container that does not see its own group's path.
+  write("proc/self/cgroup", "5:cpu:/x\n4:memory:/docker/123\n0::/\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000000\n");
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1500000\n");
+  write("sys/fs/cgroup/memory/memory.stat",
+        "inactive_file 7\ntotal_inactive_file 100000\ntotal_active_file 50000\n");
+  CHECK(bytes().bytes == 650000);
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", "5000000\n");
+  CHECK(bytes().bytes == 0);
+  CHECK(apps::format_bytes(650000000) == "620 MiB");
+  CHECK(apps::format_bytes(int64_t(3) << 29) == "1.5 GiB");
+}
