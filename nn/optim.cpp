@@ -64,6 +64,15 @@ FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters,
   refresh();
 }
 
+std::vector<std::pair<std::string, Tensor>> FlatParameters::named(const Tensor& buffer) const {
+  std::vector<std::pair<std::string, Tensor>> parts;
+  for (const Segment& s : segments_) {
+    const Shape& shape = s.parameter.tensor->shape();
+    parts.emplace_back(s.parameter.name, buffer.view(shape, contiguous_strides(shape), s.offset));
+  }
+  return parts;
+}
+
 void FlatParameters::zero_grad() {
   for (const Segment& s : segments_) s.parameter.tensor->zero_grad();
   finished_at_ = -1;

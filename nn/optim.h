@@ -33,6 +33,9 @@ class FlatParameters {
   double grad_norm() const;
   void for_each_range(const std::function<void(int64_t, int64_t, bool)>& body) const;
 
+  // The parameters' parts of such a buffer, views under their names.
+  std::vector<std::pair<std::string, Tensor>> named(const Tensor& buffer) const;
+
   Tensor values, grads;  // [total], f32
   Tensor copy;           // [total], bf16, if the model computes in it
   Tensor decays;         // u8 [total], 1 where weight decay applies; on a GPU
@@ -102,6 +105,7 @@ class Ema {
   Ema(FlatParameters& parameters, double decay);
   void update();
   void swap();  // exchanges averaged and current values, for an evaluation; call again to go back
+  std::vector<std::pair<std::string, Tensor>> named() const { return flat_.named(values); }  // by parameter
   Tensor values;
 
  private:

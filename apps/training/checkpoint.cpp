@@ -1,10 +1,19 @@
 #include "apps/training/checkpoint.h"
 
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <map>
+#include <optional>
 
+#include "apps/common/fields.h"
+#include "apps/common/print.h"
 #include "apps/common/run_folder.h"
+#include "apps/training/checksums.h"
 #include "engine/error.h"
+#include "engine/parallel.h"
 #include "engine/streams.h"
 
 namespace pursuit::apps {
@@ -14,7 +23,10 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* ema_name = "ema.values";
+using Named = std::vector<std::pair<std::string, Tensor>>;
+
+constexpr std::string_view ema_prefix = "ema.", optimizer_prefix = "optimizer.";
+constexpr const char* flat_average = "ema.values";  // of runs made before: all of them in one buffer
 
 const std::string& metadata(const TensorFile& file, const char* key, const std::string& path) {
   const auto it = file.metadata.find(key);
@@ -29,23 +41,11 @@ Json parse(const std::string& text, const std::string& path) {
   return json;
 }
 
-Json to_json(const RunState& s) {
-  return {{"step", s.step},         {"epoch", s.epoch},
-          {"batch", s.batch},       {"best_score", s.best_score},
-          {"loss_sum", s.loss_sum}, {"loss_count", s.loss_count}};
-}
-
 RunState state_of(const TensorFile& file, const std::string& path) {
-  const Json j = parse(metadata(file, "progress", path), path);
-  RunState s;
-  try {
-    s = {j.at("step"),       j.at("epoch"),    j.at("batch"),
-         j.at("best_score"), j.at("loss_sum"), j.at("loss_count")};
-  } catch (const Json::exception& e) {
-    fail("checkpoint", path + ": progress is damaged: " + e.what());
-  }
+  const Json json = parse(metadata(file, "progress", path), path);
+  RunState s = fields_from_json<RunState>(json, path + ": progress");
   if (s.step < 0 || s.epoch < 0 || s.batch < 0 || s.loss_count < 0)
-    fail("checkpoint", path + ": progress is damaged: a count is negative");
+    fail("checkpoint", path + ": progress is damaged: a count is out of range");
   return s;
 }
 
@@ -74,12 +74,64 @@ std::map<std::string, Tensor> tensors_of(const nn::Module& model) {
   return tensors;
 }
 
-void restore(const Checkpoint& c, const std::string& name, Tensor& into) {
+void restore(const Checkpoint& c, const std::string& name, const Tensor& into) {
   const auto it = c.file.tensors.find(name);
   if (it == c.file.tensors.end()) fail("checkpoint", c.path + " lacks " + name);
   if (it->second.shape() != into.shape())
     fail("checkpoint", c.path + ": " + name + " is " + it->second.str() + ", need " + into.str());
   copy_values(into, it->second.to(into.dtype()));
+}
+
+// The averaged weights under the names of the model's parameters.
+Named averages(const Checkpoint& c, const nn::Module& model) {
+  Named all;
+  const auto flat = c.file.tensors.find(flat_average);
+  if (flat == c.file.tensors.end()) {
+    for (auto it = c.file.tensors.lower_bound(std::string(ema_prefix));
+         it != c.file.tensors.end() && it->first.starts_with(ema_prefix); ++it)
+      all.emplace_back(it->first.substr(ema_prefix.size()), it->second);
+    return all;
+  }
+  const std::vector<nn::NamedTensor> parameters = model.parameters();
+  const std::vector<int64_t> offsets = nn::flat_offsets(parameters);
+  if (flat->second.shape() != Shape{offsets.back()})
+    fail("checkpoint", c.path + ": the averaged weights do not fit the model");
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& t = *parameters[i].tensor;
+    all.emplace_back(parameters[i].name,
+                     flat->second.slice(0, offsets[i], offsets[i] + t.numel()).reshape(t.shape()));
+  }
+  return all;
+}
+
+// Of f32 on the CPU, contiguous.
+bool all_finite(const Tensor& t) {
+  const float* values = t.data<float>();
+  std::atomic<bool> finite = true;
+  parallel_for(t.numel(), 1 << 16, [&](int64_t begin, int64_t end) {
+    bool range_is_finite = true;
+    for (int64_t i = begin; i < end; ++i) range_is_finite &= std::isfinite(values[i]);
+    if (!range_is_finite) finite = false;
+  });
+  return finite;
+}
+
+Checkpoint read_checkpoint(const std::string& app, const std::string& path, const std::string& name,
+                           bool verify) {
+  Checkpoint c;
+  c.path = path;
+  c.name = name;
+  c.file = load_safetensors(path);
+  if (app == "classify" && !c.file.metadata.contains("config"))
+    fail("checkpoint", path + " is no checkpoint of a run; `classify import` makes a run of timm's weights");
+  if (verify && !verify_checksums(c.file, path) && c.file.metadata.contains("progress"))
+    note("{}: written without checksums by an earlier version; damage would go unnoticed\n", path);
+  c.config = parse(metadata(c.file, "config", path), path);
+  const auto by = c.file.metadata.find("app");
+  if (by != c.file.metadata.end() && by->second != app)
+    fail("checkpoint", path + " was written by `" + by->second + "`, need one of `" + app + "`");
+  if (c.file.metadata.contains("progress")) c.state = state_of(c.file, path);
+  return c;
 }
 
 }  // namespace
@@ -88,35 +140,46 @@ std::string checkpoint_path(const std::string& folder) {
   return (fs::path(folder) / "checkpoint.safetensors").string();
 }
 
-std::string best_path(const std::string& folder) { return (fs::path(folder) / "best.safetensors").string(); }
-
-Checkpoint open_checkpoint(const std::string& app, const std::string& run_or_file) {
-  Checkpoint c;
-  const bool folder = fs::is_directory(run_or_file);
-  c.path = folder ? checkpoint_path(run_or_file) : run_or_file;
-  if (!fs::exists(c.path))
-    fail("checkpoint", folder
-                           ? run_or_file + " holds no checkpoint.safetensors: it is not the folder of a run"
-                           : "there is no file " + c.path);
-  c.file = load_safetensors(c.path);
-  if (app == "classify" && !c.file.metadata.contains("config"))
-    fail("checkpoint",
-         c.path + " is no checkpoint of a run; `classify import` makes a run of timm's weights");
-  c.config = parse(metadata(c.file, "config", c.path), c.path);
-  const auto by = c.file.metadata.find("app");
-  if (by != c.file.metadata.end() && by->second != app)
-    fail("checkpoint", c.path + " was written by `" + by->second + "`, need one of `" + app + "`");
-  if (c.file.metadata.contains("progress")) c.state = state_of(c.file, c.path);
-  c.name = folder ? last_name(run_or_file) : fs::path(run_or_file).stem().string();
-  return c;
+std::string previous_path(const std::string& folder) {
+  return (fs::path(folder) / "checkpoint-previous.safetensors").string();
 }
 
-bool has_average(const Checkpoint& c) { return c.file.tensors.contains(ema_name); }
+std::string best_path(const std::string& folder) { return (fs::path(folder) / "best.safetensors").string(); }
 
-std::vector<std::pair<std::string, Tensor>> Checkpoint::parameters() const {
-  std::vector<std::pair<std::string, Tensor>> own;
+Checkpoint open_checkpoint(const std::string& app, const std::string& run_or_file, bool verify) {
+  if (!fs::is_directory(run_or_file)) {
+    if (!fs::exists(run_or_file)) fail("checkpoint", "there is no file " + run_or_file);
+    return read_checkpoint(app, run_or_file, fs::path(run_or_file).stem().string(), verify);
+  }
+  const std::string last = checkpoint_path(run_or_file), previous = previous_path(run_or_file);
+  const std::string name = last_name(run_or_file);
+  if (!fs::exists(last) && !fs::exists(previous))
+    fail("checkpoint", run_or_file + " holds no checkpoint.safetensors: it is not the folder of a run");
+  try {
+    return read_checkpoint(app, last, name, verify);
+  } catch (const Error& damage) {
+    if (!fs::exists(previous)) throw;
+    std::optional<Checkpoint> before;
+    try {
+      before = read_checkpoint(app, previous, name, verify);
+    } catch (const Error& also) {
+      fail("checkpoint",
+           fmt::format("{}; nor can the one before it be used: {}", damage.what(), also.what()));
+    }
+    note("{}; the one before it is used: {} of step {}\n", damage.what(), previous, before->state.step);
+    return *before;
+  }
+}
+
+bool has_average(const Checkpoint& c) {
+  const auto it = c.file.tensors.lower_bound(std::string(ema_prefix));
+  return it != c.file.tensors.end() && it->first.starts_with(ema_prefix);
+}
+
+Named Checkpoint::parameters() const {
+  Named own;
   for (const auto& [name, t] : file.tensors)
-    if (!name.starts_with("optimizer.") && name != ema_name) own.push_back({name, t});
+    if (!name.starts_with(optimizer_prefix) && !name.starts_with(ema_prefix)) own.push_back({name, t});
   return own;
 }
 
@@ -149,32 +212,30 @@ void load_parameters(nn::Module& model, const std::vector<std::pair<std::string,
 }
 
 void load_parameters(nn::Module& model, const Checkpoint& c, bool ema) {
-  load_parameters(model, c.parameters(), c.path);
-  if (!ema) return;
-  const auto it = c.file.tensors.find(ema_name);
-  if (it == c.file.tensors.end()) fail("checkpoint", c.path + " holds no averaged weights; train with --ema");
-  const std::vector<nn::NamedTensor> parameters = model.parameters();
-  const std::vector<int64_t> offsets = nn::flat_offsets(parameters);
-  if (it->second.numel() != offsets.back())
-    fail("checkpoint", c.path + ": the averaged weights do not fit the model");
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const Tensor& t = *parameters[i].tensor;
-    copy_values(t, it->second.slice(0, offsets[i], offsets[i] + t.numel()).reshape(t.shape()));
-  }
+  if (!ema) return load_parameters(model, c.parameters(), c.path);
+  if (!has_average(c)) fail("checkpoint", c.path + " holds no averaged weights; train with --ema");
+  load_parameters(model, averages(c, model), c.path + " (averaged weights)");
 }
 
 void save_checkpoint(const std::string& path, const std::string& app, const Json& config,
-                     const RunState& state, nn::Module& model, nn::Optimizer& optimizer, const nn::Ema* ema) {
+                     const RunState& state, nn::Module& model, nn::Optimizer& optimizer, const nn::Ema* ema,
+                     const std::string& old_name) {
   std::map<std::string, Tensor> tensors = tensors_of(model);
   for (const nn::NamedTensor& s : optimizer.state()) tensors[s.name] = *s.tensor;
-  if (ema) tensors[ema_name] = ema->values;
-  save_safetensors(path, tensors,
-                   {{"format", "pt"},
-                    {"app", app},
-                    {"config", config.dump()},
-                    {"progress", to_json(state).dump()},
-                    {"streams", std::to_string(streams::version)},
-                    {"optimizer_steps", std::to_string(optimizer.steps())}});
+  if (ema)
+    for (const auto& [name, average] : ema->named()) tensors[std::string(ema_prefix) + name] = average;
+  for (auto& [name, t] : tensors) {
+    t = t.detach().to(cpu).contiguous();
+    if (!all_finite(t)) throw NotFinite(fmt::format("{} is not finite after step {}", name, state.step));
+  }
+  std::map<std::string, std::string> words = {{"format", "pt"},
+                                              {"app", app},
+                                              {"config", config.dump()},
+                                              {"progress", fields_to_json(state).dump()},
+                                              {"streams", std::to_string(streams::version)},
+                                              {"optimizer_steps", std::to_string(optimizer.steps())}};
+  add_checksums(tensors, words);
+  save_safetensors(path, tensors, words, old_name);
 }
 
 void save_weights(const std::string& path, const std::string& app, const Json& config,
@@ -192,7 +253,12 @@ RunState resume(const Checkpoint& c, nn::Module& model, nn::Optimizer& optimizer
              "resume it with the program that began it. Everything else than training takes it as it is");
   load_parameters(model, c);
   for (const nn::NamedTensor& s : optimizer.state()) restore(c, s.name, *s.tensor);
-  if (ema) restore(c, ema_name, ema->values);
+  if (ema) {
+    const Named saved = averages(c, model);
+    check_parameters(model, saved, c.path + " (averaged weights)");
+    std::map<std::string, Tensor> values(saved.begin(), saved.end());
+    for (const auto& [name, average] : ema->named()) copy_values(average, values[name]);
+  }
   if (metadata(c.file, "optimizer_steps", c.path) != std::to_string(c.state.step))
     fail("checkpoint", c.path + ": optimizer and progress disagree on the step");
   optimizer.set_steps(c.state.step);

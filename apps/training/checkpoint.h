@@ -1,28 +1,46 @@
 #pragma once
+#include <concepts>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "engine/error.h"
 #include "engine/files/safetensors.h"
 #include "nn/module.h"
 #include "nn/optim.h"
 
-// Checkpoints of a run's folder: safetensors that hold the parameters under their names, what the optimizer
-// and the averaged weights need, and in the metadata the config and where the run stands.
+// Checkpoints of a run's folder: safetensors that hold the parameters under their names, the averaged weights
+// under the same names behind "ema.", what the optimizer needs, and in the metadata the config, where the run
+// stands and checksums (checksums.h).
 namespace pursuit::apps {
 
 // With the config and the tensors this is all that going on bit for bit needs.
 struct RunState {
   int64_t step = 0, epoch = 0, batch = 0;  // optimizer steps done; the next batch to take
+  int64_t evaluated = 0;                   // the step of the last evaluation
   double best_score = std::numeric_limits<double>::lowest();
   // Of the epoch under way, so that a resumed epoch reports the same mean loss.
   double loss_sum = 0;
   int64_t loss_count = 0;
 };
+// As an app's config, see apps/common/fields.h.
+template <class State, class F>
+requires std::same_as<std::remove_const_t<State>, RunState>
+void for_each_field(State& s, const F& f) {
+  f("step", s.step, "");
+  f("epoch", s.epoch, "");
+  f("batch", s.batch, "");
+  f("evaluated", s.evaluated, "");
+  f("best_score", s.best_score, "");
+  f("loss_sum", s.loss_sum, "");
+  f("loss_count", s.loss_count, "");
+}
 
 std::string checkpoint_path(const std::string& folder);  // of the last one
+std::string previous_path(const std::string& folder);    // of the one before it
 std::string best_path(const std::string& folder);        // of the best evaluation's, if the run keeps it
 
 struct Checkpoint {
@@ -35,8 +53,10 @@ struct Checkpoint {
   // The model's own tensors: what belongs to the optimizer and the averaged weights is left out.
   std::vector<std::pair<std::string, Tensor>> parameters() const;
 };
-// From a run's folder or a file. Throws Error that names it, also if it is another app's.
-Checkpoint open_checkpoint(const std::string& app, const std::string& run_or_file);
+// From a run's folder or a file. Throws Error that names the file, and the tensor if one is damaged, also if
+// it is another app's. If a folder's last checkpoint cannot be read, a line on stderr says so and the one
+// before it is opened. Checksums are compared if `verify`; a line on stderr says if a run's file has none.
+Checkpoint open_checkpoint(const std::string& app, const std::string& run_or_file, bool verify = true);
 
 bool has_average(const Checkpoint& checkpoint);  // whether it holds averaged weights too
 
@@ -49,8 +69,14 @@ void load_parameters(nn::Module& model, const std::vector<std::pair<std::string,
 // Those of a checkpoint; with `ema` the averaged ones.
 void load_parameters(nn::Module& model, const Checkpoint& checkpoint, bool ema = false);
 
+struct NotFinite : Error {
+  using Error::Error;
+};
+// Throws NotFinite that names the tensor, and writes nothing, if a value is not finite. With `old_name` the
+// file that was there stays under that name.
 void save_checkpoint(const std::string& path, const std::string& app, const nlohmann::ordered_json& config,
-                     const RunState& state, nn::Module& model, nn::Optimizer& optimizer, const nn::Ema* ema);
+                     const RunState& state, nn::Module& model, nn::Optimizer& optimizer, const nn::Ema* ema,
+                     const std::string& old_name = "");
 // The parameters alone, with the config: a file to give away.
 void save_weights(const std::string& path, const std::string& app, const nlohmann::ordered_json& config,
                   const nn::Module& model);

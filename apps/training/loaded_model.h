@@ -16,6 +16,7 @@ struct LoadOptions {
   std::string device = "auto";
   std::string dtype = {};  // empty: the run's
   int threads = 0;         // 0: as many as before
+  bool verify = true;      // compare the checksums
 };
 
 template <class Config, class Model>
@@ -55,7 +56,7 @@ LoadedModel<Config, Model> load_model(const Checkpoint& checkpoint, const LoadOp
 template <class Config, class Model>
 LoadedModel<Config, Model> load_model(const std::string& app, const std::string& run_or_file,
                                       const LoadOptions& options) {
-  return load_model<Config, Model>(open_checkpoint(app, run_or_file), options);
+  return load_model<Config, Model>(open_checkpoint(app, run_or_file, options.verify), options);
 }
 
 }  // namespace pursuit::apps

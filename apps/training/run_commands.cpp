@@ -15,6 +15,7 @@ void add_weights_option(CLI::App& command, LoadOptions& o) {
   command.add_flag_function(
       "--ema,!--no-ema", [&o](int64_t times) { o.weights = times > 0 ? "ema" : "raw"; },
       "Short for --weights ema and --weights raw");
+  command.add_flag("--no-verify{false}", o.verify, "Load without comparing checksums, a quarter faster");
 }
 
 void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o) {

@@ -13,7 +13,7 @@ class App;
 // What the subcommands on finished runs share.
 namespace pursuit::apps {
 
-// --weights raw|ema, and --ema and --no-ema for short.
+// --weights raw|ema, --ema and --no-ema for short, and --no-verify.
 void add_weights_option(CLI::App& command, LoadOptions& options);
 // --checkpoint, and how it is loaded.
 void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& options);

@@ -99,8 +99,22 @@ void AtomicFile::write(const void* bytes, size_t count) {
   }
 }
 
-void AtomicFile::commit() {
+// By a second name for the same file: there is a whole file under `path_` at every moment.
+void AtomicFile::keep_old(const std::string& old_name) const {
+  const std::string second = unforeseeable_name(old_name);
+  if (link(path_.c_str(), second.c_str()) == 0) {
+    const bool renamed = rename(second.c_str(), old_name.c_str()) == 0;
+    unlink(second.c_str());  // rename leaves it where both are the same file already
+    if (!renamed) stop("cannot keep the old");
+  } else if (errno != ENOENT &&
+             rename(path_.c_str(), old_name.c_str()) != 0) {  // no links on this file system
+    stop("cannot keep the old");
+  }
+}
+
+void AtomicFile::commit(const std::string& old_name) {
   if (fsync(file_) != 0) stop("cannot flush");
+  if (!old_name.empty()) keep_old(old_name);
   if (rename(temporary_.c_str(), path_.c_str()) != 0) stop("cannot replace");
   close(file_);
   file_ = -1;

@@ -16,9 +16,11 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(const void* bytes, size_t count);
-  void commit();
+  // With `old_name` the file that was there stays under that name.
+  void commit(const std::string& old_name = "");
 
  private:
+  void keep_old(const std::string& old_name) const;
   [[noreturn]] void stop(const char* what) const;
   void open_temporary();
 

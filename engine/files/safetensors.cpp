@@ -209,7 +209,7 @@ TensorFile load_safetensors(const std::string& path) {
 }
 
 void save_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
-                      const std::map<std::string, std::string>& metadata) {
+                      const std::map<std::string, std::string>& metadata, const std::string& old_name) {
   // Wide elements first: every tensor then begins at a multiple of its element's size.
   std::vector<std::pair<std::string, Tensor>> order;
   for (const auto& [name, t] : tensors) {
@@ -246,7 +246,7 @@ void save_safetensors(const std::string& path, const std::map<std::string, Tenso
     const Tensor dense = t.to(cpu).contiguous();
     file.write(dense.raw(), size_t(dense.bytes()));
   }
-  file.commit();
+  file.commit(old_name);
 }
 
 }  // namespace pursuit

@@ -19,8 +19,10 @@ struct TensorFile {
 // over.
 TensorFile load_safetensors(const std::string& path);
 
-// Writes atomically: to a temporary name, flushed, renamed. Tensors may be strided and on any device.
+// Writes atomically: to a temporary name, flushed, renamed; with `old_name` the file that was there stays
+// under that name. Tensors may be strided and on any device.
 void save_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
-                      const std::map<std::string, std::string>& metadata = {});
+                      const std::map<std::string, std::string>& metadata = {},
+                      const std::string& old_name = "");
 
 }  // namespace pursuit
