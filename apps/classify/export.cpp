@@ -10,6 +10,7 @@
 #include "apps/common/files.h"
 #include "apps/common/print.h"
 #include "apps/common/run_folder.h"
+#include "apps/common/run_lock.h"
 #include "engine/files/safetensors.h"
 
 namespace pursuit::classify {
@@ -141,6 +142,7 @@ void complete_unknown(Config& c, int64_t classes, const std::string& file) {
 }  // namespace
 
 int import_weights(const std::string& file, const std::string& out, Config config) {
+  apps::check_not_in_training(out);
   if (fs::exists(apps::checkpoint_path(out)))
     fail("import", out + ": there is a run already; choose another folder");
   const TensorFile weights = read_weights(file);

@@ -12,6 +12,7 @@
 #include "apps/classify/pipeline.h"
 #include "apps/classify/run_record.h"
 #include "apps/common/metrics.h"
+#include "apps/common/run_lock.h"
 #include "apps/common/text.h"
 #include "apps/training/report_parts.h"
 #include "engine/random.h"
@@ -244,6 +245,7 @@ void add_configuration(Report& report, const RunRecord& r) {
 }  // namespace
 
 void write_report(const std::string& folder) {
+  const apps::FolderLock lock(folder);
   const RunRecord record(folder);
   Report report(title(record), subtitle(record));
   add_highlights(report, record);

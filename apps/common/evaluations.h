@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/common/files.h"
+#include "apps/common/run_lock.h"
 #include "engine/error.h"
 
 // eval.json in a run's folder: {"evaluations": [...]}, the one written last at the end. What an app measures,
@@ -38,6 +39,7 @@ template <class Results, class Same, class Unite>
 void add_evaluation(const std::string& folder, Results fresh,
                     Results (*from_json)(const nlohmann::ordered_json&),
                     nlohmann::ordered_json (*to_json)(const Results&), const Same& same, const Unite& unite) {
+  const FolderLock lock(folder);
   std::vector<Results> all = read_evaluations(folder, from_json);
   std::erase_if(all, [&](const Results& r) { return r.step != fresh.step; });
   const auto old = std::find_if(all.begin(), all.end(), [&](const Results& r) { return same(r, fresh); });

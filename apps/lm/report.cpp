@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "apps/common/metrics.h"
+#include "apps/common/run_lock.h"
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
 #include "apps/lm/run_record.h"
@@ -91,6 +92,7 @@ void add_sample(Report& report, const RunRecord& r) {
 }  // namespace
 
 void write_report(const std::string& folder) {
+  const apps::FolderLock lock(folder);
   RunRecord record(folder);
   std::optional<Inspection> inspection;
   record.attempt("inspect.json", [&](const std::string& file) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "apps/common/metrics.h"
+#include "apps/common/run_lock.h"
 #include "apps/common/text.h"
 #include "apps/segment/commands.h"
 #include "apps/segment/mask_picture.h"
@@ -179,6 +180,7 @@ std::string commands(const RunRecord& r) {
 }  // namespace
 
 void write_report(const std::string& folder) {
+  const apps::FolderLock lock(folder);
   const RunRecord record(folder);
   Report report(title(record), subtitle(record));
   add_highlights(report, record);
