@@ -257,7 +257,7 @@ TEST_CASE("resuming drops later steps and a torn last line, a new run starts emp
               "{\"step\":1,\"x\":0.1}\n{\"step\":2,\"x\":0.2}\n{\"step\":3,\"x\":0.3}\n{\"step\":4,\"x");
   CHECK(read_metrics(path).size() == 3);
   {
-    MetricsWriter writer(path, 2);
+    MetricsWriter writer(path, [](int64_t step, const auto&) { return step <= 2; });
     writer.write(3, {{"x", 9}});
   }
   CHECK(read_file(path) == "{\"step\":1,\"x\":0.1}\n{\"step\":2,\"x\":0.2}\n{\"step\":3,\"x\":9}\n");

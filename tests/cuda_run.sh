@@ -12,7 +12,8 @@ evaluations() {
 }
 losses() { evaluations "$1" | grep -oE '"[a-z_]*loss":[^,}]*' | cut -d: -f2; }
 for run in softmax-f32 rpc-bf16; do
-  settings=("${@:2}" --attention "${run%-*}" --dtype "${run#*-}" --seed 3 --threads 1 --quiet)
+  settings=("${@:2}" --attention "${run%-*}" --dtype "${run#*-}" --schedule constant --seed 3
+    --threads 1 --quiet)
   "$app" train "${settings[@]}" --steps 9 --device cuda --out "$folder/$run-graph" >/dev/null
   "$app" train "${settings[@]}" --steps 9 --device cuda --no-graph --out "$folder/$run-eager" >/dev/null
   "$app" train "${settings[@]}" --steps 4 --device cuda --out "$folder/$run-halves" >/dev/null

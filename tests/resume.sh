@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # 20 steps straight must equal 10 steps, a resume and 10 more, bit for bit: weights, optimizer, order of the data and
-# all that is random included. Usage: resume.sh APP SETTING...
+# all that is random included. The schedule is one that does not depend on the number of steps; kill.sh has the others.
+# Usage: resume.sh APP SETTING...
 set -euo pipefail
 app=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-losses() { grep -v seconds "$folder/$1/metrics.jsonl" | grep -o '"step":[0-9]*,"epoch":[0-9]*,"loss":[^,]*'; }
+losses() { grep -v seconds "$folder/$1/metrics.jsonl" | grep -o '"step":[0-9]*,"epoch":[^,]*,"loss":[^,]*,"lr":[^,]*'; }
 for run in softmax-f32 rpc-f32 softmax-bf16; do
-  settings=("${@:2}" --attention "${run%-*}" --dtype "${run#*-}" --seed 3 --quiet)
+  settings=("${@:2}" --attention "${run%-*}" --dtype "${run#*-}" --schedule constant --seed 3 --quiet)
   "$app" train "${settings[@]}" --steps 20 --out "$folder/$run-straight" >/dev/null
   "$app" train "${settings[@]}" --steps 10 --out "$folder/$run-halves" >/dev/null
   "$app" train --resume "$folder/$run-halves" --steps 20 --quiet >/dev/null

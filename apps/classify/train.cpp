@@ -96,10 +96,9 @@ class Classification : public apps::Task {
     score_ = classify::evaluate(model_, config_, test_loader_);
     apps::Evaluation e;
     e.complete = !apps::stop_requested() || score_.count == test_data_->size();
-    e.metrics = {{"test_loss", score_.loss},
-                 {"test_accuracy", score_.accuracy()},
-                 {"test_accuracy5", score_.accuracy5()}};
-    e.scalars = {{"test/loss", score_.loss}, {"test/accuracy", score_.accuracy()}};
+    e.scores = {{"test_loss", "test/loss", score_.loss},
+                {"test_accuracy", "test/accuracy", score_.accuracy()},
+                {"test_accuracy5", "test/accuracy5", score_.accuracy5()}};
     e.text = fmt::format("test loss {:.4f}  test accuracy {:.2f} %", score_.loss, 100 * score_.accuracy());
     e.score = score_.accuracy();
     return e;

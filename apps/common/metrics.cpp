@@ -12,12 +12,12 @@ namespace pursuit::apps {
 
 using nlohmann::ordered_json;
 
-MetricsWriter::MetricsWriter(const std::string& path, std::optional<int64_t> resume_step) : path_(path) {
+MetricsWriter::MetricsWriter(const std::string& path, const Keep& keep) : path_(path) {
   std::string kept;
-  if (resume_step && std::filesystem::exists(path)) {
+  if (keep && std::filesystem::exists(path)) {
     for (const ordered_json& line : read_metrics(path)) {
       const auto step = line.find("step");
-      if (step != line.end() && step->is_number() && step->get<int64_t>() > *resume_step) continue;
+      if (step != line.end() && step->is_number_integer() && !keep(step->get<int64_t>(), line)) continue;
       kept += line.dump() + "\n";
     }
   }

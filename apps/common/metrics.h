@@ -1,8 +1,8 @@
 #pragma once
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,10 +12,11 @@ namespace pursuit::apps {
 // Writes metrics.jsonl: one JSON object per line, {"step": 100, ...}, flushed line by line.
 class MetricsWriter {
  public:
-  // Without resume_step a new file is started. With it the lines of steps up to resume_step are kept, later
-  // ones and a torn last line are dropped, and writing goes on behind them. Throws pursuit::Error that names
-  // the file.
-  explicit MetricsWriter(const std::string& path, std::optional<int64_t> resume_step = std::nullopt);
+  using Keep = std::function<bool(int64_t step, const nlohmann::ordered_json& line)>;
+
+  // Starts a new file. With `keep` goes on behind the lines of the old one of which it is true, and those
+  // without a step; a torn last line is dropped. Throws pursuit::Error that names the file.
+  explicit MetricsWriter(const std::string& path, const Keep& keep = {});
 
   // `values` is a JSON object without "step". Values that are not finite are written as null (JSON has no
   // NaN).

@@ -100,11 +100,11 @@ class LanguageModelling : public apps::Task {
     e.complete = score_.tokens == valid_rows_.tokens();
     if (!e.complete) return e;
     inspection_ = inspect(model_, valid_rows_, inspected_rows);
-    e.metrics = {{"valid_loss", score_.loss()}, {"valid_perplexity", score_.perplexity()}};
+    e.scores = {{"valid_loss", "valid/loss", score_.loss()},
+                {"valid_perplexity", "valid/perplexity", score_.perplexity()}};
     const nlohmann::ordered_json attention = summary(inspection_);
-    e.metrics.update(attention);
-    e.scalars = {{"valid/loss", score_.loss()}, {"valid/perplexity", score_.perplexity()}};
-    for (const auto& [name, value] : attention.items()) e.scalars.emplace_back("attention/" + name, value);
+    for (const auto& [name, value] : attention.items())
+      e.scores.push_back({name, "attention/" + name, value});
     e.text = fmt::format("valid loss {:.4f}  perplexity {:.3f}  attention entropy {:.3f}", score_.loss(),
                          score_.perplexity(), attention["attention_entropy"].get<double>());
     e.score = -score_.loss();

@@ -61,7 +61,7 @@ struct TrainingFields {
 template <class C, class F>
 void for_each_training_field(C& c, const F& f) {
   f("epochs", c.epochs, "Epochs", Range{1, 4194303});
-  f("steps", c.steps, "Stop after this many steps (0: by epochs)", any_count);
+  f("steps", c.steps, "End after this many steps, and the schedule with them (0: by epochs)", any_count);
   f("batch-size", c.batch_size, "Samples per step", Range{1, 1 << 24});
   f("eval-batch-size", c.eval_batch_size, "Samples per batch in evaluation", Range{1, 1 << 24});
   f("optimizer", c.optimizer, "adamw or sgd (Nesterov momentum 0.9)");

@@ -9,13 +9,17 @@
 
 namespace pursuit::apps {
 
+struct Score {
+  std::string name, tag;  // in metrics.jsonl and in TensorBoard: "test_loss", "test/loss"
+  double value;
+};
+
 // What one evaluation of the current weights found.
 struct Evaluation {
-  nlohmann::ordered_json metrics;                       // for metrics.jsonl: {"test_loss": 0.31, ...}
-  std::vector<std::pair<std::string, double>> scalars;  // for TensorBoard: {"test/loss", 0.31}
-  std::string text;                                     // "test loss 0.3100  test accuracy 91.20 %"
-  double score = 0;                                     // the larger the better
-  bool complete = true;                                 // false: it was stopped half-way
+  std::vector<Score> scores;
+  std::string text;      // "test loss 0.3100  test accuracy 91.20 %"
+  double score = 0;      // the larger the better
+  bool complete = true;  // false: it was stopped half-way
 };
 
 struct Loss {

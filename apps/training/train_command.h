@@ -32,7 +32,8 @@ void add_train_command(CLI::App& app, const std::string& help, std::vector<std::
   CLI::App* command = app.add_subcommand("train", help);
   add_run_options(*command, options, "runs/" + app.get_name() + "-ATTENTION-SEED");
   add_options(*command, config);
-  command->callback([&, train, recipe] {
+  command->callback([&, command, train, recipe] {
+    if (!options.resume.empty()) check_resume_options(*command);
     if (!recipe.requires_data.empty() && config.data.empty())
       throw CLI::ValidationError(
           "--data", fmt::format("recipe {} is made for {}: give the folder that holds it", recipe.name,

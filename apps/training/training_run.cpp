@@ -9,6 +9,7 @@
 #include <deque>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "apps/common/files.h"
 #include "apps/common/metrics.h"
@@ -39,21 +40,32 @@ struct StepUnderWay {
   double lr;
 };
 
+void check_no_run(const RunOptions& o) {
+  if (o.resume.empty() && !o.overwrite && fs::exists(checkpoint_path(o.out)))
+    fail("train", o.out + " already holds a run; go on with --resume " + o.out +
+                      ", choose another --out, or replace it with --overwrite");
+}
+
 class TrainingRun {
  public:
-  TrainingRun(Task& task, const RunOptions& options, RunStart start)
+  TrainingRun(Task& task, const RunOptions& options, RunStart& start)
       : task_(task),
         fields_(task.fields()),
         options_(options),
         folder_(options.folder()),
+        lock_(std::move(start.lock)),
         flat_(
             task.model().parameters(),
             [&](const std::string& name, const Tensor& t) { return task.decays(name, t); },
             dtype_from_name(fields_.dtype)),
         optimizer_(flat_, optimizer_config(fields_)),
         schedule_(schedule(fields_)) {
+    // The schedule ends where the run does.
+    if (fields_.steps > 0) schedule_.total = double(last_step()) / double(task.batches_per_epoch());
     if (fields_.ema > 0) ema_.emplace(flat_, fields_.ema);
-    open_folder(start.checkpoint);
+    if (start.checkpoint) go_on_from(*start.checkpoint);
+    if (is_finished()) return;
+    open_folder();
     step_.emplace(task_, flat_, optimizer_, ema_ ? &*ema_ : nullptr, !options.no_graph);
     catch_stop_signals();
     started_ = saved_ = logged_ = Clock::now();
@@ -61,7 +73,13 @@ class TrainingRun {
 
   int run() {
     const int64_t end = last_step();
+    if (is_finished()) {
+      note("{} is finished: all {} steps are done; for more give --epochs or --steps\n", folder_, end);
+      return 0;
+    }
     bar_.emplace("train", state_.step, end, ProgressOptions{.quiet = options_.quiet, .unit = task_.unit()});
+    // What a stop cut off: the evaluation at the step that the checkpoint is of.
+    if (state_.step < end && evaluation_is_due()) evaluate();
     task_.start_epoch(state_.epoch, state_.batch);
     while (state_.step < end && !stop_requested()) {
       const int64_t samples = task_.next_batch(state_.step);
@@ -81,31 +99,79 @@ class TrainingRun {
       return 1;
     }
     task_.finish(folder_, state_.step);
+    save();  // says that nothing is left to do
     return 0;
   }
 
  private:
-  void open_folder(const std::optional<Checkpoint>& checkpoint) {
+  void go_on_from(const Checkpoint& checkpoint) {
+    state_ = resume(checkpoint, task_.model(), optimizer_, ema());
+    flat_.refresh();
+    kept_ = {checkpoint.path, state_.step};
+    if (state_.step > last_step())
+      fail("train", fmt::format("{} has done {} steps already; --epochs and --steps would end it at {}",
+                                folder_, state_.step, last_step()));
+    if (!fields_.keep_best || !fs::exists(best_path(folder_))) return;
+    try {
+      open_checkpoint(task_.app(), best_path(folder_), options_.verify);
+    } catch (const Error& damage) {
+      note("{}; the next evaluation's weights take its place\n", damage.what());
+      state_.best_score = RunState().best_score;
+    }
+  }
+
+  bool is_finished() const { return state_.step == last_step() && state_.evaluated == state_.step; }
+
+  std::string metrics_path() const { return (fs::path(folder_) / "metrics.jsonl").string(); }
+
+  void open_folder() {
     const bool resuming = !options_.resume.empty();
-    check_folder(options_);
     std::error_code error;
     fs::create_directories(folder_, error);
     if (error) fail("train", "cannot create " + folder_ + ": " + error.message());
+    if (!lock_) lock_.emplace(folder_);
+    check_no_run(options_);
     remove_leftovers(folder_);
     if (!resuming) {
-      for (const char* old : {"checkpoint.safetensors", "best.safetensors", "eval.json", "inspect.json",
-                              "report.html", "metrics.jsonl"})
+      for (const char* old : {"checkpoint.safetensors", "checkpoint-previous.safetensors", "best.safetensors",
+                              "eval.json", "inspect.json", "report.html", "metrics.jsonl"})
         fs::remove(fs::path(folder_) / old, error);
       fs::remove_all(fs::path(folder_) / "tensorboard", error);
-    } else if (checkpoint) {
-      state_ = resume(*checkpoint, task_.model(), optimizer_, ema());
-      flat_.refresh();
     }
-    write_file_atomically(config_path(folder_), task_.config().dump(2) + "\n");
-    const std::optional<int64_t> from = resuming ? std::optional(state_.step) : std::nullopt;
-    metrics_.emplace((fs::path(folder_) / "metrics.jsonl").string(), from);
-    events_.emplace((fs::path(folder_) / "tensorboard").string(), from);
+    write_config(resuming);
+    // An evaluation after the checkpoint's last one is done again.
+    const auto keep = [&](int64_t step, const nlohmann::ordered_json& line) {
+      return step <= (line.contains("train_loss") ? state_.evaluated : state_.step);
+    };
+    metrics_.emplace(metrics_path(), resuming ? MetricsWriter::Keep(keep) : nullptr);
+    events_.emplace((fs::path(folder_) / "tensorboard").string(),
+                    resuming ? std::optional(state_.step) : std::nullopt);
     if (!options_.quiet) print_head();
+  }
+
+  // config.json: the task's config, and the changes of resumed starts so far.
+  void write_config(bool resuming) {
+    nlohmann::ordered_json config = task_.config();
+    if (resuming) {
+      const nlohmann::ordered_json before = config_of_run(folder_);
+      nlohmann::ordered_json changes = nlohmann::ordered_json::array();
+      for (nlohmann::ordered_json change : before.value("changes", changes)) {
+        if (!change.is_object() || !change.value("step", nlohmann::ordered_json()).is_number_integer())
+          fail("config", config_path(folder_) + ": 'changes' is damaged; remove it");
+        // Steps after the checkpoint are done again, with what holds now.
+        if (change["step"] > state_.step) change["step"] = state_.step;
+        changes.push_back(change);
+      }
+      for (const auto& [option, value] : config.items()) {
+        if (!before.contains(option) || before[option] == value) continue;
+        note("change {} from {} to {}, from step {} on\n", option, before[option].dump(), value.dump(),
+             state_.step);
+        changes.push_back(
+            {{"step", state_.step}, {"option", option}, {"from", before[option]}, {"to", value}});
+      }
+      if (!changes.empty()) config["changes"] = changes;
+    }
+    write_file_atomically(config_path(folder_), config.dump(2) + "\n");
   }
 
   void print_head() {
@@ -150,16 +216,18 @@ class TrainingRun {
     for (; under_way_.size() > left_under_way; under_way_.pop_front()) {
       const StepUnderWay& s = under_way_.front();
       const double loss = step_->loss(s.number - 1);
-      if (!std::isfinite(loss))
-        fail("train",
-             fmt::format("the loss is {} at step {}; the checkpoint of an earlier step is kept. Use a lower "
-                         "--lr or --clip-norm",
-                         loss, s.number - 1));
+      if (!std::isfinite(loss)) stop_diverged(fmt::format("the loss is {} at step {}", loss, s.number));
       if (s.batch == 1) state_.loss_sum = state_.loss_count = 0;
       state_.loss_sum += loss;
       ++state_.loss_count;
       report(s, loss);
     }
+  }
+
+  [[noreturn]] void stop_diverged(const std::string& what) const {
+    const std::string kept = kept_ ? fmt::format("{} of step {} is kept", kept_->path, kept_->step)
+                                   : "no checkpoint was saved before";
+    fail("train", what + "; " + kept + ". Use a lower --lr, or --clip-norm");
   }
 
   void report(const StepUnderWay& s, double loss) {
@@ -168,7 +236,7 @@ class TrainingRun {
     if (s.number % log_every != 0) return;
     const double rate = double(samples_) / std::max(1e-9, seconds_since(logged_));
     const std::string rate_name = task_.unit() + "_per_second";
-    metrics_->write(s.number, {{"epoch", s.epoch}, {"loss", loss}, {"lr", s.lr}, {rate_name, rate}});
+    metrics_->write(s.number, {{"epoch", epochs(s.number)}, {"loss", loss}, {"lr", s.lr}, {rate_name, rate}});
     events_->scalars(s.number, {{"train/loss", loss}, {"train/lr", s.lr}, {"train/" + rate_name, rate}});
     samples_ = 0;
     logged_ = Clock::now();
@@ -183,7 +251,10 @@ class TrainingRun {
     task_.start_epoch(state_.epoch, 0);
   }
 
+  double epochs(int64_t step) const { return double(step) / double(task_.batches_per_epoch()); }
+
   bool evaluation_is_due() const {
+    if (state_.evaluated == state_.step) return false;
     const double every = fields_.eval_every * double(task_.batches_per_epoch());
     return every > 0 && std::floor(double(state_.step) / every) > std::floor(double(state_.step - 1) / every);
   }
@@ -198,14 +269,19 @@ class TrainingRun {
     Evaluation evaluation = task_.evaluate();
     if (weights == "ema") ema_->swap();
     if (!evaluation.complete) return false;
-    const double epoch = double(state_.step) / double(task_.batches_per_epoch());
+    const double epoch = epochs(state_.step);
     const double mean_loss = state_.loss_count ? state_.loss_sum / double(state_.loss_count) : NAN;
     nlohmann::ordered_json line = {{"epoch", epoch}, {"train_loss", mean_loss}};
-    line.update(evaluation.metrics);
+    std::vector<std::pair<std::string, double>> scalars = {{"train/mean_loss", mean_loss}};
+    for (const Score& s : evaluation.scores) {
+      line[s.name] = s.value;
+      scalars.emplace_back(s.tag, s.value);
+    }
     line["weights"] = weights;
     line["seconds"] = seconds_since(started_);
     metrics_->write(state_.step, line);
-    events_->scalars(state_.step, evaluation.scalars);
+    events_->scalars(state_.step, scalars);
+    state_.evaluated = state_.step;
     if (!options_.quiet) {
       const std::string text = fmt::format("epoch {:>4}  train loss {:.4f}  {}", fmt::format("{:.4g}", epoch),
                                            mean_loss, evaluation.text);
@@ -222,19 +298,33 @@ class TrainingRun {
 
   void save() {
     finish_steps(0);
-    save_to(checkpoint_path(folder_));
+    const std::string path = checkpoint_path(folder_);
+    // A second checkpoint of a step replaces the first, and a damaged one is not kept.
+    const bool keep_old = kept_ && kept_->path == path && kept_->step != state_.step;
+    save_to(path, keep_old ? previous_path(folder_) : "");
+    kept_ = {path, state_.step};
     saved_ = Clock::now();
   }
 
-  void save_to(const std::string& path) {
-    save_checkpoint(path, task_.app(), task_.config(), state_, task_.model(), optimizer_, ema());
+  void save_to(const std::string& path, const std::string& old_name = "") {
+    try {
+      save_checkpoint(path, task_.app(), task_.config(), state_, task_.model(), optimizer_, ema(), old_name);
+    } catch (const NotFinite& e) {
+      stop_diverged(e.what());
+    }
   }
 
   Task& task_;
   const TrainingFields& fields_;
   const RunOptions& options_;
   std::string folder_;
+  std::optional<TrainingLock> lock_;
   RunState state_;
+  struct Kept {
+    std::string path;
+    int64_t step;
+  };
+  std::optional<Kept> kept_;  // the newest whole checkpoint
   nn::FlatParameters flat_;
   nn::Optimizer optimizer_;
   std::optional<nn::Ema> ema_;
@@ -255,27 +345,57 @@ void add_run_options(CLI::App& command, RunOptions& o, const std::string& defaul
   command.add_option("--out", o.out, "Folder of the run (default " + default_out + ")");
   command.add_option("--resume", o.resume, "Go on with the run in this folder, bit for bit");
   command.add_flag("--overwrite", o.overwrite, "Replace the run that --out already holds");
+  command.add_flag("--no-verify{false}", o.verify,
+                   "With --resume: do not compare the checkpoint's checksums");
   command.add_flag("--no-graph", o.no_graph,
                    "Run every step operator by operator, also on a GPU; same result");
   command.add_flag("--quiet", o.quiet, "No progress on stderr");
 }
 
 void check_folder(const RunOptions& o) {
-  if (o.resume.empty() && !o.overwrite && fs::exists(checkpoint_path(o.out)))
-    fail("train", o.out + " already holds a run; go on with --resume " + o.out +
-                      ", choose another --out, or replace it with --overwrite");
+  if (!o.resume.empty()) return;
+  check_not_in_training(o.out);
+  check_no_run(o);
 }
 
-RunStart start_run(const std::string& app, const RunOptions& o) {
+bool may_change(const std::string& option) {
+  static const std::set<std::string> names = {"epochs",         "steps",
+                                              "device",         "threads",
+                                              "workers",        "data",
+                                              "cache",          "checkpoint-seconds",
+                                              "eval-every",     "checkpoint-steps",
+                                              "eval-batch-size"};
+  return names.contains(option);
+}
+
+void check_resume_options(const CLI::App& train) {
+  static const std::set<std::string> beside = {"resume", "quiet", "no-graph", "no-verify"};
+  for (const CLI::Option* option : train.get_options()) {
+    const std::string name = option->get_single_name();
+    if (option->count() > 0 && !beside.contains(name) && !may_change(name))
+      throw CLI::ValidationError("--" + name,
+                                 "cannot be given beside --resume: the run keeps what it was started with");
+  }
+}
+
+RunStart start_run(const std::string& app, const nlohmann::ordered_json& config, const RunOptions& o) {
   RunStart start;
-  if (!o.resume.empty() && fs::exists(checkpoint_path(o.resume)))
-    start.checkpoint = open_checkpoint(app, o.resume);
+  if (o.resume.empty()) return start;
+  start.lock.emplace(o.resume);
+  if (!fs::exists(checkpoint_path(o.resume)) && !fs::exists(previous_path(o.resume))) return start;
+  start.checkpoint = open_checkpoint(app, o.resume, o.verify);
+  for (const auto& [field, value] : start.checkpoint->config.items())
+    if (config.contains(field) && config[field] != value && !may_change(field))
+      fail("config", fmt::format("{}: '{}' is {:.40}, but the run was trained with {:.40}; put that back",
+                                 config_path(o.resume), field, config[field].dump(), value.dump()));
   return start;
 }
 
 int run_training(Task& task, const RunOptions& options, RunStart start) {
   if (const int threads = task.fields().threads; threads > 0) set_num_threads(threads);
-  return TrainingRun(task, options, std::move(start)).run();
+  TrainingRun run(task, options, start);
+  start.checkpoint.reset();  // its tensors are in the model now
+  return run.run();
 }
 
 }  // namespace pursuit::apps

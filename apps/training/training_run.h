@@ -2,7 +2,9 @@
 #include <optional>
 #include <string>
 
+#include "apps/common/fields.h"
 #include "apps/common/run_folder.h"
+#include "apps/common/run_lock.h"
 #include "apps/training/model_sizes.h"
 #include "apps/training/task.h"
 
@@ -15,7 +17,7 @@ namespace pursuit::apps {
 // The options of `train` that are no part of the run itself.
 struct RunOptions {
   std::string recipe, out, resume;
-  bool quiet = false, overwrite = false, no_graph = false;
+  bool quiet = false, overwrite = false, no_graph = false, verify = true;
 
   const std::string& folder() const { return resume.empty() ? out : resume; }
 };
@@ -23,26 +25,37 @@ struct RunOptions {
 // `default_out` is for the help.
 void add_run_options(CLI::App& command, RunOptions& options, const std::string& default_out);
 
-// Throws Error if --out holds a run already that is not to be replaced.
+// Throws Error if --out holds a run already that is not to be replaced, or one that is being trained.
 void check_folder(const RunOptions& options);
+
+// Throws CLI::ValidationError that names an option which may not stand beside --resume.
+void check_resume_options(const CLI::App& train);
+
+// Whether an option of `train` may stand beside --resume: what changes no result, and how long the run is.
+bool may_change(const std::string& option);
 
 // What a training begins with.
 struct RunStart {
-  std::optional<Checkpoint> checkpoint;  // that --resume goes on from
+  std::optional<TrainingLock> lock;      // of the folder that --resume names
+  std::optional<Checkpoint> checkpoint;  // that it goes on from
 };
-// Before anything is built: reads what --resume names. `config` is that of its config.json.
-RunStart start_run(const std::string& app, const RunOptions& options);
+// Before anything is built: locks and reads what --resume names. `config` is the run's, with what the command
+// line changes in it. Throws Error that names the file and the field if it is not that of the checkpoint.
+RunStart start_run(const std::string& app, const nlohmann::ordered_json& config, const RunOptions& options);
 // The same, and holds the config against the tensors of the checkpoint, see check_config.
 template <class Model, class Config>
 RunStart start_run(const std::string& app, const Config& config, const RunOptions& options) {
-  RunStart start = start_run(app, options);
+  RunStart start = start_run(app, fields_to_json(config), options);
   if (start.checkpoint) check_config<Model>(config, config_path(options.resume), *start.checkpoint);
   return start;
 }
 
-// Trains to the end of the epochs, or until ctrl-C. The run's folder gets config.json, checkpoint.safetensors
-// (and best.safetensors), metrics.jsonl, TensorBoard events, and what the task's finish() writes. Going on
-// with `resume` gives the same bits as a run that was never stopped. Returns the process's exit code.
+// Trains to the end of the epochs, or until a signal (apps/common/signals.h). The run's folder gets
+// config.json, checkpoint.safetensors, the one before it (and best.safetensors), metrics.jsonl, TensorBoard
+// events, and what the task's finish() writes. What is not finite is never saved. Going on with `resume`
+// gives the same bits and records as a run that was never stopped; what a resumed run changes stands in
+// config.json under "changes", with the step from which on it holds. A run that is finished is left as it is.
+// Returns the process's exit code.
 int run_training(Task& task, const RunOptions& options, RunStart start);
 
 }  // namespace pursuit::apps

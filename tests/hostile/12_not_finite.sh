@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# A run whose numbers are no longer finite ends, and what it saved before stays: nothing that is not finite replaces a
+# checkpoint, and the message says truly which one is kept. Usage: 12_not_finite.sh FOLDER_OF_PROGRAMS
+source "$(dirname "$0")/lib.sh"
+
+# Weights grow a million millionfold with every step.
+diverges=(--lr 1e6 --weight-decay 1e6 --schedule constant --warmup-epochs 0 --steps 200 --eval-every 0)
+for app in classify lm segment; do
+  # shellcheck disable=SC2046
+  refuses 1 "; $app/checkpoint.safetensors of step" "$app" train $(toy "$app") "${diverges[@]}" --checkpoint-steps 1 --out "$app"
+  kept=$(grep -oE 'safetensors of step [0-9]+ is kept' err | grep -oE '[0-9]+')
+  check "$app: the checkpoint is of another step than $kept" grep -qa "step\\\\\":$kept," "$app/checkpoint.safetensors"
+  refuses 1 "; $app/checkpoint.safetensors of step $kept is kept" "$app" train --resume "$app" --quiet
+done
+
+# shellcheck disable=SC2046
+refuses 1 "no checkpoint was saved before" classify train $(toy classify) "${diverges[@]}" --out first
+check "a checkpoint that is not finite was saved" test ! -e first/checkpoint.safetensors
+done_testing

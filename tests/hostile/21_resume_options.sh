@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# What may stand beside --resume is recorded with the step from which on it holds, all else is refused by name; a run
+# that is finished is left as it is. Usage: 21_resume_options.sh FOLDER_OF_PROGRAMS
+source "$(dirname "$0")/lib.sh"
+
+for app in classify lm segment; do
+  # shellcheck disable=SC2046
+  ok "$app" train $(toy "$app") --ema 0.9 --out run
+  cp -r run finished
+  ok "$app" train --resume run
+  check "$app: a finished run was changed" diff -r -x training.lock run finished
+  ok "$app" train --resume run --device cpu --threads 1 --eval-batch-size 3
+  check "$app: settings were written that nothing was trained with" diff -r -x training.lock run finished
+
+  for option in "--lr 0.5" "--seed 1" "--batch-size 4" "--dtype bf16" "--attention rpc" "--ema 0" "--keep-best true" \
+    "--recipe nano" "--out other" "--overwrite" "--schedule constant"; do
+    # shellcheck disable=SC2086
+    refuses 2 "${option%% *}" "$app" train --resume run --steps 8 $option
+  done
+  check "$app: a refused option left something" diff -r -x training.lock run finished
+  refuses 1 "has done 4 steps already" "$app" train --resume run --steps 3
+
+  ok "$app" train --resume run --steps 6 --eval-every 0.3 --threads 1 --quiet
+  grep -qF "change steps from 4 to 6, from step 4 on" err || fail "$app: says nothing of the change: $(cat err)"
+  for change in '"option": "steps", "from": 4, "to": 6' '"option": "eval-every"' '"option": "threads"'; do
+    check "$app: config.json lacks $change" grep -qF "\"step\": 4, $change" <(tr -s ' \n' ' ' <run/config.json)
+  done
+  check "$app: the final evaluation is there more than once" \
+    test "$(grep -c '"step":4,.*train_loss' run/metrics.jsonl)" == 1
+  # Changed by hand.
+  sed -i -E 's/"weight-decay": [^,]*/"weight-decay": 0.5/' run/config.json
+  refuses 1 "'weight-decay' is 0.5, but the run was trained with" "$app" train --resume run --steps 8
+  rm -r run finished
+done
+
+# --steps fits the schedule to itself, "epoch" counts epochs done, and TensorBoard has what metrics.jsonl has.
+ok classify train --recipe nano-synthetic --limit 160 --test-limit 20 --batch-size 16 --lr 0.001 --min-lr 0 --quiet \
+  --warmup-epochs 0 --steps 20 --out run
+check "the last step's learning rate is not near the end of the schedule" \
+  awk -F'"lr":' '/"step":20,.*"lr"/ { found = 1; exit !($2 + 0 < 0.0001) } END { exit !found }' run/metrics.jsonl
+for line in '"step":10,"epoch":1.0,"loss"' '"step":10,"epoch":1.0,"train_loss"'; do
+  check "no line $line" grep -qF "$line" run/metrics.jsonl
+done
+for tag in train/mean_loss test/loss test/accuracy test/accuracy5; do
+  check "TensorBoard has no $tag" grep -qaF "$tag" -r run/tensorboard
+done
+done_testing

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# A stop during an evaluation: it is done after resuming, and the records are those of a run that never stopped.
+# Usage: 22_stopped_evaluation.sh FOLDER_OF_PROGRAMS
+source "$(dirname "$0")/lib.sh"
+
+records() { sed -E 's/,"(seconds|[a-z]+_per_second)":[^,}]*//g' "$1/metrics.jsonl"; }
+# Ten steps an epoch, or in all; evaluations take many times as long as a step.
+settings_of() {
+  case $1 in
+    classify) echo --recipe nano-synthetic --limit 160 --test-limit 1500 --batch-size 16 --epochs 2 --quiet ;;
+    segment) echo --recipe nano --limit 40 --test-limit 40 --batch-size 4 --epochs 2 --depth 1 --dim 48 --patch 16 --quiet ;;
+    lm) echo --recipe nano --batch-size 8 --steps 10 --quiet ;;
+  esac
+}
+for app in classify segment lm; do
+  read -ra settings < <(settings_of "$app")
+  ok "$app" train "${settings[@]}" --out straight
+  stopped=
+  for try in 1 2 3 4 5; do
+    "$bin/$app" train "${settings[@]}" --overwrite --out run >out 2>err &
+    training=$!
+    until grep -qs '"step":10,' run/metrics.jsonl; do
+      kill -0 $training 2>/dev/null || break
+      sleep 0.01
+    done
+    kill -TERM $training 2>/dev/null || true
+    wait $training || true
+    grep -qE "stopped at step 10;|last evaluation" err && ! grep -q '"step":10,.*train_loss' run/metrics.jsonl && stopped=yes && break
+  done
+  check "$app: no evaluation was stopped in $try tries; nothing was tested" test -n "$stopped"
+  ok "$app" train --resume run --quiet
+  check "$app: the records differ" diff <(records run) <(records straight)
+  same run/checkpoint.safetensors straight/checkpoint.safetensors
+  rm -r run straight
+done
+done_testing
