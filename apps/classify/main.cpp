@@ -118,7 +118,8 @@ int run(std::vector<std::string> args) {
   std::string file, out;
   Config import_config;
   import_config.heads = 0;  // dim / 64, unless told otherwise: the weights do not say
-  CLI::App* import_command = app.add_subcommand("import", "A run from safetensors weights with timm's names");
+  CLI::App* import_command = app.add_subcommand(
+      "import", "A run from safetensors weights with timm's names, or those of Scaled Attention's code");
   import_command->add_option("file", file, "The safetensors file to read")->required();
   import_command->add_option("--out", out, "Folder of the new run")->required();
   apps::add_options(*import_command, import_config);

@@ -41,8 +41,8 @@ int64_t unknown(const data::WordSwap& swap, const data::Vocabulary& vocabulary) 
 }
 
 std::string describe(const data::WordSwapOptions& o) {
-  return fmt::format("{}, rate {}, stop words {}, seed {}", o.replacement, o.rate,
-                     o.keep_stop_words ? "kept" : "swapped too", o.seed);
+  return fmt::format("{}, rate {}, {}, seed {}", o.replacement, o.rate,
+                     o.keep_stop_words ? "NLTK's stop words kept" : "stop words swapped too", o.seed);
 }
 
 class Evaluation {

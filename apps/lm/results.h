@@ -12,7 +12,7 @@ struct Results {
   std::string data;    // without its path
   std::string split;   // train, valid, test
   std::string window;  // blocks, documents or sliding: what a token is predicted from
-  std::string attack;  // empty, or "AAA, rate 0.015, stop words kept, seed 0"
+  std::string attack;  // empty, or "AAA, rate 0.015, NLTK's stop words kept, seed 0"
   bool ema = false;    // of the averaged weights
   int64_t step = 0;    // optimizer steps behind the weights
   int64_t tokens = 0;  // that were predicted
