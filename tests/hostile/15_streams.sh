@@ -51,9 +51,9 @@ code=0
 [[ $(cat code) == 1 ]] || fail "lm eval into a pipe that is gone: exit code $(cat code)"
 
 # Signals: the run is saved, and goes on to the same end.
-"$bin/lm" train --recipe nano --steps 60 --batch-size 8 --eval-tokens 300 --quiet --out whole >out
+"$bin/lm" train --recipe nano --steps 400 --batch-size 8 --eval-tokens 300 --quiet --out whole >out
 for signal in HUP PIPE TERM; do
-  "$bin/lm" train --recipe nano --steps 60 --batch-size 8 --eval-tokens 300 --quiet --out "$signal" >out 2>err &
+  "$bin/lm" train --recipe nano --steps 400 --batch-size 8 --eval-tokens 300 --quiet --out "$signal" >out 2>err &
   pid=$!
   until [[ -s $signal/metrics.jsonl ]]; do sleep 0.02; done
   kill -"$signal" $pid
@@ -65,7 +65,7 @@ for signal in HUP PIPE TERM; do
   same "$signal/checkpoint.safetensors" whole/checkpoint.safetensors
 done
 # nohup has SIGHUP ignored: the run goes on.
-nohup "$bin/lm" train --recipe nano --steps 60 --batch-size 8 --eval-tokens 300 --quiet --out nohup >out 2>err &
+nohup "$bin/lm" train --recipe nano --steps 400 --batch-size 8 --eval-tokens 300 --quiet --out nohup >out 2>err &
 pid=$!
 until [[ -s nohup/metrics.jsonl ]]; do sleep 0.02; done
 kill -HUP $pid
