@@ -13,6 +13,13 @@ struct NoParams {};
 // has parameters (plain numbers: they travel to the GPU by value). Where bwd looks at one of the two or
 // none, `static constexpr Saves saves` spares keeping the other; bwd finds any number in its place.
 enum class Saves { both, x, y, none };
+template <class Op>
+constexpr Saves saved_by() {
+  if constexpr (requires { Op::saves; })
+    return Op::saves;
+  else
+    return Saves::both;
+}
 template <class Op, class Params>
 struct UnaryForward {
   template <class T>
@@ -56,8 +63,8 @@ struct Unary {
       for_each(dev, layout_of(in.shape(), in, out),
                typename UnaryForward<Op, Params>::template Body<T>{in.data<T>(), out.data<T>(), params});
     });
-    if (kept() == Saves::both || kept() == Saves::x) x = in;
-    if (kept() == Saves::both || kept() == Saves::y) y = out;
+    if (saved_by<Op>() == Saves::both || saved_by<Op>() == Saves::x) x = in;
+    if (saved_by<Op>() == Saves::both || saved_by<Op>() == Saves::y) y = out;
     return out;
   }
   Grads backward(const Tensor& gy, Needs) {
@@ -69,19 +76,12 @@ struct Unary {
     });
     return {gx};
   }
-
- private:
-  static constexpr Saves kept() {
-    if constexpr (requires { Op::saves; })
-      return Op::saves;
-    else
-      return Saves::both;
-  }
 };
 
 // y = f(a, b) with broadcasting. Op gives `A fwd(A a, A b)` and the derivatives `A da(A a, A b)`, `A db(A a,
 // A b)`. bf16 beside f32 is computed in f32 and gives f32; the gradients come back in each input's type.
-// Other mixtures are errors. An Op with a backward of its own has no derivatives, and keeps no input.
+// Other mixtures are errors. An Op whose backward needs no input has none of them and says
+// `saves = Saves::none`.
 template <class Op>
 struct BinaryForward {
   template <class T>
@@ -117,7 +117,7 @@ struct Binary {
   Tensor forward(const Tensor& left, const Tensor& right) {
     of_a = {left.shape(), left.dtype()};
     of_b = {right.shape(), right.dtype()};
-    if constexpr (requires(float v) { Op::da(v, v); }) a = left, b = right;
+    if (saved_by<Op>() == Saves::both) a = left, b = right;
     const Shape shape = broadcast_shapes(left.shape(), right.shape(), Op::name);
     Tensor y = empty(shape, common_dtype(left, right), left.device());
     const Tensor p = left.to(y.dtype()), q = right.to(y.dtype());

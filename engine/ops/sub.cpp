@@ -4,6 +4,7 @@ namespace pursuit {
 
 struct Sub : Binary<Sub> {
   static constexpr const char* name = "sub";
+  static constexpr Saves saves = Saves::none;
   template <class A>
   HD static A fwd(A a, A b) {
     return a - b;
