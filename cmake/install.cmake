@@ -15,11 +15,11 @@ if(PURSUIT_WITH_CUDA)
   target_compile_definitions(pursuit_archive INTERFACE PURSUIT_CUDA=1)
 endif()
 
-# First of all: whether what is to be installed has been built.
+# First of all: whether what is to be installed has been built. (CMake does not wrap a line that begins with a blank.)
 foreach(target pursuit_archive ${pursuit_app_names} bench)
   install(CODE "
 if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
-  message(FATAL_ERROR \"$<TARGET_FILE:${target}> is not built yet: run cmake --build ${CMAKE_BINARY_DIR} first\")
+  message(FATAL_ERROR \" $<TARGET_FILE:${target}> is not built yet: run cmake --build ${CMAKE_BINARY_DIR} first\")
 endif()")
 endforeach()
 

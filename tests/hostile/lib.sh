@@ -2,6 +2,7 @@
 # folder of its own and ends with `done_testing`. They run under ctest as hostile_<name>.
 set -euo pipefail
 bin=$(realpath "$1")
+root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..") # of the repository
 shared=${PURSUIT_SHARED:-}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
