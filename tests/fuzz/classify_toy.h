@@ -18,7 +18,10 @@ inline std::string toy_run() {
   config.workers = 0;
   config.device = "cpu";
   const std::string folder = path_of("toy");
-  classify::train(config, {.out = folder, .quiet = true});
+  apps::RunOptions run;
+  run.out = folder;
+  run.quiet = true;
+  classify::train(config, run);
   classify::EvalOptions options;
   options.checkpoint = folder;
   options.corruptions = {"fog", "contrast"};

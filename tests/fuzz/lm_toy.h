@@ -19,7 +19,10 @@ inline std::string toy_run() {
   config.threads = 1;
   config.device = "cpu";
   const std::string folder = path_of("toy");
-  lm::train(config, {.out = folder, .quiet = true});
+  apps::RunOptions run;
+  run.out = folder;
+  run.quiet = true;
+  lm::train(config, run);
   lm::EvalOptions evaluation;
   evaluation.checkpoint = folder;
   evaluation.limit = 64;

@@ -19,7 +19,10 @@ inline std::string toy_run() {
   config.workers = 0;
   config.device = "cpu";
   const std::string folder = path_of("toy");
-  segment::train(config, {.out = folder, .quiet = true});
+  apps::RunOptions run;
+  run.out = folder;
+  run.quiet = true;
+  segment::train(config, run);
   segment::EvalOptions options;
   options.checkpoint = folder;
   options.corruptions = {"fog"};
