@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 #include <sstream>
 #include <utility>
 
@@ -30,6 +31,8 @@ class Subset : public Dataset {
   std::string name(int64_t i) const override { return whole_->name(numbers_.at(size_t(i))); }
   const std::vector<std::string>& classes() const override { return whole_->classes(); }
   int64_t skipped() const override { return whole_->skipped(); }
+  std::vector<int64_t> present_classes() const override { return whole_->present_classes(); }
+  std::string test_split() const override { return whole_->test_split(); }
 
  private:
   const std::unique_ptr<Dataset> whole_;
@@ -104,6 +107,12 @@ std::unique_ptr<Dataset> open_whole(const std::string& path, Split split, const 
 }
 
 }  // namespace
+
+std::vector<int64_t> Dataset::present_classes() const {
+  std::vector<int64_t> all(classes().size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
 
 Listing list_folder(const std::string& path) {
   Listing listing;

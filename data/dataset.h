@@ -29,6 +29,10 @@ class Dataset {
   // For messages and prediction lists: a file path, or "train-images-idx3-ubyte.gz#123".
   virtual std::string name(int64_t i) const = 0;
   virtual const std::vector<std::string>& classes() const = 0;
+  // Numbers of those that the set is about, rising: of a folder, those it has a folder for; all otherwise.
+  virtual std::vector<int64_t> present_classes() const;
+  // What the set calls the part that is tested on: "test", "val"; empty where a folder is no part of another.
+  virtual std::string test_split() const { return "test"; }
   // Damaged pictures met so far plus empty class folders; stays 0 without DatasetOptions::skip_bad.
   virtual int64_t skipped() const { return 0; }
 };

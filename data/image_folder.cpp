@@ -16,7 +16,10 @@ class ImageFolder : public Dataset {
  public:
   ImageFolder(const std::string& root, std::vector<std::string> classes, const DatasetOptions& options)
       : root_(root), classes_(std::move(classes)), skip_bad_(options.skip_bad) {
-    for (const std::string& name : list_folder(root_).folders) add_class(name);
+    const std::vector<std::string> folders = list_folder(root_).folders;
+    check_known(folders);
+    for (const std::string& name : folders) add_class(name);
+    std::sort(present_.begin(), present_.end());
     if (files_.empty()) fail("image_folder", root_ + " holds no class folder with pictures in it");
     const auto load = [this, prepare = options.prepare](int64_t i) {
       Image image = read_image(name(i));
@@ -33,6 +36,12 @@ class ImageFolder : public Dataset {
   }
   const std::vector<std::string>& classes() const override { return classes_; }
 
+  std::vector<int64_t> present_classes() const override { return present_; }
+  std::string test_split() const override {
+    const std::string name = fs::path(root_).filename().string();
+    return name == "val" || name == "test" ? name : "";
+  }
+
   int64_t skipped() const override { return empty_classes_ + pictures_->bad(); }
 
   Sample get(int64_t i) const override {
@@ -46,12 +55,22 @@ class ImageFolder : public Dataset {
     int64_t label;
   };
 
+  void check_known(const std::vector<std::string>& folders) const {
+    std::string unknown;
+    int64_t count = 0;
+    for (const std::string& name : folders)
+      if (std::find(classes_.begin(), classes_.end(), name) == classes_.end() && ++count <= 5)
+        unknown += (count > 1 ? ", " : "") + name;
+    if (count > 5) unknown += ", ...";
+    if (count > 0)
+      fail("image_folder", root_ + ": " + std::to_string(count) + " of its " +
+                               std::to_string(folders.size()) + " class folders are none of the " +
+                               std::to_string(classes_.size()) + " classes of the training data: " + unknown);
+  }
+
   void add_class(const std::string& name) {
     const auto known = std::find(classes_.begin(), classes_.end(), name);
-    if (known == classes_.end()) {
-      fail("image_folder", (fs::path(root_) / name).string() + " is not one of the " +
-                               std::to_string(classes_.size()) + " classes of the training data");
-    }
+    present_.push_back(known - classes_.begin());
     std::vector<std::string> pictures;
     int64_t others = 0;
     std::error_code error;
@@ -81,6 +100,7 @@ class ImageFolder : public Dataset {
   const std::vector<std::string> classes_;
   const bool skip_bad_;
   std::vector<File> files_;
+  std::vector<int64_t> present_;
   int64_t empty_classes_ = 0;
   std::optional<DecodedFiles<Image>> pictures_;
 };

@@ -315,7 +315,8 @@ TEST_CASE("image folder: sorted classes, shared by the splits") {
   CHECK(val->label(0) == 2);
 
   dir.write_picture("val/emu/f.png", 8, 4, 60);
-  CHECK(has(message([&] { open_dataset(path, Split::test); }), "emu is not one of the 3 classes"));
+  CHECK(has(message([&] { open_dataset(path, Split::test); }),
+            "1 of its 2 class folders are none of the 3 classes of the training data: emu"));
   DatasetOptions options;
   options.classes = {"emu", "dog"};
   CHECK(open_dataset(path, Split::test, options)->label(0) == 1);

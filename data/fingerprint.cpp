@@ -1,0 +1,101 @@
+#include "data/fingerprint.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+namespace pursuit::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// 64-bit FNV-1a (Fowler, Noll, Vo) over texts and numbers; each ends with a byte that UTF-8 does not have, so
+// that "ab", "c" differs from "a", "bc".
+class Hash {
+ public:
+  void add(std::string_view text) {
+    for (const char c : text) byte(static_cast<unsigned char>(c));
+    byte(0xFF);
+  }
+  void add(int64_t number) {
+    for (int shift = 0; shift < 64; shift += 8) byte(static_cast<unsigned char>(uint64_t(number) >> shift));
+  }
+  std::string text() const { return fmt::format("{:016x}", value_); }
+
+ private:
+  void byte(unsigned char b) { value_ = (value_ ^ b) * 0x100000001b3; }
+  uint64_t value_ = 0xcbf29ce484222325;
+};
+
+std::string below(const std::string& root, const std::string& name) {
+  const fs::path path = fs::path(name).lexically_relative(root);
+  return path.empty() || *path.begin() == ".." ? name : path.string();
+}
+
+// Of a sample's file, which a set of few files names without its folder, see open_dataset; -1: there is none.
+int64_t size_of(const std::string& file, const std::string& root) {
+  std::error_code none;
+  auto size = fs::file_size(file, none);
+  for (const char* inner : {"", "cifar-10-batches-bin", "raw"})
+    if (none && !root.empty()) size = fs::file_size(fs::path(root) / inner / file, none);
+  return none ? -1 : int64_t(size);
+}
+
+// Adds samples by their names: "train/cat/1.png", or "images-idx3-ubyte#12" of a file that holds many.
+class Samples {
+ public:
+  Samples(Hash& hash, const std::string& root) : hash_(hash), root_(root) {}
+  void add(const std::string& name) {
+    hash_.add(below(root_, name));
+    std::error_code none;
+    const bool whole = fs::is_regular_file(name, none);
+    const std::string file = whole ? name : name.substr(0, name.rfind('#'));
+    if (file != last_) hash_.add(size_of(file, root_));
+    last_ = file;
+  }
+
+ private:
+  Hash& hash_;
+  const std::string& root_;
+  std::string last_;
+};
+
+}  // namespace
+
+std::string fingerprint(const Dataset& data, const std::string& root) {
+  Hash hash;
+  for (const std::string& c : data.classes()) hash.add(c);
+  Samples samples(hash, root);
+  for (int64_t i = 0; i < data.size(); ++i) {
+    samples.add(data.name(i));
+    hash.add(data.label(i));
+  }
+  return hash.text();
+}
+
+std::string fingerprint(const SegmentationDataset& data, const std::string& root) {
+  Hash hash;
+  for (const std::string& c : data.classes()) hash.add(c);
+  Samples samples(hash, root);
+  for (int64_t i = 0; i < data.size(); ++i) samples.add(data.name(i));
+  return hash.text();
+}
+
+std::string fingerprint(const std::vector<TextFile>& files, const std::string& root) {
+  Hash hash;
+  for (const TextFile& file : files) {
+    hash.add(below(root, file.name));
+    hash.add(file.offset);
+    hash.add(int64_t(file.text.size()));
+  }
+  return hash.text();
+}
+
+std::string fingerprint(std::string_view text) {
+  Hash hash;
+  hash.add(text);
+  return hash.text();
+}
+
+}  // namespace pursuit::data
