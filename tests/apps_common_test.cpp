@@ -15,6 +15,7 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -433,12 +434,17 @@ TEST_CASE("a report with every block is well-formed, escaped and self-contained"
   report.key_values({{hostile, hostile}});
   report.table({{hostile, "n"}, {{hostile, "1"}, {"short"}}, {Best::none, Best::highest}}, hostile);
   report.chart(LineChart{
-      hostile, hostile, hostile, {{hostile, {{0, 1}, {1, nan_value}, {2, 3}}}, {"b", {{1, 2}}, true, 0.9}}});
+      hostile, hostile, hostile, {{hostile, {{0, 1}, {1, nan_value}, {2, 3}}}, {"b", {{1, 2}}, true, true}}});
   report.chart(LineChart{"empty", "x", "y", {{"none", {{0, nan_value}}}}});
   report.chart(LineChart{"log", "x", "y", {{"s", {{0, 1}, {1, 0}, {10, 5}}}}, true, true});
   report.chart(BarChart{hostile, hostile, {hostile, "g"}, {{hostile, {1, -2}}, {"s", {nan_value, 0}}}});
   report.chart(ConfusionMatrix{hostile, {hostile, "b"}, {8, 2, 0, 0}, hostile});
-  report.pictures({hostile, {{Image(3, 2, 3), hostile, Mark::bad}, {Image(200, 200, 1), ""}}, 2, hostile});
+  report.pictures({hostile,
+                   {{Image(3, 2, 3), hostile, Mark::bad}, {Image(200, 200, 1), ""}},
+                   2,
+                   {hostile, "b"},
+                   hostile});
+  report.swatches(hostile, {{{0, 9, 255}, hostile}, {{1, 2, 3}, "b"}});
   const std::string html = report.html();
 
   CHECK(!is_well_formed(html.substr(0, html.rfind("</main>")), "html"));
@@ -453,6 +459,61 @@ TEST_CASE("a report with every block is well-formed, escaped and self-contained"
   CHECK(count(html, "src=\"data:image/png;base64,") == 2);
   CHECK(contains(html, "prefers-color-scheme: dark"));
   CHECK(contains(html, "80.0%"));
+}
+
+TEST_CASE("tables: the other way round, the best of a row is marked") {
+  const Table table{{"run", "accuracy", "loss", "name"},
+                    {{"a", "81.2", "0.5", "first"}, {"b", "79.0", "0.3"}},
+                    {Best::none, Best::highest, Best::lowest}};
+  const Table turned = transposed(table);
+  CHECK(turned.columns == std::vector<std::string>{"run", "a", "b"});
+  CHECK(turned.rows == std::vector<std::vector<std::string>>{
+                           {"accuracy", "81.2", "79.0"}, {"loss", "0.5", "0.3"}, {"name", "first", ""}});
+  const auto best = best_cells(turned);
+  CHECK(best[0] == std::vector<bool>{false, true, false});
+  CHECK(best[1] == std::vector<bool>{false, false, true});
+  CHECK(best[2] == std::vector<bool>{false, false, false});
+  CHECK(to_text(turned).find("81.2*") != std::string::npos);
+}
+
+TEST_CASE("charts: smoothing follows a slope without lag, and takes the noise away") {
+  const auto paths = [](const std::vector<std::pair<double, double>>& points) {
+    const std::string html =
+        to_html(LineChart{"Loss", "step", "", {{.name = "a", .points = points, .smooth = true}}});
+    std::vector<std::string> found;
+    for (size_t at = 0; (at = html.find(" d=\"", at)) != std::string::npos; at += 4)
+      found.push_back(html.substr(at + 4, html.find('"', at + 4) - at - 4));
+    return found;
+  };
+  std::vector<std::pair<double, double>> line, noisy, few;
+  for (int i = 0; i < 200; ++i) {
+    line.emplace_back(10 * i, 5 - 0.02 * i);
+    noisy.emplace_back(10 * i, 5 - 0.02 * i + (i % 2 ? 1 : -1));
+    if (i < 20) few.push_back(noisy.back());
+  }
+  // The raw line and the smoothed one; an exponential average would hang behind.
+  const auto straight = paths(line);
+  REQUIRE(straight.size() == 2);
+  CHECK(straight[0] == straight[1]);
+  const auto heights = [](std::string path) {
+    std::replace_if(
+        path.begin(), path.end(), [](char c) { return c == 'M' || c == 'L'; }, ' ');
+    std::istringstream in(path);
+    std::vector<double> out;
+    for (double x, y; in >> x >> y;) out.push_back(y);
+    return out;
+  };
+  const auto rough = paths(noisy);
+  const std::vector<double> raw = heights(rough.at(0)), smooth = heights(rough.at(1));
+  REQUIRE(raw.size() == 200);
+  REQUIRE(smooth.size() == 200);
+  const auto roughness = [](const std::vector<double>& y) {
+    double sum = 0;
+    for (size_t i = 1; i < y.size(); ++i) sum += std::abs(y[i] - y[i - 1]);
+    return sum;
+  };
+  CHECK(roughness(smooth) < 0.05 * roughness(raw));
+  CHECK(paths(few).size() == 2);  // a line and its dots, but no second line
 }
 
 TEST_CASE("long series are thinned but keep their spikes") {

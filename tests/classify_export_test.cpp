@@ -378,11 +378,16 @@ void fabricate_results(const std::string& folder, double accuracy) {
   r.classes = tiny_config().classes;
   r.confusion.assign(25, 1);
   for (const char* name : {"fog", "gaussian_noise"})
-    for (int severity : {1, 3, 5}) r.corrupted.push_back({name, severity, 10, accuracy - 0.1 * severity, 1});
-  for (double budget : {1.0, 4.0})
-    r.attacked.push_back({"pgd", "normalised", budget, 5, accuracy / budget, 1, 0.3});
-  r.attacked.push_back({"spsa", "normalised", 0.1, 5, 0.4, 1, 0.5});
+    for (int severity : {1, 3, 5}) r.corrupted.push_back({name, severity, accuracy - 0.1 * severity, 1});
   merge_results(folder, r);
+  Results few = r;
+  few.count = 5;
+  few.options = "--limit 5";
+  few.corrupted.clear();
+  for (double budget : {1.0, 4.0})
+    few.attacked.push_back({"pgd", "normalised", budget, "20 steps", accuracy / budget, 1, 0.3});
+  few.attacked.push_back({"spsa", "normalised", 0.1, "40 steps", 0.4, 1, 0.5});
+  merge_results(folder, few);
 }
 
 void check_self_contained(const std::string& html) {
@@ -404,12 +409,11 @@ TEST_CASE("report: sections for what the folder holds, nothing from outside") {
   write_report(f.file("run"));
   const std::string html = apps::read_file(f.file("run/report.html"));
   check_self_contained(html);
-  for (const char* part :
-       {"RPC-Attention (2 iterations, block 0)", "Test accuracy", "80.00%", "Learning rate",
-        "Confusion matrix", "Accuracy per corruption", "gaussian_noise", "Accuracy under attack", "4/255",
-        "spsa", "What the model looks at", "1:05", "classify train", "--attention rpc",
-        "classify eval --checkpoint", "--budgets 1,4", "--attack-limit 5", "Pictures of the test split",
-        "w\xc3\xa9ird &amp; &lt;b&gt;"}) {
+  for (const char* part : {"RPC-Attention (2 iterations, block 0)", "Test accuracy", "80.00%",
+                           "Learning rate", "Confusion matrix", "Accuracy per corruption", "gaussian_noise",
+                           "Accuracy under attack", "4/255", "spsa", "What the model looks at", "1:05",
+                           "classify train", "--attention rpc", "classify eval --checkpoint", "--budgets 1,4",
+                           "--limit 5", "Pictures of the test split", "w\xc3\xa9ird &amp; &lt;b&gt;"}) {
     CAPTURE(part);
     CHECK(html.find(part) != std::string::npos);
   }

@@ -100,7 +100,7 @@ END
   segment)
     few=(eval "${run[@]}" --limit 3)
     shows 'own size, windows side by side:*on 3 pictures*class*IoU' "${few[@]}"
-    shows '"views":"own size, stride 32, scales 1,1.5, flip"*"count":3' \
+    shows '"count":3*"views":"own size, stride 32, scales 1,1.5, flip"' \
       "${few[@]}" --stride 32 --scales 1,1.5 --flip --json
     shows 'mIoU under corruption*fog*mean of mIoU' "${few[@]}" --corruptions fog --severities 1,3
     shows "" "${few[@]}" --save-predictions masks
@@ -140,7 +140,7 @@ END
     refuses 1 "averaged" export "${run[@]}" --ema never.safetensors
     refuses 1 "--locater-unbounded" train "${toy[@]}" --locater 0.1 --locater-form tr2 --out never
     [[ ! -e never ]] || fail "$name train --locater-form tr2: leaves a folder"
-    shows '"window":"sliding"*"tokens":50,' "${few[@]}" --window sliding --json
+    shows '"tokens":50,*"window":"sliding"' "${few[@]}" --window sliding --json
     shows 'the * * *' generate "${run[@]}" --prompt the --tokens 20
     shows '"entropy"' inspect "${run[@]}" --sequences 2 --json
     refuses 1 "no-window" "${few[@]}" --window no-window

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <functional>
+
 #include "apps/common/files.h"
 #include "apps/segment/evaluation.h"
 #include "apps/segment/results.h"
@@ -113,17 +115,18 @@ TEST_CASE("evaluation: an error of a picture made ready ahead arrives") {
                   Error);
 }
 
-TEST_CASE("segment results: evaluations of the same data and views add up") {
+TEST_CASE("segment results: what was measured alike adds up, everything else is kept beside it") {
   const TemporaryFolder at;
   const std::string folder = at.path.string();
-  CHECK(!read_results(folder));
+  CHECK(read_results(folder).empty());
   Results first = some_results(50, 0.4);
-  first.corrupted = {{"fog", 1, 50, {0.5, 0.4, 0.3}}, {"snow", 1, 50, {0.7, 0.6, 0.1}}};
+  first.corrupted = {{"fog", 1, {0.5, 0.4, 0.3}}, {"snow", 1, {0.7, 0.6, 0.1}}};
   merge_results(folder, first);
   Results second = some_results(50, 0.5);
-  second.corrupted = {{"fog", 1, 50, {0.6, 0.5, 0.2}}, {"fog", 3, 50, {0.1, 0.1, 0.1}}};
+  second.corrupted = {{"fog", 1, {0.6, 0.5, 0.2}}, {"fog", 3, {0.1, 0.1, 0.1}}};
   merge_results(folder, second);
-  Results r = read_results(folder).value();
+  REQUIRE(read_results(folder).size() == 1);
+  Results r = read_results(folder)[0];
   CHECK(r.scores.mean_iou == 0.5);
   CHECK(r.iou == first.iou);
   CHECK(r.pixels == first.pixels);
@@ -135,19 +138,32 @@ TEST_CASE("segment results: evaluations of the same data and views add up") {
   CHECK(mean.mean_iou == doctest::Approx(0.15));
   CHECK(!mean_corrupted(r.corrupted, 5));
 
-  // Fewer pictures, other views and another step.
-  merge_results(folder, some_results(5, 0.9));
-  CHECK(read_results(folder)->scores.mean_iou == 0.5);
-  Results flipped = some_results(50, 0.6);
-  flipped.views = "own size, flip";
-  merge_results(folder, flipped);
-  CHECK(read_results(folder)->corrupted.empty());
-  merge_results(folder, some_results(50, 0.5));
-  CHECK(read_results(folder)->corrupted.size() == 3);
-  Results later = some_results(50, 0.6);
-  later.step = 20;
-  merge_results(folder, later);
-  CHECK(read_results(folder)->corrupted.empty());
+  size_t count = 1;
+  for (const std::function<void(Results&)>& change : std::initializer_list<std::function<void(Results&)>>{
+           [](Results& o) { o.count = 5; }, [](Results& o) { o.views = "own size, flip"; },
+           [](Results& o) { o.step = 20; }, [](Results& o) { o.weights = "ema"; },
+           [](Results& o) { o.seed = 1; }, [](Results& o) { o.frost = "overlays"; },
+           [](Results& o) { o.dtype = "bf16"; }, [](Results& o) { o.fingerprint = "other pictures"; }}) {
+    Results other = some_results(50, 0.9);
+    change(other);
+    other.corrupted = {{"fog", 1, {0, 0, 0}}};
+    merge_results(folder, other);
+    REQUIRE(read_results(folder).size() == ++count);
+    CHECK(read_results(folder)[0].corrupted.size() == 3);
+    CHECK(read_results(folder)[0].scores.mean_iou == 0.5);
+    CHECK(alike(read_results(folder).back(), other));
+  }
+
+  // A file of before: corruptions on fewer pictures than the rest are taken apart.
+  apps::write_file_atomically(folder + "/eval.json", R"({"evaluations": [{"data": "d", "views": "own size",
+      "ema": false, "step": 1, "seed": 0, "count": 9, "scores": {"pixel_accuracy": 0.5, "mean_accuracy": 0.5,
+      "mean_iou": 0.5}, "classes": [], "corrupted": [{"name": "fog", "severity": 1, "count": 2,
+      "scores": {"pixel_accuracy": 0.1, "mean_accuracy": 0.1, "mean_iou": 0.1}}]}]})");
+  const std::vector<Results> old = read_results(folder);
+  REQUIRE(old.size() == 2);
+  CHECK(old[0].count == 2);
+  CHECK(old[0].scores.mean_iou == -1);
+  CHECK(old[1].corrupted.empty());
 
   apps::write_file_atomically(folder + "/eval.json", "{\"evaluations\": [{}]}");
   CHECK_THROWS_WITH_AS(read_results(folder), doctest::Contains("eval.json"), Error);
@@ -158,8 +174,7 @@ TEST_CASE("segment results: tables") {
   const apps::Table classes = class_table(r);
   CHECK(classes.rows[0] == std::vector<std::string>{"sky", "50.00", "75.00", "100.00"});
   CHECK(classes.rows[1] == std::vector<std::string>{"car", "-", "-", "0.00"});
-  r.corrupted = {
-      {"snow", 1, 50, {0.7, 0.6, 0.125}}, {"fog", 1, 50, {0.5, 0.4, 0.375}}, {"fog", 2, 50, {0, 0, 0}}};
+  r.corrupted = {{"snow", 1, {0.7, 0.6, 0.125}}, {"fog", 1, {0.5, 0.4, 0.375}}, {"fog", 2, {0, 0, 0}}};
   const apps::Table corruptions = corruption_table(r);
   REQUIRE(corruptions.rows.size() == 5);
   CHECK(corruptions.rows[0] == std::vector<std::string>{"snow", "12.50", "-"});

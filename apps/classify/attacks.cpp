@@ -1,5 +1,7 @@
 #include "apps/classify/attacks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -39,6 +41,18 @@ bool has_budgets(const std::string& attack) { return attack == "fgsm" || attack 
 
 double fixed_budget(const AttackSettings& s) {
   return s.name == "spsa" ? s.spsa.eps : s.name == "sld" ? s.sld.eps : s.name == "noise" ? s.noise : 0;
+}
+
+std::string describe(const AttackSettings& s) {
+  if (s.name == "pgd") return fmt::format("{} steps of {} of the budget", s.pgd.steps, s.pgd.step);
+  if (s.name == "spsa")
+    return fmt::format("{} steps, {} samples, lr {}, delta {}", s.spsa.steps, s.spsa.samples, s.spsa.lr,
+                       s.spsa.delta);
+  if (s.name == "cw")
+    return fmt::format("{} steps, {} searches, lr {}, c {}, confidence {}", s.cw.steps, s.cw.searches,
+                       s.cw.lr, s.cw.c, s.cw.confidence);
+  if (s.name == "sld") return fmt::format("{} steps of {}, share {}", s.sld.steps, s.sld.step, s.sld.share);
+  return "";
 }
 
 Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels, const AttackSettings& s,

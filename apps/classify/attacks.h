@@ -92,6 +92,9 @@ bool has_budgets(const std::string& attack);  // fgsm and pgd
 // The budget of an attack that has none to choose: its eps or amplitude; 0 for cw, which has no bound.
 double fixed_budget(const AttackSettings& settings);
 
+// What beside attack, space, budget and seed decides on the result: "20 steps of 0.15 of the budget".
+std::string describe(const AttackSettings& settings);
+
 // Normalised pictures in, normalised pictures out; `pictures` are their numbers, as Victim has them. Throws
 // Error for an unknown name, with the list, and if a gradient is not finite.
 Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels,

@@ -33,7 +33,7 @@ int eval(const EvalOptions& options);
 apps::Comparison compare_runs(const std::vector<std::string>& folders);
 
 struct PredictOptions {
-  std::string checkpoint, out = ".";
+  std::string checkpoint, out;
   apps::LoadOptions load;
   std::vector<std::string> images;
   int top = 5, block = -1;

@@ -1,76 +1,111 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "apps/classify/commands.h"
 #include "apps/classify/run_record.h"
+#include "apps/training/report_parts.h"
+#include "data/corruptions.h"
 
 namespace pursuit::classify {
 
-using apps::Best, apps::Column, apps::ComparedRun;
+using apps::Best, apps::Column, apps::ComparedRun, apps::MeasuredWith;
 
 namespace {
 
-const Column clean{.name = "top-1"}, corrupted{.name = "corrupted"}, mce{.name = "mCE", .best = Best::lowest},
-    test_loss{.name = "test loss", .decimals = 3, .best = Best::lowest};
-
-std::string attack_column(const Results::Attacked& a) {
+std::string attack_name(const Results::Attacked& a) {
   const std::string budget = budget_text(a.attack, a.budget);
   return a.attack + (budget == "-" ? "" : " " + budget) + (a.space == "pixel" ? " (pixel)" : "");
 }
 
-// One column for every attack and space that a run has, at the largest budget of all runs.
-std::vector<Column> attack_columns(const std::vector<RunRecord>& runs) {
-  std::vector<Results::Attacked> largest;
-  for (const RunRecord& run : runs) {
-    if (!run.results) continue;
-    for (const Results::Attacked& a : run.results->attacked) {
-      const auto same = std::find_if(largest.begin(), largest.end(), [&](const Results::Attacked& l) {
-        return l.attack == a.attack && l.space == a.space;
-      });
-      if (same == largest.end())
-        largest.push_back(a);
-      else if (a.budget > same->budget)
-        *same = a;
-    }
-  }
-  std::vector<Column> columns;
-  for (const Results::Attacked& a : largest) columns.push_back({.name = attack_column(a)});
-  return columns;
+bool is_largest(const Results::Attacked& a, const Results& r) {
+  return std::none_of(r.attacked.begin(), r.attacked.end(), [&](const Results::Attacked& b) {
+    return b.attack == a.attack && b.space == a.space && b.settings == a.settings && b.budget > a.budget;
+  });
 }
 
-ComparedRun compared(const RunRecord& run) {
+MeasuredWith joined(MeasuredWith with, const MeasuredWith& more) {
+  with.insert(with.end(), more.begin(), more.end());
+  return with;
+}
+
+std::string classes_text(const Results& r) {
+  if (r.left_out == 0) return "all";
+  return fmt::format("{} of {}", r.classes.size(), int64_t(r.classes.size()) + r.left_out);
+}
+
+ComparedRun compared(const RunRecord& run, Detail detail) {
+  const std::string own = apps::evaluated_weights(*run.config);
   ComparedRun c{.name = run.name,
                 .options = apps::options_to_json(*run.config),
                 .attention = describe_attention(*run.config),
                 .parameters = apps::parameter_count<nn::VisionTransformer>(*run.config),
-                .measures = {},
-                .data = {}};
-  const bool evaluated = run.results && run.results->count > 0;
-  c.add(clean.name, evaluated ? std::optional(run.results->top1) : run.last("test_accuracy"), 100);
-  c.add(test_loss.name, evaluated ? std::optional(run.results->loss) : run.last("test_loss"));
+                .weights = {},
+                .programs = {},
+                .values = {}};
+  const std::vector<Results> results = apps::of_last_step(run.results);
+  const Results* main = apps::main_evaluation(results, describe_data(*run.config), own);
+  const bool summary = detail == Detail::summary;
+  for (const Results& r : results) {
+    const MeasuredWith with = joined(apps::measured_with(r, "pictures", own), {{"classes", classes_text(r)}});
+    const MeasuredWith drawn = joined(with, {{"seed", std::to_string(r.seed)}});
+    const MeasuredWith changed = joined(drawn, {{"frost", r.frost.empty() ? "not recorded" : r.frost}});
+    const bool is_main = &r == main;
+    // What the others are compared with stands beside them, on the same pictures.
+    const bool asks = detail == Detail::corruptions ? !r.corrupted.empty()
+                      : detail == Detail::attacks   ? !r.attacked.empty()
+                                                    : is_main || !r.corrupted.empty() || !r.attacked.empty();
+    c.add({.name = "top-1", .percent = true, .with = with}, r.top1, 100, asks);
+    if (asks) c.weights = own == "ema" ? "averaged" : "raw";
+    if (asks && r.made_by.is_object()) c.programs = program(r);
+    if (summary) {
+      c.add({.name = "test loss", .decimals = 3, .best = Best::lowest, .place = 1, .with = with}, r.loss, 1,
+            is_main);
+      if (const auto mean = mean_corrupted_top1(r)) {
+        const std::string set = apps::corruption_set(r.corrupted, true),
+                          all = apps::corruption_set(r.corrupted);
+        c.add({.name = set == "all at 1-5" ? "corrupted" : set,
+               .percent = true,
+               .with = set == all ? changed : joined(changed, {{"corruptions", all}})},
+              *mean, 100);
+      }
+      if (const auto error = mean_corruption_error(r))
+        c.add({.name = error->name(), .best = Best::lowest, .with = changed}, error->value, 100);
+    }
+    if (detail == Detail::corruptions)
+      for (const std::string& name : data::corruption_names()) {
+        Results one = r;
+        std::erase_if(one.corrupted, [&](const Results::Corrupted& each) { return each.name != name; });
+        if (const auto mean = mean_corrupted_top1(one))
+          c.add({.name = apps::corruption_set(one.corrupted), .percent = true, .with = changed}, *mean, 100);
+      }
+    if (detail != Detail::corruptions)
+      for (const Results::Attacked& a : r.attacked)
+        c.add({.name = attack_name(a),
+               .percent = true,
+               .with = joined(drawn, {{a.attack, a.settings.empty() ? "one way" : a.settings}})},
+              a.top1, 100, !summary || is_largest(a, r));
+  }
+  if (!summary) return c;
+  if (results.empty()) {
+    c.add({.name = "top-1 in training", .percent = true}, run.last("test_accuracy"), 100);
+    c.add({.name = "test loss in training", .decimals = 3, .best = Best::lowest, .place = 1},
+          run.last("test_loss"));
+  }
   c.add_training(run);
-  if (!run.results) return c;
-  c.data = run.results->data;
-  c.ema = run.results->ema;
-  c.count = run.results->count;
-  c.add(corrupted.name, mean_corrupted_top1(run.results->corrupted), 100);
-  c.add(mce.name, mean_corruption_error(run.results->corrupted), 100);
-  for (const Results::Attacked& a : run.results->attacked) c.add(attack_column(a), a.top1, 100);
   return c;
 }
 
 }  // namespace
 
-apps::Comparison compare_runs(const std::vector<std::string>& folders) {
-  std::vector<RunRecord> records;
+apps::Comparison compare_records(const std::vector<RunRecord>& records, Detail detail) {
   std::vector<ComparedRun> runs;
-  for (const std::string& folder : folders) {
-    records.emplace_back(folder);
-    if (!records.back().config) apps::fail_no_run(records.back());
-    runs.push_back(compared(records.back()));
-  }
-  std::vector<Column> columns{clean, corrupted, mce};
-  for (const auto& more : {attack_columns(records), {test_loss}, apps::training_columns()})
-    columns.insert(columns.end(), more.begin(), more.end());
-  return apps::compare_runs(runs, columns);
+  for (const RunRecord& record : records) runs.push_back(compared(record, detail));
+  return apps::compare_runs(runs);
 }
+
+apps::Comparison compare_runs(const std::vector<std::string>& folders) {
+  return compare_records(apps::read_runs<RunRecord>("classify", folders), Detail::summary);
+}
+
 }  // namespace pursuit::classify

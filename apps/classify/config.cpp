@@ -1,5 +1,7 @@
 #include "apps/classify/config.h"
 
+#include <algorithm>
+
 #include "apps/common/checks.h"
 #include "apps/common/fields.h"
 
@@ -24,6 +26,12 @@ std::vector<apps::ModelSize> model_sizes(const Config& c) {
   std::vector<apps::ModelSize> sizes = apps::vit_sizes(model_config(c));
   sizes.push_back({"classes", int64_t(c.classes.size()), "head.weight", 0});
   return sizes;
+}
+
+std::string shown_class(const Config& c, const std::string& name) {
+  if (c.class_names.size() != c.classes.size()) return name;
+  const auto at = std::find(c.classes.begin(), c.classes.end(), name);
+  return at == c.classes.end() ? name : c.class_names[size_t(at - c.classes.begin())];
 }
 
 void validate(const Config& c) {

@@ -24,6 +24,8 @@ struct Config : apps::VisionFields, apps::TrainingFields {
 
   // filled in when the data is opened
   int64_t channels = 0;
+  std::string test_split = "test";       // what the data calls it
+  std::vector<std::string> class_names;  // words for classes that are numbers, if the data has a list
   std::vector<std::string> classes;
   std::vector<double> mean, std;
 
@@ -54,6 +56,8 @@ void for_each_field(C& c, const F& f) {
   f("repeats", c.repeats, "Repeated augmentation: variants of a picture per list", apps::Range{1, 1000});
   for_each_training_field(c, f);
   f("channels", c.channels, "", apps::Range{0, 3});
+  f("test-split", c.test_split, "");
+  f("class-names", c.class_names, "");
   f("classes", c.classes, "");
   f("mean", c.mean, "", apps::Range{-1e6, 1e6});
   f("std", c.std, "", apps::above(0, 1e6));
@@ -61,6 +65,8 @@ void for_each_field(C& c, const F& f) {
 
 nn::VitConfig model_config(const Config& config);
 std::vector<apps::ModelSize> model_sizes(const Config& config);
+// What a class is called on pages and in tables: its word, or its name in the data.
+std::string shown_class(const Config& config, const std::string& name);
 // Checks values that no option checks by itself; throws Error that names the option.
 void validate(const Config& config);
 

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,17 +20,23 @@
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"
 #include "apps/common/table.h"
+#include "apps/training/provenance.h"
+#include "apps/training/report_parts.h"
 #include "apps/training/step_memory.h"
 #include "data/corruptions.h"
+#include "data/fingerprint.h"
 #include "engine/ops.h"
 
 // `classify eval`. Its results go to stdout and, for a run's folder, to eval.json (see results.h):
-//   {"evaluations": [{"data", "ema", "step", "seed", "count", "top1", "top5", "loss", "classes": [...],
+//   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options", "made_by",
+//   "seed",
+//                     "frost", "top1", "top5", "loss", "classes": [...], "left_out",
 //                     "confusion": [true x predicted, row by row],
-//                     "corrupted": [{"name", "severity", "count", "top1", "top5"}],
-//                     "attacked": [{"attack", "space", "budget", "count", "top1", "top5", "l2"}]}]}
-// one entry for every data set and kind of weights, the one written last at the end. Accuracies are in [0,
-// 1].
+//                     "corrupted": [{"name", "severity", "count", "clean_top1", "top1", "top5"}],
+//                     "attacked": [{"attack", "space", "budget", "count", "settings", "clean_top1", "top1",
+//                                   "top5", "l2"}]}]}
+// an entry for everything that was measured alike, on the same pictures: attacks on fewer pictures than the
+// rest are one of their own. The one written last is at the end. Accuracies are in [0, 1].
 namespace pursuit::classify {
 
 namespace {
@@ -87,12 +94,50 @@ class Evaluation {
     apps::require_memory("eval", device_from_name(config_.device), "--batch-size",
                          [&] { evaluate_on_shapes(*loaded_.model, config_, !options_.attacks.empty()); });
 
-    results_.data = describe_data(config_);
-    results_.ema = loaded_.weights == "ema";
-    results_.step = loaded_.state.step;
-    results_.seed = options_.seed;
-    results_.classes = config_.classes;
+    config_.test_split = data_->test_split();
+    classes_ = data_->present_classes();
+    results_ = conditions(*data_, config_.dtype, options_.limit);
     frost_ = apps::frost_overlays(options_.frost, corruptions_);
+  }
+
+  // What was asked for, as far as results depend on it; `limit` pictures were looked at (0: all).
+  std::string arguments(int64_t limit) const {
+    std::string text;
+    const auto add = [&](bool given, const std::string& argument) {
+      if (given) text += (text.empty() ? "" : " ") + argument;
+    };
+    add(!options_.data.empty(), "--data " + apps::quoted(options_.data));
+    add(!options_.format.empty(), "--format " + options_.format);
+    add(!options_.test_files.empty(),
+        "--test-files " + apps::quoted(fmt::format("{}", fmt::join(options_.test_files, ","))));
+    add(options_.first > 0, fmt::format("--first {}", options_.first));
+    add(limit > 0, fmt::format("--limit {}", limit));
+    add(!options_.load.weights.empty(), "--weights " + options_.load.weights);
+    add(!options_.load.dtype.empty(), "--dtype " + options_.load.dtype);
+    add(!options_.frost.empty(), "--frost " + apps::quoted(options_.frost));
+    add(options_.seed > 0, fmt::format("--seed {}", options_.seed));
+    return text;
+  }
+
+  Results conditions(const data::Dataset& data, const std::string& dtype, int64_t limit) const {
+    Results r;
+    r.data = describe_data(config_);
+    r.fingerprint = data::fingerprint(data, config_.data);
+    r.weights = loaded_.weights;
+    r.step = loaded_.state.step;
+    r.dtype = dtype;
+    r.options = arguments(limit);
+    r.made_by = apps::provenance(config_.device);
+    r.seed = options_.seed;
+    if (!options_.frost.empty()) r.frost = apps::last_name(options_.frost);
+    return r;
+  }
+
+  // Of the model, without those of classes that the data is not about.
+  Tensor logits(const Tensor& images) const { return restricted(loaded_.model->forward(images), classes_); }
+  Score score(const Config& config, data::Loader& loader, const Change& change,
+              const std::function<void(int64_t)>& tick) const {
+    return evaluate([&](const Tensor& images) { return logits(images); }, config, loader, change, tick);
   }
 
   bool is_run() const { return fs::is_directory(options_.checkpoint); }
@@ -104,25 +149,26 @@ class Evaluation {
     apps::note("model  {}: {} attention, step {}{}\n", loaded_.name, config_.attention, loaded_.state.step,
                loaded_.weights == "ema" ? ", averaged weights" : "");
     apps::note("data   {}: {} pictures, {} classes\n",
-               config_.data.empty() ? "built-in shapes" : config_.data, data_->size(),
-               config_.classes.size());
+               config_.data.empty() ? "built-in shapes" : config_.data, data_->size(), classes_.size());
+    if (classes_.size() < config_.classes.size()) apps::note("note   {}\n", left_out());
   }
 
-  void save() const {
-    if (is_run()) merge_results(options_.checkpoint, results_);
+  std::string left_out() const {
+    return fmt::format("the data has {} of the model's {} classes; the logits of the others are left out",
+                       classes_.size(), config_.classes.size());
+  }
+
+  void save(const Results& results) const {
+    if (is_run()) merge_results(options_.checkpoint, results);
   }
 
   bool clean() {
     apps::Progress bar("clean", 0, data_->size(), {.quiet = options_.quiet});
     data::Loader loader(*data_, evaluation_transform(config_), evaluation_loader_options(config_));
-    const Score score = evaluate(*loaded_.model, config_, loader, {}, ticker(bar, 0, ""));
+    const Score found = score(config_, loader, {}, ticker(bar, 0, ""));
     if (apps::stop_requested()) return false;
-    results_.count = score.count;
-    results_.top1 = score.accuracy();
-    results_.top5 = score.accuracy5();
-    results_.loss = score.loss;
-    results_.confusion = score.confusion;
-    save();
+    results_.set_score(found, config_.classes, classes_);
+    save(results_);
     return true;
   }
 
@@ -142,12 +188,12 @@ class Evaluation {
       for (const int severity : severities_) {
         data::Loader loader(*data_, evaluation_transform(config_, corruption(name, severity)),
                             evaluation_loader_options(config_));
-        const Score score = evaluate(*loaded_.model, config_, loader, {},
-                                     ticker(bar, done, fmt::format("{} {}", name, severity)));
+        const Score found =
+            score(config_, loader, {}, ticker(bar, done, fmt::format("{} {}", name, severity)));
         if (apps::stop_requested()) return false;
         done += data_->size();
-        results_.corrupted.push_back({name, severity, score.count, score.accuracy(), score.accuracy5()});
-        save();
+        results_.corrupted.push_back({name, severity, found.accuracy(), found.accuracy5()});
+        save(results_);
       }
     }
     return true;
@@ -184,23 +230,28 @@ class Evaluation {
       fewer = open_data(config, data::Split::test, options_.first);
     }
     const data::Dataset& data = fewer ? *fewer : *data_;
-    int64_t runs = 1;
+    int64_t runs = fewer || config_.dtype != "f32" ? 1 : 0;
     for (const std::string& name : attacks_) runs += has_budgets(name) ? int64_t(budgets_.size()) : 1;
     apps::Progress bar("attacks", 0, runs * data.size(), {.quiet = options_.quiet});
     int64_t done = 0;
-
-    data::Loader loader(data, evaluation_transform(config), evaluation_loader_options(config));
-    const Score score = evaluate(*loaded_.model, config, loader, {}, ticker(bar, 0, "clean"));
-    if (apps::stop_requested()) return false;
-    unattacked_ = {"none", options_.attack_space, 0, score.count, score.accuracy(), score.accuracy5(), 0};
+    const int64_t limit = fewer ? options_.attack_limit : options_.limit;
+    if (fewer || config_.dtype != "f32") {
+      // Other conditions than those of the rest; the same pictures without attack are measured too.
+      attacked_on_ = conditions(data, "f32", limit);
+      data::Loader loader(data, evaluation_transform(config), evaluation_loader_options(config));
+      const Score found = score(config, loader, {}, ticker(bar, 0, "clean"));
+      if (apps::stop_requested()) return false;
+      attacked_on_->set_score(found, config_.classes, classes_);
+      done += data.size();
+    }
     for (const std::string& name : attacks_) {
       AttackSettings s = settings(name);
       const std::set<double> budgets = has_budgets(name) ? budgets_ : std::set<double>{fixed_budget(s)};
       for (const double budget : budgets) {
         s.budget = budget;
-        done += data.size();
         if (!attack_all(s, config, data, bar, done)) return false;
-        save();
+        done += data.size();
+        save(attacked());
       }
     }
     return true;
@@ -211,29 +262,29 @@ class Evaluation {
     if (s.name == "spsa")
       config.eval_batch_size = 1;  // it works picture by picture, and can be stopped between them
     data::Loader loader(data, evaluation_transform(config), evaluation_loader_options(config));
-    const Logits logits = [&](const Tensor& images) { return loaded_.model->forward(images); };
+    const Logits victim = [&](const Tensor& images) { return logits(images); };
     double length = 0;
     const Change change = [&](const Tensor& images, const Tensor& labels,
                               const std::vector<int64_t>& pictures) {
-      const Tensor attacked = attack(logits, images, labels, s, pictures);
+      const Tensor attacked = attack(victim, images, labels, s, pictures);
       length += perturbation_length(images, attacked, s);
       return attacked;
     };
     const std::string note = has_budgets(s.name) ? fmt::format("{} {}/255", s.name, s.budget) : s.name;
-    const Score score = evaluate(*loaded_.model, config, loader, change, ticker(bar, done, note));
+    const Score found = score(config, loader, change, ticker(bar, done, note));
     if (apps::stop_requested()) return false;
-    results_.attacked.push_back({s.name, options_.attack_space, s.budget, score.count, score.accuracy(),
-                                 score.accuracy5(), length / double(score.count)});
+    attacked().attacked.push_back({s.name, options_.attack_space, s.budget, describe(s), found.accuracy(),
+                                   found.accuracy5(), length / double(found.count)});
     return true;
   }
 
   void print() const {
     if (options_.json) {
       nlohmann::ordered_json json = to_json(results_);
-      const auto mean = mean_corrupted_top1(results_.corrupted),
-                 mce = mean_corruption_error(results_.corrupted);
-      if (mean) json["corrupted_top1"] = *mean;
-      if (mce) json["mce"] = *mce;
+      if (attacked_on_) json["attacked"] = to_json(*attacked_on_)["attacked"];
+      if (const auto mean = mean_corrupted_top1(results_)) json["corrupted_top1"] = *mean;
+      if (const auto error = mean_corruption_error(results_))
+        json[error->relative ? "mce" : "mean_corruption_error"] = error->value;
       apps::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
       return;
     }
@@ -241,46 +292,58 @@ class Evaluation {
       apps::print("{}: top-1 {} %, top-5 {} %, loss {:.4f} on {} pictures\n", results_.data,
                   percent_cell(results_.top1), percent_cell(results_.top5), results_.loss, results_.count);
     if (!results_.corrupted.empty()) print_corruptions();
-    if (!results_.attacked.empty()) print_attacks();
+    if (classes_.size() < config_.classes.size()) apps::print("{}\n", left_out());
+    if (!attacked().attacked.empty()) print_attacks();
   }
 
   void print_corruptions() const {
     apps::Table table{{"corruption"}, {}};
     for (const int s : severities_) table.columns.push_back(fmt::format("severity {}", s));
-    for (const char* column : {"mean top-1", "mean top-5", "CE"}) table.columns.push_back(column);
-    for (const CorruptionSummary& summary : summarise(results_.corrupted)) {
+    const auto mean_error = mean_corruption_error(results_);
+    const std::vector<CorruptionSummary> summaries = summarise(results_);
+    const bool relative = summaries[0].ce.has_value();
+    for (const char* column : {"mean top-1", "mean top-5", relative ? "CE" : "mean error"})
+      table.columns.push_back(column);
+    for (const CorruptionSummary& summary : summaries) {
       table.rows.push_back({summary.name});
       std::vector<std::string>& row = table.rows.back();
       for (const auto& c : results_.corrupted)
         if (c.name == summary.name) row.push_back(percent_cell(c.top1));
       row.resize(1 + severities_.size(), "-");
       row.insert(row.end(), {percent_cell(summary.top1), percent_cell(summary.top5),
-                             summary.ce ? percent_cell(*summary.ce) : "-"});
+                             summary.ce      ? percent_cell(*summary.ce)
+                             : summary.error ? percent_cell(*summary.error)
+                                             : "-"});
     }
     apps::print("\n{}", apps::Lines{apps::to_text(table)});
-    const auto mean = mean_corrupted_top1(results_.corrupted),
-               mce = mean_corruption_error(results_.corrupted);
-    apps::print("mean top-1 {} %", percent_cell(*mean));
-    if (mce)
-      apps::print(", mCE {} (errors relative to AlexNet on ImageNet-C)\n", percent_cell(*mce));
+    apps::print("mean top-1 {} %", percent_cell(*mean_corrupted_top1(results_)));
+    if (!mean_error)
+      apps::print("; the mean corruption error needs all 15 corruptions at all five severities\n");
+    else if (mean_error->relative)
+      apps::print(", mCE {} (errors relative to AlexNet on ImageNet-C)\n", percent_cell(mean_error->value));
     else
-      apps::print("; mCE needs all 15 corruptions at all five severities\n");
+      apps::print(", mean corruption error {} % (mCE, relative to AlexNet, is for ImageNet's 1000 classes)\n",
+                  percent_cell(mean_error->value));
   }
 
   void print_attacks() const {
     const bool pixel = options_.attack_space == "pixel";
+    const Results& r = attacked();
     apps::Table table{{"attack", "budget", "top-1", "top-5", "mean l2", "pictures"}, {}};
     const auto add = [&](const Results::Attacked& a) {
       table.rows.push_back({a.attack, budget_text(a.attack, a.budget), percent_cell(a.top1),
-                            percent_cell(a.top5), fmt::format("{:.3f}", a.l2), std::to_string(a.count)});
+                            percent_cell(a.top5), fmt::format("{:.3f}", a.l2), std::to_string(r.count)});
     };
-    add(unattacked_);
-    for (const Results::Attacked& a : results_.attacked) add(a);
+    add({"none", "", 0, "", r.top1, r.top5, 0});
+    for (const Results::Attacked& a : r.attacked) add(a);
     apps::print("\nattacks on {}\n{}",
                 pixel ? "pixels, clipped to [0, 1], away from the true labels"
                       : "normalised pictures, not clipped, away from the model's own predictions",
                 apps::Lines{apps::to_text(table)});
   }
+
+  Results& attacked() { return attacked_on_ ? *attacked_on_ : results_; }
+  const Results& attacked() const { return attacked_on_ ? *attacked_on_ : results_; }
 
   const EvalOptions& options_;
   std::vector<std::string> corruptions_, attacks_;
@@ -290,8 +353,9 @@ class Evaluation {
   Config config_;
   std::unique_ptr<data::Dataset> data_;
   std::vector<data::Image> frost_;
+  std::vector<int64_t> classes_;  // of the model that the data is about
   Results results_;
-  Results::Attacked unattacked_;
+  std::optional<Results> attacked_on_;  // attacks and the clean score of their pictures, unless in results_
 };
 
 }  // namespace

@@ -7,10 +7,10 @@
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
 #include "apps/classify/run.h"
-#include "apps/common/files.h"
 #include "apps/common/print.h"
 #include "apps/common/run_folder.h"
 #include "apps/common/run_lock.h"
+#include "apps/training/provenance.h"
 #include "engine/files/safetensors.h"
 
 namespace pursuit::classify {
@@ -164,7 +164,7 @@ int import_weights(const std::string& file, const std::string& out, Config confi
   nn::FlatParameters flat(model.parameters(), nn::decays_by_timm);
   nn::Optimizer optimizer(flat, optimizer_config(config));
   fs::create_directories(out);
-  apps::write_file_atomically(apps::config_path(out), apps::fields_to_json(config).dump(2) + "\n");
+  apps::write_config(out, apps::fields_to_json(config), "classify", "cpu");
   apps::save_checkpoint(apps::checkpoint_path(out), "classify", apps::fields_to_json(config), {}, model,
                         optimizer, nullptr);
   apps::print(

@@ -80,7 +80,8 @@ int run(std::vector<std::string> args) {
       app.add_subcommand("predict", "Classes of single pictures, with what the model looks at");
   apps::add_load_options(*predict_command, p.checkpoint, p.load);
   predict_command->add_option("images", p.images, "JPEG or PNG files, or folders of them")->required();
-  predict_command->add_option("--out", p.out, "Folder for the attention pictures")->capture_default_str();
+  predict_command->add_option(
+      "--out", p.out, "Folder for the attention pictures (default: predictions, beside the checkpoint)");
   predict_command->add_option("--top", p.top, "Classes to print")
       ->check(apps::within(apps::Range{1, 1e9}))
       ->capture_default_str();

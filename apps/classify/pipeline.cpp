@@ -5,6 +5,7 @@
 
 #include "apps/common/signals.h"
 #include "data/augment.h"
+#include "data/class_names.h"
 #include "data/rand_augment.h"
 #include "engine/error.h"
 #include "engine/ops.h"
@@ -75,6 +76,7 @@ void complete(Config& config, const data::Dataset& train) {
   if (train.size() == 0) fail("classify", "the training split is empty");
   const data::Image first = train.get(0).image;
   config.classes = train.classes();
+  config.class_names = data::class_names(config.data, config.classes);
   config.channels = first.channels;
   const bool small = std::max(first.width, first.height) <= 64;
   if (config.image_size == 0) config.image_size = small ? std::max(first.width, first.height) : 224;
@@ -151,8 +153,17 @@ Tensor input_of(const Config& c, const std::vector<uint8_t>& images) {
 
 Tensor labels_of(const data::Batch& b, Device device) { return from_vector(b.labels, {b.size}).to(device); }
 
-Score evaluate(const nn::VisionTransformer& model, const Config& config, data::Loader& loader,
-               const Change& attack, const std::function<void(int64_t)>& tick) {
+Tensor restricted(const Tensor& logits, const std::vector<int64_t>& only) {
+  const int64_t classes = logits.size(1);
+  if (int64_t(only.size()) == classes) return logits;
+  // Not minus infinity, of which 0 times is NaN; no logit comes near it.
+  std::vector<float> offsets(size_t(classes), -1e9f);
+  for (const int64_t c : only) offsets.at(size_t(c)) = 0;
+  return logits + from_vector(offsets, {1, classes}).to(logits.dtype()).to(logits.device());
+}
+
+Score evaluate(const Logits& logits_of, const Config& config, data::Loader& loader, const Change& attack,
+               const std::function<void(int64_t)>& tick) {
   const int64_t classes = int64_t(config.classes.size());
   Score score;
   score.confusion.assign(size_t(classes * classes), 0);
@@ -164,7 +175,7 @@ Score evaluate(const nn::VisionTransformer& model, const Config& config, data::L
     const Tensor labels = labels_of(batch, images.device());
     if (attack) images = attack(images, labels, batch.indices);
     NoGrad off;
-    const Tensor logits = model.forward(images).to(DType::f32).to(cpu);
+    const Tensor logits = logits_of(images).to(DType::f32).to(cpu);
     loss += cross_entropy(logits, labels.to(cpu)).item() * double(batch.size);
     const float* row = logits.data<float>();
     for (int64_t i = 0; i < batch.size; ++i, row += classes) {

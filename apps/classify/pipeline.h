@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 
+#include "apps/classify/attacks.h"
 #include "apps/classify/config.h"
 #include "data/dataset.h"
 #include "data/loader.h"
@@ -42,12 +43,16 @@ struct Score {
   double accuracy() const { return count ? double(top1) / double(count) : 0; }
   double accuracy5() const { return count ? double(top5) / double(count) : 0; }
 };
+// Logits [B, classes] with all but those of the classes `only` (all: as they are) so low that nothing else is
+// ever predicted.
+Tensor restricted(const Tensor& logits, const std::vector<int64_t>& only);
+
 // Replaces normalised pictures before they are scored; `pictures` are their numbers in the data set.
 using Change =
     std::function<Tensor(const Tensor& images, const Tensor& labels, const std::vector<int64_t>& pictures)>;
-// Runs the model over the loader's epoch 0. `attack` is nullable; `tick(images done)` is called after each
+// Scores logits over the loader's epoch 0. `attack` is nullable; `tick(images done)` is called after each
 // batch. Stops early, with what it has, when a stop was requested.
-Score evaluate(const nn::VisionTransformer& model, const Config& config, data::Loader& loader,
-               const Change& attack = {}, const std::function<void(int64_t)>& tick = {});
+Score evaluate(const Logits& logits, const Config& config, data::Loader& loader, const Change& attack = {},
+               const std::function<void(int64_t)>& tick = {});
 
 }  // namespace pursuit::classify

@@ -18,21 +18,24 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-Json to_json(const Prediction& p, const std::vector<std::string>& classes, size_t top) {
+Json to_json(const Prediction& p, const Config& config, size_t top) {
   Json list = Json::array();
   for (size_t i = 0; i < top; ++i) {
     const size_t c = size_t(p.ranking[i]);
-    list.push_back(
-        {{"class", classes[c]}, {"index", c}, {"probability", p.probabilities[c]}, {"logit", p.logits[c]}});
+    list.push_back({{"class", config.classes[c]},
+                    {"index", c},
+                    {"probability", p.probabilities[c]},
+                    {"logit", p.logits[c]}});
   }
   return list;
 }
 
-std::string to_text(const Prediction& p, const std::vector<std::string>& classes, size_t top) {
+std::string to_text(const Prediction& p, const Config& config, size_t top) {
   apps::Table table{{"class", "probability"}, {}};
   for (size_t i = 0; i < top; ++i) {
     const size_t c = size_t(p.ranking[i]);
-    table.rows.push_back({classes[c], fmt::format("{:.2f} %", 100 * p.probabilities[c])});
+    table.rows.push_back(
+        {shown_class(config, config.classes[c]), fmt::format("{:.2f} %", 100 * p.probabilities[c])});
   }
   return apps::to_text(table);
 }
@@ -41,13 +44,13 @@ std::string to_text(const Prediction& p, const std::vector<std::string>& classes
 
 int predict(const PredictOptions& options) {
   const LoadedModel loaded = load_model(options.checkpoint, options.load);
-  const std::vector<std::string>& classes = loaded.config.classes;
   const int64_t depth = loaded.config.depth;
   if (options.block < -depth || options.block >= depth)
     fail("predict", fmt::format("--block is {}, need {} to {}: the model has {} blocks", options.block,
                                 -depth, depth - 1, depth));
-  const size_t top = std::min(size_t(options.top), classes.size());
-  fs::create_directories(options.out);
+  const size_t top = std::min(size_t(options.top), loaded.config.classes.size());
+  const std::string out = apps::folder_for(options.out, options.checkpoint, "predictions");
+  fs::create_directories(out);
 
   Json report = Json::array();
   apps::UniqueStems name_of;
@@ -55,13 +58,13 @@ int predict(const PredictOptions& options) {
   for (const std::string& file : apps::picture_files(options.images)) {
     try {
       const Prediction p = look_at(loaded, data::read_upright(file), options.block);
-      const std::string picture = (fs::path(options.out) / (name_of(file) + "-attention.png")).string();
+      const std::string picture = (fs::path(out) / (name_of(file) + "-attention.png")).string();
       data::write_png(picture, attention_pair(p));
       if (options.json)
         report.push_back(
-            {{"image", file}, {"attention", picture}, {"predictions", to_json(p, classes, top)}});
+            {{"image", file}, {"attention", picture}, {"predictions", to_json(p, loaded.config, top)}});
       else
-        apps::print("{}\n{}attention: {}\n\n", file, apps::Lines{to_text(p, classes, top)}, picture);
+        apps::print("{}\n{}attention: {}\n\n", file, apps::Lines{to_text(p, loaded.config, top)}, picture);
     } catch (const Error& e) {
       failed = true;
       apps::note("error: {}\n", e.what());

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -35,18 +37,30 @@ std::string subtitle(const RunRecord& r) {
                      c.patch, c.depth, c.dim, c.seed);
 }
 
-void add_highlights(Report& report, const RunRecord& r) {
+// "Test accuracy", "Val accuracy": by what the data calls the split.
+std::string split_title(const RunRecord& r, const std::string& what) {
+  std::string split = r.config && !r.config->test_split.empty() ? r.config->test_split : "test";
+  split[0] = char(std::toupper(static_cast<unsigned char>(split[0])));
+  return split + " " + what;
+}
+
+void add_highlights(Report& report, const RunRecord& r, const Results* main) {
   std::vector<apps::Highlight> h;
-  if (r.results && r.results->count > 0)
-    h.push_back({"Test accuracy", percent(r.results->top1), fmt::format("{} pictures", r.results->count)});
+  if (main)
+    h.push_back({split_title(r, "accuracy"), percent(main->top1),
+                 fmt::format("{}, {} pictures", main->data, main->count)});
   else if (const auto accuracy = r.last("test_accuracy"))
-    h.push_back({"Test accuracy", percent(*accuracy), "at the end of training"});
-  if (r.results) {
-    if (const auto corrupted = mean_corrupted_top1(r.results->corrupted))
-      h.push_back({"Under corruption", percent(*corrupted),
-                   fmt::format("mean, {} pictures each", r.results->corrupted[0].count)});
-    if (const auto mce = mean_corruption_error(r.results->corrupted))
-      h.push_back({"mCE", fmt::format("{:.1f}", 100 * *mce), "lower is better, AlexNet is 100"});
+    h.push_back({split_title(r, "accuracy"), percent(*accuracy), "so far in training"});
+  for (const Results& results : apps::of_last_step(r.results)) {
+    if (const auto corrupted = mean_corrupted_top1(results))
+      h.push_back(
+          {"Under corruption", percent(*corrupted),
+           fmt::format("mean of {}; {} pictures, clean {}", apps::corruption_set(results.corrupted, true),
+                       results.count, percent(results.top1))});
+    if (const auto error = mean_corruption_error(results); error && error->relative)
+      h.push_back({"mCE", fmt::format("{:.1f}", 100 * error->value), "lower is better, AlexNet is 100"});
+    else if (error)
+      h.push_back({"Mean corruption error", percent(error->value), "lower is better"});
   }
   if (const auto parameters =
           r.config ? apps::parameter_count<nn::VisionTransformer>(*r.config) : std::nullopt)
@@ -60,44 +74,52 @@ void add_training(Report& report, const RunRecord& r) {
   report.section("Training");
   const auto series = [&](const char* key) { return apps::metric_series(r.metrics, key); };
   const auto loss = series("loss"), test_loss = series("test_loss");
+  const std::string split = r.config && !r.config->test_split.empty() ? r.config->test_split : "test";
   if (!loss.empty()) {
     apps::LineChart chart{"Loss", "step", "cross-entropy", {}};
-    chart.series.push_back({.name = "training", .points = loss, .smoothing = loss.size() > 20 ? 0.9 : 0});
-    if (!test_loss.empty()) chart.series.push_back({.name = "test", .points = test_loss, .dashed = true});
+    chart.series.push_back({.name = "training", .points = loss, .smooth = true});
+    if (!test_loss.empty()) chart.series.push_back({.name = split, .points = test_loss, .dashed = true});
     if (r.config && r.config->label_smoothing > 0 && !test_loss.empty())
-      chart.caption =
-          fmt::format("Training loss with label smoothing {}; test loss without.", r.config->label_smoothing);
+      chart.caption = fmt::format("Training loss with label smoothing {}; {} loss without.",
+                                  r.config->label_smoothing, split);
     report.chart(chart);
   }
   if (const auto accuracy = apps::in_percent(series("test_accuracy")); !accuracy.empty())
-    report.chart(apps::LineChart{"Test accuracy", "step", "%", {{.name = "top-1", .points = accuracy}}});
+    report.chart(
+        apps::LineChart{split_title(r, "accuracy"), "step", "%", {{.name = "top-1", .points = accuracy}}});
   add_rate_charts(report, r);
 }
 
-void add_test(Report& report, const RunRecord& r) {
-  if (!r.results || r.results->count == 0) return;
-  const Results& results = *r.results;
-  report.section("Test");
-  std::vector<std::pair<std::string, std::string>> values = {
-      {"Data", fmt::format("{}, {} pictures", results.data, results.count)},
-      {"Weights", fmt::format("{}step {}", results.ema ? "averaged, " : "", results.step)},
-      {"Top-1 accuracy", percent(results.top1)}};
-  if (results.classes.size() > 5) values.push_back({"Top-5 accuracy", percent(results.top5)});
-  values.push_back({"Cross-entropy", fmt::format("{:.4f}", results.loss)});
-  report.key_values(values);
-  if (!results.confusion.empty())
-    report.chart(apps::ConfusionMatrix{"Confusion matrix", results.classes, results.confusion,
-                                       "Rows are the true classes, columns the predictions."});
+// What an evaluation was measured with, for its heading.
+std::string describe(const Results& results) {
+  return fmt::format("{}, seed {}", apps::describe(results, "pictures"), results.seed);
 }
 
-void add_corruptions(Report& report, const RunRecord& r) {
-  if (!r.results || r.results->corrupted.empty()) return;
-  report.section("Corruptions");
-  report.paragraph(
-      "Accuracy on the test pictures after the corruptions of Hendrycks & Dietterich (2019), at severities "
-      "from 1 "
-      "(mild) to 5.");
-  const std::vector<CorruptionSummary> summaries = summarise(r.results->corrupted);
+void add_test(Report& report, const RunRecord& r, const Results* main) {
+  if (!main) return;
+  report.section("Accuracy");
+  std::vector<std::pair<std::string, std::string>> values = {
+      {"Measured on", apps::describe(*main, "pictures")},
+      {"By", program(*main)},
+      {"Top-1 accuracy", percent(main->top1)}};
+  if (main->classes.size() > 5) values.push_back({"Top-5 accuracy", percent(main->top5)});
+  if (main->left_out > 0)
+    values.push_back(
+        {"Classes", fmt::format("{} of the model's {}; the logits of the others are left out",
+                                main->classes.size(), int64_t(main->classes.size()) + main->left_out)});
+  if (!std::isnan(main->loss)) values.push_back({"Cross-entropy", fmt::format("{:.4f}", main->loss)});
+  report.key_values(values);
+  if (main->confusion.empty()) return;
+  std::vector<std::string> names;
+  for (const std::string& name : main->classes)
+    names.push_back(r.config ? shown_class(*r.config, name) : name);
+  report.chart(apps::ConfusionMatrix{"Confusion matrix", names, main->confusion,
+                                     "Rows are the true classes, columns the predictions."});
+}
+
+void add_corruptions(Report& report, const Results& results) {
+  report.heading(describe(results) + (results.frost.empty() ? "" : ", frost " + results.frost));
+  const std::vector<CorruptionSummary> summaries = summarise(results);
   apps::BarChart bars{"Accuracy per corruption", "%, mean over the severities", {}, {{"top-1", {}}}};
   for (const CorruptionSummary& s : summaries) {
     bars.groups.push_back(s.name);
@@ -107,63 +129,103 @@ void add_corruptions(Report& report, const RunRecord& r) {
 
   std::map<int, std::pair<double, int>> by_severity;  // sum and count
   std::map<std::string, std::map<int, double>> cells;
-  for (const Results::Corrupted& c : r.results->corrupted) {
+  for (const Results::Corrupted& c : results.corrupted) {
     by_severity[c.severity].first += c.top1;
     by_severity[c.severity].second += 1;
     cells[c.name][c.severity] = c.top1;
   }
   apps::LineSeries mean{.name = "mean"};
-  const bool same_pictures = r.results->count == r.results->corrupted[0].count;
-  if (same_pictures) mean.points.emplace_back(0, 100 * r.results->top1);
+  if (!std::isnan(results.top1)) mean.points.emplace_back(0, 100 * results.top1);
+  // A mean over other corruptions than the rest is no point of the same line.
   for (const auto& [severity, sum] : by_severity)
-    mean.points.emplace_back(severity, 100 * sum.first / sum.second);
+    if (sum.second == int(cells.size())) mean.points.emplace_back(severity, 100 * sum.first / sum.second);
   if (mean.points.size() > 1)
     report.chart(apps::LineChart{.title = "Accuracy over severity",
                                  .x_label = "severity",
                                  .y_label = "%",
                                  .series = {mean},
-                                 .caption = same_pictures
-                                                ? "Mean over the corruptions; severity 0: not corrupted."
-                                                : "Mean over the corruptions."});
+                                 .caption = "Mean over the corruptions; severity 0: not corrupted."});
 
   apps::Table table{{"corruption"}, {}};
   for (const auto& [severity, sum] : by_severity)
     table.columns.push_back(fmt::format("severity {}", severity));
   table.columns.push_back("mean");
-  const bool has_ce =
-      std::any_of(summaries.begin(), summaries.end(), [](const auto& s) { return s.ce.has_value(); });
-  if (has_ce) table.columns.push_back("CE");
+  const bool relative = !summaries.empty() && summaries[0].ce;
+  if (relative) table.columns.push_back("CE");
   for (const CorruptionSummary& s : summaries) {
     std::vector<std::string> row = {s.name};
     for (const auto& [severity, sum] : by_severity)
       row.push_back(cells[s.name].contains(severity) ? percent(cells[s.name][severity]) : "-");
     row.push_back(percent(s.top1));
-    if (has_ce) row.push_back(s.ce ? fmt::format("{:.1f}", 100 * *s.ce) : "-");
+    if (relative) row.push_back(s.ce ? fmt::format("{:.1f}", 100 * *s.ce) : "-");
     table.rows.push_back(row);
   }
-  report.table(table, has_ce ? "Top-1 accuracy; CE is the error over the severities, AlexNet's being 100."
-                             : "Top-1 accuracy.");
+  report.table(table,
+               fmt::format("Top-1 accuracy on {} pictures, {} clean.{}", results.count, percent(results.top1),
+                           relative ? " CE is the error over the severities, AlexNet's being 100." : ""));
 }
 
-void add_attacks(Report& report, const RunRecord& r) {
-  if (!r.results || r.results->attacked.empty()) return;
-  report.section("Attacks");
+void add_corruptions(Report& report, const RunRecord& r) {
+  bool begun = false;
+  for (const Results& results : apps::of_last_step(r.results)) {
+    if (results.corrupted.empty()) continue;
+    if (!begun) {
+      report.section("Corruptions");
+      report.paragraph(
+          "Accuracy on the pictures after the corruptions of Hendrycks & Dietterich (2019), at severities "
+          "from 1 "
+          "(mild) to 5.");
+    }
+    begun = true;
+    add_corruptions(report, results);
+  }
+}
+
+void add_attacks(Report& report, const Results& results) {
+  report.heading(describe(results));
   for (const char* space : {"normalised", "pixel"}) {
     apps::LineChart chart{"Accuracy under attack", "budget (1/255)", "%", {}};
     for (const auto& [attack, name] : {std::pair{"fgsm", "FGSM"}, {"pgd", "PGD"}})
-      if (const auto curve = attack_curve(*r.results, attack, space); !curve.empty())
+      if (const auto curve = attack_curve(results, attack, space); curve.size() > 1)
         chart.series.push_back({.name = name, .points = curve});
-    chart.caption = fmt::format("Largest change of any {}.",
+    chart.caption = fmt::format("Largest change of any {}. Budget 0: the same {} pictures without attack.",
                                 std::string(space) == "pixel" ? "pixel; pictures stay within black and white"
-                                                              : "value of the normalised picture");
+                                                              : "value of the normalised picture",
+                                results.count);
     if (!chart.series.empty()) report.chart(chart);
   }
-  apps::Table table{{"attack", "space", "budget", "pictures", "top-1", "mean L2"}, {}};
-  for (const Results::Attacked& a : r.results->attacked) {
-    table.rows.push_back({a.attack, a.space, budget_text(a.attack, a.budget), std::to_string(a.count),
-                          percent(a.top1), fmt::format("{:.3f}", a.l2)});
-  }
+  apps::Table table{{"attack", "space", "budget", "pictures", "top-1", "mean L2", "how"}, {}};
+  table.rows.push_back({"none", "-", "-", std::to_string(results.count), percent(results.top1), "-", ""});
+  for (const Results::Attacked& a : results.attacked)
+    table.rows.push_back({a.attack, a.space, budget_text(a.attack, a.budget), std::to_string(results.count),
+                          percent(a.top1), fmt::format("{:.3f}", a.l2), a.settings});
   report.table(table);
+}
+
+void add_attacks(Report& report, const RunRecord& r) {
+  bool begun = false;
+  for (const Results& results : apps::of_last_step(r.results)) {
+    if (results.attacked.empty()) continue;
+    if (!begun) report.section("Attacks");
+    begun = true;
+    add_attacks(report, results);
+  }
+}
+
+// Everything that eval.json holds, also of other steps.
+void add_evaluations(Report& report, const RunRecord& r) {
+  if (r.results.size() < 2) return;
+  report.section("All evaluations");
+  apps::Table table{
+      {"data", "pictures", "weights", "step", "dtype", "seed", "top-1", "corrupted", "attacks", "by"}, {}};
+  for (const Results& e : r.results) {
+    const auto corrupted = mean_corrupted_top1(e);
+    table.rows.push_back({e.data, std::to_string(e.count), e.weights, std::to_string(e.step),
+                          e.dtype.empty() ? "-" : e.dtype, std::to_string(e.seed), percent(e.top1),
+                          corrupted ? percent(*corrupted) + ", " + apps::corruption_set(e.corrupted) : "-",
+                          std::to_string(e.attacked.size()), program(e)});
+  }
+  report.table(table, "Everything in eval.json, the one written last at the end.");
 }
 
 // Test pictures from all over the split, one by chance from each twelfth, with what the model says of them.
@@ -176,7 +238,7 @@ void add_samples(Report& report, const RunRecord& r) {
     const auto test = open_data(c, data::Split::test);
     const int64_t count = std::min(most, test->size());
     apps::PictureGrid grid{
-        .title = "Pictures of the test split",
+        .title = "Pictures of the " + (c.test_split.empty() ? "tested" : c.test_split) + " split",
         .pictures = {},
         .columns = 3,
         .caption =
@@ -189,11 +251,11 @@ void add_samples(Report& report, const RunRecord& r) {
       const Prediction p = look_at(loaded, sample.image);
       const int guess = p.ranking[0];
       const bool right = guess == sample.label;
-      const std::string& name = c.classes[size_t(guess)];
+      const std::string name = shown_class(c, c.classes[size_t(guess)]);
       const std::string said = fmt::format("{} {:.0f}%", name, 100 * p.probabilities[size_t(guess)]);
       grid.pictures.push_back(
           {attention_pair(p, 112),
-           right ? said : fmt::format("{}, is {}", said, c.classes.at(size_t(sample.label))),
+           right ? said : fmt::format("{}, is {}", said, shown_class(c, c.classes.at(size_t(sample.label)))),
            right ? apps::Mark::good : apps::Mark::bad});
     }
     report.pictures(grid);
@@ -203,28 +265,26 @@ void add_samples(Report& report, const RunRecord& r) {
   }
 }
 
-// One command for the corruptions and one per space of the attacks.
+// A command for the corruptions and one per space of the attacks of an evaluation.
 std::string eval_commands(const RunRecord& r, const Results& results) {
   const std::string eval = "classify eval --checkpoint " + apps::quoted(r.folder) +
-                           (results.ema ? " --ema" : "") +
-                           (results.seed ? fmt::format(" --seed {}", results.seed) : "");
+                           (results.options.empty() ? "" : " " + results.options);
   std::string commands;
+  if (results.corrupted.empty() && results.attacked.empty()) commands = eval + "\n";
   if (!results.corrupted.empty())
-    commands += eval + " " + apps::corruption_arguments(results.corrupted, results.count) + "\n";
+    commands += eval + " " + apps::corruption_arguments(results.corrupted) + "\n";
   for (const char* space : {"normalised", "pixel"}) {
     std::set<std::string> attacks;
     std::set<double> budgets;
-    int64_t count = 0;
     for (const Results::Attacked& a : results.attacked) {
       if (a.space != space) continue;
       attacks.insert(a.attack);
-      count = a.count;
       if (a.attack == "fgsm" || a.attack == "pgd") budgets.insert(a.budget);
     }
     if (attacks.empty()) continue;
     commands += fmt::format("{} --attack {} --attack-space {}", eval, fmt::join(attacks, ","), space);
     if (!budgets.empty()) commands += fmt::format(" --budgets {}", fmt::join(budgets, ","));
-    commands += count < results.count ? fmt::format(" --attack-limit {}\n", count) : "\n";
+    commands += "\n";
   }
   return commands;
 }
@@ -236,23 +296,27 @@ void add_configuration(Report& report, const RunRecord& r) {
                      {"mean of the pixels", fmt::format("{:.4f}", fmt::join(r.config->mean, ", "))},
                      {"their standard deviation", fmt::format("{:.4f}", fmt::join(r.config->std, ", "))}});
   report.section("Reproduce");
-  report.code(apps::train_command("classify", r.folder, apps::options_to_json(Config{}),
-                                  apps::options_to_json(*r.config)) +
-              "\n" + (r.results ? eval_commands(r, *r.results) : "") + "classify report " +
-              apps::quoted(r.folder) + "\n");
+  std::string commands = apps::train_command("classify", r.folder, *r.config) + "\n";
+  for (const Results& results : apps::of_last_step(r.results)) commands += eval_commands(r, results);
+  report.code(commands + "classify report " + apps::quoted(r.folder) + "\n");
 }
 
 }  // namespace
 
 void write_report(const std::string& folder) {
   const apps::FolderLock lock(folder);
-  const RunRecord record(folder);
+  const RunRecord record("classify", folder);
+  const std::vector<Results> last = apps::of_last_step(record.results);
+  const Results* main = record.config ? apps::main_evaluation(last, describe_data(*record.config),
+                                                              apps::evaluated_weights(*record.config))
+                                      : nullptr;
   Report report(title(record), subtitle(record));
-  add_highlights(report, record);
+  add_highlights(report, record, main);
   add_training(report, record);
-  add_test(report, record);
+  add_test(report, record, main);
   add_corruptions(report, record);
   add_attacks(report, record);
+  add_evaluations(report, record);
   add_samples(report, record);
   add_configuration(report, record);
   apps::finish_report(report, record);

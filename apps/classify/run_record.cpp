@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace pursuit::classify {
 
@@ -10,7 +11,9 @@ std::string describe_attention(const Config& c) {
   return apps::describe_attention(c, c.layer < 0 ? "every block" : fmt::format("block {}", c.layer));
 }
 
-std::string percent(double fraction) { return fmt::format("{:.2f}%", 100 * fraction); }
+std::string percent(double fraction) {
+  return std::isnan(fraction) ? "-" : fmt::format("{:.2f}%", 100 * fraction);
+}
 
 std::string budget_text(const std::string& attack, double budget) {
   if (budget == 0) return "-";
@@ -22,8 +25,9 @@ std::vector<std::pair<double, double>> attack_curve(const Results& results, cons
   std::vector<std::pair<double, double>> points;
   for (const Results::Attacked& a : results.attacked)
     if (a.attack == attack && a.space == space) points.emplace_back(a.budget, 100 * a.top1);
+  if (points.empty()) return points;
+  if (!std::isnan(results.top1)) points.emplace_back(0, 100 * results.top1);
   std::sort(points.begin(), points.end());
-  if (points.size() < 2) points.clear();
   return points;
 }
 

@@ -9,7 +9,9 @@
 #include "apps/classify/step.h"
 #include "apps/common/print.h"
 #include "apps/common/signals.h"
+#include "apps/training/provenance.h"
 #include "apps/training/step_memory.h"
+#include "data/fingerprint.h"
 #include "data/mixup.h"
 #include "engine/streams.h"
 
@@ -35,12 +37,18 @@ class Classification : public apps::Task {
       : train_data_(open_data(config, data::Split::train)),
         config_(with_data(config, *train_data_)),
         test_data_(open_data(config_, data::Split::test)),
+        test_fingerprint_(data::fingerprint(*test_data_, config_.data)),
+        tested_(test_data_->present_classes()),
         model_(model_config(config_)),
         loader_(*train_data_, train_transform(config_), train_loader_options(config_)),
         test_loader_(*test_data_, evaluation_transform(config_), evaluation_loader_options(config_)) {
     if (loader_.batches_per_epoch() == 0)
       fail("train", fmt::format("{} training pictures do not fill a batch of {}; use a smaller --batch-size",
                                 train_data_->size(), config_.batch_size));
+    config_.test_split = test_data_->test_split();
+    config_.data_fingerprint =
+        apps::same_data(config_.data_fingerprint,
+                        {data::fingerprint(*train_data_, config_.data), test_fingerprint_}, config_.data);
     nn::initialise(model_, apps::init(config_), config_.seed);
     const Device device = device_from_name(config_.device);
     model_.to(device);
@@ -54,10 +62,13 @@ class Classification : public apps::Task {
   nn::Module& model() override { return model_; }
 
   std::vector<std::string> head() const override {
-    return {fmt::format("data   {}: {} training and {} test pictures, {} classes, {}x{}x{}",
+    const std::string left_out = tested_.size() == config_.classes.size()
+                                     ? ""
+                                     : fmt::format(" ({} of them tested on)", tested_.size());
+    return {fmt::format("data   {}: {} training and {} test pictures, {} classes{}, {}x{}x{}",
                         config_.data.empty() ? "built-in shapes" : config_.data, train_data_->size(),
-                        test_data_->size(), config_.classes.size(), config_.channels, config_.image_size,
-                        config_.image_size),
+                        test_data_->size(), config_.classes.size(), left_out, config_.channels,
+                        config_.image_size, config_.image_size),
             fmt::format("model  {} attention, width {}, {} blocks, {} heads, patch {}: {:.2f} M parameters",
                         config_.attention, config_.dim, config_.depth, config_.heads, config_.patch,
                         double(model_.parameter_count()) / 1e6)};
@@ -93,7 +104,8 @@ class Classification : public apps::Task {
   apps::Loss loss() override { return classify::loss(model_, config_, *input_); }
 
   apps::Evaluation evaluate() override {
-    score_ = classify::evaluate(model_, config_, test_loader_);
+    const Logits logits = [&](const Tensor& images) { return restricted(model_.forward(images), tested_); };
+    score_ = classify::evaluate(logits, config_, test_loader_);
     apps::Evaluation e;
     e.complete = !apps::stop_requested() || score_.count == test_data_->size();
     e.scores = {{"test_loss", "test/loss", score_.loss},
@@ -107,14 +119,13 @@ class Classification : public apps::Task {
   void finish(const std::string& folder, int64_t step) override {
     Results results;
     results.data = describe_data(config_);
-    results.ema = apps::evaluated_weights(config_) == "ema";
+    results.fingerprint = test_fingerprint_;
+    results.weights = apps::evaluated_weights(config_);
     results.step = step;
-    results.count = score_.count;
-    results.top1 = score_.accuracy();
-    results.top5 = score_.accuracy5();
-    results.loss = score_.loss;
-    results.classes = config_.classes;
-    results.confusion = score_.confusion;
+    results.dtype = config_.dtype;
+    if (config_.test_limit > 0) results.options = fmt::format("--limit {}", config_.test_limit);
+    results.made_by = apps::provenance(config_.device);
+    results.set_score(score_, config_.classes, tested_);
     merge_results(folder, results);
     write_report(folder);
     for (const auto& [what, set] : {std::pair{"training", train_data_.get()}, {"test", test_data_.get()}})
@@ -129,6 +140,8 @@ class Classification : public apps::Task {
   std::unique_ptr<data::Dataset> train_data_;
   Config config_;
   std::unique_ptr<data::Dataset> test_data_;
+  std::string test_fingerprint_;
+  std::vector<int64_t> tested_;  // classes that the test data is about
   nn::VisionTransformer model_;
   data::Loader loader_, test_loader_;
   data::Batch batch_;

@@ -11,8 +11,9 @@ struct LineSeries {
   std::vector<std::pair<double, double>> points =
       {};  // (x, y), by rising x; a y that is not finite leaves a gap
   bool dashed = false;
-  double smoothing =
-      0;  // 0 to 1: weight of the past in an exponential average; the raw line stays visible, faint
+  // With more than 20 points: a local straight-line fit (LOESS) over a twentieth of them to either side; the
+  // raw line stays visible, faint.
+  bool smooth = false;
 };
 
 struct LineChart {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/common/files.h"
@@ -10,23 +11,51 @@
 #include "engine/error.h"
 
 // eval.json in a run's folder: {"evaluations": [...]}, the one written last at the end. What an app measures,
-// its Results, is a type with a member `step`, the optimizer steps behind the weights.
+// its Results, is a type derived from Conditions.
 namespace pursuit::apps {
 
-inline std::string evaluations_path(const std::string& folder) {
-  return (std::filesystem::path(folder) / "eval.json").string();
-}
+// What a result was measured with. Results of unlike conditions stand beside each other: none takes another's
+// place, and no mean is over both.
+struct Conditions {
+  std::string data;                // without paths: "cifar10 test"
+  std::string fingerprint = {};    // of the samples that were evaluated, see data/fingerprint.h
+  int64_t count = 0;               // of them: pictures, or tokens that were predicted
+  std::string weights = "raw";     // or "ema"
+  int64_t step = 0;                // optimizer steps behind the weights
+  std::string dtype = {};          // of the model
+  std::string options = {};        // of `eval` that lead to these, as on a command line
+  nlohmann::ordered_json made_by;  // see apps/training/provenance.h
+};
 
-// All of them; none if there is no file. Throws Error that names the file if it is damaged.
+// Whether all of them agree but the options; of what they were made by, the program alone: its version and
+// commit.
+bool alike(const Conditions& a, const Conditions& b);
+
+// `count` names the samples' number. Files written before there were fingerprints say neither them nor dtype
+// and program, which stay empty.
+nlohmann::ordered_json to_json(const Conditions& conditions, const char* count = "count");
+Conditions conditions_from_json(const nlohmann::ordered_json& json, const char* count = "count");
+
+// "version commit" of the program; "not recorded" if it is not known.
+std::string program(const Conditions& conditions);
+
+// "camvid test, 233 pictures, averaged weights, step 3120, bf16"
+std::string describe(const Conditions& conditions, const std::string& unit);
+
+std::string evaluations_path(const std::string& folder);
+
+// All of a folder's; none if there is no file. `from_json` adds what one entry holds. Throws Error that names
+// the file if it is damaged.
 template <class Results>
 std::vector<Results> read_evaluations(const std::string& folder,
-                                      Results (*from_json)(const nlohmann::ordered_json&)) {
+                                      void (*from_json)(const nlohmann::ordered_json&,
+                                                        std::vector<Results>&)) {
   const std::string path = evaluations_path(folder);
   std::vector<Results> all;
   if (!std::filesystem::exists(path)) return all;
   try {
     const auto json = nlohmann::ordered_json::parse(read_file(path));
-    for (const auto& one : json.at("evaluations")) all.push_back(from_json(one));
+    for (const auto& one : json.at("evaluations")) from_json(one, all);
   } catch (const std::exception& e) {
     fail("eval.json", "'" + path + "' is damaged (" + e.what() + "); remove it and evaluate again");
   }
@@ -34,14 +63,13 @@ std::vector<Results> read_evaluations(const std::string& folder,
 }
 
 // Writes `fresh` behind the others, atomically. An older one that is `same(old, fresh)` goes, after
-// `fresh = unite(old, fresh)`; those of other weights (another step) go too.
+// `fresh = unite(old, fresh)`.
 template <class Results, class Same, class Unite>
 void add_evaluation(const std::string& folder, Results fresh,
-                    Results (*from_json)(const nlohmann::ordered_json&),
+                    void (*from_json)(const nlohmann::ordered_json&, std::vector<Results>&),
                     nlohmann::ordered_json (*to_json)(const Results&), const Same& same, const Unite& unite) {
   const FolderLock lock(folder);
   std::vector<Results> all = read_evaluations(folder, from_json);
-  std::erase_if(all, [&](const Results& r) { return r.step != fresh.step; });
   const auto old = std::find_if(all.begin(), all.end(), [&](const Results& r) { return same(r, fresh); });
   if (old != all.end()) {
     fresh = unite(*old, fresh);
@@ -54,18 +82,40 @@ void add_evaluation(const std::string& folder, Results fresh,
                         json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
-// `old` with each of `fresh` in the place of the one with the same key, unless that one saw more samples
-// (`count`), or at the end.
+// `old` with each of `fresh` in the place of the one with the same key, or at the end.
 template <class T, class Key>
 std::vector<T> united(std::vector<T> old, const std::vector<T>& fresh, const Key& key) {
   for (const T& f : fresh) {
     const auto same = std::find_if(old.begin(), old.end(), [&](const T& o) { return key(o) == key(f); });
     if (same == old.end())
       old.push_back(f);
-    else if (f.count >= same->count)
+    else
       *same = f;
   }
   return old;
+}
+
+// Those of the last weights, with the most steps behind them.
+template <class Results>
+std::vector<Results> of_last_step(std::vector<Results> all) {
+  int64_t last = 0;
+  for (const Results& r : all) last = std::max(last, r.step);
+  std::erase_if(all, [&](const Results& r) { return r.step != last; });
+  return all;
+}
+
+// The one that stands for the run: of its data and the weights that it is evaluated on as far as there is
+// any, of the most samples, the one written last. Null if there is none.
+template <class Results>
+const Results* main_evaluation(const std::vector<Results>& all, const std::string& data,
+                               const std::string& weights) {
+  const auto rank = [&](const Results& r) {
+    return std::tuple(r.data == data, r.weights == weights, r.count);
+  };
+  const Results* best = nullptr;
+  for (const Results& r : all)
+    if (!best || rank(r) >= rank(*best)) best = &r;
+  return best;
 }
 
 }  // namespace pursuit::apps

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <iterator>
 #include <limits>
 
 #include "apps/common/axis.h"
@@ -50,16 +52,31 @@ Points thinned(const Points& points) {
   return kept;
 }
 
-// Exponential average, corrected for its start (as Adam's moments are).
-Points smoothed(Points points, double weight) {
-  double sum = 0, norm = 0;
-  for (auto& [x, y] : points) {
-    if (std::isnan(y)) continue;
-    sum = weight * sum + (1 - weight) * y;
-    norm = weight * norm + (1 - weight);
-    y = sum / norm;
+// Each point moved onto the straight line that fits it and its neighbours best, by weighted least squares
+// over `reach` points to either side with tricube weights (Cleveland 1979): follows a slope without lag, at
+// the ends too.
+Points smoothed(const Points& points, int reach) {
+  Points known;
+  std::copy_if(points.begin(), points.end(), std::back_inserter(known),
+               [](const auto& p) { return !std::isnan(p.second); });
+  Points out;
+  const int n = int(known.size());
+  for (int i = 0, at = 0; i < int(points.size()); ++i) {
+    out.push_back(points[size_t(i)]);
+    if (std::isnan(points[size_t(i)].second)) continue;
+    const double x0 = known[size_t(at)].first;
+    double w = 0, wx = 0, wxx = 0, wy = 0, wxy = 0;
+    for (int k = std::max(0, at - reach); k <= std::min(n - 1, at + reach); ++k) {
+      const double u = double(std::abs(k - at)) / (reach + 1), v = 1 - u * u * u, weight = v * v * v;
+      const double x = known[size_t(k)].first - x0, y = known[size_t(k)].second;
+      w += weight, wx += weight * x, wxx += weight * x * x, wy += weight * y, wxy += weight * x * y;
+    }
+    const double determinant = w * wxx - wx * wx;
+    // All at one x: their mean.
+    out.back().second = determinant > 1e-12 * w * wxx ? (wxx * wy - wx * wxy) / determinant : wy / w;
+    ++at;
   }
-  return points;
+  return out;
 }
 
 // The picture's own coordinates run from 0 to 1000 both ways; CSS stretches it to the window.
@@ -103,9 +120,9 @@ std::string series_svg(const LineSeries& series, const Points& points, size_t in
   const std::string look = fmt::format("s{}{}", index % 8, series.dashed || index >= 8 ? " dashed" : "");
   std::string svg;
   Points main = points;
-  if (series.smoothing > 0) {
+  if (series.smooth && points.size() > 20) {
     svg += fmt::format("<path class=\"line faint {}\" d=\"{}\"/>", look, line_path(thinned(points), frame));
-    main = smoothed(points, std::min(series.smoothing, 0.9999));
+    main = smoothed(points, std::max(2, int(points.size()) / 20));
   }
   main = thinned(main);
   svg += fmt::format("<path class=\"line {}\" d=\"{}\" data-name=\"{}\" data-points=\"{}\"/>", look,

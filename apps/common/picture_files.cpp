@@ -26,6 +26,13 @@ std::vector<std::string> picture_files(const std::vector<std::string>& given) {
   return files;
 }
 
+std::string folder_for(const std::string& out, const std::string& run_or_file, const std::string& name) {
+  if (!out.empty()) return out;
+  const fs::path run =
+      fs::is_directory(run_or_file) ? fs::path(run_or_file) : fs::path(run_or_file).parent_path();
+  return (run / name).string();
+}
+
 std::string UniqueStems::operator()(const std::string& file) {
   const std::string stem = fs::path(file).stem().string();
   std::string name = stem;

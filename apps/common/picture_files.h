@@ -9,6 +9,10 @@ namespace pursuit::apps {
 // any.
 std::vector<std::string> picture_files(const std::vector<std::string>& given);
 
+// The folder that pictures go to: `out`, or where that is empty `name` in the folder of a run or a
+// checkpoint.
+std::string folder_for(const std::string& out, const std::string& run_or_file, const std::string& name);
+
 // Names for what is made of files: their stems; those of the same stem from several folders get a number.
 class UniqueStems {
  public:

@@ -45,7 +45,10 @@ void Report::key_values(const std::vector<std::pair<std::string, std::string>>& 
 void Report::table(const Table& table, const std::string& caption) {
   const auto numbers = number_columns(table);
   const auto best = best_cells(table);
-  const auto cell_class = [&](size_t column) { return numbers[column] ? " class=\"number\"" : ""; };
+  // In a row for each measure the columns hold numbers, whatever stands in single rows.
+  const auto cell_class = [&](size_t column) {
+    return numbers[column] || (table.best_of_row && column > 0) ? " class=\"number\"" : "";
+  };
   std::string html = "<figure class=\"card\"><div class=\"scroll\"><table><thead><tr>";
   for (size_t c = 0; c < table.columns.size(); ++c)
     html += fmt::format("<th scope=\"col\"{}>{}</th>", cell_class(c), escape_html(table.columns[c]));
@@ -74,6 +77,8 @@ void Report::pictures(const PictureGrid& grid) {
           ? fmt::format(" style=\"grid-template-columns:repeat({},minmax(56px,1fr))\"", grid.columns)
           : "";
   std::string body = "<div class=\"scroll\"><div class=\"pictures\"" + columns + ">";
+  for (const std::string& heading : grid.headings)
+    body += "<div class=\"column\">" + escape_html(heading) + "</div>";
   for (const auto& picture : grid.pictures) {
     const char* mark = picture.mark == Mark::good ? " good" : picture.mark == Mark::bad ? " bad" : "";
     // Small pictures (CIFAR's 32 x 32) keep their pixels visible; larger ones are scaled smoothly.
@@ -86,6 +91,15 @@ void Report::pictures(const PictureGrid& grid) {
     body += "</figure>\n";
   }
   body_ += chart_figure(grid.title, "", {}, body + "</div></div>\n", grid.caption, true);
+}
+
+void Report::swatches(const std::string& title,
+                      const std::vector<std::pair<std::array<uint8_t, 3>, std::string>>& colours) {
+  std::string body = "<div class=\"swatches\">";
+  for (const auto& [rgb, name] : colours)
+    body += fmt::format("<span><i style=\"background:#{:02x}{:02x}{:02x}\"></i>{}</span>\n", rgb[0], rgb[1],
+                        rgb[2], escape_html(name));
+  body_ += chart_figure(title, "", {}, body + "</div>\n", "", true);
 }
 
 std::string Report::html() const {

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +26,8 @@ struct Picture {
 struct PictureGrid {
   std::string title;
   std::vector<Picture> pictures;
-  int columns = 0;  // 0: as many as fit
+  int columns = 0;                         // 0: as many as fit
+  std::vector<std::string> headings = {};  // of the columns
   std::string caption = {};
 };
 
@@ -47,6 +49,9 @@ class Report {
   void chart(const BarChart& chart);
   void chart(const ConfusionMatrix& matrix);
   void pictures(const PictureGrid& grid);
+  // What colours mean, as small squares with their names.
+  void swatches(const std::string& title,
+                const std::vector<std::pair<std::array<uint8_t, 3>, std::string>>& colours);
 
   std::string html() const;
 

@@ -40,7 +40,7 @@ section > p, main > p { max-width: 72ch; flex-basis: 100%; white-space: pre-line
 .card { background: var(--card); border: 1px solid var(--rule); border-radius: 10px; padding: 18px 20px; }
 .scroll { overflow-x: auto; }
 figcaption, .note { color: var(--muted); font-size: 0.875rem; margin: 12px 0 0; max-width: 80ch; }
-pre { overflow-x: auto; font: 0.84rem/1.5 ui-monospace, "SF Mono", Consolas, "DejaVu Sans Mono", monospace; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; font: 0.84rem/1.5 ui-monospace, "SF Mono", Consolas, "DejaVu Sans Mono", monospace; }
 
 .highlights { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; }
 .highlights .card { display: flex; flex-direction: column; padding: 14px 18px; }
@@ -54,9 +54,10 @@ dt { color: var(--muted); white-space: nowrap; }
 dd { margin: 0; text-align: right; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
 
 table { border-collapse: collapse; font-size: 0.92rem; font-variant-numeric: tabular-nums; width: 100%; }
-th, td { padding: 7px 12px; text-align: left; border-bottom: 1px solid var(--grid); white-space: nowrap; }
+th, td { padding: 7px clamp(4px, 0.9vw, 12px); text-align: left; border-bottom: 1px solid var(--grid); overflow-wrap: break-word; }
+td.number { white-space: nowrap; }
 th:first-child, td:first-child { padding-left: 4px; }
-thead th { color: var(--muted); font-weight: 600; font-size: 0.85rem; border-bottom-color: var(--rule); }
+thead th { color: var(--muted); font-weight: 600; font-size: 0.85rem; vertical-align: bottom; border-bottom-color: var(--rule); }
 tbody tr:last-child > * { border-bottom: 0; }
 .number { text-align: right; }
 .best { background: var(--best); color: var(--accent); border-radius: 5px; padding: 2px 7px; margin: -2px -7px; font-weight: 650; }
@@ -95,7 +96,7 @@ section > .chart.wide, main > .chart.wide { flex-basis: 100%; }
 .bars { font-size: 0.85rem; }
 .bars.two { columns: 2 400px; column-gap: 36px; }
 .bar-group { display: grid; grid-template-columns: minmax(17ch, 24%) 1fr; gap: 10px; align-items: center; break-inside: avoid; }
-.bar-group > span { text-align: right; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.bar-group > span { text-align: right; overflow-wrap: anywhere; line-height: 1.25; }
 .bar-group > div { padding-right: 48px; min-width: 0; }
 .bar-group svg { display: block; width: 100%; overflow: visible; }
 .bar-group rect { fill: var(--series); }
@@ -125,6 +126,10 @@ img.confusion { display: block; width: 100%; image-rendering: pixelated; border-
 .confused b { font-weight: 600; font-variant-numeric: tabular-nums; }
 
 .pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(112px, 1fr)); gap: 14px 12px; }
+.pictures .column { color: var(--muted); font-weight: 600; font-size: 0.85rem; align-self: end; }
+.swatches { display: grid; grid-template-columns: repeat(auto-fill, minmax(150px, 1fr)); gap: 6px 18px; font-size: 0.88rem; }
+.swatches span { display: flex; align-items: center; gap: 9px; min-width: 0; overflow-wrap: anywhere; }
+.swatches i { flex: none; width: 18px; height: 18px; border-radius: 4px; border: 1px solid var(--rule); }
 .picture { margin: 0; min-width: 0; }
 .picture img { display: block; width: 100%; height: auto; border-radius: 6px; background: var(--page); }
 .picture img.small { image-rendering: pixelated; }

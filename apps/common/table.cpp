@@ -119,23 +119,40 @@ std::vector<bool> number_columns(const Table& table) {
 
 std::vector<std::vector<bool>> best_cells(const Table& table) {
   std::vector<std::vector<bool>> marks(table.rows.size(), std::vector<bool>(table.columns.size(), false));
-  for (size_t c = 0; c < std::min(table.columns.size(), table.best.size()); ++c) {
-    if (table.best[c] == Best::none) continue;
+  const size_t lines = table.best_of_row ? table.rows.size() : table.columns.size();
+  const size_t length = table.best_of_row ? table.columns.size() : table.rows.size();
+  for (size_t line = 0; line < std::min(lines, table.best.size()); ++line) {
+    if (table.best[line] == Best::none) continue;
     std::optional<double> best;
-    const auto value_in = [&](size_t r) {
-      const auto value = cell_number(cell_at(table.rows[r], c));
+    const auto value_at = [&](size_t i) {
+      const auto value = table.best_of_row ? cell_number(cell_at(table.rows[line], i))
+                                           : cell_number(cell_at(table.rows[i], line));
       return value && !std::isnan(*value) ? value : std::nullopt;
     };
-    for (size_t r = 0; r < table.rows.size(); ++r)
-      if (const auto value = value_in(r))
-        if (!best || (table.best[c] == Best::highest ? *value > *best : *value < *best)) best = value;
-    for (size_t r = 0; r < table.rows.size(); ++r) marks[r][c] = best && value_in(r) == best;
+    for (size_t i = 0; i < length; ++i)
+      if (const auto value = value_at(i))
+        if (!best || (table.best[line] == Best::highest ? *value > *best : *value < *best)) best = value;
+    for (size_t i = 0; i < length; ++i)
+      (table.best_of_row ? marks[line][i] : marks[i][line]) = best && value_at(i) == best;
   }
   return marks;
 }
 
+Table transposed(const Table& table) {
+  Table out{{table.columns.at(0)}, {}, {}, !table.best_of_row};
+  for (const auto& row : table.rows) out.columns.push_back(cell_at(row, 0));
+  for (size_t c = 1; c < table.columns.size(); ++c) {
+    out.rows.push_back({table.columns[c]});
+    for (const auto& row : table.rows) out.rows.back().push_back(cell_at(row, c));
+    out.best.push_back(c < table.best.size() ? table.best[c] : Best::none);
+  }
+  return out;
+}
+
 std::string to_text(const Table& table) {
-  const auto has_mark = [&](size_t c) { return c < table.best.size() && table.best[c] != Best::none; };
+  const auto has_mark = [&](size_t c) {
+    return table.best_of_row || (c < table.best.size() && table.best[c] != Best::none);
+  };
   const auto cells = body_cells(table, [&](const std::string& text, size_t c, bool is_best) {
     return has_mark(c) ? text + (is_best ? "*" : " ") : text;
   });

@@ -14,6 +14,7 @@ struct Table {
   std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows;
   std::vector<Best> best = {};  // per column; missing entries mean Best::none
+  bool best_of_row = false;     // per row instead: the columns compete
 };
 
 // The number that a cell starts with: "81.2", "-3", "1,234", "94.1 %", "81.2 ± 0.3", "812 images/s", "nan".
@@ -25,8 +26,12 @@ std::optional<double> cell_number(std::string_view cell);
 // True for columns in which every cell that is not empty or "-" is a number, and at least one is.
 std::vector<bool> number_columns(const Table& table);
 
-// best_cells(t)[row][column]: true where the cell holds the best value of its column (ties: all of them).
+// best_cells(t)[row][column]: true where the cell holds the best value of its column, or row (ties: all of
+// them).
 std::vector<std::vector<bool>> best_cells(const Table& table);
+
+// Rows become columns: the first cells of the rows are the headings of the columns.
+Table transposed(const Table& table);
 
 // Aligned plain text: numbers to the right, a rule below the headings, the best values marked with '*'.
 // Aligned by display width, so UTF-8 names line up. Ends with a newline.

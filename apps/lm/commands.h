@@ -51,4 +51,7 @@ apps::Comparison compare_runs(const std::vector<std::string>& folders);
 // Writes report.html from what the run's folder holds.
 void write_report(const std::string& folder);
 
+// A page on several runs side by side; throws Error that names a folder that is no run.
+void write_comparison(const std::string& file, const std::vector<std::string>& folders);
+
 }  // namespace pursuit::lm

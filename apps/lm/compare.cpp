@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "apps/lm/commands.h"
 #include "apps/lm/run_record.h"
+#include "apps/training/comparison_page.h"
+#include "data/fingerprint.h"
 
 namespace pursuit::lm {
 
@@ -11,60 +11,71 @@ namespace {
 
 using apps::Best, apps::Column;
 
-const Column perplexity{.name = "perplexity", .best = Best::lowest},
-    entropy{.name = "entropy", .decimals = 3, .best = Best::none}, trace{.name = "tr W", .best = Best::none},
-    norm{.name = "|W|_F", .best = Best::none}, concentration{.name = "r", .best = Best::none};
-
-// Whether an evaluation is another one than the validation at the end of training, and of the run's data.
-bool is_other(const Results& r, const RunRecord& run) {
-  return r.data == data_name(*run.config) && !(r.split == "valid" && r.loss == run.last("valid_loss"));
-}
-
-// Evaluations of one name can be compared.
-std::string evaluation_column(const Results& r) {
-  return fmt::format("{}, {}{}{}, {} tokens", r.split, r.window,
-                     r.attack.empty() ? "" : ", swapped words (" + r.attack + ")", r.ema ? ", averaged" : "",
-                     r.tokens);
+// Perplexities of different vocabularies cannot be compared.
+std::string describe_vocabulary(const Config& c) {
+  if (c.level == "byte") return "bytes";
+  return fmt::format("{} words {}", vocabulary(c).size(), data::fingerprint(c.vocabulary).substr(0, 6));
 }
 
 apps::ComparedRun compared(const RunRecord& run) {
+  const Config& config = *run.config;
+  const std::string own = apps::evaluated_weights(config);
   apps::ComparedRun c{.name = run.name,
-                      .options = apps::options_to_json(*run.config),
-                      .attention = describe_attention(*run.config),
-                      .parameters = apps::parameter_count<nn::TransformerLm>(*run.config),
-                      .measures = {},
-                      .data = {}};
-  c.add(perplexity.name, run.last("valid_perplexity"));
-  c.add(entropy.name, run.last("attention_entropy"));
-  c.add(trace.name, run.last("qk_trace"));
-  c.add(norm.name, run.last("qk_norm"));
-  c.add(concentration.name, run.last("qk_concentration"));
-  for (const Results& r : run.results)
-    if (is_other(r, run)) c.add(evaluation_column(r), r.perplexity());
+                      .options = apps::options_to_json(config),
+                      .attention = describe_attention(config),
+                      .parameters = apps::parameter_count<nn::TransformerLm>(config),
+                      .weights = {},
+                      .programs = {},
+                      .values = {}};
+  const std::vector<Results> results = apps::of_last_step(run.results);
+  const std::string words = describe_vocabulary(config);
+  for (const Results& r : results) {
+    apps::MeasuredWith with = apps::measured_with(r, "tokens", own);
+    for (const auto& [key, value] :
+         {std::pair{"split", r.split}, {"window", r.window}, {"vocabulary", words}, {"word swap", r.attack}})
+      if (!value.empty()) with.emplace_back(key, value);
+    c.add({.name = r.attack.empty() ? "perplexity" : "perplexity, words swapped",
+           .best = Best::lowest,
+           .with = with},
+          r.perplexity());
+    c.weights = own == "ema" ? "averaged" : "raw";
+    if (r.made_by.is_object()) c.programs = program(r);
+  }
+  if (results.empty())
+    c.add({.name = "validation perplexity in training", .best = Best::lowest}, run.last("valid_perplexity"));
+  for (const auto& [name, key, decimals] : {std::tuple{"entropy", "attention_entropy", 3},
+                                            {"tr W", "qk_trace", 2},
+                                            {"|W|_F", "qk_norm", 2},
+                                            {"r", "qk_concentration", 2}})
+    c.add({.name = name, .decimals = decimals, .best = Best::none, .place = 1}, run.last(key));
   c.add_training(run, "tokens");
   return c;
+}
+
+apps::Comparison compare(const std::vector<RunRecord>& records) {
+  std::vector<apps::ComparedRun> runs;
+  for (const RunRecord& record : records) runs.push_back(compared(record));
+  return apps::compare_runs(runs);
 }
 
 }  // namespace
 
 apps::Comparison compare_runs(const std::vector<std::string>& folders) {
-  std::vector<apps::ComparedRun> runs;
-  std::vector<Column> columns{perplexity};
-  for (const std::string& folder : folders) {
-    const RunRecord record(folder);
-    if (!record.config) apps::fail_no_run(record);
-    runs.push_back(compared(record));
-    for (const Results& r : record.results) {
-      const Column column{.name = evaluation_column(r), .best = Best::lowest};
-      const auto same = [&](const Column& other) { return other.name == column.name; };
-      if (is_other(r, record) && std::none_of(columns.begin(), columns.end(), same))
-        columns.push_back(column);
-    }
-  }
-  columns.insert(columns.end(), {entropy, trace, norm, concentration});
-  const std::vector<Column> more = apps::training_columns("tokens");
-  columns.insert(columns.end(), more.begin(), more.end());
-  return apps::compare_runs(runs, columns);
+  return compare(apps::read_runs<RunRecord>("lm", folders));
+}
+
+void write_comparison(const std::string& file, const std::vector<std::string>& folders) {
+  const std::vector<RunRecord> records = apps::read_runs<RunRecord>("lm", folders);
+  std::vector<const apps::RunFolder*> runs;
+  for (const RunRecord& r : records) runs.push_back(&r);
+  apps::write_comparison(
+      file, compare(records), runs,
+      {.app = "lm",
+       .title = fmt::format("Comparison of {} language models", records.size()),
+       .curves = {
+           {.title = "Training loss", .key = "loss", .unit = "cross-entropy, nats a token", .smooth = true},
+           {.title = "Validation perplexity", .key = "valid_perplexity", .unit = ""},
+           {.title = "Attention entropy", .key = "attention_entropy", .unit = "nats"}}});
 }
 
 }  // namespace pursuit::lm

@@ -11,7 +11,10 @@
 #include "apps/lm/perplexity.h"
 #include "apps/lm/results.h"
 #include "apps/lm/step.h"
+#include "apps/training/provenance.h"
+#include "apps/training/report_parts.h"
 #include "apps/training/step_memory.h"
+#include "data/fingerprint.h"
 
 namespace pursuit::lm {
 
@@ -43,6 +46,21 @@ int64_t unknown(const data::WordSwap& swap, const data::Vocabulary& vocabulary) 
 std::string describe(const data::WordSwapOptions& o) {
   return fmt::format("{}, rate {}, {}, seed {}", o.replacement, o.rate,
                      o.keep_stop_words ? "NLTK's stop words kept" : "stop words swapped too", o.seed);
+}
+
+// What was asked for beside windows and swapped words, as far as results depend on it.
+std::string arguments(const EvalOptions& o) {
+  std::string text = "--split " + o.split;
+  if (!o.data.empty()) text += " --data " + apps::quoted(o.data);
+  if (o.limit > 0) text += fmt::format(" --limit {}", o.limit);
+  if (!o.load.weights.empty()) text += " --weights " + o.load.weights;
+  if (!o.load.dtype.empty()) text += " --dtype " + o.load.dtype;
+  return text;
+}
+
+std::string swap_arguments(const data::WordSwapOptions& o) {
+  return fmt::format(" --word-swap --swap-rate {} --swap-word {} --keep-stop-words {} --seed {}", o.rate,
+                     apps::quoted(o.replacement), o.keep_stop_words, o.seed);
 }
 
 class Evaluation {
@@ -111,8 +129,20 @@ class Evaluation {
                           tick);
       }
       if (apps::stop_requested()) return false;
-      results_.push_back({data_name(config_), options_.split, window, attack, loaded_.weights == "ema",
-                          loaded_.state.step, s.tokens, s.loss()});
+      Results r;
+      r.data = data_name(config_);
+      r.fingerprint = data::fingerprint(source_.split(split_), config_.data);
+      r.count = s.tokens;
+      r.weights = loaded_.weights;
+      r.step = loaded_.state.step;
+      r.dtype = config_.dtype;
+      r.options = arguments(options_) + (attack.empty() ? "" : swap_arguments(options_.swap));
+      r.made_by = apps::provenance(config_.device);
+      r.split = options_.split;
+      r.window = window;
+      r.attack = attack;
+      r.loss = s.loss();
+      results_.push_back(std::move(r));
       if (std::filesystem::is_directory(options_.checkpoint))
         add_results(options_.checkpoint, results_.back());
     }

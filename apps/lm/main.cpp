@@ -101,7 +101,7 @@ int run(std::vector<std::string> args) {
   inspect_command->add_flag("--json", i.json, "Print JSON instead of a table");
   inspect_command->callback([&] { code = inspect_run(i); });
 
-  apps::add_compare_command(app, compare_runs);
+  apps::add_compare_command(app, compare_runs, write_comparison);
   apps::add_export_command(app, "Weights as safetensors, by the parameters' names", load_model);
   apps::add_report_command(app, write_report);
   apps::add_recipes_command(app);

@@ -22,10 +22,12 @@ void add_highlights(Report& report, const RunRecord& r) {
   if (const auto perplexity = r.last("valid_perplexity"))
     h.push_back({"Validation perplexity", fmt::format("{:.2f}", *perplexity),
                  r.config ? "by " + r.config->rows : ""});
-  for (const Results& result : r.results)
+  for (const Results& result : apps::of_last_step(r.results))
     if (result.split == "test" && result.attack.empty())
       h.push_back({"Test perplexity", fmt::format("{:.2f}", result.perplexity()),
-                   result.window == "sliding" ? "by a sliding window" : "by " + result.window});
+                   fmt::format("{}, {} tokens",
+                               result.window == "sliding" ? "by a sliding window" : "by " + result.window,
+                               result.count)});
   if (r.config)
     if (const double nats = source_entropy(*r.config); nats > 0)
       h.push_back({"The grammar's own", fmt::format("{:.2f}", std::exp(nats)), "perplexity of its entropy"});
@@ -42,7 +44,7 @@ void add_training(Report& report, const RunRecord& r) {
   const auto loss = series("loss"), valid = series("valid_loss"), perplexity = series("valid_perplexity");
   if (!loss.empty()) {
     LineChart chart{"Loss", "step", "cross-entropy, nats a token", {}};
-    chart.series.push_back({.name = "training", .points = loss, .smoothing = loss.size() > 20 ? 0.9 : 0});
+    chart.series.push_back({.name = "training", .points = loss, .smooth = true});
     if (!valid.empty()) chart.series.push_back({.name = "validation", .points = valid, .dashed = true});
     if (r.config && r.config->locater > 0)
       chart.caption = "The cross-entropy alone, without the regulariser.";
@@ -72,17 +74,25 @@ void add_attention_curves(Report& report, const RunRecord& r) {
   }
 }
 
+std::string eval_command(const std::string& folder, const Results& r) {
+  return fmt::format("lm eval --checkpoint {}{} --window {}", apps::quoted(folder),
+                     r.options.empty() ? " --split " + r.split : " " + r.options, r.window);
+}
+
 void add_sample(Report& report, const RunRecord& r) {
   report.section("A sample");
   try {
     const LoadedModel loaded = load_model(r.folder);
     Random random(0);
+    std::vector<int32_t> unknown;
+    if (const int32_t word = loaded.vocabulary.unknown(); word >= 0) unknown.push_back(word);
     const GenerationOptions options{.count = loaded.vocabulary.is_bytes() ? 400 : 100,
-                                    .sampling = {.temperature = 0.8},
+                                    .sampling = {.temperature = 0.8, .forbidden = unknown},
                                     .lines_stand_alone = lines_stand_alone(loaded.config)};
     const std::vector<int32_t> text =
         generate(*loaded.model, loaded.vocabulary.line_end(), {}, options, random);
-    report.paragraph("Words drawn one after the other at temperature 0.8, from an empty line.");
+    report.paragraph(fmt::format("Words drawn one after the other at temperature 0.8, from an empty line{}.",
+                                 unknown.empty() ? "" : ", never <unk>"));
     report.code(loaded.vocabulary.decode(text));
   } catch (const std::exception& e) {
     report.paragraph(fmt::format("Left out, because the model could not be opened: {}", e.what()));
@@ -93,7 +103,7 @@ void add_sample(Report& report, const RunRecord& r) {
 
 void write_report(const std::string& folder) {
   const apps::FolderLock lock(folder);
-  RunRecord record(folder);
+  RunRecord record("lm", folder);
   std::optional<Inspection> inspection;
   record.attempt("inspect.json", [&](const std::string& file) {
     try {
@@ -124,9 +134,12 @@ void write_report(const std::string& folder) {
     apps::add_configuration(report, apps::options_to_json(*record.config),
                             {{"words", std::to_string(vocabulary(*record.config).size())}});
     report.section("Reproduce");
-    report.code(apps::train_command("lm", record.folder, apps::options_to_json(Config{}),
-                                    apps::options_to_json(*record.config)) +
-                "\n");
+    std::string commands = apps::train_command("lm", record.folder, *record.config) + "\n";
+    for (const Results& r : apps::of_last_step(record.results)) {
+      const std::string command = eval_command(record.folder, r) + "\n";
+      if (commands.find(command) == std::string::npos) commands += command;
+    }
+    report.code(commands + "lm report " + apps::quoted(record.folder) + "\n");
   }
   apps::finish_report(report, record);
 }

@@ -5,15 +5,18 @@
 #include <cmath>
 #include <tuple>
 
-#include "apps/common/evaluations.h"
-
 namespace pursuit::lm {
 
 namespace {
 
-Results from_json(const nlohmann::ordered_json& j) {
-  return {j.at("data"), j.at("split"), j.at("window"), j.at("attack"),
-          j.at("ema"),  j.at("step"),  j.at("tokens"), j.at("loss")};
+void from_json(const nlohmann::ordered_json& j, std::vector<Results>& all) {
+  Results r;
+  static_cast<apps::Conditions&>(r) = apps::conditions_from_json(j, "tokens");
+  j.at("split").get_to(r.split);
+  j.at("window").get_to(r.window);
+  j.at("attack").get_to(r.attack);
+  j.at("loss").get_to(r.loss);
+  all.push_back(std::move(r));
 }
 
 }  // namespace
@@ -21,9 +24,13 @@ Results from_json(const nlohmann::ordered_json& j) {
 double Results::perplexity() const { return std::exp(loss); }
 
 nlohmann::ordered_json to_json(const Results& r) {
-  return {{"data", r.data},     {"split", r.split}, {"window", r.window},
-          {"attack", r.attack}, {"ema", r.ema},     {"step", r.step},
-          {"tokens", r.tokens}, {"loss", r.loss},   {"perplexity", r.perplexity()}};
+  nlohmann::ordered_json json = apps::to_json(r, "tokens");
+  json.update({{"split", r.split},
+               {"window", r.window},
+               {"attack", r.attack},
+               {"loss", r.loss},
+               {"perplexity", r.perplexity()}});
+  return json;
 }
 
 std::vector<Results> read_results(const std::string& folder) {
@@ -31,18 +38,19 @@ std::vector<Results> read_results(const std::string& folder) {
 }
 
 void add_results(const std::string& folder, const Results& results) {
-  const auto key = [](const Results& r) { return std::tuple(r.data, r.split, r.window, r.attack, r.ema); };
-  apps::add_evaluation<Results>(
-      folder, results, from_json, to_json,
-      [&](const Results& a, const Results& b) { return key(a) == key(b); },
-      [](const Results& old, const Results& now) { return old.tokens > now.tokens ? old : now; });
+  const auto same = [](const Results& a, const Results& b) {
+    return apps::alike(a, b) &&
+           std::tie(a.split, a.window, a.attack) == std::tie(b.split, b.window, b.attack);
+  };
+  apps::add_evaluation<Results>(folder, results, from_json, to_json, same,
+                                [](const Results&, const Results& now) { return now; });
 }
 
 apps::Table to_table(const std::vector<Results>& all) {
-  apps::Table table{{"data", "split", "window", "word swap", "tokens", "loss", "perplexity"}, {}};
+  apps::Table table{{"data", "split", "window", "word swap", "weights", "tokens", "loss", "perplexity"}, {}};
   for (const Results& r : all)
-    table.rows.push_back({r.data, r.split, r.window, r.attack.empty() ? "none" : r.attack,
-                          std::to_string(r.tokens), fmt::format("{:.4f}", r.loss),
+    table.rows.push_back({r.data, r.split, r.window, r.attack.empty() ? "none" : r.attack, r.weights,
+                          std::to_string(r.count), fmt::format("{:.4f}", r.loss),
                           fmt::format("{:.3f}", r.perplexity())});
   return table;
 }

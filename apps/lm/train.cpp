@@ -11,7 +11,9 @@
 #include "apps/lm/perplexity.h"
 #include "apps/lm/results.h"
 #include "apps/lm/step.h"
+#include "apps/training/provenance.h"
 #include "apps/training/step_memory.h"
+#include "data/fingerprint.h"
 
 namespace pursuit::lm {
 
@@ -50,6 +52,9 @@ class LanguageModelling : public apps::Task {
         train_rows_(corpus_.train, corpus_.vocabulary.line_end(), train_rows(config_)),
         valid_rows_(data::first_tokens(corpus_.valid, config_.eval_tokens), corpus_.vocabulary.line_end(),
                     evaluation_rows(config_)) {
+    config_.data_fingerprint = apps::same_data(
+        config_.data_fingerprint,
+        {data::fingerprint(corpus_.source.train, config_.data), valid_fingerprint()}, config_.data);
     nn::initialise(model_, config_.seed);
     const Device device = device_from_name(config_.device);
     model_.to(device);
@@ -112,9 +117,17 @@ class LanguageModelling : public apps::Task {
   }
 
   void finish(const std::string& folder, int64_t step) override {
-    Results results{
-        data_name(config_), "valid",      config_.rows, "", apps::evaluated_weights(config_) == "ema", step,
-        score_.tokens,      score_.loss()};
+    Results results;
+    results.data = data_name(config_);
+    results.fingerprint = valid_fingerprint();
+    results.count = score_.tokens;
+    results.weights = apps::evaluated_weights(config_);
+    results.step = step;
+    results.dtype = config_.dtype;
+    results.made_by = apps::provenance(config_.device);
+    results.split = "valid";
+    results.window = config_.rows;
+    results.loss = score_.loss();
     add_results(folder, results);
     apps::write_file_atomically((std::filesystem::path(folder) / "inspect.json").string(),
                                 to_json(inspection_).dump() + "\n");
@@ -128,6 +141,8 @@ class LanguageModelling : public apps::Task {
   }
 
  private:
+  std::string valid_fingerprint() const { return data::fingerprint(corpus_.source.valid, config_.data); }
+
   data::Corpus corpus_;
   Config config_;
   nn::TransformerLm model_;

@@ -35,7 +35,7 @@ struct EvalOptions : UseOptions {
 int eval(const EvalOptions& options);
 
 struct PredictOptions : UseOptions {
-  std::string out = ".";
+  std::string out;  // empty: beside the checkpoint
   std::vector<std::string> images;
   double opacity = 0.5;
   bool json = false;
@@ -47,5 +47,8 @@ apps::Comparison compare_runs(const std::vector<std::string>& folders);
 
 // Writes report.html from what the run's folder holds (metrics.jsonl, eval.json, config.json and the model).
 void write_report(const std::string& folder);
+
+// A page on several runs side by side; throws Error that names a folder that is no run.
+void write_comparison(const std::string& file, const std::vector<std::string>& folders);
 
 }  // namespace pursuit::segment

@@ -1,52 +1,84 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "apps/segment/commands.h"
+#include "apps/segment/pipeline.h"
 #include "apps/segment/run_record.h"
+#include "apps/training/comparison_page.h"
+#include "apps/training/report_parts.h"
 
 namespace pursuit::segment {
 
 namespace {
 
-using apps::Column, apps::ComparedRun;
+using apps::Column, apps::ComparedRun, apps::MeasuredWith;
 
-const Column mean_iou{.name = "mIoU"}, pixel_accuracy{.name = "pixel acc"}, mean_accuracy{.name = "mean acc"};
-
-Column corrupted(int severity) { return {.name = fmt::format("mIoU corrupted {}", severity)}; }
+// A score of -1 is none.
+std::optional<double> known(double score) { return score < 0 ? std::nullopt : std::optional(score); }
 
 ComparedRun compared(const RunRecord& run) {
+  const std::string own = apps::evaluated_weights(*run.config);
   ComparedRun c{.name = run.name,
                 .options = apps::options_to_json(*run.config),
                 .attention = describe_attention(*run.config),
                 .parameters = apps::parameter_count<nn::Segmenter>(*run.config),
-                .measures = {},
-                .data = {}};
+                .weights = {},
+                .programs = {},
+                .values = {}};
+  const std::vector<Results> results = apps::of_last_step(run.results);
+  // The test split stands for a run that was evaluated on it, the one watched in training otherwise.
+  const std::string test = describe_data(*run.config, "test");
+  const Results* main = apps::main_evaluation(results, test, own);
+  for (const Results& r : results) {
+    MeasuredWith with = apps::measured_with(r, "pictures", own);
+    with.emplace_back("views", r.views);
+    const bool asks = &r == main || !r.corrupted.empty();
+    c.add({.name = "mIoU", .percent = true, .with = with}, known(r.scores.mean_iou), 100, asks);
+    c.add({.name = "pixel acc", .percent = true, .with = with}, known(r.scores.pixel_accuracy), 100, asks);
+    c.add({.name = "mean acc", .percent = true, .with = with}, known(r.scores.mean_accuracy), 100, asks);
+    if (asks) c.weights = own == "ema" ? "averaged" : "raw";
+    if (asks && r.made_by.is_object()) c.programs = program(r);
+    with.emplace_back("seed", std::to_string(r.seed));
+    with.emplace_back("frost", r.frost.empty() ? "not recorded" : r.frost);
+    for (const int severity : severities_of(r.corrupted)) {
+      std::vector<Results::Corrupted> at = r.corrupted;
+      std::erase_if(at, [&](const Results::Corrupted& each) { return each.severity != severity; });
+      const std::string set = apps::corruption_set(at, true), all = apps::corruption_set(at);
+      MeasuredWith how = with;
+      if (set != all) how.emplace_back(fmt::format("corruptions at {}", severity), all);
+      c.add({.name = "mIoU " + set, .percent = true, .with = how},
+            known(mean_corrupted(at, severity)->mean_iou), 100);
+    }
+  }
   c.add_training(run);
-  if (!run.results) return c;
-  const Results& r = *run.results;
-  c.data = r.data + ", " + r.views;
-  c.ema = r.ema;
-  c.count = r.count;
-  c.add(mean_iou.name, r.scores.mean_iou, 100);
-  c.add(pixel_accuracy.name, r.scores.pixel_accuracy, 100);
-  c.add(mean_accuracy.name, r.scores.mean_accuracy, 100);
-  for (const int s : severities_of(r.corrupted))
-    c.add(corrupted(s).name, mean_corrupted(r.corrupted, s)->mean_iou, 100);
   return c;
+}
+
+apps::Comparison compare(const std::vector<RunRecord>& records) {
+  std::vector<ComparedRun> runs;
+  for (const RunRecord& record : records) runs.push_back(compared(record));
+  return apps::compare_runs(runs);
 }
 
 }  // namespace
 
 apps::Comparison compare_runs(const std::vector<std::string>& folders) {
-  std::vector<ComparedRun> runs;
-  for (const std::string& folder : folders) {
-    const RunRecord record(folder);
-    if (!record.config) apps::fail_no_run(record);
-    runs.push_back(compared(record));
-  }
-  std::vector<Column> columns{mean_iou, pixel_accuracy, mean_accuracy};
-  for (int severity = 1; severity <= 5; ++severity) columns.push_back(corrupted(severity));
-  for (const Column& column : apps::training_columns()) columns.push_back(column);
-  return apps::compare_runs(runs, columns);
+  return compare(apps::read_runs<RunRecord>("segment", folders));
+}
+
+void write_comparison(const std::string& file, const std::vector<std::string>& folders) {
+  const std::vector<RunRecord> records = apps::read_runs<RunRecord>("segment", folders);
+  std::vector<const apps::RunFolder*> runs;
+  for (const RunRecord& r : records) runs.push_back(&r);
+  apps::write_comparison(
+      file, compare(records), runs,
+      {.app = "segment",
+       .title = fmt::format("Comparison of {} segmenters", records.size()),
+       .curves = {
+           {.title = "Training loss", .key = "loss", .unit = "cross-entropy", .smooth = true},
+           {.title = "mIoU in training", .key = "mean_iou", .unit = "%", .scale = 100},
+           {.title = "Pixel accuracy in training", .key = "pixel_accuracy", .unit = "%", .scale = 100}}});
 }
 
 }  // namespace pursuit::segment

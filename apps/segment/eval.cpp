@@ -17,17 +17,21 @@
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
 #include "apps/segment/run.h"
+#include "apps/training/provenance.h"
 #include "apps/training/report_parts.h"
 #include "data/corruptions.h"
+#include "data/fingerprint.h"
 #include "engine/error.h"
 
 // `segment eval`. Its results go to stdout and, for a run's folder, to eval.json (see results.h):
-//   {"evaluations": [{"data", "views", "options", "ema", "step", "seed", "count",
+//   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options", "made_by",
+//   "views",
+//                     "seed", "frost",
 //                     "scores": {"pixel_accuracy", "mean_accuracy", "mean_iou"},
 //                     "classes": [{"name", "iou", "accuracy", "pixels"}],
 //                     "corrupted": [{"name", "severity", "count", "scores"}]}]}
-// one entry for every data set, way of looking and kind of weights, the one written last at the end. Scores
-// are in [0, 1], -1 where no pixel was counted.
+// an entry for everything that was measured alike, the one written last at the end. Scores are in [0, 1], -1
+// where no pixel was counted.
 namespace pursuit::segment {
 
 namespace {
@@ -50,7 +54,9 @@ std::string arguments(const EvalOptions& o) {
   add(o.stride.has_value(), fmt::format("--stride {}", o.stride.value_or(0)));
   add(!o.scales.empty(), fmt::format("--scales {}", fmt::join(o.scales, ",")));
   add(o.flip.has_value(), o.flip.value_or(false) ? "--flip" : "--no-flip");
+  add(!o.load.weights.empty(), "--weights " + o.load.weights);
   add(!o.load.dtype.empty(), "--dtype " + o.load.dtype);
+  add(o.seed > 0, fmt::format("--seed {}", o.seed));
   add(!o.frost.empty(), "--frost " + apps::quoted(o.frost));
   return text;
 }
@@ -92,9 +98,13 @@ class Evaluation {
     results_.data = describe_data(config, options_.split);
     results_.views = describe(predictor_.views);
     results_.options = arguments(options_);
-    results_.ema = loaded_.weights == "ema";
+    results_.fingerprint = data::fingerprint(*data_, config.data);
+    results_.weights = loaded_.weights;
     results_.step = loaded_.state.step;
+    results_.dtype = config.dtype;
+    results_.made_by = apps::provenance(config.device);
     results_.seed = options_.seed;
+    if (!options_.frost.empty()) results_.frost = apps::last_name(options_.frost);
     results_.classes = config.classes;
     if (options_.quiet) return;
     apps::note("pursuit {} on {}, {}\n", PURSUIT_VERSION, pursuit::describe(predictor_.device), config.dtype);
@@ -148,7 +158,7 @@ class Evaluation {
         const Evaluated found = evaluate(predictor_, *data_, hooks);
         if (!found.complete) return false;
         before += each;
-        results_.corrupted.push_back({name, severity, found.count, scores_of(found.matrix)});
+        results_.corrupted.push_back({name, severity, scores_of(found.matrix)});
         save();
       }
     }

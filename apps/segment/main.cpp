@@ -83,14 +83,15 @@ int run(std::vector<std::string> args) {
       app.add_subcommand("predict", "Colour masks, overlays and legends of single pictures");
   add_use_options(*predict_command, p);
   predict_command->add_option("images", p.images, "JPEG or PNG files, or folders of them")->required();
-  predict_command->add_option("--out", p.out, "Folder for the pictures")->capture_default_str();
+  predict_command->add_option("--out", p.out,
+                              "Folder for the pictures (default: predictions, beside the checkpoint)");
   predict_command->add_option("--opacity", p.opacity, "Weight of the mask in the overlay")
       ->check(apps::within(apps::Range{0, 1}))
       ->capture_default_str();
   predict_command->add_flag("--json", p.json, "Print JSON");
   predict_command->callback([&] { code = predict(p); });
 
-  apps::add_compare_command(app, compare_runs);
+  apps::add_compare_command(app, compare_runs, write_comparison);
   apps::add_export_command(app, "Weights as safetensors, by the parameters' names", load_model);
   apps::add_report_command(app, write_report);
   apps::add_recipes_command(app);

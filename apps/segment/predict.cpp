@@ -25,7 +25,8 @@ int predict(const PredictOptions& options) {
   const Predictor predictor = predictor_of(loaded, options);
   const std::vector<std::string>& classes = loaded.config.classes;
   const std::vector<data::Rgb>& colours = loaded.config.colours;
-  fs::create_directories(options.out);
+  const std::string out = apps::folder_for(options.out, options.checkpoint, "predictions");
+  fs::create_directories(out);
 
   Json report = Json::array();
   apps::UniqueStems name_of;
@@ -34,7 +35,7 @@ int predict(const PredictOptions& options) {
     try {
       const data::Image picture = data::read_upright(file), labels = predictor.classes_of(picture);
       const data::Image mask = colour_mask(labels, colours);
-      const std::string base = (fs::path(options.out) / name_of(file)).string();
+      const std::string base = (fs::path(out) / name_of(file)).string();
       data::write_png(base + "-classes.png", labels);
       data::write_png(base + "-mask.png", mask);
       data::write_png(base + "-overlay.png", overlay(picture, mask, options.opacity));

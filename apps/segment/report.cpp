@@ -36,22 +36,23 @@ std::string subtitle(const RunRecord& r) {
                      c.seed);
 }
 
-void add_highlights(Report& report, const RunRecord& r) {
+void add_highlights(Report& report, const RunRecord& r, const Results* main) {
   std::vector<apps::Highlight> h;
-  if (r.results) {
-    const Results& results = *r.results;
-    h.push_back({"mIoU", percent(results.scores.mean_iou) + "%",
-                 fmt::format("{}, {} pictures", results.data, results.count)});
-    h.push_back({"Pixel accuracy", percent(results.scores.pixel_accuracy) + "%"});
-    h.push_back({"Mean accuracy", percent(results.scores.mean_accuracy) + "%", "of the classes"});
-    for (const int s : severities_of(results.corrupted)) {
-      const auto all = [&](const auto& c) { return c.severity == s; };
-      const auto types = std::count_if(results.corrupted.begin(), results.corrupted.end(), all);
-      h.push_back({"mIoU under corruption", percent(mean_corrupted(results.corrupted, s)->mean_iou) + "%",
-                   fmt::format("severity {}, mean of {} types", s, types)});
-      break;
-    }
+  if (main) {
+    h.push_back({"mIoU", percent(main->scores.mean_iou) + "%",
+                 fmt::format("{}, {} pictures", main->data, main->count)});
+    h.push_back({"Pixel accuracy", percent(main->scores.pixel_accuracy) + "%"});
+    h.push_back({"Mean accuracy", percent(main->scores.mean_accuracy) + "%", "of the classes"});
   }
+  for (const Results& results : apps::of_last_step(r.results))
+    if (!results.corrupted.empty()) {
+      const int mildest = severities_of(results.corrupted)[0];
+      std::vector<Results::Corrupted> at = results.corrupted;
+      std::erase_if(at, [&](const auto& c) { return c.severity != mildest; });
+      h.push_back({"mIoU under corruption", percent(mean_corrupted(at, mildest)->mean_iou) + "%",
+                   fmt::format("mean of {}; {}, {} pictures, clean {}%", apps::corruption_set(at, true),
+                               results.data, results.count, percent(results.scores.mean_iou))});
+    }
   if (const auto parameters = r.config ? apps::parameter_count<nn::Segmenter>(*r.config) : std::nullopt)
     h.push_back({"Parameters", apps::format_count(double(*parameters))});
   apps::add_training_highlights(h, r);
@@ -63,11 +64,8 @@ void add_training(Report& report, const RunRecord& r) {
   report.section("Training");
   const auto series = [&](const char* key) { return apps::metric_series(r.metrics, key); };
   if (const auto loss = series("loss"); !loss.empty())
-    report.chart(
-        apps::LineChart{"Loss",
-                        "step",
-                        "cross-entropy",
-                        {{.name = "training", .points = loss, .smoothing = loss.size() > 20 ? 0.9 : 0}}});
+    report.chart(apps::LineChart{
+        "Loss", "step", "cross-entropy", {{.name = "training", .points = loss, .smooth = true}}});
   if (const auto iou = apps::in_percent(series("mean_iou")); !iou.empty())
     report.chart(apps::LineChart{
         fmt::format("Scores on the {} split", r.config ? r.config->validation : "validation"),
@@ -78,39 +76,67 @@ void add_training(Report& report, const RunRecord& r) {
   add_rate_charts(report, r);
 }
 
-void add_classes(Report& report, const RunRecord& r) {
-  if (!r.results) return;
-  const Results& results = *r.results;
+std::string describe(const Results& results) {
+  return apps::describe(results, "pictures") + "; " + results.views;
+}
+
+void add_classes(Report& report, const Results* main) {
+  if (!main) return;
   report.section("Classes");
-  report.key_values({{"Data", fmt::format("{}, {} pictures", results.data, results.count)},
-                     {"Views", results.views},
-                     {"Weights", fmt::format("{}step {}", results.ema ? "averaged, " : "", results.step)}});
+  report.key_values(
+      {{"Measured on", apps::describe(*main, "pictures")}, {"Views", main->views}, {"By", program(*main)}});
   apps::BarChart bars{"IoU of each class", "%", {}, {{"IoU", {}}}};
-  for (size_t c = 0; c < results.classes.size(); ++c) {
-    bars.groups.push_back(results.classes[c]);
-    bars.series[0].values.push_back(results.iou[c] < 0 ? NAN : 100 * results.iou[c]);
+  for (size_t c = 0; c < main->classes.size(); ++c) {
+    bars.groups.push_back(main->classes[c]);
+    bars.series[0].values.push_back(main->iou[c] < 0 ? NAN : 100 * main->iou[c]);
   }
   report.chart(bars);
-  report.table(class_table(results), "In %; classes that appear nowhere have no score.");
+  report.table(class_table(*main), "In %; classes that appear nowhere have no score.");
 }
 
 void add_corruptions(Report& report, const RunRecord& r) {
-  if (!r.results || r.results->corrupted.empty()) return;
-  report.section("Corruptions");
-  report.paragraph(
-      "The test pictures after the corruptions of Hendrycks & Dietterich (2019), at severities from 1 (mild) "
-      "to 5.");
-  apps::BarChart bars{"mIoU under each corruption", "%", {}, {}};
-  for (const int s : severities_of(r.results->corrupted)) {
-    bars.groups = data::corruption_names();
-    bars.series.push_back({fmt::format("severity {}", s), std::vector<double>(bars.groups.size(), NAN)});
-    for (const Results::Corrupted& c : r.results->corrupted)
-      for (size_t g = 0; g < bars.groups.size(); ++g)
-        if (c.severity == s && c.name == bars.groups[g])
-          bars.series.back().values[g] = 100 * c.scores.mean_iou;
+  bool begun = false;
+  for (const Results& results : apps::of_last_step(r.results)) {
+    if (results.corrupted.empty()) continue;
+    if (!begun) {
+      report.section("Corruptions");
+      report.paragraph(
+          "The pictures after the corruptions of Hendrycks & Dietterich (2019), at severities from 1 (mild) "
+          "to "
+          "5.");
+    }
+    begun = true;
+    report.heading(fmt::format("{}, seed {}{}", describe(results), results.seed,
+                               results.frost.empty() ? "" : ", frost " + results.frost));
+    apps::BarChart bars{"mIoU under each corruption", "%", {"none"}, {}};
+    const auto& names = data::corruption_names();
+    bars.groups.insert(bars.groups.end(), names.begin(), names.end());
+    for (const int s : severities_of(results.corrupted)) {
+      bars.series.push_back({fmt::format("severity {}", s), std::vector<double>(bars.groups.size(), NAN)});
+      if (bars.series.size() == 1 && results.scores.mean_iou >= 0)
+        bars.series.back().values[0] = 100 * results.scores.mean_iou;
+      for (const Results::Corrupted& c : results.corrupted)
+        for (size_t g = 1; g < bars.groups.size(); ++g)
+          if (c.severity == s && c.name == bars.groups[g])
+            bars.series.back().values[g] = 100 * c.scores.mean_iou;
+    }
+    report.chart(bars);
+    report.table(corruption_table(results), fmt::format("mIoU in %, on {} pictures; clean: {}.",
+                                                        results.count, percent(results.scores.mean_iou)));
   }
-  report.chart(bars);
-  report.table(corruption_table(*r.results), "mIoU in %.");
+}
+
+// Everything that eval.json holds, also of other steps.
+void add_evaluations(Report& report, const RunRecord& r) {
+  if (r.results.size() < 2) return;
+  report.section("All evaluations");
+  apps::Table table{
+      {"data", "views", "pictures", "weights", "step", "dtype", "seed", "mIoU", "corrupted", "by"}, {}};
+  for (const Results& e : r.results)
+    table.rows.push_back({e.data, e.views, std::to_string(e.count), e.weights, std::to_string(e.step),
+                          e.dtype.empty() ? "-" : e.dtype, std::to_string(e.seed), percent(e.scores.mean_iou),
+                          e.corrupted.empty() ? "-" : apps::corruption_set(e.corrupted), program(e)});
+  report.table(table, "Everything in eval.json, the one written last at the end.");
 }
 
 // A picture, its label and what the model says, in rows; pictures from all over the test split.
@@ -127,7 +153,8 @@ void add_samples(Report& report, const RunRecord& r) {
     apps::PictureGrid grid{.title = "Pictures of the test split",
                            .pictures = {},
                            .columns = 3,
-                           .caption = "Picture, label, prediction. Ignored pixels are black."};
+                           .headings = {"picture", "label", "prediction"},
+                           .caption = "Ignored pixels are black."};
     const auto add = [&](const data::Image& picture, const std::string& caption) {
       const double scale = std::min(1.0, double(side) / std::min(picture.width, picture.height));
       grid.pictures.push_back({data::resize(picture, std::max(1, int(picture.width * scale)),
@@ -148,30 +175,24 @@ void add_samples(Report& report, const RunRecord& r) {
         for (const ClassShare& s : class_shares(*map, int64_t(c.classes.size()))) shown[s.index] = true;
     }
     report.pictures(grid);
-    data::Image key(int(std::count(shown.begin(), shown.end(), true)), 1, 1);
-    for (size_t index = 0, at = 0; index < shown.size(); ++index)
-      if (shown[index]) key.pixels[at++] = uint8_t(index);
-    report.pictures(
-        {.title = "Colours", .pictures = {{legend(key, c.classes, c.colours, false)}}, .columns = 1});
+    std::vector<std::pair<data::Rgb, std::string>> colours;
+    for (size_t index = 0; index < shown.size(); ++index)
+      if (shown[index]) colours.emplace_back(c.colours.at(index), c.classes[index]);
+    report.swatches("Colours", colours);
   } catch (const std::exception& e) {
     report.paragraph(
         fmt::format("Left out, because the model or its test data could not be opened: {}", e.what()));
   }
 }
 
-// The commands that made the run and the evaluation written last.
+// The commands that made the run and its evaluations.
 std::string commands(const RunRecord& r) {
   const std::string folder = apps::quoted(r.folder);
-  std::string text = apps::train_command("segment", r.folder, apps::options_to_json(Config{}),
-                                         apps::options_to_json(*r.config)) +
-                     "\n";
-  if (r.results) {
-    const Results& results = *r.results;
-    text += "segment eval --checkpoint " + folder + (results.ema ? " --ema" : "");
+  std::string text = apps::train_command("segment", r.folder, *r.config) + "\n";
+  for (const Results& results : apps::of_last_step(r.results)) {
+    text += "segment eval --checkpoint " + folder;
     if (!results.options.empty()) text += " " + results.options;
-    if (results.seed) text += fmt::format(" --seed {}", results.seed);
-    if (!results.corrupted.empty())
-      text += " " + apps::corruption_arguments(results.corrupted, results.count);
+    if (!results.corrupted.empty()) text += " " + apps::corruption_arguments(results.corrupted);
     text += "\n";
   }
   return text + "segment report " + folder + "\n";
@@ -181,12 +202,17 @@ std::string commands(const RunRecord& r) {
 
 void write_report(const std::string& folder) {
   const apps::FolderLock lock(folder);
-  const RunRecord record(folder);
+  const RunRecord record("segment", folder);
+  const std::vector<Results> last = apps::of_last_step(record.results);
+  const Results* main = record.config ? apps::main_evaluation(last, describe_data(*record.config, "test"),
+                                                              apps::evaluated_weights(*record.config))
+                                      : nullptr;
   Report report(title(record), subtitle(record));
-  add_highlights(report, record);
+  add_highlights(report, record, main);
   add_training(report, record);
-  add_classes(report, record);
+  add_classes(report, main);
   add_corruptions(report, record);
+  add_evaluations(report, record);
   add_samples(report, record);
   if (record.config) {
     add_configuration(report, apps::options_to_json(*record.config),

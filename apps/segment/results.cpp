@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
 
-#include "apps/common/evaluations.h"
 #include "data/corruptions.h"
 
 namespace pursuit::segment {
@@ -24,15 +24,24 @@ Scores scores_from(const ordered_json& json) {
   return {json.at("pixel_accuracy"), json.at("mean_accuracy"), json.at("mean_iou")};
 }
 
-Results from_json(const ordered_json& json) {
+// In older files a corruption may have been on fewer pictures than the entry's: such ones become entries of
+// their own, whose other scores are not known.
+void from_json(const ordered_json& json, std::vector<Results>& all) {
   Results r;
-  json.at("data").get_to(r.data);
+  static_cast<apps::Conditions&>(r) = apps::conditions_from_json(json);
   json.at("views").get_to(r.views);
-  r.options = json.value("options", "");
-  json.at("ema").get_to(r.ema);
-  json.at("step").get_to(r.step);
   json.at("seed").get_to(r.seed);
-  json.at("count").get_to(r.count);
+  r.frost = json.value("frost", "");
+  r.scores = {-1, -1, -1};
+  const Results none = r;
+  std::map<int64_t, Results> fewer;  // by the number of pictures
+  for (const ordered_json& c : json.at("corrupted")) {
+    const int64_t count = c.at("count");
+    Results& of = count == r.count ? r : fewer.try_emplace(count, none).first->second;
+    of.count = count;
+    of.corrupted.push_back({c.at("name"), c.at("severity"), scores_from(c.at("scores"))});
+  }
+  for (auto& [count, entry] : fewer) all.push_back(std::move(entry));
   r.scores = scores_from(json.at("scores"));
   for (const ordered_json& c : json.at("classes")) {
     r.classes.push_back(c.at("name"));
@@ -40,9 +49,7 @@ Results from_json(const ordered_json& json) {
     r.accuracy.push_back(c.at("accuracy"));
     r.pixels.push_back(c.at("pixels"));
   }
-  for (const ordered_json& c : json.at("corrupted"))
-    r.corrupted.push_back({c.at("name"), c.at("severity"), c.at("count"), scores_from(c.at("scores"))});
-  return r;
+  all.push_back(std::move(r));
 }
 
 }  // namespace
@@ -64,8 +71,8 @@ void Results::set_scores(const nn::ConfusionMatrix& matrix, int64_t pictures) {
 }
 
 ordered_json to_json(const Results& r) {
-  ordered_json json = {{"data", r.data}, {"views", r.views}, {"options", r.options}, {"ema", r.ema},
-                       {"step", r.step}, {"seed", r.seed},   {"count", r.count}};
+  ordered_json json = apps::to_json(r);
+  json.update({{"views", r.views}, {"seed", r.seed}, {"frost", r.frost}});
   json["scores"] = to_json(r.scores);
   json["classes"] = ordered_json::array();
   for (size_t c = 0; c < r.classes.size(); ++c)
@@ -76,27 +83,28 @@ ordered_json to_json(const Results& r) {
   json["corrupted"] = ordered_json::array();
   for (const Results::Corrupted& c : r.corrupted)
     json["corrupted"].push_back(
-        {{"name", c.name}, {"severity", c.severity}, {"count", c.count}, {"scores", to_json(c.scores)}});
+        {{"name", c.name}, {"severity", c.severity}, {"count", r.count}, {"scores", to_json(c.scores)}});
   return json;
 }
 
-std::optional<Results> read_results(const std::string& folder) {
-  std::vector<Results> all = apps::read_evaluations(folder, from_json);
-  if (all.empty()) return std::nullopt;
-  return std::move(all.back());
+std::vector<Results> read_results(const std::string& folder) {
+  return apps::read_evaluations<Results>(folder, from_json);
+}
+
+bool alike(const Results& a, const Results& b) {
+  return apps::alike(a, b) && std::tie(a.views, a.seed, a.frost) == std::tie(b.views, b.seed, b.frost);
 }
 
 void merge_results(const std::string& folder, const Results& fresh) {
-  const auto same = [](const Results& a, const Results& b) {
-    return std::tie(a.data, a.views, a.ema) == std::tie(b.data, b.views, b.ema);
-  };
   const auto unite = [](const Results& old, const Results& now) {
-    Results both = old.count > now.count ? old : now;
+    Results both = now;
     both.corrupted = apps::united(old.corrupted, now.corrupted,
                                   [](const auto& c) { return std::pair(c.name, c.severity); });
     return both;
   };
-  apps::add_evaluation(folder, fresh, from_json, to_json, same, unite);
+  apps::add_evaluation<Results>(
+      folder, fresh, from_json, to_json, [](const Results& a, const Results& b) { return alike(a, b); },
+      unite);
 }
 
 std::optional<Scores> mean_corrupted(const std::vector<Results::Corrupted>& corrupted, int severity) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/common/evaluations.h"
 #include "apps/common/table.h"
 #include "nn/metrics.h"
 
@@ -16,16 +17,13 @@ struct Scores {
 };
 Scores scores_of(const nn::ConfusionMatrix& matrix);
 
-// What `eval` measured for one set of weights on one data set.
-struct Results {
-  std::string data;     // without paths: "camvid test"
-  std::string views;    // how the pictures were looked at: "shorter side 144, stride 72, scales 0.75,1, flip"
-  std::string options;  // of `segment eval` that say so: "--split val --stride 72 --flip"
-  bool ema = false;     // of the averaged weights
-  int64_t step = 0;     // optimizer steps behind the weights
-  uint64_t seed = 0;    // of the corruptions
-  int64_t count = 0;    // pictures
-  Scores scores;
+// What `eval` measured, all of it on the same pictures with the same weights, views and seed.
+struct Results : apps::Conditions {
+  std::string views;  // how the pictures were looked at: "shorter side 144, stride 72, scales 0.75,1, flip"
+  uint64_t seed = 0;  // of the corruptions
+  std::string frost =
+      "drawn";    // crystals of the corruption frost: drawn, or the name of a folder of overlays
+  Scores scores;  // of the pictures as they are; -1: not measured on just these
   std::vector<std::string> classes;
   std::vector<double> iou, accuracy;  // of each class, -1 where it has none
   std::vector<int64_t> pixels;        // labelled with each class
@@ -33,7 +31,6 @@ struct Results {
   struct Corrupted {
     std::string name;
     int severity = 0;
-    int64_t count = 0;
     Scores scores;
   };
   std::vector<Corrupted> corrupted;
@@ -44,13 +41,15 @@ struct Results {
 
 nlohmann::ordered_json to_json(const Results& results);
 
-// The evaluation written last in a run's folder; empty if there is no eval.json. Throws Error that names the
-// file if it is damaged.
-std::optional<Results> read_results(const std::string& folder);
+// The evaluations in a run's folder, the one written last at the end; none if there is no eval.json. Throws
+// Error that names the file if it is damaged.
+std::vector<Results> read_results(const std::string& folder);
 
-// Adds to the folder's eval.json, atomically. Results of the same data, views and weights are kept: a new
-// number takes the place of an old one of the same corruption and severity, unless the old one saw more
-// pictures. Results of other weights (another step) are dropped.
+// Whether they were measured alike, so that they are of one table.
+bool alike(const Results& a, const Results& b);
+
+// Adds to the folder's eval.json, atomically: to the one that was measured alike, where a new number takes
+// the place of an old one of the same corruption and severity; beside the others otherwise.
 void merge_results(const std::string& folder, const Results& results);
 
 // Mean over the corruption types at one severity; empty if none was evaluated.

@@ -11,7 +11,9 @@
 #include "apps/segment/results.h"
 #include "apps/segment/run.h"
 #include "apps/segment/step.h"
+#include "apps/training/provenance.h"
 #include "apps/training/step_memory.h"
+#include "data/fingerprint.h"
 
 namespace pursuit::segment {
 
@@ -43,11 +45,15 @@ class Segmentation : public apps::Task {
       : train_data_(open_data(config, "train")),
         config_(with_data(config, *train_data_)),
         validation_data_(open_data(config_, config_.validation)),
+        validation_fingerprint_(data::fingerprint(*validation_data_, config_.data)),
         model_(model_config(checked(config_, *validation_data_))),
         loader_(*train_data_, train_transform(config_), train_loader_options(config_)) {
     if (loader_.batches_per_epoch() == 0)
       fail("train", fmt::format("{} training pictures do not fill a batch of {}; use a smaller --batch-size",
                                 train_data_->size(), config_.batch_size));
+    config_.data_fingerprint = apps::same_data(
+        config_.data_fingerprint, {data::fingerprint(*train_data_, config_.data), validation_fingerprint_},
+        config_.data);
     nn::initialise(model_, apps::init(config_), config_.seed);
     if (!config_.encoder.empty() && !resuming) load_encoder(model_, config_.encoder);
     const Device device = device_from_name(config_.device);
@@ -93,7 +99,10 @@ class Segmentation : public apps::Task {
     results_.views = describe(predictor.views);
     results_.options = "--split " + config_.validation;
     if (config_.test_limit > 0) results_.options += fmt::format(" --limit {}", config_.test_limit);
-    results_.ema = apps::evaluated_weights(config_) == "ema";
+    results_.fingerprint = validation_fingerprint_;
+    results_.weights = apps::evaluated_weights(config_);
+    results_.dtype = config_.dtype;
+    results_.made_by = apps::provenance(config_.device);
     results_.classes = config_.classes;
     results_.set_scores(found.matrix, found.count);
     const Scores& s = results_.scores;
@@ -126,6 +135,7 @@ class Segmentation : public apps::Task {
   std::unique_ptr<data::SegmentationDataset> train_data_;
   Config config_;
   std::unique_ptr<data::SegmentationDataset> validation_data_;
+  std::string validation_fingerprint_;
   nn::Segmenter model_;
   data::Loader loader_;
   data::Batch batch_;

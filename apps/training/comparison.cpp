@@ -31,55 +31,83 @@ ordered_json without_seed(ordered_json options) {
   return options;
 }
 
-// Numbers of unlike evaluations stand side by side in the table, so that is said.
+// What makes rows unlike each other though their numbers share a column.
 void note_unlike(Comparison& comparison, const std::vector<ComparedRun>& runs) {
-  std::set<std::string> data, weights;
-  std::set<int64_t> counts;
-  for (const ComparedRun& run : runs) {
-    if (run.count == 0) continue;
-    data.insert(run.data);
-    weights.insert(run.ema ? "averaged" : "last");
-    counts.insert(run.count);
-  }
-  const auto note = [&](const char* what, const auto& values) {
+  const auto note = [&](const char* what, std::string ComparedRun::*member) {
+    std::set<std::string> values;
+    for (const ComparedRun& run : runs)
+      if (!(run.*member).empty()) values.insert(run.*member);
     if (values.size() > 1)
-      comparison.notes.push_back(fmt::format("the runs were evaluated on different {}: {}", what,
-                                             fmt::join(values.begin(), values.end(), ", ")));
+      comparison.notes.push_back(
+          fmt::format("the runs {}: {}", what, fmt::join(values.begin(), values.end(), ", ")));
   };
-  note("data", data);
-  note("weights", weights);
-  note("numbers of samples", counts);
+  note("are evaluated on different weights", &ComparedRun::weights);
+  note("were measured by different programs", &ComparedRun::programs);
 }
 
-std::string cell(const Column& column, const Measure& m) {
+// Headings, and what all columns share.
+void set_headings(Comparison& comparison) {
+  std::map<std::string, std::set<std::string>> seen;
+  for (const Column& column : comparison.columns)
+    for (const auto& [key, value] : column.with) seen[key].insert(value);
+  for (Column& column : comparison.columns) {
+    std::string in_parentheses;
+    for (size_t i = 0; i < column.with.size(); ++i) {
+      const auto& [key, value] = column.with[i];
+      if (i == 0 || seen[key].size() > 1) in_parentheses += (i ? ", " : "") + value;
+      const std::pair entry{key, value};
+      if (i > 0 && seen[key].size() == 1 &&
+          std::find(comparison.shared.begin(), comparison.shared.end(), entry) == comparison.shared.end())
+        comparison.shared.push_back(entry);
+    }
+    column.heading = column.name + (in_parentheses.empty() ? "" : " (" + in_parentheses + ")");
+  }
+}
+
+bool same(const Column& a, const Column& b) { return a.name == b.name && a.with == b.with; }
+
+// `runs` are in the group.
+std::string cell(const Column& column, const Measure& m, size_t runs) {
   if (column.duration) return format_duration(m.mean());
   const std::string mean = fmt::format("{:.{}f}", m.mean(), column.decimals);
-  return m.values.size() < 2 ? mean : fmt::format("{} ± {:.{}f}", mean, m.spread(), column.decimals);
-}
-
-std::string group_name(const RunGroup& g) {
-  return g.names.size() == 1 ? g.names[0] : fmt::format("{} and {} more", g.names[0], g.names.size() - 1);
+  const std::string some =
+      m.values.size() < runs ? fmt::format(" ({} of {})", m.values.size(), runs) : std::string();
+  return m.values.size() < 2 ? mean + some
+                             : fmt::format("{} ± {:.{}f}{}", mean, m.spread(), column.decimals, some);
 }
 
 }  // namespace
 
 std::vector<Column> training_columns(const std::string& unit) {
-  return {{.name = train_loss_column, .decimals = 3, .best = Best::none},
-          {.name = speed_column(unit), .decimals = 0},
-          {.name = time_column, .best = Best::none, .duration = true}};
+  return {{.name = train_loss_column, .decimals = 3, .best = Best::none, .place = 2},
+          {.name = speed_column(unit), .decimals = 0, .place = 2},
+          {.name = time_column, .best = Best::none, .duration = true, .place = 2}};
+}
+
+MeasuredWith measured_with(const Conditions& c, const std::string& unit, const std::string& own) {
+  const auto known = [](const std::string& text) { return text.empty() ? "not recorded" : text; };
+  return {{unit, std::to_string(c.count)},
+          {"data", c.data},
+          {fmt::format("{} {} of {}", c.count, unit, c.data), known(c.fingerprint)},
+          {"weights", c.weights == own ? "as the run is evaluated" : c.weights + " weights"},
+          {"dtype", known(c.dtype)}};
+}
+
+void ComparedRun::add(const Column& column, std::optional<double> value, double scale, bool asks) {
+  if (!value || !std::isfinite(*value)) return;
+  const auto old =
+      std::find_if(values.begin(), values.end(), [&](const Value& v) { return same(v.column, column); });
+  if (old == values.end())
+    values.push_back({column, *value * scale, asks});
+  else
+    *old = {column, *value * scale, asks || old->asks};
 }
 
 void ComparedRun::add_training(const RunFolder& run, const std::string& unit) {
-  add(train_loss_column, run.last("train_loss"));
-  add(speed_column(unit), run.per_second(unit));
-  add(time_column, run.training_seconds());
-}
-
-void fail_no_run(const RunFolder& run) {
-  std::string why;
-  for (const std::string& p : run.problems)
-    if (p.find("config") != std::string::npos) why += " " + p;
-  fail("compare", run.folder + " is not the folder of a run." + why);
+  const std::vector<Column> columns = training_columns(unit);
+  add(columns[0], run.last("train_loss"));
+  add(columns[1], run.per_second(unit));
+  add(columns[2], run.training_seconds());
 }
 
 double Measure::mean() const {
@@ -96,9 +124,24 @@ double Measure::spread() const {
   return std::sqrt(squares / double(values.size() - 1));
 }
 
-Comparison compare_runs(const std::vector<ComparedRun>& runs, const std::vector<Column>& columns) {
+std::string name_of(const RunGroup& g) {
+  return g.names.size() == 1 ? g.names[0] : fmt::format("{} and {} more", g.names[0], g.names.size() - 1);
+}
+
+Comparison compare_runs(const std::vector<ComparedRun>& runs) {
   if (runs.empty()) fail("compare", "there is nothing to compare; give the folders of runs");
   Comparison comparison;
+  std::vector<Column>& columns = comparison.columns;
+  const auto column_of = [&](const Column& wanted) {
+    return std::find_if(columns.begin(), columns.end(), [&](const Column& c) { return same(c, wanted); });
+  };
+  for (const ComparedRun& run : runs)
+    for (const ComparedRun::Value& v : run.values)
+      if (v.asks && column_of(v.column) == columns.end()) columns.push_back(v.column);
+  std::stable_sort(columns.begin(), columns.end(),
+                   [](const Column& a, const Column& b) { return a.place < b.place; });
+  set_headings(comparison);
+
   std::vector<ordered_json> kinds;
   for (const ComparedRun& run : runs) {
     const ordered_json options = without_seed(run.options);
@@ -108,13 +151,10 @@ Comparison compare_runs(const std::vector<ComparedRun>& runs, const std::vector<
       comparison.groups.push_back({{}, run, {}});
     }
     comparison.groups[at].names.push_back(run.name);
-    for (const auto& [column, value] : run.measures)
-      if (std::isfinite(value)) comparison.groups[at].measures[column].values.push_back(value);
+    for (const ComparedRun::Value& v : run.values)
+      if (const auto column = column_of(v.column); column != columns.end())
+        comparison.groups[at].measures[column->heading].values.push_back(v.value);
   }
-  for (const Column& column : columns)
-    if (std::any_of(comparison.groups.begin(), comparison.groups.end(),
-                    [&](const RunGroup& g) { return g.measures.contains(column.name); }))
-      comparison.columns.push_back(column);
   for (const auto& option : kinds[0].items())
     if (std::any_of(kinds.begin(), kinds.end(),
                     [&](const auto& kind) { return kind.at(option.key()) != option.value(); }))
@@ -124,18 +164,20 @@ Comparison compare_runs(const std::vector<ComparedRun>& runs, const std::vector<
 }
 
 Table to_table(const Comparison& comparison) {
-  const bool mark = comparison.groups.size() > 1;
   Table table{{"run", "n", "attention", "params"}, {}, {Best::none, Best::none, Best::none, Best::none}};
   for (const Column& column : comparison.columns) {
-    table.columns.push_back(column.name);
+    table.columns.push_back(column.heading);
+    // A single number is the best of nothing.
+    const auto has = [&](const RunGroup& g) { return g.measures.contains(column.heading); };
+    const bool mark = std::count_if(comparison.groups.begin(), comparison.groups.end(), has) > 1;
     table.best.push_back(mark ? column.best : Best::none);
   }
   for (const RunGroup& g : comparison.groups) {
-    table.rows.push_back({group_name(g), std::to_string(g.names.size()), g.first.attention,
+    table.rows.push_back({name_of(g), std::to_string(g.names.size()), g.first.attention,
                           g.first.parameters ? format_count(double(*g.first.parameters)) : "-"});
     for (const Column& column : comparison.columns) {
-      const auto m = g.measures.find(column.name);
-      table.rows.back().push_back(m == g.measures.end() ? "-" : cell(column, m->second));
+      const auto m = g.measures.find(column.heading);
+      table.rows.back().push_back(m == g.measures.end() ? "-" : cell(column, m->second, g.names.size()));
     }
   }
   return table;
@@ -143,13 +185,21 @@ Table to_table(const Comparison& comparison) {
 
 Table differences_table(const Comparison& comparison) {
   Table table{{"option"}, {}};
-  for (const RunGroup& g : comparison.groups) table.columns.push_back(group_name(g));
+  for (const RunGroup& g : comparison.groups) table.columns.push_back(name_of(g));
   for (const std::string& key : comparison.differences) {
     table.rows.push_back({key});
     for (const RunGroup& g : comparison.groups)
       table.rows.back().push_back(option_text(g.first.options.at(key)));
   }
   return table;
+}
+
+std::string describe_shared(const Comparison& comparison) {
+  std::string text;
+  for (const Column& column : comparison.columns)
+    if (text.empty() && !column.with.empty()) text = "in parentheses: " + column.with[0].first;
+  for (const auto& [key, value] : comparison.shared) text += "; " + key + ": " + value;
+  return text;
 }
 
 ordered_json to_json(const Comparison& comparison) {
@@ -161,11 +211,13 @@ ordered_json to_json(const Comparison& comparison) {
     for (const std::string& key : comparison.differences) row["options"][key] = g.first.options.at(key);
     row["measures"] = ordered_json::object();
     for (const Column& column : comparison.columns) {
-      const auto found = g.measures.find(column.name);
+      const auto found = g.measures.find(column.heading);
       if (found == g.measures.end()) continue;
       const Measure& m = found->second;
-      row["measures"][column.name] = {{"mean", m.mean()}, {"std", m.spread()}, {"values", m.values}};
-      if (column.duration) row["measures"][column.name]["unit"] = "s";
+      ordered_json& measure = row["measures"][column.heading];
+      measure = {{"mean", m.mean()}, {"std", m.spread()}, {"values", m.values}};
+      if (column.duration) measure["unit"] = "s";
+      for (const auto& [key, value] : column.with) measure["with"][key] = value;
     }
     rows.push_back(std::move(row));
   }
@@ -181,6 +233,7 @@ void print(const Comparison& comparison, bool markdown, bool json) {
     print("{}\n", Lines{markdown ? to_markdown(table) : to_text(table)});
   };
   show(to_table(comparison));
+  if (const std::string shared = describe_shared(comparison); !shared.empty()) print("{}\n\n", shared);
   if (!comparison.differences.empty()) show(differences_table(comparison));
   for (const std::string& text : comparison.notes) note("note: {}\n", text);
 }

@@ -6,20 +6,33 @@
 #include <utility>
 #include <vector>
 
+#include "apps/common/evaluations.h"
 #include "apps/common/run_folder.h"
 #include "apps/common/table.h"
 
 // Several runs side by side, whatever the app.
 namespace pursuit::apps {
 
+// What numbers were measured with, by name: {"data", "camvid test"}.
+using MeasuredWith = std::vector<std::pair<std::string, std::string>>;
+
 struct Column {
   std::string name;
   int decimals = 2;
   Best best = Best::highest;
   bool duration = false;  // in seconds
+  bool percent = false;   // of a whole
+  int place = 0;          // columns of a lower one stand further left
+  // Numbers that were measured with anything else stand in a column of their own. The first entry is the
+  // number of samples, which is always in the heading; the others are where they tell columns apart.
+  MeasuredWith with = {};
+  std::string heading = {};  // "top-1 (1000)"; filled in by compare_runs
 };
 // "train loss", "images/s" (or another unit's) and "train time", which every run has.
 std::vector<Column> training_columns(const std::string& unit = "images");
+
+// An evaluation's conditions for a column; `own` are the weights that the run is evaluated on.
+MeasuredWith measured_with(const Conditions& conditions, const std::string& unit, const std::string& own);
 
 // What an app says of one run.
 struct ComparedRun {
@@ -27,21 +40,19 @@ struct ComparedRun {
   nlohmann::ordered_json options;  // of its config, see options_to_json
   std::string attention;
   std::optional<int64_t> parameters;
-  std::vector<std::pair<std::string, double>>
-      measures;  // by the column's name; what is not finite is left out
-  // What was evaluated; count 0: nothing was.
-  std::string data;
-  bool ema = false;
-  int64_t count = 0;
+  std::string weights;   // that it is evaluated on
+  std::string programs;  // that measured, where that is known
+  struct Value {
+    Column column;
+    double value;
+    bool asks;  // for a column; the others stand in columns that another run asks for
+  };
+  std::vector<Value> values;  // a later one of the same column counts; what is not finite is left out
 
-  void add(const std::string& column, std::optional<double> value, double scale = 1) {
-    if (value) measures.emplace_back(column, *value * scale);
-  }
+  void add(const Column& column, std::optional<double> value, double scale = 1, bool asks = true);
   // Those of training_columns().
   void add_training(const RunFolder& run, const std::string& unit = "images");
 };
-// Throws Error that names the folder and what it lacks.
-[[noreturn]] void fail_no_run(const RunFolder& run);
 
 // One measure over the runs of a group, as far as they have it.
 struct Measure {
@@ -54,19 +65,23 @@ struct Measure {
 struct RunGroup {
   std::vector<std::string> names;
   ComparedRun first;
-  std::map<std::string, Measure> measures;  // by the column's name
+  std::map<std::string, Measure> measures;  // by the column's heading
 };
+std::string name_of(const RunGroup& group);
 
 struct Comparison {
   std::vector<RunGroup> groups;          // in the order in which their first run was given
-  std::vector<Column> columns;           // of the measures that any group has
+  std::vector<Column> columns;           // of the measures that any group asks for
+  MeasuredWith shared;                   // conditions that all columns share
   std::vector<std::string> differences;  // options in which the groups differ
   std::vector<std::string> notes;        // what makes the rows unlike each other
 };
-Comparison compare_runs(const std::vector<ComparedRun>& runs, const std::vector<Column>& columns);
+Comparison compare_runs(const std::vector<ComparedRun>& runs);
 
 Table to_table(const Comparison& comparison);
 Table differences_table(const Comparison& comparison);  // a row for every option in which the groups differ
+// "in parentheses: pictures; data: camvid test; dtype: f32"; empty if nothing was evaluated.
+std::string describe_shared(const Comparison& comparison);
 nlohmann::ordered_json to_json(const Comparison& comparison);
 // To stdout: the table and what the options of the runs differ in, or all of it as JSON.
 void print(const Comparison& comparison, bool markdown, bool json);

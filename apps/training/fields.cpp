@@ -37,6 +37,17 @@ std::string evaluated_weights(const TrainingFields& f) {
   return f.ema > 0 && f.eval_weights == "ema" ? "ema" : "raw";
 }
 
+std::string same_data(const std::string& recorded, const std::pair<std::string, std::string>& found,
+                      const std::string& data) {
+  const std::string now = found.first + " " + found.second;
+  if (recorded.empty() || recorded == now) return now;
+  const bool training = !recorded.starts_with(found.first + " ");
+  fail("train",
+       fmt::format("{}: not the {} data that the run was started with: names, sizes, classes or order "
+                   "of the files differ; give that --data, or begin another run",
+                   data.empty() ? "the built-in data" : data, training ? "training" : "evaluation"));
+}
+
 nn::OptimizerConfig optimizer_config(const TrainingFields& f) {
   nn::OptimizerConfig o;
   o.kind = f.optimizer == "sgd" ? nn::OptimizerConfig::Kind::sgd : nn::OptimizerConfig::Kind::adamw;

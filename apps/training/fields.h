@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/common/range.h"
@@ -56,6 +57,8 @@ struct TrainingFields {
   int64_t checkpoint_steps = 0;  // 0: by time only
   double eval_every = 1;         // epochs
   bool keep_best = false;
+  // Of the training and the evaluation data, filled in when they are opened, see data/fingerprint.h.
+  std::string data_fingerprint;
 };
 
 template <class C, class F>
@@ -86,10 +89,16 @@ void for_each_training_field(C& c, const F& f) {
   f("eval-every", c.eval_every, "Evaluate every so many epochs, also parts of one (0: at the end only)",
     Range{0, 1e6});
   f("keep-best", c.keep_best, "Keep the weights of the best evaluation too, as best.safetensors");
+  f("data-fingerprint", c.data_fingerprint, "");
 }
 
 // The weights that the run's evaluations are of, and that commands use unless told otherwise: "ema" or "raw".
 std::string evaluated_weights(const TrainingFields& fields);
+
+// The data-fingerprint of a config: those of the training and the evaluation data. A run that goes on has
+// `recorded` one; throws Error that names the data if it is another.
+std::string same_data(const std::string& recorded, const std::pair<std::string, std::string>& found,
+                      const std::string& data);
 
 nn::OptimizerConfig optimizer_config(const TrainingFields& fields);
 nn::Schedule schedule(const TrainingFields& fields);  // in epochs

@@ -49,11 +49,18 @@ void add_configuration(Report& report, const nlohmann::ordered_json& options,
   report.key_values(entries);
 }
 
-std::string train_command(const std::string& app, const std::string& folder,
-                          const nlohmann::ordered_json& own, const nlohmann::ordered_json& used) {
-  std::string command = app + " train --out " + quoted(folder);
+size_t count_differences(const nlohmann::ordered_json& of, const nlohmann::ordered_json& used) {
+  size_t count = 0;
+  for (const auto& [name, value] : used.items()) count += value != of.at(name);
+  return count;
+}
+
+std::string train_command(const std::string& app, const std::string& folder, const std::string& recipe,
+                          const nlohmann::ordered_json& of, const nlohmann::ordered_json& used) {
+  std::string command =
+      app + " train" + (recipe.empty() ? "" : " --recipe " + recipe) + " --out " + quoted(folder);
   for (const auto& [name, value] : used.items())
-    if (value != own.at(name)) command += " --" + name + " " + quoted(option_text(value));
+    if (value != of.at(name)) command += " --" + name + " " + quoted(option_text(value));
   return command;
 }
 

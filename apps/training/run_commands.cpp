@@ -37,7 +37,7 @@ void add_compare_command(
   const auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("compare", "Several runs side by side, mean and spread over seeds");
   command->add_option("runs", o->runs, "Folders of runs")->required();
-  if (write_report) command->add_option("--report", o->report, "Write an HTML comparison to this file");
+  command->add_option("--report", o->report, "Write an HTML comparison to this file");
   command->add_flag("--markdown", o->markdown, "Print a Markdown table");
   command->add_flag("--json", o->json, "Print JSON");
   command->callback([=] {

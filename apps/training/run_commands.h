@@ -18,11 +18,11 @@ void add_weights_option(CLI::App& command, LoadOptions& options);
 // --checkpoint, and how it is loaded.
 void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& options);
 
-// `compare RUN...` prints what `compare` makes of the folders: a table, Markdown or JSON. With
-// `write_report(file, folders)` it has --report too.
+// `compare RUN...` prints what `compare` makes of the folders: a table, Markdown or JSON; --report has
+// `write_report(file, folders)` write a page.
 void add_compare_command(
     CLI::App& app, std::function<Comparison(const std::vector<std::string>&)> compare,
-    std::function<void(const std::string&, const std::vector<std::string>&)> write_report = {});
+    std::function<void(const std::string&, const std::vector<std::string>&)> write_report);
 
 // `report RUN` writes a run's report.html anew.
 void add_report_command(CLI::App& app, std::function<void(const std::string&)> write_report);

@@ -1,11 +1,18 @@
 #pragma once
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "apps/common/fields.h"
 #include "apps/common/run_folder.h"
 
 namespace pursuit::apps {
+
+// The program whose run a folder is: "classify"; empty if nothing in it says so.
+std::string app_of_run(const std::string& folder);
+// Throws Error that names the folder unless it is a run of `app`, as far as it says.
+void check_app(const std::string& folder, const std::string& app);
 
 // What a run's folder holds, as far as it can be read, for reports and comparisons: its config and what the
 // app's `read_results(folder)` finds in eval.json.
@@ -14,13 +21,33 @@ struct RunRecord : RunFolder {
   std::optional<Config> config;
   decltype(read_results("")) results;
 
-  explicit RunRecord(const std::string& path) : RunFolder(path) {
+  RunRecord(const std::string& app, const std::string& path) : RunFolder(path) {
+    check_app(folder, app);
     attempt("config.json", [&](const std::string& file) {
       config = fields_from_json<Config>(read_json_object(file), file);
     });
     attempt("eval.json", [&](const std::string&) { results = read_results(folder); });
   }
 };
+
+// Throws Error that names the folder and what it lacks.
+[[noreturn]] void fail_no_run(const RunFolder& run);
+
+// Those of several folders, under the folders' names, or as given where names repeat. Throws Error that names
+// a folder that is no run of `app`.
+template <class Record>
+std::vector<Record> read_runs(const std::string& app, const std::vector<std::string>& folders) {
+  std::vector<Record> runs;
+  std::multiset<std::string> names;
+  for (const std::string& folder : folders) {
+    runs.emplace_back(app, folder);
+    if (!runs.back().config) fail_no_run(runs.back());
+    names.insert(runs.back().name);
+  }
+  for (Record& run : runs)
+    if (names.count(run.name) > 1) run.name = run.folder;
+  return runs;
+}
 
 // Of the Model that a config makes; empty if it makes none.
 template <class Model, class Config>

@@ -19,6 +19,7 @@
 #include "apps/common/signals.h"
 #include "apps/common/tensorboard.h"
 #include "apps/training/checkpoint.h"
+#include "apps/training/provenance.h"
 #include "apps/training/training_step.h"
 #include "engine/error.h"
 #include "engine/files/atomic_file.h"
@@ -138,7 +139,7 @@ class TrainingRun {
         fs::remove(fs::path(folder_) / old, error);
       fs::remove_all(fs::path(folder_) / "tensorboard", error);
     }
-    write_config(resuming);
+    write_config(folder_, config_with_changes(resuming), task_.app(), fields_.device, state_.step);
     // An evaluation after the checkpoint's last one is done again.
     const auto keep = [&](int64_t step, const nlohmann::ordered_json& line) {
       return step <= (line.contains("train_loss") ? state_.evaluated : state_.step);
@@ -149,8 +150,8 @@ class TrainingRun {
     if (!options_.quiet) print_head();
   }
 
-  // config.json: the task's config, and the changes of resumed starts so far.
-  void write_config(bool resuming) {
+  // The task's config, and the changes of resumed starts so far.
+  nlohmann::ordered_json config_with_changes(bool resuming) {
     nlohmann::ordered_json config = task_.config();
     if (resuming) {
       const nlohmann::ordered_json before = config_of_run(folder_);
@@ -171,7 +172,7 @@ class TrainingRun {
       }
       if (!changes.empty()) config["changes"] = changes;
     }
-    write_file_atomically(config_path(folder_), config.dump(2) + "\n");
+    return config;
   }
 
   void print_head() {

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# eval.json: what was measured alike adds up, everything else stands beside it, and nothing is lost.
+. "$(dirname "$0")/lib.sh"
+entries() { grep -o '"fingerprint":' "$1/eval.json" | wc -l; }
+entries_are() { check "$1: $(entries "$1") entries in eval.json, not $2" test "$(entries "$1")" == "$2"; }
+says() { check "no '$1' in $2: $(head -c 1500 "$2")" grep -qF -- "$1" "$2"; }
+says_not() { check "'$1' in $2" bash -c '! grep -qF -- "$1" "$2"' - "$1" "$2"; }
+
+read -ra toy <<<"$(toy classify)"
+ok classify train "${toy[@]}" --out a
+ok classify train "${toy[@]}" --attention rpc --out b
+entries_are a 1
+few=(eval --checkpoint a --limit 20 --quiet)
+ok classify "${few[@]}" # what training measured
+entries_are a 1
+ok classify "${few[@]}" --corruptions fog --severities 1
+ok classify "${few[@]}" --corruptions fog,snow --severities 1,2
+entries_are a 1
+check "corruptions of one kind add up" test "$(grep -o '"severity"' a/eval.json | wc -l)" == 4
+ok classify "${few[@]}" --corruptions fog --severities 1 --seed 1
+entries_are a 2
+ok classify eval --checkpoint a --quiet --first 25 --limit 20
+entries_are a 3
+ok classify "${few[@]}" --dtype bf16
+entries_are a 4
+ok classify "${few[@]}" --attack fgsm --budgets 2,4 --attack-limit 8
+says "none    -" out
+says "8" out
+entries_are a 5
+says '"count":8,"settings":"","clean_top1":' a/eval.json
+ok classify "${few[@]}" --attack fgsm --budgets 2 --attack-limit 8 --json
+says '"count":8,' out
+says '"clean_top1":' out
+entries_are a 5
+says "All evaluations" a/report.html
+says "Budget 0: the same 8 pictures without attack" a/report.html
+
+# Attacks on other numbers of pictures and corruptions at other severities have columns of their own.
+ok classify eval --checkpoint b --limit 20 --quiet --attack fgsm --budgets 4 --corruptions fog,snow --severities 1
+ok classify compare a b --report both.html
+cp out both.txt
+for heading in "top-1 (20" "top-1 (8" "fgsm 4/255 (8" "fgsm 4/255 (20" "fog, snow at 1-2 (20" "fog, snow at 1 (20"; do
+  says "$heading" both.txt
+  says "$heading" both.html
+done
+says "in parentheses: pictures" both.txt
+check "what only one run has is marked as the best" bash -c '! grep -E "^b " both.txt | grep -oE "fgsm[^|]*\*"'
+
+# A run that goes on keeps the results of the earlier step.
+ok classify train --resume a --steps 6 --quiet
+says '"step":4,' a/eval.json
+says '"step":6,' a/eval.json
+
+read -ra toy <<<"$(toy lm)"
+ok lm train "${toy[@]}" --out l
+few=(eval --checkpoint l --quiet --window blocks)
+ok lm "${few[@]}" --limit 200
+ok lm "${few[@]}" --limit 100
+ok lm "${few[@]}" --limit 100 --word-swap --swap-word box
+ok lm "${few[@]}" --limit 100 --word-swap --swap-word box --seed 5
+ok lm "${few[@]}" --limit 100 --dtype bf16
+entries_are l 6
+ok lm "${few[@]}" --limit 100
+entries_are l 6
+
+read -ra toy <<<"$(toy segment)"
+ok segment train "${toy[@]}" --out s
+few=(eval --checkpoint s --quiet --limit 3)
+ok segment "${few[@]}"
+ok segment "${few[@]}" --corruptions fog
+entries_are s 2
+ok segment "${few[@]}" --flip
+ok segment "${few[@]}" --corruptions fog --seed 1
+ok segment eval --checkpoint s --quiet --first 2
+entries_are s 5
+done_testing

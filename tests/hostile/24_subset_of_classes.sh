@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# A folder of some of the model's classes: their logits alone compete, and that is said. Others are refused.
+. "$(dirname "$0")/lib.sh"
+# 6 x 6 pixels of grey.
+base64 -d >picture.png <<END
+iVBORw0KGgoAAAANSUhEUgAAAAYAAAAGCAAAAADFp7CUAAAAM0lEQVR42mNg0AioWHCCgV0/vH75eQY+s7i2ddcYRG1Te7feZZBx
+yZmy5wmDsnfx7MOvATa2EIc3vpZGAAAAAElFTkSuQmCC
+END
+for class in bird cat dog; do
+  mkdir -p data/{train,val}/$class
+  for i in 1 2 3 4; do cp picture.png data/train/$class/$i.png && cp picture.png data/val/$class/$i.png; done
+done
+ok classify train --data data --out run --epochs 1 --batch-size 4 --patch 3 --dim 24 --depth 1 --heads 2 --quiet
+check "the split is called val" grep -q "data val" out run/eval.json
+mkdir some && cp -r data/val/bird data/val/dog some/
+ok classify eval --checkpoint run --data some
+check "said on stderr" grep -qF "the data has 2 of the model's 3 classes; the logits of the others are left out" err
+check "said on stdout" grep -qF "the data has 2 of the model's 3 classes; the logits of the others are left out" out
+ok classify eval --checkpoint run --data some --json --quiet
+check "in the result" grep -qF '"classes":["bird","dog"],"left_out":1,' out
+# Every picture is the same, so all have one prediction, and it is one of the two classes: half are right.
+check "another class was predicted: $(cut -c 1-300 out)" grep -qF '"top1":0.5,' out
+ok classify eval --checkpoint run --data some --attack fgsm --budgets 1 --quiet --json
+check "the attack's classes compete too: $(cut -c 1-300 out)" grep -qF '"clean_top1":0.5,' out
+# Whole data with few pictures is about all classes.
+ok classify eval --checkpoint run --limit 2 --json --quiet
+check "all classes" grep -qF '"classes":["bird","cat","dog"],"left_out":0,' out
+cp -r data/val/cat some/griffin && cp -r data/val/cat some/unicorn
+refuses 1 "2 of its 4 class folders are none of the 3 classes of the training data: griffin, unicorn" \
+  classify eval --checkpoint run --data some
+
+# Errors relative to AlexNet's are for ImageNet's 1000 classes.
+ok classify eval --checkpoint run --corruptions all --limit 3 --quiet
+check "named for what it is: $(tail -1 out)" grep -qF "mean corruption error" out
+check "no CE column" bash -c '! grep -qw CE out'
+ok classify eval --checkpoint run --corruptions all --limit 3 --quiet --json
+check "no mce" bash -c '! grep -qF "\"mce\"" out'
+check "mean_corruption_error" grep -qF '"mean_corruption_error":' out
+done_testing
