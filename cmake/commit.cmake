@@ -2,6 +2,7 @@
 #   cmake -DSOURCE=DIR -DOUT=FILE -P commit.cmake
 # "-dirty" behind it: files differ from the commit. "unknown" without git, or where SOURCE is not the top of a
 # repository, a tarball unpacked in another one for example.
+cmake_minimum_required(VERSION 3.25)
 set(commit unknown)
 find_program(GIT git)
 if(GIT)
@@ -17,4 +18,4 @@ if(GIT)
   endif()
 endif()
 file(CONFIGURE OUTPUT ${OUT} @ONLY
-     CONTENT "#include \"apps/training/provenance.h\"\n\nconst char* const pursuit::apps::build_commit = \"@commit@\";\n")
+     CONTENT "#include \"apps/training/provenance.h\"\n\nconst char* const pursuit::apps::build_commit = \"${commit}\";\n")

@@ -45,9 +45,9 @@ void Report::key_values(const std::vector<std::pair<std::string, std::string>>& 
 void Report::table(const Table& table, const std::string& caption) {
   const auto numbers = number_columns(table);
   const auto best = best_cells(table);
-  // In a row for each measure the columns hold numbers, whatever stands in single rows.
+  // Where rows are what is compared, the columns hold mostly numbers.
   const auto cell_class = [&](size_t column) {
-    return numbers[column] || (table.best_of_row && column > 0) ? " class=\"number\"" : "";
+    return numbers[column] ? " class=\"number\"" : table.best_of_row && column > 0 ? " class=\"right\"" : "";
   };
   std::string html = "<figure class=\"card\"><div class=\"scroll\"><table><thead><tr>";
   for (size_t c = 0; c < table.columns.size(); ++c)

@@ -59,7 +59,7 @@ td.number { white-space: nowrap; }
 th:first-child, td:first-child { padding-left: 4px; }
 thead th { color: var(--muted); font-weight: 600; font-size: 0.85rem; vertical-align: bottom; border-bottom-color: var(--rule); }
 tbody tr:last-child > * { border-bottom: 0; }
-.number { text-align: right; }
+.number, .right { text-align: right; }
 .best { background: var(--best); color: var(--accent); border-radius: 5px; padding: 2px 7px; margin: -2px -7px; font-weight: 650; }
 
 section > .chart, main > .chart { flex: 1 1 440px; display: flex; flex-direction: column; }

@@ -109,16 +109,17 @@ void add_corruptions(Report& report, const RunRecord& r) {
     report.heading(fmt::format("{}, seed {}{}", describe(results), results.seed,
                                results.frost.empty() ? "" : ", frost " + results.frost));
     apps::BarChart bars{"mIoU under each corruption", "%", {"none"}, {}};
-    const auto& names = data::corruption_names();
-    bars.groups.insert(bars.groups.end(), names.begin(), names.end());
+    for (const std::string& name : data::corruption_names())
+      if (std::any_of(results.corrupted.begin(), results.corrupted.end(),
+                      [&](const auto& c) { return c.name == name; }))
+        bars.groups.push_back(name);
     for (const int s : severities_of(results.corrupted)) {
       bars.series.push_back({fmt::format("severity {}", s), std::vector<double>(bars.groups.size(), NAN)});
-      if (bars.series.size() == 1 && results.scores.mean_iou >= 0)
-        bars.series.back().values[0] = 100 * results.scores.mean_iou;
+      std::vector<double>& values = bars.series.back().values;
+      if (bars.series.size() == 1 && results.scores.mean_iou >= 0) values[0] = 100 * results.scores.mean_iou;
       for (const Results::Corrupted& c : results.corrupted)
         for (size_t g = 1; g < bars.groups.size(); ++g)
-          if (c.severity == s && c.name == bars.groups[g])
-            bars.series.back().values[g] = 100 * c.scores.mean_iou;
+          if (c.severity == s && c.name == bars.groups[g]) values[g] = 100 * c.scores.mean_iou;
     }
     report.chart(bars);
     report.table(corruption_table(results), fmt::format("mIoU in %, on {} pictures; clean: {}.",

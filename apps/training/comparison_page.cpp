@@ -50,7 +50,7 @@ void write_comparison(const std::string& file, const Comparison& comparison,
   Report report(page.title, names);
   report.section("Overview");
   std::string caption =
-      "Runs that differ in their seed alone share a row: mean and sample standard deviation.";
+      "Runs that differ in their seed alone stand together: mean and sample standard deviation.";
   if (const std::string shared = describe_shared(comparison); !shared.empty())
     caption += " Numbers " + shared + ".";
   // As many measures as there are do not fit the page side by side, runs mostly do.
