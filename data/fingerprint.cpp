@@ -1,7 +1,6 @@
 #include "data/fingerprint.h"
 
-#include <fmt/format.h>
-
+#include <cstdio>
 #include <filesystem>
 
 namespace pursuit::data {
@@ -21,7 +20,11 @@ class Hash {
   void add(int64_t number) {
     for (int shift = 0; shift < 64; shift += 8) byte(static_cast<unsigned char>(uint64_t(number) >> shift));
   }
-  std::string text() const { return fmt::format("{:016x}", value_); }
+  std::string text() const {
+    char digits[17];
+    std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(value_));
+    return digits;
+  }
 
  private:
   void byte(unsigned char b) { value_ = (value_ ^ b) * 0x100000001b3; }
