@@ -51,10 +51,17 @@ struct ByFit {
   }
 };
 
-// Best fit with splitting and merging inside segments, as PyTorch's caching allocator does it.
+}  // namespace
+
+// Best fit with splitting and merging inside segments, as PyTorch's caching allocator does it. With
+// `shapes_only` the segments are addresses that nobody may use.
 class Pool {
  public:
-  explicit Pool(Device device) : device_(device) {
+  explicit Pool(Device device, bool shapes_only = false) : device_(device), shapes_only_(shapes_only) {
+    if (shapes_only) {
+      limit_ = int64_t(1) << 61;  // sums stay far from overflowing
+      return;
+    }
     const char* set = std::getenv("PURSUIT_ALLOC");
     const std::string mode = set ? set : "pool";
     if (mode != "pool" && mode != "raw" && mode != "async")
@@ -264,7 +271,7 @@ class Pool {
   }
 
   void trim_locked() {
-    if (device_.is_cuda()) cuda::synchronize(device_.index);
+    if (device_.is_cuda() && !shapes_only_) cuda::synchronize(device_.index);
     release_where([](const Block* b) { return whole(b) && !b->arena; });
     if (async_) cuda::trim_async(device_.index);
   }
@@ -288,6 +295,7 @@ class Pool {
   bool direct() const { return raw_ || (async_ && !open_); }
 
   void* system_allocate(int64_t bytes) {
+    if (shapes_only_) return reinterpret_cast<void*>(nowhere_ += bytes);
     if (device_.is_cuda() && async_ && direct()) return cuda::allocate_async(device_.index, size_t(bytes));
     if (device_.is_cuda()) return cuda::allocate(device_.index, size_t(bytes));
     const size_t alignment = bytes >= kLargeRound ? size_t(kLargeRound) : 64;
@@ -297,6 +305,7 @@ class Pool {
     return p;
   }
   void system_release(const Block* b) noexcept {
+    if (shapes_only_) return;
     if (device_.is_cuda() && async_ && b->direct) return cuda::release_async(device_.index, b->start);
     if (device_.is_cuda()) return cuda::release(device_.index, b->start);
     std::free(b->start);
@@ -309,6 +318,8 @@ class Pool {
   }
 
   std::string no_memory_text(int64_t bytes) const {
+    if (shapes_only_)
+      return "[memory] more is needed than any machine has: use a smaller model, batch or picture";
     int64_t largest = 0;
     for (const auto& list : free_)
       for (const Block* b : list) largest = std::max(largest, b->size);
@@ -338,8 +349,14 @@ class Pool {
   MemoryStats stats_;
   int64_t limit_ = 0, violations_ = 0;
   int64_t arenas_ = 0, open_ = 0;
+  const bool shapes_only_;
   bool raw_ = false, async_ = false, debug_ = false;
+  uintptr_t nowhere_ = kLargeRound;  // where the next segment of shapes lies
 };
+
+namespace {
+
+thread_local ShapesOnly* innermost = nullptr;
 
 // Never destroyed: tensors in static storage may outlive any static pool.
 Pool& pool(Device device) {
@@ -363,9 +380,19 @@ struct Release {
 
 }  // namespace
 
+ShapesOnly::ShapesOnly() : pool_(std::make_shared<Pool>(cpu, true)), before_(innermost) { innermost = this; }
+ShapesOnly::~ShapesOnly() { innermost = before_; }
+int64_t ShapesOnly::peak() const { return pool_->stats().reserved_peak; }
+
+bool shapes_only() { return innermost != nullptr; }
+
 Storage allocate(Device device, int64_t bytes) {
   if (bytes < 0) fail("memory", "negative size");
-  if (shapes_only()) return allocate_shape(bytes);
+  if (shapes_only()) {
+    const auto shapes = innermost->pool_;
+    Block* b = shapes->take(bytes);
+    return Storage(b->start, [shapes, b](void*) { shapes->give(b); });
+  }
   Pool& p = pool(device);
   Block* b = p.take(bytes);
   return Storage(b->start + (b->guarded ? kGuard : 0), Release{&p, b});
@@ -384,7 +411,7 @@ void count_write(const Storage& storage, const char* writer) {
 }
 
 Storage allocate_pinned(int64_t bytes) {
-  if (shapes_only()) return allocate_shape(0);  // of the host, not the device's
+  if (shapes_only()) return allocate(cpu, 0);  // of the host, not the device's
   void* p = cuda::allocate_pinned(size_t(std::max<int64_t>(1, bytes)));
   if (!p)
     throw OutOfMemory("[memory] the system gives no more page-locked memory: requested " +

@@ -13,8 +13,8 @@ namespace pursuit::apps {
 void train_on_shapes(nn::Module& model, const TrainingFields& fields, const std::function<Loss()>& loss,
                      const std::function<void()>& evaluate);
 
-// Bytes at the peak of `work`, which makes all tensors it takes by itself.
-int64_t memory_of(const std::function<void()>& work);
+// Bytes that the process takes at most, on the device, for `work`, which makes all its tensors by itself.
+int64_t memory_of(Device device, const std::function<void()>& work);
 
 // Throws Error with both figures and what to `lower` unless the device has as much as `work` takes.
 void require_memory(const char* app, Device device, const std::string& lower,
