@@ -72,6 +72,12 @@ class Pool {
     debug_ = debug && *debug == '1';
   }
 
+  // Only a pool of shapes ends: its blocks are all free by then, and nothing lies behind them.
+  ~Pool() {
+    for (const auto& list : free_)
+      for (const Block* b : list) delete b;
+  }
+
   Block* take(int64_t bytes) {
     std::lock_guard lock(mutex_);
     ++stats_.allocations;

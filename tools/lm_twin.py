@@ -158,8 +158,8 @@ def batches(ids, labels, size):
         yield ids[at], labels[at]
 
 
-def learning_rate(step, per_epoch, s):
-    epoch, total, warm = step / per_epoch, s["epochs"], s["warmup-epochs"]
+def learning_rate(step, per_epoch, total, s):
+    epoch, warm = step / per_epoch, s["warmup-epochs"]
     if epoch < warm:
         return s["warmup-lr"] + (s["lr"] - s["warmup-lr"]) * epoch / warm
     return s["min-lr"] + (s["lr"] - s["min-lr"]) * (1 + math.cos(math.pi * epoch / total)) / 2
@@ -177,11 +177,12 @@ def train_twin(name, weights, words, data, s, steps):
     ids = {word: i for i, word in enumerate(words)}
     train, valid = (rows(encode(data / f"wiki.{split}.tokens", ids), s["context"]) for split in ("train", "valid"))
     per_epoch = -(-len(train[0]) // s["batch-size"])
+    total = steps / per_epoch if steps else s["epochs"]  # epochs, at whose end the schedule ends
     for step, (x, y) in enumerate(batches(*train, s["batch-size"])):
         if steps and step == steps:
             break
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, per_epoch, s)
+            group["lr"] = learning_rate(step, per_epoch, total, s)
         optimizer.zero_grad()
         value = loss(model, x, y, "mean")
         value.backward()

@@ -29,6 +29,12 @@ Rows<const compute_t<T>> read_rows(const T* x, int64_t ld, int64_t n, int64_t d,
   }
 }
 
+// Elements of scratch memory that n elements of T take to be widened: none where they are read in place.
+template <class T>
+constexpr int64_t copied(int64_t n) {
+  return std::is_same_v<T, bf16> ? n : 0;
+}
+
 // Where a kernel writes rows in the compute type: the tensor itself, or `copy`, which store_rows then rounds
 // into it.
 template <class T>

@@ -26,9 +26,10 @@ struct LayerNorm {
     parallel_for(n, 16, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; r += step) {
         const int64_t m = std::min(step, end - r);
-        R* copy = scratch<R>(0, std::is_same_v<Y, bf16> ? 2 * block * cols : 0);
+        const int64_t size = copied<Y>(block * cols);
+        R* copy = scratch<R>(0, 2 * size);
         const Rows<const R> from = read_rows(x + r * cols, cols, m, cols, copy);
-        const Rows<R> to = target_rows(y + r * cols, cols, cols, copy + block * cols);
+        const Rows<R> to = target_rows(y + r * cols, cols, cols, copy + size);
         rows<R>().layer_norm_rows(from.p, w, bias, to.p, op.mean.data<R>() + r, op.rstd.data<R>() + r, m,
                                   cols, R(op.eps));
         store_rows(y + r * cols, cols, m, cols, to);
@@ -50,10 +51,11 @@ struct LayerNorm {
         const int64_t end = n * (p + 1) / parts;
         for (int64_t r = n * p / parts; r < end; r += step) {
           const int64_t m = std::min(step, end - r);
-          R* copy = scratch<R>(0, std::is_same_v<Y, bf16> ? 3 * block * cols : 0);
+          const int64_t size = copied<Y>(block * cols);
+          R* copy = scratch<R>(0, 3 * size);
           const Rows<const R> from = read_rows(x + r * cols, cols, m, cols, copy);
-          const Rows<const R> up = read_rows(gy + r * cols, cols, m, cols, copy + block * cols);
-          const Rows<R> to = target_rows(gx + r * cols, cols, cols, copy + 2 * block * cols);
+          const Rows<const R> up = read_rows(gy + r * cols, cols, m, cols, copy + size);
+          const Rows<R> to = target_rows(gx + r * cols, cols, cols, copy + 2 * size);
           rows<R>().layer_norm_grad_rows(from.p, up.p, op.weight.data<R>(), op.mean.data<R>() + r,
                                          op.rstd.data<R>() + r, to.p, sums, sums + cols, m, cols);
           store_rows(gx + r * cols, cols, m, cols, to);

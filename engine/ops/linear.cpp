@@ -16,13 +16,14 @@ struct Linear {
     using R = compute_t<T>;
     const RightFactor<T> weight(true, w, in, in, out, 4);
     for_each_chunk<T>(n, [&](int64_t r, int64_t m) {
-      R* wide = scratch<R>(1, std::is_same_v<T, bf16> ? 2 * m * out + out : 0);
+      const int64_t size = copied<T>(m * out);
+      R* wide = scratch<R>(1, 2 * size + copied<T>(out));
       const Rows<R> to = target_rows(y + r * out, out, out, wide);
       weight.multiply(m, x + r * in, in, to.p, out);
       if (bias || residual) {
-        const Rows<const R> b = bias ? read_rows(bias, out, 1, out, wide + 2 * m * out) : Rows<const R>{};
+        const Rows<const R> b = bias ? read_rows(bias, out, 1, out, wide + 2 * size) : Rows<const R>{};
         const Rows<const R> plus =
-            residual ? read_rows(residual + r * out, out, m, out, wide + m * out) : Rows<const R>{};
+            residual ? read_rows(residual + r * out, out, m, out, wide + size) : Rows<const R>{};
         if (bias)
           rows<R>().bias_rows(to.p, b.p, plus.p, m, out, out, out);
         else

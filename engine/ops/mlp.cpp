@@ -123,8 +123,8 @@ struct Mlp {
     for_each_piece(0, units, block, s.rows, [&](int64_t begin, int64_t count) {
       T* active = relu ? hidden + begin * s.hidden : activations.data<T>();
       for_each_chunk<T>(count, [&](int64_t i, int64_t m) {
-        const int64_t r = begin + i, at = i * s.hidden, size = m * s.hidden;
-        R* wide = scratch<R>(1, narrow ? 3 * size : 0);
+        const int64_t r = begin + i, at = i * s.hidden, size = copied<T>(m * s.hidden);
+        R* wide = scratch<R>(1, 3 * size);
         const Rows<const R> h = read_rows(hidden + r * s.hidden, s.hidden, m, s.hidden, wide);
         const Rows<R> g = target_rows(gh + at, s.hidden, s.hidden, wide + size);
         second.multiply(m, gy + r * s.out, s.out, g.p, s.hidden);

@@ -1,5 +1,6 @@
 #include "apps/classify/attention_map.h"
 #include "apps/training/checkpoint.h"
+#include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/classify_toy.h"
 #include "tests/fuzz/tensor_file.h"
 
@@ -9,8 +10,7 @@ namespace {
 
 // As `classify predict` does.
 void read(std::string_view input) {
-  const auto loaded =
-      classify::load_model(write("checkpoint.safetensors", input), {.device = "cpu", .verify = false});
+  const auto loaded = classify::load_model(write_checkpoint(input), {.device = "cpu", .verify = false});
   classify::attention_pair(classify::look_at(loaded, data::Image(20, 16, 3)), 32);
 }
 

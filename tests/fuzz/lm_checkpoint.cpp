@@ -1,5 +1,6 @@
 #include "apps/lm/run.h"
 #include "apps/training/checkpoint.h"
+#include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/lm_toy.h"
 #include "tests/fuzz/tensor_file.h"
 
@@ -9,8 +10,7 @@ namespace {
 
 // As `lm generate` does.
 void read(std::string_view input) {
-  const lm::LoadedModel loaded =
-      lm::load_model(write("checkpoint.safetensors", input), {.device = "cpu", .verify = false});
+  const lm::LoadedModel loaded = lm::load_model(write_checkpoint(input), {.device = "cpu", .verify = false});
   Random random(0);
   const auto text = lm::generate(*loaded.model, loaded.vocabulary.line_end(),
                                  lm::encode_prompt("anna gave", loaded.vocabulary), {.count = 4}, random);

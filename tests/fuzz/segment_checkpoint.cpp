@@ -1,5 +1,6 @@
 #include "apps/segment/run.h"
 #include "apps/training/checkpoint.h"
+#include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/segment_toy.h"
 #include "tests/fuzz/tensor_file.h"
 
@@ -9,8 +10,7 @@ namespace {
 
 // As `segment predict` does.
 void read(std::string_view input) {
-  auto loaded =
-      segment::load_model(write("checkpoint.safetensors", input), {.device = "cpu", .verify = false});
+  auto loaded = segment::load_model(write_checkpoint(input), {.device = "cpu", .verify = false});
   segment::predictor_of(loaded, {}).classes_of(data::Image(40, 24, 3));
 }
 

@@ -1,0 +1,22 @@
+#pragma once
+#include <string>
+
+#include "apps/training/checksums.h"
+#include "engine/error.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace pursuit::fuzz {
+
+// Writes the input as a checkpoint, has its checksums compared and returns its path. What a mutation breaks
+// in them is not the end: the target loads the file without comparing.
+inline std::string write_checkpoint(std::string_view input) {
+  const std::string path = write("checkpoint.safetensors", input);
+  const TensorFile file = load_safetensors(path);
+  try {
+    apps::verify_checksums(file, path);
+  } catch (const Error&) {
+  }
+  return path;
+}
+
+}  // namespace pursuit::fuzz
