@@ -89,7 +89,7 @@ const std::string segment_small =
 
 }  // namespace
 
-TEST_CASE("step memory: classify, estimated within 25 % of what training takes") {
+POOL_TEST_CASE("step memory: classify, estimated within 25 % of what training takes") {
   for (const char* options : {"", "--batch-size 64", "--depth 8", "--image-size 96", "--dtype bf16",
                               "--attention rpc --layer -1", "--attention rpc --dtype bf16 --batch-size 64",
                               "--attention svt --layer -1", "--optimizer sgd --dim 192",
@@ -98,7 +98,7 @@ TEST_CASE("step memory: classify, estimated within 25 % of what training takes")
     compare<classify::Config>(classify_small + options);
 }
 
-TEST_CASE("step memory: lm, estimated within 25 % of what training takes") {
+POOL_TEST_CASE("step memory: lm, estimated within 25 % of what training takes") {
   for (const char* options :
        {"", "--batch-size 64", "--depth 8", "--context 512", "--dtype bf16",
         "--attention rpc --iterated-layers -1", "--attention rpc --dtype bf16 --batch-size 64",
@@ -108,7 +108,7 @@ TEST_CASE("step memory: lm, estimated within 25 % of what training takes") {
     compare<lm::Config>(lm_small + options);
 }
 
-TEST_CASE("step memory: segment, estimated within 25 % of what training takes") {
+POOL_TEST_CASE("step memory: segment, estimated within 25 % of what training takes") {
   for (const char* options :
        {"", "--batch-size 8", "--depth 8", "--patch 8 --dim 192", "--dtype bf16",
         "--attention rpc --decoder mask", "--attention rpc --dtype bf16 --decoder mask",
