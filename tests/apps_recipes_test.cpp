@@ -32,9 +32,9 @@ TEST_CASE("recipes: segment's are valid") { check_recipes<segment::Config>("segm
 
 TEST_CASE("recipes: options beside one win, lists too") {
   const auto config = [](const std::vector<std::string>& beside) {
-    return config_of_recipe<segment::Config>("segment", "nano-camvid", beside);
+    return config_of_recipe<lm::Config>("lm", "published-softmax", beside);
   };
-  CHECK(config({}).scales == std::vector<double>{1, 1.5});
-  CHECK(config({"--scales=0.5,1", "--stride=0"}).scales == std::vector<double>{0.5, 1});
-  CHECK(config({"--scales=0.5,1", "--stride=0"}).stride == 0);
+  CHECK(config({}).cutoffs == std::vector<int64_t>{20000, 40000, 200000});
+  CHECK(config({"--cutoffs=500,1000", "--clip-norm=0"}).cutoffs == std::vector<int64_t>{500, 1000});
+  CHECK(config({"--cutoffs=500,1000", "--clip-norm=0"}).clip_norm == 0);
 }

@@ -140,8 +140,9 @@ void add_evaluations(Report& report, const RunRecord& r) {
   report.table(table, "Everything in eval.json, the one written last at the end.");
 }
 
-// A picture, its label and what the model says, in rows; pictures from all over the test split.
-void add_samples(Report& report, const RunRecord& r) {
+// A picture, its label and what the model says, in rows; pictures from all over the split that the highlights
+// are of.
+void add_samples(Report& report, const RunRecord& r, const Results* main) {
   constexpr int64_t most = 6;
   constexpr int side = 240;
   report.section("What the model sees");
@@ -149,9 +150,10 @@ void add_samples(Report& report, const RunRecord& r) {
     const LoadedModel loaded = load_model(r.folder);
     const Predictor predictor = predictor_of(*loaded.model, loaded.config);
     const Config& c = loaded.config;
-    const auto test = open_data(c, "test");
-    const int64_t count = std::min(most, test->size());
-    apps::PictureGrid grid{.title = "Pictures of the test split",
+    const std::string split = main && main->data == describe_data(c, "test") ? "test" : c.validation;
+    const auto pictures = open_data(c, split);
+    const int64_t count = std::min(most, pictures->size());
+    apps::PictureGrid grid{.title = "Pictures of the " + split + " split",
                            .pictures = {},
                            .columns = 3,
                            .headings = {"picture", "label", "prediction"},
@@ -164,7 +166,7 @@ void add_samples(Report& report, const RunRecord& r) {
     };
     std::vector<bool> shown(c.classes.size());
     for (int64_t i = 0; i < count; ++i) {
-      const data::SegmentationSample sample = test->get((2 * i + 1) * test->size() / (2 * count));
+      const data::SegmentationSample sample = pictures->get((2 * i + 1) * pictures->size() / (2 * count));
       const data::Image classes = predictor.classes_of(sample.image);
       nn::ConfusionMatrix matrix(int64_t(c.classes.size()), data::kIgnoredLabel);
       matrix.add(from_vector(classes.pixels, {int64_t(classes.pixels.size())}),
@@ -182,7 +184,7 @@ void add_samples(Report& report, const RunRecord& r) {
     report.swatches("Colours", colours);
   } catch (const std::exception& e) {
     report.paragraph(
-        fmt::format("Left out, because the model or its test data could not be opened: {}", e.what()));
+        fmt::format("Left out, because the model or its data could not be opened: {}", e.what()));
   }
 }
 
@@ -214,7 +216,7 @@ void write_report(const std::string& folder) {
   add_classes(report, main);
   add_corruptions(report, record);
   add_evaluations(report, record);
-  add_samples(report, record);
+  add_samples(report, record, main);
   if (record.config) {
     add_configuration(report, apps::options_to_json(*record.config),
                       {{"classes", std::to_string(record.config->classes.size())}});

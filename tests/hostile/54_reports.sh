@@ -26,6 +26,7 @@ for app in classify segment lm; do
 done
 says_not "&lt;unk&gt; " lm/report.html
 says 'class="swatches"' segment/report.html
+says "Pictures of the val split" segment/report.html # the test split was not looked at
 for heading in picture label prediction; do says "<div class=\"column\">$heading</div>" segment/report.html; done
 
 # predict writes beside the run, not where it is called.
