@@ -32,12 +32,6 @@ void on_shapes(const lm::Config& c) { lm::train_on_shapes(c, c.eval_tokens); }
 // The built-in scenes are of one size.
 void on_shapes(const segment::Config& c) { segment::train_on_shapes(c, 96, 128); }
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
-
 // VmRSS or VmHWM of the process, in bytes.
 int64_t process_bytes(const std::string& key) {
   std::ifstream in("/proc/self/status");
@@ -61,8 +55,8 @@ void compare(const std::string& options) {
   run.quiet = true;
   empty_cache();
   malloc_trim(0);
-  // Sanitizers take memory of their own, and a container may refuse that the peak begins anew.
-  const bool whole_process = !sanitized && bool(std::ofstream("/proc/self/clear_refs") << "5" << std::flush);
+  // A container may refuse that the peak begins anew.
+  const bool whole_process = bool(std::ofstream("/proc/self/clear_refs") << "5" << std::flush);
   const int64_t reserved = memory_stats().reserved, resident = process_bytes("VmRSS");
   reset_peak_memory();
   REQUIRE(train(config, run) == 0);
@@ -89,7 +83,16 @@ const std::string segment_small =
 
 }  // namespace
 
-POOL_TEST_CASE("step memory: classify, estimated within 25 % of what training takes") {
+// The sanitizer takes memory of its own, and minutes.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+#define STEP_MEMORY_TEST_CASE(name) \
+  TEST_CASE(name* doctest::test_suite("pool") * doctest::skip(sanitized || allocator() == "raw"))
+
+STEP_MEMORY_TEST_CASE("step memory: classify, estimated within 25 % of what training takes") {
   for (const char* options : {"", "--batch-size 64", "--depth 8", "--image-size 96", "--dtype bf16",
                               "--attention rpc --layer -1", "--attention rpc --dtype bf16 --batch-size 64",
                               "--attention svt --layer -1", "--optimizer sgd --dim 192",
@@ -98,7 +101,7 @@ POOL_TEST_CASE("step memory: classify, estimated within 25 % of what training ta
     compare<classify::Config>(classify_small + options);
 }
 
-POOL_TEST_CASE("step memory: lm, estimated within 25 % of what training takes") {
+STEP_MEMORY_TEST_CASE("step memory: lm, estimated within 25 % of what training takes") {
   for (const char* options :
        {"", "--batch-size 64", "--depth 8", "--context 512", "--dtype bf16",
         "--attention rpc --iterated-layers -1", "--attention rpc --dtype bf16 --batch-size 64",
@@ -108,7 +111,7 @@ POOL_TEST_CASE("step memory: lm, estimated within 25 % of what training takes") 
     compare<lm::Config>(lm_small + options);
 }
 
-POOL_TEST_CASE("step memory: segment, estimated within 25 % of what training takes") {
+STEP_MEMORY_TEST_CASE("step memory: segment, estimated within 25 % of what training takes") {
   for (const char* options :
        {"", "--batch-size 8", "--depth 8", "--patch 8 --dim 192", "--dtype bf16",
         "--attention rpc --decoder mask", "--attention rpc --dtype bf16 --decoder mask",
