@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "cuda/runtime.h"
@@ -301,7 +302,7 @@ class Pool {
   bool direct() const { return raw_ || (async_ && !open_); }
 
   void* system_allocate(int64_t bytes) {
-    if (shapes_only_) return reinterpret_cast<void*>(nowhere_ += bytes);
+    if (shapes_only_) return reinterpret_cast<void*>(std::exchange(nowhere_, nowhere_ + bytes));
     if (device_.is_cuda() && async_ && direct()) return cuda::allocate_async(device_.index, size_t(bytes));
     if (device_.is_cuda()) return cuda::allocate(device_.index, size_t(bytes));
     const size_t alignment = bytes >= kLargeRound ? size_t(kLargeRound) : 64;
@@ -357,7 +358,7 @@ class Pool {
   int64_t arenas_ = 0, open_ = 0;
   const bool shapes_only_;
   bool raw_ = false, async_ = false, debug_ = false;
-  uintptr_t nowhere_ = kLargeRound;  // where the next segment of shapes lies
+  uintptr_t nowhere_ = kLargeRound;  // where the next segment of shapes begins
 };
 
 namespace {
