@@ -35,7 +35,14 @@ double norm(const std::vector<double>& values) {
   return std::sqrt(s);
 }
 
+std::vector<double> difference(std::vector<double> a, const std::vector<double>& b) {
+  for (size_t i = 0; i < b.size(); ++i) a[i] -= b[i];
+  return a;
+}
+
 }  // namespace
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) { return norm(difference(a, b)); }
 
 Golden::Golden(const std::string& path, Device device, DType dtype)
     : file_(load_safetensors(path)), device_(device), dtype_(dtype) {
@@ -162,16 +169,23 @@ void Golden::compare(const std::string& name, const Tensor& y) {
   const std::vector<double> got = y.to_vector();
   computed_[name] = got;
   const std::vector<double> want = golden.to_vector();
-  std::vector<double> off = got;
-  for (size_t i = 0; i < want.size(); ++i) off[i] -= want[i];
-  errors_[name] = norm(off);
   if (dtype_ != DType::bf16)
-    compare_elements(name, off, want);
+    compare_elements(name, difference(got, want), want);
   else if (kinks_ && name.starts_with("grad."))
     compare_share(name, got);
   else
-    judge(name, norm(off), std::max(2 * bars_.at(name), 0x1p-7 * norm(want)));
+    compare_norm(name, got, want);
   verdict_.compared += golden.numel();
+}
+
+void Golden::compare_with_exact(const std::string& name, const Tensor& y) {
+  computed_[name] = y.to_vector();
+  if (dtype_ == DType::bf16) compare_norm(name, computed_[name], exact_.at(name));
+}
+
+void Golden::compare_norm(const std::string& name, const std::vector<double>& got,
+                          const std::vector<double>& want) {
+  judge(name, distance(got, want), std::max(2 * bars_.at(name), 0x1p-7 * norm(want)));
 }
 
 double Golden::f32_err(const std::string& full_name) const {

@@ -14,6 +14,9 @@ namespace pursuit::goldens {
 // numbers up and down.
 void round_to_bf16(const Tensor& x, double grid);
 
+// |a - b| in norm.
+double distance(const std::vector<double>& a, const std::vector<double>& b);
+
 // One golden file while it is held against the engine: gives a case its inputs and attributes, compares what
 // the case computes, and at last runs the tape for the file's loss sum(up.o * out.o) and compares the
 // gradients. What a case asks for and the file lacks is an Error; what differs is a failure that is noted,
@@ -23,13 +26,16 @@ class Golden {
   Golden(const std::string& path, Device device, DType dtype);
   // Rounds every tensor that the case starts from (in.*, param.*, up.*, scalars) to bf16.
   void round_given(double grid);
-  // Of a bf16 run: the bar of a comparison is twice the norm here, at least 2^-7 of the golden's.
-  void set_bars(std::map<std::string, double> errors) { bars_ = std::move(errors); }
-  const std::map<std::string, double>& errors() const { return errors_; }  // |x - golden| in norm, so far
-  // Of a bf16 run: what the f64 one gives of the file's tensors rounded to bf16.
   using Values = std::map<std::string, std::vector<double>>;
-  void set_same_input(Values values) { same_input_ = std::move(values); }
   const Values& computed() const { return computed_; }  // of every comparison, so far
+  // What a bf16 run is held against: what an f64 run computed, what it computes of the file's tensors rounded
+  // to bf16, and how far in norm rounding takes it. The bar of a comparison is twice that, at least 2^-7 of
+  // the golden's norm.
+  void hold_against(Values exact, Values same_input, std::map<std::string, double> errors) {
+    exact_ = std::move(exact);
+    same_input_ = std::move(same_input);
+    bars_ = std::move(errors);
+  }
 
   // The case has soft thresholds, where gradients jump: a bf16 run holds them by the share of entries.
   void expect_kinks() { kinks_ = true; }
@@ -64,6 +70,8 @@ class Golden {
   void compare(const std::string& full_name, const Tensor& y);
   // The same where the file has it: intermediate values.
   void compare_if_there(const std::string& full_name, const Tensor& y);
+  // Compares a bf16 run with the f64 one, where no file has the tensor; the other runs only give it.
+  void compare_with_exact(const std::string& full_name, const Tensor& y);
   // Notes a number that the case computed by itself; error and bar in one unit.
   void judge(const std::string& what, double error, double bar, const std::string& text = "");
   // Runs the tape and compares every grad.*.
@@ -85,6 +93,7 @@ class Golden {
   };
   double f32_err(const std::string& full_name) const;
   void compare_share(const std::string& name, const std::vector<double>& got);
+  void compare_norm(const std::string& name, const std::vector<double>& got, const std::vector<double>& want);
   void compare_elements(const std::string& name, const std::vector<double>& off,
                         const std::vector<double>& golden);
 
@@ -94,8 +103,8 @@ class Golden {
   nlohmann::json f32_err_ = nlohmann::json::object();
   bool kinks_ = false;
   std::optional<double> grid_;
-  Values same_input_, computed_;
-  std::map<std::string, double> errors_, bars_;
+  Values exact_, same_input_, computed_;
+  std::map<std::string, double> bars_;
   std::vector<Leaf> leaves_;
   Tensor loss_;
   std::vector<std::string> seeded_;
