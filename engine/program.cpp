@@ -1,6 +1,8 @@
 #include "engine/program.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
@@ -22,6 +24,22 @@ void take_closed_streams() {
   for (int stream = 0; stream <= 2; ++stream)
     if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// OpenBLAS asks for its buffers again and again, for ever, while it is loaded under a small `ulimit -v`. So
+// the limit is looked at before any library begins, with system calls alone.
+void require_address_space(int, char**, char**) {
+  constexpr rlim_t least = rlim_t(512) << 20;
+  constexpr char message[] =
+      "error: the limit of the address space (ulimit -v) is below 524288 KiB, which the libraries need\n";
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur >= least) return;
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+  _exit(1);
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)(int, char**,
+                                                                             char**) = require_address_space;
+#endif
 
 int failed(const std::string& what) {
   std::fprintf(stderr, "error: %s\n", printable(what).c_str());

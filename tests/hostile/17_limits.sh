@@ -47,6 +47,15 @@ done
 refuses 1 "--batch-size" classify eval --checkpoint classify --batch-size 16000000
 refuses 1 "--batch-size" lm eval --checkpoint lm --batch-size 16000000
 
+# Under a limit in which the libraries would hang every program ends in one line.
+for program in classify lm segment bench; do
+  (
+    ulimit -v 250000
+    refuses 1 "ulimit -v" "$program" --help
+  )
+  checks=$((checks + 1))
+done
+
 # The limit of the shell counts: what is too much for it is refused, what fits goes on.
 (
   ulimit -v 3000000

@@ -27,6 +27,7 @@ refuses() {
   "$bin/$3" "${@:4}" >out 2>err || code=$?
   [[ $code == "$1" ]] || fail "${*:3}: exit code $code, not $1: $(head -c 2000 err)"
   grep -qF -- "$2" err || fail "${*:3}: says no '$2' but: $(head -c 2000 err)"
+  [[ $(grep -cE '^(error|usage):|^.*: error:' err) -le 1 ]] || fail "${*:3}: more than one error: $(head -c 2000 err)"
   checks=$((checks + 1))
 }
 # same A B: two files hold the same bytes.
