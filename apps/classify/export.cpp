@@ -10,6 +10,7 @@
 #include "apps/common/print.h"
 #include "apps/common/run_folder.h"
 #include "apps/common/run_lock.h"
+#include "apps/training/checksums.h"
 #include "apps/training/provenance.h"
 #include "engine/files/safetensors.h"
 
@@ -39,6 +40,7 @@ std::string own_name(const std::string& name, const Tensor& t) {
 
 TensorFile read_weights(const std::string& file) {
   TensorFile read = load_safetensors(file), clean;
+  apps::verify_checksums(read, file);
   clean.metadata = read.metadata;
   for (const auto& [name, tensor] : read.tensors) {
     const std::string plain = own_name(without_wrappers(name), tensor);
@@ -143,8 +145,7 @@ void complete_unknown(Config& c, int64_t classes, const std::string& file) {
 
 int import_weights(const std::string& file, const std::string& out, Config config) {
   apps::check_not_in_training(out);
-  if (fs::exists(apps::checkpoint_path(out)))
-    fail("import", out + ": there is a run already; choose another folder");
+  if (apps::holds_run(out)) fail("import", out + ": there is a run already; choose another folder");
   const TensorFile weights = read_weights(file);
   // An exported file knows its own config; only the data may lie elsewhere.
   if (const auto own = weights.metadata.find("config"); own != weights.metadata.end()) {

@@ -146,6 +146,11 @@ std::string previous_path(const std::string& folder) {
 
 std::string best_path(const std::string& folder) { return (fs::path(folder) / "best.safetensors").string(); }
 
+bool holds_run(const std::string& folder) {
+  return fs::exists(checkpoint_path(folder)) || fs::exists(previous_path(folder)) ||
+         fs::exists(best_path(folder));
+}
+
 Checkpoint open_checkpoint(const std::string& app, const std::string& run_or_file, bool verify) {
   if (!fs::is_directory(run_or_file)) {
     if (!fs::exists(run_or_file)) fail("checkpoint", "there is no file " + run_or_file);
@@ -240,10 +245,20 @@ void save_checkpoint(const std::string& path, const std::string& app, const Json
 
 void save_weights(const std::string& path, const std::string& app, const Json& config,
                   const nn::Module& model) {
-  save_safetensors(path, tensors_of(model), {{"format", "pt"}, {"app", app}, {"config", config.dump()}});
+  const std::string folder = fs::path(path).parent_path().string();
+  for (const std::string& own : {checkpoint_path(folder), previous_path(folder), best_path(folder)})
+    if (fs::exists(path) && fs::exists(own) && fs::equivalent(path, own))
+      fail("export", path + " is a checkpoint that training goes on from; choose another name");
+  std::map<std::string, Tensor> tensors = tensors_of(model);
+  for (auto& [name, t] : tensors) t = t.detach().to(cpu).contiguous();
+  std::map<std::string, std::string> words = {{"format", "pt"}, {"app", app}, {"config", config.dump()}};
+  add_checksums(tensors, words);
+  save_safetensors(path, tensors, words);
 }
 
 RunState resume(const Checkpoint& c, nn::Module& model, nn::Optimizer& optimizer, nn::Ema* ema) {
+  if (!c.file.metadata.contains("progress"))
+    fail("checkpoint", c.path + " holds weights alone, no training to go on with");
   const auto map = c.file.metadata.find("streams");
   const std::string drawn = map == c.file.metadata.end() ? "1" : map->second;
   if (drawn != std::to_string(streams::version))

@@ -42,6 +42,7 @@ void for_each_field(State& s, const F& f) {
 std::string checkpoint_path(const std::string& folder);  // of the last one
 std::string previous_path(const std::string& folder);    // of the one before it
 std::string best_path(const std::string& folder);        // of the best evaluation's, if the run keeps it
+bool holds_run(const std::string& folder);               // any of the three
 
 struct Checkpoint {
   std::string path;

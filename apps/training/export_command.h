@@ -10,7 +10,8 @@
 namespace pursuit::apps {
 
 // A model's parameters under their names as safetensors, without what training needs beside them. The config
-// is in the metadata, so that the app's other commands read the file as a checkpoint.
+// and checksums are in the metadata, so that the app's other commands read the file as a checkpoint. Throws
+// Error rather than take the place of a run's checkpoint.
 template <class Loaded>
 void export_weights(const std::string& app, const Loaded& loaded, const std::string& file) {
   save_weights(file, app, fields_to_json(loaded.config), *loaded.model);

@@ -42,7 +42,7 @@ struct StepUnderWay {
 };
 
 void check_no_run(const RunOptions& o) {
-  if (o.resume.empty() && !o.overwrite && fs::exists(checkpoint_path(o.out)))
+  if (o.resume.empty() && !o.overwrite && holds_run(o.out))
     fail("train", o.out + " already holds a run; go on with --resume " + o.out +
                       ", choose another --out, or replace it with --overwrite");
 }

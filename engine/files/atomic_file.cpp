@@ -61,6 +61,8 @@ void remove_leftovers(const std::string& folder) {
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   struct stat info = {};
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    fail("file", "cannot write '" + path + "': it is no regular file, and would be replaced by one");
   do {
     if (file_ >= 0) close(file_);
     open_temporary();

@@ -60,6 +60,26 @@ for app in classify lm segment; do
   # shellcheck disable=SC2046
   ok "$app" $(use "$app" old.safetensors)
   grep -qF "written without checksums" err || fail "$app: says nothing of a file without checksums: $(cat err)"
-  rm -r run whole
+
+  # Any of the three files is a run that a new one may not replace unasked.
+  for name in checkpoint-previous best; do
+    mkdir left
+    cp "whole/$name.safetensors" left
+    # shellcheck disable=SC2046
+    refuses 1 "already holds a run" "$app" train $(toy "$app") --out left
+    rm -r left
+  done
+
+  # Exports: checksums too, and never in the place of a checkpoint.
+  ok "$app" export --checkpoint whole weights.safetensors
+  refuses 1 "weights alone" "$app" train --resume "$(mkdir -p bare && cp weights.safetensors bare/checkpoint.safetensors && cp whole/config.json bare && echo bare)"
+  flips weights.safetensors 5
+  # shellcheck disable=SC2046
+  refuses 1 "is damaged" "$app" $(use "$app" weights.safetensors)
+  [[ $app != classify ]] || refuses 1 "is damaged" classify import weights.safetensors --out imported
+  for name in checkpoint checkpoint-previous best; do
+    refuses 1 "choose another name" "$app" export --checkpoint whole "whole/$name.safetensors"
+  done
+  rm -r run whole bare
 done
 done_testing

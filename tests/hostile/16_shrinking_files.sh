@@ -62,4 +62,10 @@ for file in config.json eval.json metrics.jsonl; do
   rm -r broken
 done
 [[ ! -e new ]] || fail "a refused training left a folder"
+
+# Nor does a file take the place of a pipe.
+mkfifo target
+refuses 1 "no regular file" classify export --checkpoint c target
+refuses 1 "no regular file" classify compare c --report target
+check "the pipe is gone" test -p target
 done_testing
