@@ -48,6 +48,41 @@ void measure(Config& config, const data::Dataset& train) {
   }
 }
 
+// Leaves out other pictures that stand in for damaged ones: their scores are counted in their own places.
+void drop_stand_ins(data::Batch& batch) {
+  const size_t picture = batch.images.size() / size_t(batch.size);
+  size_t kept = 0;
+  for (size_t i = 0; i < size_t(batch.size); ++i) {
+    if (batch.indices[i] < 0) continue;
+    std::copy_n(batch.images.begin() + int64_t(i * picture), kept == i ? 0 : picture,
+                batch.images.begin() + int64_t(kept * picture));
+    batch.labels[kept] = batch.labels[i];
+    batch.indices[kept++] = batch.indices[i];
+  }
+  batch.size = int64_t(kept);
+  batch.images.resize(kept * picture);
+  batch.labels.resize(kept);
+  batch.indices.resize(kept);
+}
+
+// Logits [labels.size(), classes], one row a picture.
+void add_rows(Score& score, const float* row, const std::vector<int32_t>& labels, int64_t classes) {
+  for (const int64_t label : labels) {
+    ++score.count;
+    // Ties count against the label, so that a model that says the same for all classes scores 0.
+    int64_t above = 0;
+    for (int64_t j = 0; j < classes; ++j) {
+      if (std::isnan(row[j])) fail("evaluate", "the model gives NaN; the run has diverged");
+      above += j != label && row[j] >= row[label];
+    }
+    score.top1 += above == 0;
+    score.top5 += above < 5;
+    const int64_t guess = std::max_element(row, row + classes) - row;
+    ++score.confusion[size_t(label * classes + guess)];
+    row += classes;
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<data::Dataset> open_data(const Config& c, data::Split split, int64_t first) {
@@ -171,32 +206,23 @@ Score evaluate(const Logits& logits_of, const Config& config, data::Loader& load
   int64_t seen = 0;
   loader.start(0);
   for (data::Batch batch; !apps::stop_requested() && loader.next(batch);) {
-    Tensor images = input_of(config, batch.images);
-    const Tensor labels = labels_of(batch, images.device());
-    if (attack) images = attack(images, labels, batch.indices);
-    NoGrad off;
-    const Tensor logits = logits_of(images).to(DType::f32).to(cpu);
-    loss += cross_entropy(logits, labels.to(cpu)).item() * double(batch.size);
-    const float* row = logits.data<float>();
-    for (int64_t i = 0; i < batch.size; ++i, row += classes) {
-      if (batch.indices[size_t(i)] < 0) continue;  // another picture standing in for a damaged one
-      ++score.count;
-      const int64_t label = batch.labels[size_t(i)];
-      // Ties count against the label, so that a model that says the same for all classes scores 0.
-      int64_t above = 0;
-      for (int64_t j = 0; j < classes; ++j) {
-        if (std::isnan(row[j])) fail("evaluate", "the model gives NaN; the run has diverged");
-        above += j != label && row[j] >= row[label];
-      }
-      score.top1 += above == 0;
-      score.top5 += above < 5;
-      const int64_t guess = std::max_element(row, row + classes) - row;
-      ++score.confusion[size_t(label * classes + guess)];
-    }
     seen += batch.size;
+    drop_stand_ins(batch);
+    if (batch.size > 0) {
+      Tensor images = input_of(config, batch.images);
+      const Tensor labels = labels_of(batch, images.device());
+      if (attack) images = attack(images, labels, batch.indices);
+      NoGrad off;
+      const Tensor logits = logits_of(images).to(DType::f32).to(cpu);
+      loss += cross_entropy(logits, labels.to(cpu)).item() * double(batch.size);
+      add_rows(score, logits.data<float>(), batch.labels, classes);
+    }
     if (tick) tick(seen);
   }
-  score.loss = seen ? loss / double(seen) : 0;
+  if (score.count > 0)
+    score.loss = loss / double(score.count);
+  else if (!apps::stop_requested())
+    fail("evaluate", "none of the " + std::to_string(seen) + " pictures can be read");
   return score;
 }
 

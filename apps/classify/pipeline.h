@@ -50,8 +50,9 @@ Tensor restricted(const Tensor& logits, const std::vector<int64_t>& only);
 // Replaces normalised pictures before they are scored; `pictures` are their numbers in the data set.
 using Change =
     std::function<Tensor(const Tensor& images, const Tensor& labels, const std::vector<int64_t>& pictures)>;
-// Scores logits over the loader's epoch 0. `attack` is nullable; `tick(images done)` is called after each
-// batch. Stops early, with what it has, when a stop was requested.
+// Scores logits over the loader's epoch 0, without pictures that stand in for damaged ones. `attack` is
+// nullable; `tick(images done)` is called after each batch. Stops early, with what it has, when a stop was
+// requested.
 Score evaluate(const Logits& logits, const Config& config, data::Loader& loader, const Change& attack = {},
                const std::function<void(int64_t)>& tick = {});
 
