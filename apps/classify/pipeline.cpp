@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/common/print.h"
 #include "apps/common/signals.h"
 #include "data/augment.h"
 #include "data/class_names.h"
@@ -45,6 +46,16 @@ void measure(Config& config, const data::Dataset& train) {
     const double mean = sum[c] / double(count);
     config.mean.push_back(mean);
     config.std.push_back(std::sqrt(std::max(squares[c] / double(count) - mean * mean, 1e-6)));
+  }
+}
+
+// Only for reports: a list that cannot be read stops no training.
+std::vector<std::string> readable_names(const Config& c) {
+  try {
+    return data::class_names(c.data, c.classes);
+  } catch (const Error& e) {
+    apps::note("note: {}; reports name the classes by their folders\n", e.what());
+    return {};
   }
 }
 
@@ -111,7 +122,7 @@ void complete(Config& config, const data::Dataset& train) {
   if (train.size() == 0) fail("classify", "the training split is empty");
   const data::Image first = train.get(0).image;
   config.classes = train.classes();
-  config.class_names = data::class_names(config.data, config.classes);
+  config.class_names = readable_names(config);
   config.channels = first.channels;
   const bool small = std::max(first.width, first.height) <= 64;
   if (config.image_size == 0) config.image_size = small ? std::max(first.width, first.height) : 224;

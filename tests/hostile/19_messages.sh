@@ -56,6 +56,12 @@ done
 says "'Stra\\xdfe' has a name that is not UTF-8; rename it" classify train --data latin --out new
 says "--data is '" classify train --data $'latin/train/Stra\xdfe' --out new
 ok classify train --data lines --dim 16 --depth 1 --heads 1 --patch 3 --batch-size 1 --epochs 1 --quiet --out lines-run
+# A list that serves only reports stops no training.
+printf 'b Stra\xdfe\n' >lines/words.txt
+ok classify train --data lines --dim 16 --depth 1 --heads 1 --patch 3 --batch-size 1 --epochs 1 --quiet --out words-run
+grep -qF "words.txt: 'b Stra\xdfe' is not UTF-8" err || fail "words.txt: $(cat -v err)"
+[[ $(wc -l <err) == 1 ]] || fail "words.txt: $(cat -v err)"
+rm lines/words.txt
 picture $'odd\nname\e[31m.png'
 ok classify predict --checkpoint lines-run $'odd\nname\e[31m.png' --out seen
 grep -qF 'odd\nname\u001b[31m.png' out || fail "predict: $(cat -v out)"
