@@ -131,13 +131,17 @@ Listing list_folder(const std::string& path) {
 }
 
 std::vector<std::string> read_lines(const std::string& path) {
-  std::istringstream text(InputFile(path).read_all());
+  const InputFile file(path);
+  if (file.size() > max_list_bytes)
+    fail("dataset", path + " holds " + std::to_string(file.size()) + " bytes, a list at most " +
+                        std::to_string(max_list_bytes) + ": check that it is the right file");
+  std::istringstream text(file.read_all());
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (!is_utf8(line))
-      fail("dataset",
-           path + ": '" + printable(line) + "' is not UTF-8; convert the file, or rename what it names");
+      fail("dataset", path + ": '" + printable(line.substr(0, 200)) + (line.size() > 200 ? "...'" : "'") +
+                          " is not UTF-8; convert the file, or rename what it names");
     if (!line.empty()) lines.push_back(line);
   }
   return lines;

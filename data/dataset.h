@@ -92,11 +92,12 @@ std::unique_ptr<Dataset> open_synthetic(Split split, int size = 32, uint64_t see
 std::vector<int64_t> samples_in_use(int64_t size, int64_t first, int64_t limit);
 
 // For those who write a dataset: the visible names in a folder, sorted, and the non-empty lines of a text
-// file. Both throw pursuit::Error that names the path if it cannot be read.
+// file, of at most max_list_bytes. Both throw pursuit::Error that names the path if it cannot be read.
 struct Listing {
   std::vector<std::string> files, folders;
 };
 Listing list_folder(const std::string& path);
+inline constexpr size_t max_list_bytes = size_t(64) << 20;  // many times the longest list of a published set
 std::vector<std::string> read_lines(const std::string& path);
 
 // Whether the path is a folder; false also where it cannot be looked at.

@@ -136,3 +136,25 @@ TEST_CASE("class names: words for WordNet's numbers, where the data has a list")
   CHECK(class_names(at.path.string(), classes) ==
         std::vector<std::string>{"tench", "n09999999", "English springer"});
 }
+
+TEST_CASE("lists: what is too long for one, or not UTF-8, is refused in a short line") {
+  const TemporaryFolder at;
+  const std::string path = at.file("classes.txt");
+  const auto said = [&] {
+    try {
+      read_lines(path);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  std::ofstream(path) << "cat\n" << std::string(100000, '\xe9') << "\n";
+  CHECK(said().find("classes.txt: '\\xe9") != std::string::npos);
+  CHECK(said().size() < 2000);
+  std::ofstream(path) << "cat\ndog\n";
+  CHECK(read_lines(path) == std::vector<std::string>{"cat", "dog"});
+  std::filesystem::resize_file(path, max_list_bytes);  // a hole of zeros
+  CHECK(said() == "");
+  std::filesystem::resize_file(path, uint64_t(3) << 30);
+  CHECK(said().find("classes.txt holds 3221225472 bytes, a list at most 67108864") != std::string::npos);
+}
