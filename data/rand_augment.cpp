@@ -31,7 +31,7 @@ constexpr Operation kOperations[] = {
     {"Rotate",
      [](const Image& x, const Setting& s) { return rotate(x, s.signed_level(30), s.filter, s.fill); }},
     {"PosterizeIncreasing",
-     [](const Image& x, const Setting& s) { return posterize(x, std::max(1, 4 - int(s.level * 4))); }},
+     [](const Image& x, const Setting& s) { return posterize(x, 4 - int(s.level * 4)); }},
     {"SolarizeIncreasing",
      [](const Image& x, const Setting& s) { return solarize(x, 256 - int(s.level * 256)); }},
     {"SolarizeAdd",

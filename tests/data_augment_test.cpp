@@ -235,6 +235,7 @@ TEST_CASE("rand_augment: magnitudes as in timm's increasing set") {
   };
   CHECK(apply("PosterizeIncreasing", 9).pixels == posterize(image, 1).pixels);
   CHECK(apply("PosterizeIncreasing", 5).pixels == posterize(image, 2).pixels);
+  CHECK(apply("PosterizeIncreasing", 10).pixels == std::vector<uint8_t>(image.pixels.size(), 0));
   CHECK(apply("SolarizeIncreasing", 9).pixels == solarize(image, 26).pixels);
   CHECK(apply("SolarizeAdd", 9).pixels == solarize_add(image, 99, 128).pixels);
   CHECK(one_of(apply("Rotate", 9), rotate(image, 27, Filter::bilinear, fill),
