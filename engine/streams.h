@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "engine/error.h"
@@ -19,6 +20,7 @@ inline constexpr int version = 2;
 struct Range {
   const char* what;
   uint64_t first, last;
+  constexpr uint64_t size() const { return last - first + 1; }
   constexpr uint64_t at(uint64_t i) const {
     if (i > last - first) fail("random streams", std::string(what) + " has no stream " + std::to_string(i));
     return first + i;
@@ -32,10 +34,10 @@ inline constexpr Range weights{"initial weights", 1, pow2(20) - 1};           //
 inline constexpr Range mixup{"mixup", pow2(40), pow2(41) - 1};                // one a step
 inline constexpr Range word_swap{"word swap", pow2(56), pow2(57) - 1};        // one a line
 inline constexpr Range corruptions{"corruptions", pow2(57), pow2(57) + 255};  // 8 type + severity
-inline constexpr Range attacks{"attacks", pow2(58), pow2(59) - 1};            // picture 2^16 + draw
-inline constexpr Range noise{"noise of steps", pow2(61), pow2(62) - 1};       // step 2^20 + one of `step`
-inline constexpr Range rows{"pictures of epochs", pow2(62), pow2(63) - 1};    // epoch 2^40 + position
-inline constexpr Range order{"order of epochs", pow2(63), ~uint64_t(0)};      // epoch 2^40
+inline constexpr Range attacks{"attacks", pow2(58), pow2(59) - 1};          // picture 2^16 + one of `attack`
+inline constexpr Range noise{"noise of steps", pow2(61), pow2(62) - 1};     // step 2^20 + one of `step`
+inline constexpr Range rows{"pictures of epochs", pow2(62), pow2(63) - 1};  // epoch 2^40 + position
+inline constexpr Range order{"order of epochs", pow2(63), ~uint64_t(0)};    // epoch 2^40
 
 // Those of one step, counted from its first.
 namespace step {
@@ -49,20 +51,32 @@ inline constexpr Range dropout{"dropout of branches", 2 * pow2(16), 3 * pow2(16)
 inline constexpr Range attention{"dropout of attention's probabilities", 3 * pow2(16), 4 * pow2(16) - 1};
 inline constexpr Range activation{"dropout of hidden units", 4 * pow2(16), 5 * pow2(16) - 1};
 inline constexpr uint64_t decoder = pow2(15);
+inline constexpr Range all[] = {embedding, erasing, features, drop_path, dropout, attention, activation};
 }  // namespace step
 
-template <class... R>
-constexpr bool apart(const R&... ranges) {
-  const Range all[] = {ranges...};
-  for (const Range& a : all)
-    for (const Range& b : all)
+// Those of one picture under attack, counted from its first.
+namespace attack {
+inline constexpr uint64_t count = pow2(16);
+inline constexpr Range start{"random start", 0, 0};
+inline constexpr Range spsa_steps{"steps of spsa", 1, count - 1};
+inline constexpr Range all[] = {start, spsa_steps};
+}  // namespace attack
+
+constexpr bool apart(std::span<const Range> ranges) {
+  for (const Range& a : ranges)
+    for (const Range& b : ranges)
       if (a.first > a.last || (a.first < b.first && b.first <= a.last) || (&a != &b && a.first == b.first))
         return false;
   return true;
 }
-static_assert(apart(text, weights, mixup, word_swap, corruptions, attacks, noise, rows, order));
-static_assert(apart(step::embedding, step::erasing, step::features, step::drop_path, step::dropout,
-                    step::attention, step::activation));
-static_assert(step::activation.last < step::count);
+inline constexpr Range all[] = {text, weights, mixup, word_swap, corruptions, attacks, noise, rows, order};
+constexpr bool within(std::span<const Range> ranges, uint64_t count) {
+  for (const Range& r : ranges)
+    if (r.last >= count) return false;
+  return true;
+}
+static_assert(apart(all));
+static_assert(apart(step::all) && within(step::all, step::count));
+static_assert(apart(attack::all) && within(attack::all, attack::count));
 
 }  // namespace pursuit::streams

@@ -308,4 +308,8 @@ TEST_CASE("attacks: wrong use is said") {
   CHECK(message(s, model.logits()).find("channels") != std::string::npos);
   const Logits broken = [&](const Tensor& t) { return model.logits()(t) * double(NAN); };
   CHECK(message(settings_of("fgsm", true), broken).find("not finite") != std::string::npos);
+  // Its streams end there; the next one is another picture's.
+  s = settings_of("spsa", false);
+  s.spsa = {.steps = max_spsa_steps + 1, .samples = 1};
+  CHECK(message(s, model.logits()).find("0 to 65535 steps") != std::string::npos);
 }

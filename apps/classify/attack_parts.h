@@ -9,8 +9,11 @@ namespace pursuit::classify {
 // -1, 0 or 1 for every entry.
 Tensor sign(const Tensor& g);
 
-// Uniform numbers for every picture of x. `draw`, below 65536, tells a victim's draws apart.
-Tensor uniform_like(const Victim& victim, const Tensor& x, double lo, double hi, uint64_t draw = 0);
+// The random stream i of `draws`, one of streams::attack, of the victim's picture `row`.
+uint64_t stream_of(const Victim& victim, int64_t row, const streams::Range& draws, uint64_t i = 0);
+
+// Uniform numbers for every picture of x, from its stream streams::attack::start.
+Tensor uniform_like(const Victim& victim, const Tensor& x, double lo, double hi);
 
 // dLoss/dx, given slope(logits) = dLoss/dlogits for f32 logits. Throws Error unless it is finite.
 Tensor input_gradient(const Victim& victim, const Tensor& x,

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/streams.h"
 #include "engine/tensor.h"
 
 // Attacks on a classifier through the engine's own gradients. All are untargeted. Only the gradient with
@@ -39,10 +40,12 @@ Tensor pgd(const Victim& victim, const Tensor& x, double eps, const PgdOptions& 
 // an estimate of the margin's slope from random sign vectors and their negatives, picture by picture.
 struct SpsaOptions {
   double eps = 0.1;
-  int steps = 40;
+  int steps = 40;  // at most max_spsa_steps
   double lr = 0.01, delta = 0.01;
   int samples = 128;  // sign vectors a step; the model sees twice as many pictures
 };
+// Every step draws from a stream of its own; a picture's next stream after the last is the next picture's.
+inline constexpr int max_spsa_steps = int(streams::attack::spsa_steps.size());
 Tensor spsa(const Victim& victim, const Tensor& x, const SpsaOptions& options = {});
 
 // Carlini & Wagner 2017, l2: Adam on |x' - x|^2 + c max(margin + confidence, 0), and a search for the

@@ -4,7 +4,6 @@
 
 #include "apps/classify/attack_parts.h"
 #include "engine/ops.h"
-#include "engine/streams.h"
 
 namespace pursuit::classify {
 
@@ -13,13 +12,17 @@ Tensor sign(const Tensor& g) {
   return clamp(g * 1e38, -1, 1);
 }
 
-Tensor uniform_like(const Victim& v, const Tensor& x, double lo, double hi, uint64_t draw) {
+uint64_t stream_of(const Victim& v, int64_t row, const streams::Range& draws, uint64_t i) {
+  return streams::attacks.at(uint64_t(v.number(row)) * streams::attack::count + draws.at(i));
+}
+
+Tensor uniform_like(const Victim& v, const Tensor& x, double lo, double hi) {
   Shape one = x.shape();
   one.erase(0);
   std::vector<Tensor> rows;
   for (int64_t i = 0; i < x.size(0); ++i)
-    rows.push_back(uniform(one, lo, hi, v.seed, streams::attacks.at((uint64_t(v.number(i)) << 16) + draw),
-                           x.dtype(), x.device()));
+    rows.push_back(
+        uniform(one, lo, hi, v.seed, stream_of(v, i, streams::attack::start), x.dtype(), x.device()));
   return stack(rows, 0);
 }
 

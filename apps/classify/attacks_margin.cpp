@@ -4,7 +4,6 @@
 
 #include "apps/classify/attack_parts.h"
 #include "engine/ops.h"
-#include "engine/streams.h"
 
 // Attacks on the margin: the label's logit less the greatest other one. Below zero the model is wrong.
 namespace pursuit::classify {
@@ -56,7 +55,7 @@ Tensor spsa_of_one(const Victim& v, const Tensor& x, int64_t label, const SpsaOp
   Tensor change = project(uniform_like(v, x, -o.eps, o.eps));
   Adam adam(o.lr);
   for (int i = 0; i < o.steps; ++i) {
-    const uint64_t stream = streams::attacks.at((uint64_t(v.number(0)) << 16) + uint64_t(i) + 1);
+    const uint64_t stream = stream_of(v, 0, streams::attack::spsa_steps, uint64_t(i));
     const Tensor signs = sign(uniform(drawn, -1, 1, v.seed, stream, x.dtype(), x.device()));
     const Tensor here = x + change;
     const Tensor logits = v.logits(concat(here + signs * o.delta, here - signs * o.delta, 0))
@@ -92,8 +91,9 @@ struct Search {
 }  // namespace
 
 Tensor spsa(const Victim& v, const Tensor& x, const SpsaOptions& o) {
-  if (o.samples < 1 || o.steps < 0 || !(o.delta > 0))
-    fail("attack", "spsa needs at least one sample, no negative number of steps and a delta above 0");
+  if (o.samples < 1 || o.steps < 0 || o.steps > max_spsa_steps || !(o.delta > 0))
+    fail("attack", "spsa needs at least one sample, 0 to " + std::to_string(max_spsa_steps) +
+                       " steps and a delta above 0");
   NoGrad off;
   const std::vector<double> labels = v.labels.to_vector();
   std::vector<Tensor> done;

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/classify/attacks.h"
 #include "apps/classify/commands.h"
 #include "apps/classify/run.h"
 #include "apps/common/command_line.h"
@@ -56,7 +57,7 @@ int run(std::vector<std::string> args) {
   eval_command->add_option("--batch-size", e.batch_size, "Pictures per batch (0: the run's)")
       ->check(apps::within(apps::any_batch));
   eval_command->add_option("--spsa-steps", e.spsa_steps, "spsa: steps")
-      ->check(apps::within(apps::Range{1, 1e6}))
+      ->check(apps::within(apps::Range{1, max_spsa_steps}))
       ->capture_default_str();
   eval_command->add_option("--spsa-samples", e.spsa_samples, "spsa: directions per step")
       ->check(apps::within(apps::Range{1, 1e6}))

@@ -25,6 +25,7 @@ for setting in batch-size=-1 limit=-1 limit=nan threads=2147483647 seed=-1; do
 done
 refuses 2 "--severities" classify eval --checkpoint x --severities 1,6
 refuses 2 "--budgets" classify eval --checkpoint x --budgets nan
+refuses 2 "need 1 to 65535" classify eval --checkpoint x --spsa-steps 65536 # the streams that a picture has
 refuses 2 "--temperature" lm generate --checkpoint x --temperature nan
 refuses 2 "--top-p" lm generate --checkpoint x --top-p 0
 refuses 2 "--scales" segment eval --checkpoint x --scales 1,inf
