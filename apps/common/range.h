@@ -31,7 +31,8 @@ constexpr Range below(double low, double high) { return {low, high, false, true}
 constexpr Range any_count = {0, 1e9};  // 0: all, or none
 constexpr Range any_batch = {0, 1 << 24};
 constexpr Range any_threads = {0, 1024};
-constexpr Range any_seed = {0, 18446744073709551615.0};
+// Of 63 bits: the parser gives the largest number of 64 for all that is larger.
+constexpr Range any_seed = {0, 9223372036854775807.0};
 
 template <class T>
 constexpr bool is_number = std::is_arithmetic_v<T> && !std::same_as<T, bool>;

@@ -43,6 +43,22 @@ int64_t unknown(const data::WordSwap& swap, const data::Vocabulary& vocabulary) 
   return count;
 }
 
+// Throws Error unless the model knows the word that is put in the place of others: any other is easily
+// predicted.
+void check_replacement(const std::string& word, const data::Vocabulary& vocabulary) {
+  if (word.find_first_of(" \t\r\n") != word.npos || word.empty())
+    fail("eval", fmt::format("--swap-word '{}' is no word", word));
+  if (vocabulary.is_bytes()) return;
+  const int32_t id = vocabulary.find(word);
+  if (id < 0)
+    fail("eval",
+         fmt::format("--swap-word {} is none of the {} words of the run's vocabulary and would be <unk>, "
+                     "which is easily predicted; choose one of them",
+                     word, vocabulary.size()));
+  if (id == vocabulary.unknown() || id == vocabulary.line_end())
+    fail("eval", fmt::format("--swap-word {} is a mark of the vocabulary, no word; choose another", word));
+}
+
 std::string describe(const data::WordSwapOptions& o) {
   return fmt::format("{}, rate {}, {}, seed {}", o.replacement, o.rate,
                      o.keep_stop_words ? "NLTK's stop words kept" : "stop words swapped too", o.seed);
@@ -73,11 +89,7 @@ class Evaluation {
         windows_{config_.rows} {
     if (!options.windows.empty())
       windows_ = apps::chosen("--window", options.windows, {"blocks", "documents", "sliding"});
-    const data::Vocabulary& vocabulary = loaded_.vocabulary;
-    if (options.word_swap && !vocabulary.is_bytes() && vocabulary.find(options.swap.replacement) < 0)
-      fail("eval", fmt::format("--swap-word {} is none of the {} words of the run's vocabulary and would be "
-                               "<unk>, which is easily predicted; choose one of them",
-                               options.swap.replacement, vocabulary.size()));
+    if (options.word_swap) check_replacement(options.swap.replacement, loaded_.vocabulary);
     if (!options.data.empty()) config_.data = options.data;
     if (options.batch_size > 0) config_.eval_batch_size = options.batch_size;
     apps::require_memory("eval", device_from_name(config_.device), "--batch-size",

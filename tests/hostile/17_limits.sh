@@ -14,7 +14,7 @@ for app in classify lm segment; do
     done
   done
   for setting in threads=2147483647 threads=-1 epochs=0 epochs=9223372036854775807 batch-size=0 lr=0 lr=-1 ema=1 \
-    eval-batch-size=9223372036854775807 depth=1.9 seed=-1 checkpoint-seconds=-1; do
+    eval-batch-size=9223372036854775807 depth=1.9 seed=-1 seed=18446744073709551616 checkpoint-seconds=-1; do
     refuses 2 "--${setting%%=*}" "$app" train "--$setting" --out new
   done
   printf 'lr = nan\n' >bad.toml

@@ -56,6 +56,9 @@ ok lm train "${toy[@]}" --out l
 few=(eval --checkpoint l --quiet --window blocks)
 ok lm "${few[@]}" --limit 200
 ok lm "${few[@]}" --limit 100
+for word in '<unk>' '<eos>' '' 'a b'; do
+  refuses 1 "--swap-word" lm "${few[@]}" --limit 100 --word-swap --swap-word "$word"
+done
 ok lm "${few[@]}" --limit 100 --word-swap --swap-word box
 ok lm "${few[@]}" --limit 100 --word-swap --swap-word box --seed 5
 ok lm "${few[@]}" --limit 100 --dtype bf16
