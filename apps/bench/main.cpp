@@ -8,6 +8,7 @@
 
 #include "apps/bench/measure.h"
 #include "apps/bench/workload.h"
+#include "apps/common/command_line.h"
 #include "apps/common/options.h"
 #include "apps/common/print.h"
 #include "apps/common/table.h"
@@ -119,11 +120,13 @@ int run_all(const Options& options) {
   return 0;
 }
 
-int run_command(int argc, char** argv) {
+int run_command(const std::vector<std::string>& args) {
   CLI::App app{
       "Times training steps and operators on synthetic data. Every step of a model is forward, loss, "
       "backward "
       "and AdamW. tools/bench/compare sets the figures against PyTorch's."};
+  app.name("bench");
+  int code = 0;
   Options options;
   app.add_option("names", options.names, "workloads or groups; 'list' shows them")->required();
   app.add_option("--device", options.device, "auto, cpu, cuda, cuda:1")->capture_default_str();
@@ -140,22 +143,18 @@ int run_command(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::IsMember({"f32", "bf16"}));
   app.add_flag("--json", options.json, "one JSON object a line");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) ? 2 : 0;
-  }
-  if (options.names == std::vector<std::string>{"list"}) {
-    list();
-    return 0;
-  }
-  return run_all(options);
+  app.callback([&] {
+    if (options.names == std::vector<std::string>{"list"})
+      list();
+    else
+      code = run_all(options);
+  });
+  const int parsed = apps::parse(app, args);
+  return parsed ? parsed : code;
 }
 
 }  // namespace
 
 }  // namespace pursuit::bench
 
-int main(int argc, char** argv) {
-  return pursuit::run_main(argc, argv, [&](const auto&) { return pursuit::bench::run_command(argc, argv); });
-}
+int main(int argc, char** argv) { return pursuit::run_main(argc, argv, pursuit::bench::run_command); }

@@ -68,9 +68,12 @@ class NameList {
   int64_t count_ = 0;
 };
 
+// As a file takes it.
+Tensor on_cpu(const Tensor& t) { return t.detach().to(cpu).contiguous(); }
+
 std::map<std::string, Tensor> tensors_of(const nn::Module& model) {
   std::map<std::string, Tensor> tensors;
-  for (const nn::NamedTensor& p : model.parameters()) tensors[p.name] = p.tensor->detach();
+  for (const nn::NamedTensor& p : model.parameters()) tensors[p.name] = on_cpu(*p.tensor);
   return tensors;
 }
 
@@ -226,13 +229,12 @@ void save_checkpoint(const std::string& path, const std::string& app, const Json
                      const RunState& state, nn::Module& model, nn::Optimizer& optimizer, const nn::Ema* ema,
                      const std::string& old_name) {
   std::map<std::string, Tensor> tensors = tensors_of(model);
-  for (const nn::NamedTensor& s : optimizer.state()) tensors[s.name] = *s.tensor;
+  for (const nn::NamedTensor& s : optimizer.state()) tensors[s.name] = on_cpu(*s.tensor);
   if (ema)
-    for (const auto& [name, average] : ema->named()) tensors[std::string(ema_prefix) + name] = average;
-  for (auto& [name, t] : tensors) {
-    t = t.detach().to(cpu).contiguous();
+    for (const auto& [name, average] : ema->named())
+      tensors[std::string(ema_prefix) + name] = on_cpu(average);
+  for (const auto& [name, t] : tensors)
     if (!all_finite(t)) throw NotFinite(fmt::format("{} is not finite after step {}", name, state.step));
-  }
   std::map<std::string, std::string> words = {{"format", "pt"},
                                               {"app", app},
                                               {"config", config.dump()},
@@ -247,10 +249,9 @@ void save_weights(const std::string& path, const std::string& app, const Json& c
                   const nn::Module& model) {
   const std::string folder = fs::path(path).parent_path().string();
   for (const std::string& own : {checkpoint_path(folder), previous_path(folder), best_path(folder)})
-    if (fs::exists(path) && fs::exists(own) && fs::equivalent(path, own))
+    if (std::error_code absent; fs::equivalent(path, own, absent))
       fail("export", path + " is a checkpoint that training goes on from; choose another name");
-  std::map<std::string, Tensor> tensors = tensors_of(model);
-  for (auto& [name, t] : tensors) t = t.detach().to(cpu).contiguous();
+  const std::map<std::string, Tensor> tensors = tensors_of(model);
   std::map<std::string, std::string> words = {{"format", "pt"}, {"app", app}, {"config", config.dump()}};
   add_checksums(tensors, words);
   save_safetensors(path, tensors, words);
