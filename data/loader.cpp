@@ -1,8 +1,11 @@
 #include "data/loader.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "data/shuffle.h"
@@ -102,7 +105,12 @@ void Loader::start(int64_t epoch, int64_t batch) {
     slot.remaining = rows(b);
     shape(slot.batch, slot.remaining);
   }
-  for (int t = 0; t < options_.threads; ++t) threads_.emplace_back([this] { work(); });
+  try {
+    for (int t = 0; t < options_.threads; ++t) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error& error) {
+    fail("loader", fmt::format("the system starts no more than {} of {} threads ({}); use fewer workers",
+                               threads_.size(), options_.threads, error.code().message()));
+  }
 }
 
 void Loader::shape(Batch& batch, int64_t rows) const {

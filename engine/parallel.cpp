@@ -7,12 +7,16 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
+
+#include "engine/error.h"
 
 namespace pursuit {
 
@@ -98,8 +102,13 @@ class Pool {
     workers_.clear();
     stop_ = false;
     shares_ = std::vector<Share>(size_t(threads));
-    for (int i = 1; i < threads; ++i)
-      workers_.emplace_back([this, i, seen = round_.load()] { work(i, seen); });
+    try {
+      for (int i = 1; i < threads; ++i)
+        workers_.emplace_back([this, i, seen = round_.load()] { work(i, seen); });
+    } catch (const std::system_error& error) {
+      fail("threads", "the system starts no more than " + std::to_string(workers_.size() + 1) + " of " +
+                          std::to_string(threads) + " threads (" + error.code().message() + "); use fewer");
+    }
   }
 
   void run(const Job& job) {

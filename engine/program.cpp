@@ -11,6 +11,8 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <string>
+#include <system_error>
 
 #include "engine/text.h"
 
@@ -53,6 +55,7 @@ int run_main(int argc, char** argv, const std::function<int(std::vector<std::str
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   int code = 1;
+  std::string reason;
   try {
     code = body({argv + 1, argv + argc});
   } catch (const std::filesystem::filesystem_error& error) {
@@ -60,11 +63,15 @@ int run_main(int argc, char** argv, const std::function<int(std::vector<std::str
   } catch (const std::bad_alloc&) {
     failed("out of memory; use a smaller batch, model or picture");
   } catch (const std::exception& error) {
-    if (!std::ferror(stdout)) failed(error.what());  // or it is of the write that is told below
+    // Or it is of the write that is told below.
+    if (!std::ferror(stdout))
+      failed(error.what());
+    else if (const auto* of_write = dynamic_cast<const std::system_error*>(&error))
+      reason = ": " + of_write->code().message();
   }
   errno = 0;
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-    const std::string reason = errno ? std::string(": ") + std::strerror(errno) : "";
+    if (errno) reason = std::string(": ") + std::strerror(errno);
     return failed("standard output cannot be written" + reason + "; what was printed is not complete");
   }
   return code;

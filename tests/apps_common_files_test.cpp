@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/common/evaluations.h"
 #include "apps/common/files.h"
 #include "apps/common/heatmap.h"
 #include "apps/common/metrics.h"
@@ -240,4 +241,15 @@ TEST_CASE("event files are framed as TFRecords and hold the scalars") {
   const auto value = read_message(read_message(late[2].bytes)[0].bytes);
   CHECK(value[0].bytes == std::string(200, 't'));
   CHECK(std::isinf(float_of(value[1].integer)));
+}
+
+TEST_CASE("a run that went back to an earlier checkpoint shows what was evaluated last") {
+  struct Result {
+    int64_t step, number;
+  };
+  const std::vector<Result> of_last = of_last_step<Result>({{10, 0}, {20, 1}, {10, 2}});
+  REQUIRE(of_last.size() == 2);
+  CHECK(of_last[0].number == 0);
+  CHECK(of_last[1].number == 2);
+  CHECK(of_last_step<Result>({}).empty());
 }

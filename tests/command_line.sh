@@ -143,6 +143,7 @@ END
     shows '"tokens":50,*"window":"sliding"' "${few[@]}" --window sliding --json
     shows 'the * * *' generate "${run[@]}" --prompt the --tokens 20
     shows '"entropy"' inspect "${run[@]}" --sequences 2 --json
+    shows '"fingerprint"' inspect "${run[@]}" --sequences 2 --json
     refuses 1 "no-window" "${few[@]}" --window no-window
     refuses 1 "no-split" "${few[@]}" --split no-split
     refuses 2 "--tokens" generate "${run[@]}" --tokens 0

@@ -48,6 +48,9 @@ struct SpsaOptions {
 inline constexpr int max_spsa_steps = int(streams::attack::spsa_steps.size());
 Tensor spsa(const Victim& victim, const Tensor& x, const SpsaOptions& options = {});
 
+// The pictures that a step of spsa asks the model for, on shapes alone: x is [1, C, H, W].
+void spsa_on_shapes(const Logits& logits, const Tensor& x, int samples);
+
 // Carlini & Wagner 2017, l2: Adam on |x' - x|^2 + c max(margin + confidence, 0), and a search for the
 // smallest c that works. With `clip` over w, x' = (tanh w + 1) / 2, else over x' itself. A picture without
 // success comes back as it was. Learning rate, steps, searches and c are those of the published RPC scripts;

@@ -45,6 +45,12 @@ Tensor column(const std::vector<float>& values, const Tensor& like) {
   return from_vector(values, {int64_t(values.size()), 1, 1, 1}).to(like.dtype()).to(like.device());
 }
 
+// [2 S, C, H, W] of one picture x [1, C, H, W] and its signs [S, C, H, W].
+Tensor on_both_sides(const Tensor& x, const Tensor& signs, double delta) {
+  const Tensor change = signs * delta;
+  return concat(x + change, x - change, 0);
+}
+
 // One picture x [1, C, H, W], the victim's only one.
 Tensor spsa_of_one(const Victim& v, const Tensor& x, int64_t label, const SpsaOptions& o) {
   const auto project = [&](const Tensor& change) {
@@ -58,10 +64,7 @@ Tensor spsa_of_one(const Victim& v, const Tensor& x, int64_t label, const SpsaOp
     const uint64_t stream = stream_of(v, 0, streams::attack::spsa_steps, uint64_t(i));
     const Tensor signs = sign(uniform(drawn, -1, 1, v.seed, stream, x.dtype(), x.device()));
     const Tensor here = x + change;
-    const Tensor logits = v.logits(concat(here + signs * o.delta, here - signs * o.delta, 0))
-                              .to(DType::f32)
-                              .to(cpu)
-                              .contiguous();
+    const Tensor logits = v.logits(on_both_sides(here, signs, o.delta)).to(DType::f32).to(cpu).contiguous();
     const int64_t classes = logits.size(1);
     const float* row = logits.data<float>();
     std::vector<float> weights(static_cast<size_t>(o.samples));
@@ -89,6 +92,10 @@ struct Search {
 };
 
 }  // namespace
+
+void spsa_on_shapes(const Logits& logits, const Tensor& x, int samples) {
+  logits(on_both_sides(x, empty({samples, x.size(1), x.size(2), x.size(3)}, x.dtype(), x.device()), 1));
+}
 
 Tensor spsa(const Victim& v, const Tensor& x, const SpsaOptions& o) {
   if (o.samples < 1 || o.steps < 0 || o.steps > max_spsa_steps || !(o.delta > 0))

@@ -92,7 +92,14 @@ class Evaluation {
     if (data_->size() == 0) fail("eval", "the test split is empty");
     apps::check_classes(data_->classes(), config_.classes);
     apps::require_memory("eval", device_from_name(config_.device), "--batch-size",
-                         [&] { evaluate_on_shapes(*loaded_.model, config_, !options_.attacks.empty()); });
+                         [&] { evaluate_on_shapes(*loaded_.model, config_, !attacks_.empty()); });
+    if (std::count(attacks_.begin(), attacks_.end(), "spsa"))
+      apps::require_memory("eval", device_from_name(config_.device), "--spsa-samples", [&] {
+        spsa_on_shapes([&](const Tensor& images) { return loaded_.model->forward(images); },
+                       empty({1, config_.channels, config_.image_size, config_.image_size}, DType::f32,
+                             device_from_name(config_.device)),
+                       options_.spsa_samples);
+      });
 
     config_.test_split = data_->test_split();
     classes_ = data_->present_classes();

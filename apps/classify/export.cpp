@@ -10,6 +10,7 @@
 #include "apps/common/print.h"
 #include "apps/common/run_folder.h"
 #include "apps/common/run_lock.h"
+#include "apps/training/checkpoint.h"
 #include "apps/training/checksums.h"
 #include "apps/training/provenance.h"
 #include "engine/files/safetensors.h"
@@ -44,6 +45,8 @@ TensorFile read_weights(const std::string& file) {
   clean.metadata = read.metadata;
   for (const auto& [name, tensor] : read.tensors) {
     const std::string plain = own_name(without_wrappers(name), tensor);
+    if (is_floating(tensor.dtype()) && !apps::all_finite(tensor.to(DType::f32)))
+      fail("import", file + ": '" + name + "' holds values that are not finite");
     if (!clean.tensors.emplace(plain, is_floating(tensor.dtype()) ? tensor.to(DType::f32) : tensor).second)
       fail("import", file + ": '" + plain + "' is there twice, under two names");
   }

@@ -111,7 +111,8 @@ class Classification : public apps::Task {
     e.scores = {{"test_loss", "test/loss", score_.loss},
                 {"test_accuracy", "test/accuracy", score_.accuracy()},
                 {"test_accuracy5", "test/accuracy5", score_.accuracy5()}};
-    e.text = fmt::format("test loss {:.4f}  test accuracy {:.2f} %", score_.loss, 100 * score_.accuracy());
+    e.text = fmt::format("{0} loss {1:.4f}  {0} accuracy {2:.2f} %", config_.test_split, score_.loss,
+                         100 * score_.accuracy());
     e.score = score_.accuracy();
     return e;
   }
@@ -131,9 +132,9 @@ class Classification : public apps::Task {
     for (const auto& [what, set] : {std::pair{"training", train_data_.get()}, {"test", test_data_.get()}})
       if (set->skipped() > 0) apps::note("{} damaged {} pictures were replaced\n", set->skipped(), what);
     apps::print(
-        "test accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} pictures after {} steps\nreport {}\n",
-        100 * score_.accuracy(), 100 * score_.accuracy5(), score_.loss, score_.count, step,
-        (std::filesystem::path(folder) / "report.html").string());
+        "{} accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} pictures after {} steps\nreport {}\n",
+        config_.test_split, 100 * score_.accuracy(), 100 * score_.accuracy5(), score_.loss, score_.count,
+        step, (std::filesystem::path(folder) / "report.html").string());
   }
 
  private:

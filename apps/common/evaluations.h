@@ -95,11 +95,12 @@ std::vector<T> united(std::vector<T> old, const std::vector<T>& fresh, const Key
   return old;
 }
 
-// Those of the last weights, with the most steps behind them.
+// Those of the run's weights as they were evaluated last. A run that went back to an earlier checkpoint may
+// have results of more steps.
 template <class Results>
 std::vector<Results> of_last_step(std::vector<Results> all) {
-  int64_t last = 0;
-  for (const Results& r : all) last = std::max(last, r.step);
+  if (all.empty()) return all;
+  const int64_t last = all.back().step;
   std::erase_if(all, [&](const Results& r) { return r.step != last; });
   return all;
 }

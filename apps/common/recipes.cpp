@@ -51,6 +51,9 @@ Recipe read_recipe(const std::string& app, const std::string& name) {
     fail("recipe", fmt::format("there is no recipe '{}'{}; known are {}, or give the path of a file", name,
                                did_you_mean(name, known), fmt::join(known, ", ")));
   }
+  constexpr uintmax_t largest = 1 << 20;
+  if (const auto size = fs::file_size(file, error); !error && size > largest)
+    fail("recipe", fmt::format("{} has {} bytes, a recipe at most {}", file.string(), size, largest));
   Recipe recipe{name, file.string(), {}, {}};
   std::istringstream text(read_file(recipe.file));
   try {
@@ -70,7 +73,8 @@ Recipe read_recipe(const std::string& app, const std::string& name) {
 
 void set_options(const Recipe& recipe, CLI::App& options) {
   for (const auto& [name, value] : recipe.settings) {
-    if (!options.get_option_no_throw("--" + name))
+    const CLI::Option* option = options.get_option_no_throw("--" + name);
+    if (!option || option == options.get_help_ptr())
       fail("recipe", fmt::format("{}: there is no setting '{}'{}; `train --help` lists them", recipe.file,
                                  name, did_you_mean(name, option_names(options))));
     try {

@@ -106,8 +106,9 @@ class Evaluation {
       data::WordSwap counts;
       const auto swapped = attacked(files, options_.swap, counts);
       if (!options_.quiet)
-        apps::note("{} of {} words were swapped ({:.2f} %), {} of them became <unk>\n", counts.swapped,
-                   counts.words, 100 * double(counts.swapped) / double(std::max<int64_t>(counts.words, 1)),
+        apps::note("{} of the split's {} words were swapped ({:.2f} %), {} of them became <unk>\n",
+                   counts.swapped, counts.words,
+                   100 * double(counts.swapped) / double(std::max<int64_t>(counts.words, 1)),
                    unknown(counts, loaded_.vocabulary));
       done = score(swapped, describe(options_.swap));
     }

@@ -47,6 +47,12 @@ std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBat
 
 std::string name_of(const HeadFacts& h) { return fmt::format("layer {}, head {}", h.layer, h.head); }
 
+// "Measured on the valid split of wikitext-2, 1000 tokens, raw weights, step 10."; empty if it is not known.
+std::string measured_on(const Inspection& i) {
+  if (i.split.empty()) return "";
+  return fmt::format("Measured on the {} split of {}.", i.split, apps::describe(i.conditions, "tokens"));
+}
+
 // Charts of many heads can no longer be told apart.
 constexpr size_t most_lines = 8;
 
@@ -58,7 +64,10 @@ std::vector<double> Inspection::propagation(const HeadFacts& head) const {
 
 Inspection inspect(const nn::TransformerLm& model, data::TextBatches& rows, int64_t sequences) {
   const nn::LmConfig& c = model.config();
-  Inspection out{rows.length(), sequences, std::sqrt(double(c.dim) / double(c.heads)), 0, {}};
+  Inspection out;
+  out.tokens = rows.length();
+  out.sequences = sequences;
+  out.temperature = std::sqrt(double(c.dim) / double(c.heads));
   const std::vector<double> entropies = mean_entropies(model, rows, out);
   for (int64_t layer = 0; layer < c.depth; ++layer) {
     const nn::Attention& attention = model.attention(int(layer));
@@ -90,7 +99,9 @@ nlohmann::ordered_json summary(const Inspection& inspection) {
 }
 
 nlohmann::ordered_json to_json(const Inspection& inspection) {
-  nlohmann::ordered_json json = {{"tokens", inspection.tokens},
+  nlohmann::ordered_json json = {{"conditions", apps::to_json(inspection.conditions, "tokens")},
+                                 {"split", inspection.split},
+                                 {"tokens", inspection.tokens},
                                  {"sequences", inspection.sequences},
                                  {"temperature", inspection.temperature},
                                  {"even_entropy", inspection.even_entropy}};
@@ -113,8 +124,16 @@ nlohmann::ordered_json to_json(const Inspection& inspection) {
 }
 
 Inspection inspection_from_json(const nlohmann::ordered_json& json) {
-  Inspection out{
-      json.at("tokens"), json.at("sequences"), json.at("temperature"), json.at("even_entropy"), {}};
+  Inspection out;
+  // Files written before say nothing of them.
+  if (json.contains("conditions")) {
+    out.conditions = apps::conditions_from_json(json.at("conditions"), "tokens");
+    json.at("split").get_to(out.split);
+  }
+  json.at("tokens").get_to(out.tokens);
+  json.at("sequences").get_to(out.sequences);
+  json.at("temperature").get_to(out.temperature);
+  json.at("even_entropy").get_to(out.even_entropy);
   for (const auto& h : json.at("heads")) {
     HeadFacts facts{h.at("layer"),
                     h.at("head"),
@@ -148,10 +167,9 @@ void add_inspection(apps::Report& report, const Inspection& inspection) {
       fmt::format(
           "W is the query-key matrix of a head; r = tr W / |W|_F, at most {:.1f}, says how concentrated "
           "its eigenvalues are. Entropy in nats over {} windows of at most {} tokens; attention that is even "
-          "over "
-          "all it sees has {:.3f}.",
+          "over all it sees has {:.3f}. {}",
           std::sqrt(inspection.heads.empty() ? 0.0 : double(inspection.heads[0].w.width)),
-          inspection.sequences, inspection.tokens, inspection.even_entropy));
+          inspection.sequences, inspection.tokens, inspection.even_entropy, measured_on(inspection)));
   apps::LineChart spectrum{"Eigenvalues of W", "by falling modulus", "real part", {}};
   apps::LineChart propagation{"Signal propagation", "token", "probability", {}};
   for (size_t i = 0; i < std::min(most_lines, inspection.heads.size()); ++i) {

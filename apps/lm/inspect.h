@@ -1,8 +1,10 @@
 #pragma once
 #include <complex>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
+#include "apps/common/evaluations.h"
 #include "apps/common/report.h"
 #include "apps/common/table.h"
 #include "data/text/batches.h"
@@ -20,6 +22,8 @@ struct HeadFacts {
 };
 
 struct Inspection {
+  apps::Conditions conditions;  // of the weights and the text, whose tokens `count` are
+  std::string split;
   int64_t tokens = 0;       // of a window
   int64_t sequences = 0;    // that the entropy is the mean of
   double temperature = 0;   // that the scores are divided by

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <system_error>
 
 #include "apps/common/files.h"
 #include "apps/common/print.h"
@@ -10,7 +12,9 @@
 #include "apps/common/text.h"
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
+#include "apps/training/provenance.h"
 #include "apps/training/step_memory.h"
+#include "data/fingerprint.h"
 #include "engine/streams.h"
 
 // `lm generate` and `lm inspect`.
@@ -33,7 +37,7 @@ int generate_text(const GenerateOptions& options) {
     const size_t end = all ? now.size() : now.size() - apps::unfinished_bytes(now);
     if (end <= shown.size()) return;
     apps::print("{}", apps::Lines{now.substr(shown.size(), end - shown.size())});
-    std::fflush(stdout);
+    if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category());
     shown = now.substr(0, end);
   };
   show(false);
@@ -61,7 +65,15 @@ int inspect_run(const InspectOptions& options) {
     loaded.model->attention_entropy(
         empty({windows, config.context}, DType::i32, loaded.model->embed_weight.device()));
   });
-  const Inspection inspection = inspect(*loaded.model, rows, options.sequences);
+  Inspection inspection = inspect(*loaded.model, rows, options.sequences);
+  inspection.split = options.split;
+  inspection.conditions = {.data = data_name(config),
+                           .fingerprint = data::fingerprint(source.split(split), config.data),
+                           .count = rows.tokens(),
+                           .weights = loaded.weights,
+                           .step = loaded.state.step,
+                           .dtype = config.dtype,
+                           .made_by = apps::provenance(config.device)};
   const std::string json = to_json(inspection).dump();
   if (options.json)
     apps::print("{}\n", json);

@@ -129,6 +129,8 @@ class LanguageModelling : public apps::Task {
     results.window = config_.rows;
     results.loss = score_.loss();
     add_results(folder, results);
+    inspection_.conditions = results;
+    inspection_.split = results.split;
     apps::write_file_atomically((std::filesystem::path(folder) / "inspect.json").string(),
                                 to_json(inspection_).dump() + "\n");
     write_report(folder);

@@ -26,7 +26,9 @@ void add_use_options(CLI::App& command, UseOptions& o) {
       .add_option("--short-side", o.short_side,
                   "Scale pictures to this shorter side (0: as they are; default: the run's)")
       ->check(apps::within(apps::Range{0, 16384}));
-  command.add_option("--long-side", o.long_side, "But no longer than this (0: no limit; default: the run's)")
+  command
+      .add_option("--long-side", o.long_side,
+                  "With --short-side: but no longer than this (0: no limit; default: the run's)")
       ->check(apps::within(apps::Range{0, 16384}));
   command
       .add_option("--scales", o.scales,

@@ -33,6 +33,8 @@ Predictor predictor_of(LoadedModel& loaded, const UseOptions& o) {
   if (o.stride) c.stride = *o.stride;
   if (!o.scales.empty()) c.scales = o.scales;
   if (o.flip) c.eval_flip = *o.flip;
+  if (o.long_side > 0 && c.short_side == 0)
+    fail("segment", "--long-side limits what --short-side makes larger: give --short-side too");
   validate(c);
   return predictor_of(*loaded.model, c);
 }

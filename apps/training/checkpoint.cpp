@@ -107,18 +107,6 @@ Named averages(const Checkpoint& c, const nn::Module& model) {
   return all;
 }
 
-// Of f32 on the CPU, contiguous.
-bool all_finite(const Tensor& t) {
-  const float* values = t.data<float>();
-  std::atomic<bool> finite = true;
-  parallel_for(t.numel(), 1 << 16, [&](int64_t begin, int64_t end) {
-    bool range_is_finite = true;
-    for (int64_t i = begin; i < end; ++i) range_is_finite &= std::isfinite(values[i]);
-    if (!range_is_finite) finite = false;
-  });
-  return finite;
-}
-
 Checkpoint read_checkpoint(const std::string& app, const std::string& path, const std::string& name,
                            bool verify) {
   Checkpoint c;
@@ -223,6 +211,17 @@ void load_parameters(nn::Module& model, const Checkpoint& c, bool ema) {
   if (!ema) return load_parameters(model, c.parameters(), c.path);
   if (!has_average(c)) fail("checkpoint", c.path + " holds no averaged weights; train with --ema");
   load_parameters(model, averages(c, model), c.path + " (averaged weights)");
+}
+
+bool all_finite(const Tensor& t) {
+  const float* values = t.data<float>();
+  std::atomic<bool> finite = true;
+  parallel_for(t.numel(), 1 << 16, [&](int64_t begin, int64_t end) {
+    bool range_is_finite = true;
+    for (int64_t i = begin; i < end; ++i) range_is_finite &= std::isfinite(values[i]);
+    if (!range_is_finite) finite = false;
+  });
+  return finite;
 }
 
 void save_checkpoint(const std::string& path, const std::string& app, const Json& config,

@@ -70,6 +70,8 @@ void load_parameters(nn::Module& model, const std::vector<std::pair<std::string,
 // Those of a checkpoint; with `ema` the averaged ones.
 void load_parameters(nn::Module& model, const Checkpoint& checkpoint, bool ema = false);
 
+bool all_finite(const Tensor& t);  // f32 on the CPU, contiguous
+
 struct NotFinite : Error {
   using Error::Error;
 };

@@ -66,6 +66,7 @@ class TrainingRun {
     if (fields_.ema > 0) ema_.emplace(flat_, fields_.ema);
     if (start.checkpoint) go_on_from(*start.checkpoint);
     if (is_finished()) return;
+    config_ = start.checkpoint ? config_with_changes(start.checkpoint->config) : task.config();
     open_folder();
     step_.emplace(task_, flat_, optimizer_, ema_ ? &*ema_ : nullptr, !options.no_graph);
     catch_stop_signals();
@@ -116,7 +117,8 @@ class TrainingRun {
     try {
       open_checkpoint(task_.app(), best_path(folder_), options_.verify);
     } catch (const Error& damage) {
-      note("{}; the next evaluation's weights take its place\n", damage.what());
+      note("{}; {}\n", damage.what(),
+           is_finished() ? "the last checkpoint is whole" : "the next evaluation's weights take its place");
       state_.best_score = RunState().best_score;
     }
   }
@@ -139,7 +141,6 @@ class TrainingRun {
         fs::remove(fs::path(folder_) / old, error);
       fs::remove_all(fs::path(folder_) / "tensorboard", error);
     }
-    write_config(folder_, config_with_changes(resuming), task_.app(), fields_.device, state_.step);
     // An evaluation after the checkpoint's last one is done again.
     const auto keep = [&](int64_t step, const nlohmann::ordered_json& line) {
       return step <= (line.contains("train_loss") ? state_.evaluated : state_.step);
@@ -147,31 +148,24 @@ class TrainingRun {
     metrics_.emplace(metrics_path(), resuming ? MetricsWriter::Keep(keep) : nullptr);
     events_.emplace((fs::path(folder_) / "tensorboard").string(),
                     resuming ? std::optional(state_.step) : std::nullopt);
+    // Last, so that a start that fails leaves the file as it was.
+    write_config(folder_, config_, task_.app(), fields_.device, state_.step);
     if (!options_.quiet) print_head();
   }
 
-  // The task's config, and the changes of resumed starts so far.
-  nlohmann::ordered_json config_with_changes(bool resuming) {
+  // The task's config, with what resumed starts changed in it so far, this one too. The checkpoint says what
+  // its steps were trained with; config.json may have been edited since.
+  nlohmann::ordered_json config_with_changes(const nlohmann::ordered_json& before) const {
     nlohmann::ordered_json config = task_.config();
-    if (resuming) {
-      const nlohmann::ordered_json before = config_of_run(folder_);
-      nlohmann::ordered_json changes = nlohmann::ordered_json::array();
-      for (nlohmann::ordered_json change : before.value("changes", changes)) {
-        if (!change.is_object() || !change.value("step", nlohmann::ordered_json()).is_number_integer())
-          fail("config", config_path(folder_) + ": 'changes' is damaged; remove it");
-        // Steps after the checkpoint are done again, with what holds now.
-        if (change["step"] > state_.step) change["step"] = state_.step;
-        changes.push_back(change);
-      }
-      for (const auto& [option, value] : config.items()) {
-        if (!before.contains(option) || before[option] == value) continue;
-        note("change {} from {} to {}, from step {} on\n", option, before[option].dump(), value.dump(),
-             state_.step);
-        changes.push_back(
-            {{"step", state_.step}, {"option", option}, {"from", before[option]}, {"to", value}});
-      }
-      if (!changes.empty()) config["changes"] = changes;
+    nlohmann::ordered_json changes = before.value("changes", nlohmann::ordered_json::array());
+    if (!changes.is_array()) fail("checkpoint", kept_->path + ": 'changes' in its config is damaged");
+    for (const auto& [option, value] : config.items()) {
+      if (!before.contains(option) || before[option] == value) continue;
+      note("change {} from {} to {}, from step {} on\n", option, before[option].dump(), value.dump(),
+           state_.step);
+      changes.push_back({{"step", state_.step}, {"option", option}, {"from", before[option]}, {"to", value}});
     }
+    if (!changes.empty()) config["changes"] = changes;
     return config;
   }
 
@@ -309,7 +303,7 @@ class TrainingRun {
 
   void save_to(const std::string& path, const std::string& old_name = "") {
     try {
-      save_checkpoint(path, task_.app(), task_.config(), state_, task_.model(), optimizer_, ema(), old_name);
+      save_checkpoint(path, task_.app(), config_, state_, task_.model(), optimizer_, ema(), old_name);
     } catch (const NotFinite& e) {
       stop_diverged(e.what());
     }
@@ -321,6 +315,7 @@ class TrainingRun {
   std::string folder_;
   std::optional<TrainingLock> lock_;
   RunState state_;
+  nlohmann::ordered_json config_;  // the task's, with "changes"
   struct Kept {
     std::string path;
     int64_t step;

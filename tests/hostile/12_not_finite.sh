@@ -16,4 +16,13 @@ done
 # shellcheck disable=SC2046
 refuses 1 "no checkpoint was saved before" classify train $(toy classify) "${diverges[@]}" --out first
 check "a checkpoint that is not finite was saved" test ! -e first/checkpoint.safetensors
+
+# Nor is a file with such weights imported.
+# shellcheck disable=SC2046
+ok classify train $(toy classify) --out run
+ok classify export --checkpoint run weights.safetensors
+sed -i 's/xxh3_64/xxh3_65/' weights.safetensors # as a file without checksums
+printf '\377\377\377\377' | dd of=weights.safetensors bs=1 seek=$(($(stat -c %s weights.safetensors) - 4)) conv=notrunc status=none
+refuses 1 "weights.safetensors: '" classify import weights.safetensors --out imported
+check "a refused import left a folder" test ! -e imported
 done_testing

@@ -50,6 +50,9 @@ for app in classify lm segment; do
   ok "$app" train --resume run --quiet
   grep -qE "best.safetensors: .* is damaged.*next evaluation" err || fail "$app: best.safetensors unseen: $(cat err)"
   same run/best.safetensors whole/best.safetensors
+  flips run/best.safetensors 5
+  ok "$app" train --resume run --quiet
+  grep -qE "best.safetensors: .* is damaged.*the last checkpoint is whole" err || fail "$app: a promise after the end: $(cat err)"
   flips run/checkpoint.safetensors 5
   flips run/checkpoint-previous.safetensors 5
   refuses 1 "nor can the one before it be used" "$app" train --resume run

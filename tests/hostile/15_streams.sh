@@ -46,6 +46,10 @@ lost lm eval --checkpoint lm --limit 50 --quiet
 lost lm generate --checkpoint lm --tokens 30
 lost classify compare classify classify-full
 for program in bench ops; do lost "$program" list; done
+# A text without end stops with its reader.
+code=0
+{ timeout 60 "$bin/lm" generate --checkpoint lm --tokens 1000000 2>err || echo $? >code; } | head -c 10 >out
+[[ $(cat code) == 1 ]] || fail "lm generate went on without a reader: exit code $(cat code)"
 code=0
 { "$bin/lm" eval --checkpoint lm --limit 50 --quiet --json 2>err || echo $? >code; } | true
 [[ $(cat code) == 1 ]] || fail "lm eval into a pipe that is gone: exit code $(cat code)"

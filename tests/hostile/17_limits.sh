@@ -47,6 +47,7 @@ for app in classify lm segment; do
 done
 refuses 1 "--batch-size" classify eval --checkpoint classify --batch-size 16000000
 refuses 1 "--batch-size" lm eval --checkpoint lm --batch-size 16000000
+refuses 1 "--spsa-samples" classify eval --checkpoint classify --attack spsa --spsa-samples 1000000
 
 # Under a limit in which the libraries would hang every program ends in one line.
 for program in classify lm segment bench; do
@@ -64,6 +65,8 @@ done
   refuses 1 "ulimit -v" classify train $(toy classify) --batch-size 60 --dim 960 --depth 60 --out new
   # shellcheck disable=SC2046
   ok classify train $(toy classify) --out small
+  # shellcheck disable=SC2046
+  refuses 1 "1024 threads" classify train $(toy classify) --threads 1024 --out new-threads
 )
 [[ ! -e new ]] || fail "a refused training left a folder"
 done_testing

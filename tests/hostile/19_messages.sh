@@ -32,6 +32,10 @@ printf '[model]\ndim = 64\n' >section.toml
 says "section.toml: there is no setting 'model.dim'" classify train --recipe section.toml
 printf 'a \e[31mb\e[0m = 1\n' >control.toml
 says "control.toml: there is no setting" classify train --recipe control.toml
+printf 'help = true\n' >help.toml
+says "help.toml: there is no setting 'help'" segment train --recipe help.toml
+truncate -s 2M large.toml
+says "large.toml has 2097152 bytes" lm train --recipe large.toml
 head -c 3000 /dev/urandom >random.toml
 says "random.toml" classify train --recipe random.toml
 

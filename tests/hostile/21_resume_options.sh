@@ -28,8 +28,22 @@ for app in classify lm segment; do
   check "$app: the final evaluation is there more than once" \
     test "$(grep -c '"step":4,.*train_loss' run/metrics.jsonl)" == 1
   # Changed by hand.
+  decay=$(sed -nE 's/.*"weight-decay": ([^,]*),/\1/p' run/config.json)
   sed -i -E 's/"weight-decay": [^,]*/"weight-decay": 0.5/' run/config.json
   refuses 1 "'weight-decay' is 0.5, but the run was trained with" "$app" train --resume run --steps 8
+  # What may be changed is recorded when it was changed by hand, too.
+  sed -i -E 's/"steps": 6,/"steps": 7,/; s/"checkpoint-seconds": [^,]*/"checkpoint-seconds": 77.0/; s/"weight-decay": [^,]*/"weight-decay": '"$decay"'/' run/config.json
+  cp run/config.json edited
+  mv run/metrics.jsonl kept
+  mkfifo run/metrics.jsonl
+  refuses 1 "metrics.jsonl" "$app" train --resume run
+  same run/config.json edited # a start that fails leaves it as it was
+  mv kept run/metrics.jsonl
+  ok "$app" train --resume run --quiet
+  for change in '"option": "steps", "from": 4, "to": 6' '"option": "steps", "from": 6, "to": 7' \
+    '"option": "checkpoint-seconds", '; do
+    check "$app: config.json lacks $change" grep -qF "$change" <(tr -s ' \n' ' ' <run/config.json)
+  done
   rm -r run finished
 done
 
