@@ -1,7 +1,5 @@
 #include "data/loader.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -108,8 +106,9 @@ void Loader::start(int64_t epoch, int64_t batch) {
   try {
     for (int t = 0; t < options_.threads; ++t) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error& error) {
-    fail("loader", fmt::format("the system starts no more than {} of {} threads ({}); use fewer workers",
-                               threads_.size(), options_.threads, error.code().message()));
+    fail("loader", "the system starts no more than " + std::to_string(threads_.size()) + " of " +
+                       std::to_string(options_.threads) + " threads (" + error.code().message() +
+                       "); use fewer workers");
   }
 }
 

@@ -123,8 +123,7 @@ int run_all(const Options& options) {
 int run_command(const std::vector<std::string>& args) {
   CLI::App app{
       "Times training steps and operators on synthetic data. Every step of a model is forward, loss, "
-      "backward "
-      "and AdamW. tools/bench/compare sets the figures against PyTorch's."};
+      "backward and AdamW. tools/bench/compare sets the figures against PyTorch's."};
   app.name("bench");
   int code = 0;
   Options options;

@@ -173,8 +173,7 @@ void add_corruptions(Report& report, const RunRecord& r) {
       report.section("Corruptions");
       report.paragraph(
           "Accuracy on the pictures after the corruptions of Hendrycks & Dietterich (2019), at severities "
-          "from 1 "
-          "(mild) to 5.");
+          "from 1 (mild) to 5.");
     }
     begun = true;
     add_corruptions(report, results);

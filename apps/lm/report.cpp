@@ -124,8 +124,8 @@ void write_report(const std::string& folder) {
     report.section("Perplexity");
     report.table(to_table(record.results),
                  "By blocks or documents every token is predicted from those before it there; by a sliding "
-                 "window from "
-                 "as many as the model can take. Perplexities of different vocabularies cannot be compared.");
+                 "window from as many as the model can take. Perplexities of different vocabularies cannot "
+                 "be compared.");
   }
   add_attention_curves(report, record);
   if (inspection) add_inspection(report, *inspection);

@@ -102,8 +102,7 @@ void add_corruptions(Report& report, const RunRecord& r) {
       report.section("Corruptions");
       report.paragraph(
           "The pictures after the corruptions of Hendrycks & Dietterich (2019), at severities from 1 (mild) "
-          "to "
-          "5.");
+          "to 5.");
     }
     begun = true;
     report.heading(fmt::format("{}, seed {}{}", describe(results), results.seed,

@@ -30,6 +30,7 @@ namespace pursuit::apps {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
@@ -66,8 +67,7 @@ class TrainingRun {
     if (fields_.ema > 0) ema_.emplace(flat_, fields_.ema);
     if (start.checkpoint) go_on_from(*start.checkpoint);
     if (is_finished()) return;
-    config_ = start.checkpoint ? config_with_changes(start.checkpoint->config) : task.config();
-    open_folder();
+    open_folder(start.checkpoint ? config_with_changes(start.checkpoint->config) : task.config());
     step_.emplace(task_, flat_, optimizer_, ema_ ? &*ema_ : nullptr, !options.no_graph);
     catch_stop_signals();
     started_ = saved_ = logged_ = Clock::now();
@@ -127,7 +127,7 @@ class TrainingRun {
 
   std::string metrics_path() const { return (fs::path(folder_) / "metrics.jsonl").string(); }
 
-  void open_folder() {
+  void open_folder(const Json& config) {
     const bool resuming = !options_.resume.empty();
     std::error_code error;
     fs::create_directories(folder_, error);
@@ -142,28 +142,39 @@ class TrainingRun {
       fs::remove_all(fs::path(folder_) / "tensorboard", error);
     }
     // An evaluation after the checkpoint's last one is done again.
-    const auto keep = [&](int64_t step, const nlohmann::ordered_json& line) {
+    const auto keep = [&](int64_t step, const Json& line) {
       return step <= (line.contains("train_loss") ? state_.evaluated : state_.step);
     };
     metrics_.emplace(metrics_path(), resuming ? MetricsWriter::Keep(keep) : nullptr);
     events_.emplace((fs::path(folder_) / "tensorboard").string(),
                     resuming ? std::optional(state_.step) : std::nullopt);
     // Last, so that a start that fails leaves the file as it was.
-    write_config(folder_, config_, task_.app(), fields_.device, state_.step);
+    write_config(folder_, config, task_.app(), fields_.device, state_.step);
     if (!options_.quiet) print_head();
   }
 
-  // The task's config, with what resumed starts changed in it so far, this one too. The checkpoint says what
-  // its steps were trained with; config.json may have been edited since.
-  nlohmann::ordered_json config_with_changes(const nlohmann::ordered_json& before) const {
-    nlohmann::ordered_json config = task_.config();
-    nlohmann::ordered_json changes = before.value("changes", nlohmann::ordered_json::array());
-    if (!changes.is_array()) fail("checkpoint", kept_->path + ": 'changes' in its config is damaged");
+  // The task's config, and the changes of resumed starts so far, this one's too. The checkpoint says what its
+  // steps were trained with; config.json may have been edited since.
+  Json config_with_changes(const Json& trained) const {
+    Json config = task_.config(), changes = Json::array();
+    const std::string file = config_path(folder_);
+    for (const auto& change : config_of_run(folder_).value("changes", changes)) {
+      if (!change.is_object() || !change.contains("to") ||
+          !change.value("step", Json()).is_number_integer() || !change.value("option", Json()).is_string())
+        fail("config", file + ": 'changes' is damaged; remove it");
+      // One behind the checkpoint never held: what holds from here on is found below.
+      const int64_t step = change["step"];
+      const std::string option = change["option"];
+      if (step < state_.step ||
+          (step == state_.step && trained.contains(option) && trained[option] == change["to"]))
+        changes.push_back(change);
+    }
     for (const auto& [option, value] : config.items()) {
-      if (!before.contains(option) || before[option] == value) continue;
-      note("change {} from {} to {}, from step {} on\n", option, before[option].dump(), value.dump(),
+      if (!trained.contains(option) || trained[option] == value) continue;
+      note("change {} from {} to {}, from step {} on\n", option, trained[option].dump(), value.dump(),
            state_.step);
-      changes.push_back({{"step", state_.step}, {"option", option}, {"from", before[option]}, {"to", value}});
+      changes.push_back(
+          {{"step", state_.step}, {"option", option}, {"from", trained[option]}, {"to", value}});
     }
     if (!changes.empty()) config["changes"] = changes;
     return config;
@@ -266,7 +277,7 @@ class TrainingRun {
     if (!evaluation.complete) return false;
     const double epoch = epochs(state_.step);
     const double mean_loss = state_.loss_count ? state_.loss_sum / double(state_.loss_count) : NAN;
-    nlohmann::ordered_json line = {{"epoch", epoch}, {"train_loss", mean_loss}};
+    Json line = {{"epoch", epoch}, {"train_loss", mean_loss}};
     std::vector<std::pair<std::string, double>> scalars = {{"train/mean_loss", mean_loss}};
     for (const Score& s : evaluation.scores) {
       line[s.name] = s.value;
@@ -303,7 +314,7 @@ class TrainingRun {
 
   void save_to(const std::string& path, const std::string& old_name = "") {
     try {
-      save_checkpoint(path, task_.app(), config_, state_, task_.model(), optimizer_, ema(), old_name);
+      save_checkpoint(path, task_.app(), task_.config(), state_, task_.model(), optimizer_, ema(), old_name);
     } catch (const NotFinite& e) {
       stop_diverged(e.what());
     }
@@ -315,7 +326,6 @@ class TrainingRun {
   std::string folder_;
   std::optional<TrainingLock> lock_;
   RunState state_;
-  nlohmann::ordered_json config_;  // the task's, with "changes"
   struct Kept {
     std::string path;
     int64_t step;

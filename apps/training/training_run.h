@@ -54,7 +54,7 @@ RunStart start_run(const std::string& app, const Config& config, const RunOption
 // config.json, checkpoint.safetensors, the one before it (and best.safetensors), metrics.jsonl, TensorBoard
 // events, and what the task's finish() writes. What is not finite is never saved. Going on with `resume`
 // gives the same bits and records as a run that was never stopped; what a resumed run changes stands in
-// config.json and in its checkpoints under "changes", with the step from which on it holds. A run that is
+// config.json under "changes", with the step from which on it holds. A run that is
 // finished is left as it is. Returns the process's exit code.
 int run_training(Task& task, const RunOptions& options, RunStart start);
 
