@@ -2,13 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "apps/bench/measure.h"
 #include "apps/bench/workload.h"
 #include "apps/common/command_line.h"
+#include "apps/common/json.h"
 #include "apps/common/options.h"
 #include "apps/common/print.h"
 #include "apps/common/table.h"

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "apps/classify/attention_map.h"
 #include "apps/classify/commands.h"
+#include "apps/common/json.h"
 #include "apps/common/picture_files.h"
 #include "apps/common/print.h"
 #include "apps/common/table.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "apps/common/json.h"
 #include "apps/common/run_folder.h"
 #include "data/corruptions.h"
 #include "engine/error.h"
@@ -97,7 +97,8 @@ bool alike(const Results& a, const Results& b) {
 
 std::string describe_data(const Config& config) {
   if (config.data.empty()) return "synthetic test";
-  std::string text = apps::last_name(config.data) + " " + config.test_split;
+  std::string text =
+      apps::last_name(config.data) + (config.test_split.empty() ? "" : " ") + config.test_split;
   for (const std::string& file : config.test_files)
     text += (file == config.test_files[0] ? ": " : ", ") + file;
   return text;

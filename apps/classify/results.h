@@ -1,13 +1,13 @@
 #pragma once
 #include <cstdint>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/classify/pipeline.h"
 #include "apps/common/evaluations.h"
+#include "apps/common/json.h"
 
 namespace pursuit::classify {
 

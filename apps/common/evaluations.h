@@ -1,12 +1,12 @@
 #pragma once
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "apps/common/files.h"
+#include "apps/common/json.h"
 #include "apps/common/run_lock.h"
 #include "engine/error.h"
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <concepts>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
+#include "apps/common/json.h"
 #include "apps/common/range.h"
 #include "engine/error.h"
 #include "engine/text.h"

@@ -2,10 +2,11 @@
 #include <cstdint>
 #include <fstream>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "apps/common/json.h"
 
 namespace pursuit::apps {
 

@@ -1,9 +1,10 @@
 #pragma once
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "apps/common/json.h"
 
 namespace pursuit::apps {
 

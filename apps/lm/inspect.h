@@ -1,10 +1,10 @@
 #pragma once
 #include <complex>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "apps/common/evaluations.h"
+#include "apps/common/json.h"
 #include "apps/common/report.h"
 #include "apps/common/table.h"
 #include "data/text/batches.h"

@@ -1,9 +1,9 @@
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "apps/common/evaluations.h"
+#include "apps/common/json.h"
 #include "apps/common/table.h"
 
 namespace pursuit::lm {

@@ -1,8 +1,8 @@
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "apps/common/json.h"
 #include "apps/training/model_sizes.h"
 #include "apps/training/vision_fields.h"
 #include "data/label_key.h"

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "apps/common/checks.h"
 #include "apps/common/choice.h"
 #include "apps/common/frost.h"
+#include "apps/common/json.h"
 #include "apps/common/print.h"
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"

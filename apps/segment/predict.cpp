@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
+#include "apps/common/json.h"
 #include "apps/common/picture_files.h"
 #include "apps/common/print.h"
 #include "apps/common/table.h"

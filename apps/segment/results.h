@@ -1,11 +1,11 @@
 #pragma once
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/common/evaluations.h"
+#include "apps/common/json.h"
 #include "apps/common/table.h"
 #include "nn/metrics.h"
 

@@ -1,12 +1,12 @@
 #pragma once
 #include <concepts>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "apps/common/json.h"
 #include "engine/error.h"
 #include "engine/files/safetensors.h"
 #include "nn/module.h"

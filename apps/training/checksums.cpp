@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "apps/common/json.h"
 #include "engine/error.h"
 #include "engine/parallel.h"
 

@@ -1,12 +1,12 @@
 #pragma once
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "apps/common/evaluations.h"
+#include "apps/common/json.h"
 #include "apps/common/run_folder.h"
 #include "apps/common/table.h"
 

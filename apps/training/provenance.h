@@ -1,6 +1,7 @@
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "apps/common/json.h"
 
 // What a run and its results were made with.
 namespace pursuit::apps {

@@ -3,13 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "apps/common/fields.h"
+#include "apps/common/json.h"
 #include "apps/common/recipes.h"
 #include "apps/common/report.h"
 #include "apps/common/run_folder.h"

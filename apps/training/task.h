@@ -1,9 +1,9 @@
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "apps/common/json.h"
 #include "apps/training/fields.h"
 #include "nn/module.h"
 
