@@ -10,12 +10,20 @@
 
 namespace pursuit::goldens {
 
-// Rounds an f64 tensor to bf16 where it lies. Another `grid` than 1, up to 2, rounds as finely, but other
-// numbers up and down.
-void round_to_bf16(const Tensor& x, double grid);
+// To so many binary digits. Another `grid` than 1, up to 2, rounds as finely, but other numbers up and down.
+struct Rounding {
+  int digits;
+  double grid;
+};
+// Of what a run of the dtype stores. bf16's eight. f32 has 24; three are taken off for the sums and
+// exponentials within an operator, whose error is small beside storing only in bf16: they are why the file's
+// bar, too, is ten times what one run was off.
+int digits_of(DType dtype);
+// Rounds an f64 tensor where it lies.
+void round_stored(const Tensor& x, const Rounding& rounding);
 
-// |a - b| in norm.
-double distance(const std::vector<double>& a, const std::vector<double>& b);
+// How far apart two results of a run of the dtype are: in norm in bf16, by the largest entry otherwise.
+double distance(const std::vector<double>& a, const std::vector<double>& b, DType dtype);
 
 // One golden file while it is held against the engine: gives a case its inputs and attributes, compares what
 // the case computes, and at last runs the tape for the file's loss sum(up.o * out.o) and compares the
@@ -24,13 +32,13 @@ double distance(const std::vector<double>& a, const std::vector<double>& b);
 class Golden {
  public:
   Golden(const std::string& path, Device device, DType dtype);
-  // Rounds every tensor that the case starts from (in.*, param.*, up.*, scalars) to bf16.
-  void round_given(double grid);
+  // Rounds every tensor that the case starts from (in.*, param.*, up.*, scalars).
+  void round_given(const Rounding& rounding);
   using Values = std::map<std::string, std::vector<double>>;
   const Values& computed() const { return computed_; }  // of every comparison, so far
-  // What a bf16 run is held against: what an f64 run computed, what it computes of the file's tensors rounded
-  // to bf16, and how far in norm rounding takes it. The bar of a comparison is twice that, at least 2^-7 of
-  // the golden's norm.
+  // What an f32 or bf16 run is held against: what an f64 run computed, what it computes of the file's tensors
+  // rounded, and how far rounding takes it. The bar of a comparison is twice that; at least 2^-7 of the
+  // golden's norm in bf16, the file's own bar in f32.
   void hold_against(Values exact, Values same_input, std::map<std::string, double> errors) {
     exact_ = std::move(exact);
     same_input_ = std::move(same_input);
@@ -70,8 +78,11 @@ class Golden {
   void compare(const std::string& full_name, const Tensor& y);
   // The same where the file has it: intermediate values.
   void compare_if_there(const std::string& full_name, const Tensor& y);
-  // Compares a bf16 run with the f64 one, where no file has the tensor; the other runs only give it.
+  // Compares with the f64 run, where no file has the tensor; that run only gives it.
   void compare_with_exact(const std::string& full_name, const Tensor& y);
+  // Holds `got` against `want`, by the bar of that name.
+  void compare_values(const std::string& full_name, const std::vector<double>& got,
+                      const std::vector<double>& want);
   // Notes a number that the case computed by itself; error and bar in one unit.
   void judge(const std::string& what, double error, double bar, const std::string& text = "");
   // Runs the tape and compares every grad.*.
@@ -91,18 +102,15 @@ class Golden {
     std::string name;
     Tensor tensor;
   };
-  double f32_err(const std::string& full_name) const;
+  double relative_bar(const std::string& name) const;
   void compare_share(const std::string& name, const std::vector<double>& got);
-  void compare_norm(const std::string& name, const std::vector<double>& got, const std::vector<double>& want);
-  void compare_elements(const std::string& name, const std::vector<double>& off,
-                        const std::vector<double>& golden);
 
   TensorFile file_;
   Device device_;
   DType dtype_;
   nlohmann::json f32_err_ = nlohmann::json::object();
   bool kinks_ = false;
-  std::optional<double> grid_;
+  std::optional<Rounding> rounding_;
   Values exact_, same_input_, computed_;
   std::map<std::string, double> bars_;
   std::vector<Leaf> leaves_;

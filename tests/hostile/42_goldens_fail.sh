@@ -1,31 +1,36 @@
 #!/usr/bin/env bash
-# Goldens in bf16 fail where a tensor of the file is wrong, though their bars are computed: with each output and
-# gradient zeroed in turn.
+# Goldens fail where a tensor of the file is wrong, in f32 and in bf16, though their bars are computed: with outputs
+# and gradients zeroed, negated and scaled by 1.01 in turn.
 source "$(dirname "$0")/lib.sh"
 draws=$root/tests/goldens/draws
 
-# zero FILE TENSOR
-zero() {
-  local header size range begin end
-  size=$(od -An -t u8 -N 8 "$1" | tr -d ' ')
-  header=$(dd if="$1" bs=1 skip=8 count="$size" status=none)
-  range=$(grep -oP "\"\Q$2\E\": \{[^}]*\"data_offsets\": \[\K[0-9]+, [0-9]+" <<<"$header") || fail "no $2 in $1"
-  begin=${range%,*} end=${range#*, }
-  dd if=/dev/zero of="$1" bs=1 seek=$((8 + size + begin)) count=$((end - begin)) conv=notrunc status=none
+# scaled FILE TENSOR FACTOR TO: a copy of the file in which the tensor's f32 numbers are multiplied.
+scaled() {
+  python3 - "$@" <<'END' || fail "python3 is needed for the wrong files"
+import array, json, struct, sys
+path, tensor, factor, to = sys.argv[1:]
+data = bytearray(open(path, "rb").read())
+start = 8 + struct.unpack("<Q", data[:8])[0]
+begin, end = (start + at for at in json.loads(data[8:start])[tensor]["data_offsets"])
+data[begin:end] = array.array("f", [x * float(factor) for x in array.array("f", bytes(data[begin:end]))]).tobytes()
+open(to, "wb").write(data)
+END
 }
 
 for case in attention_softmax-0 rpc_n4-0 svt-0 scaled_attention_alpha-0 vit_rpc-0; do
-  ok goldens "$draws/$case.safetensors" --dtype bf16
+  for dtype in f32 bf16; do ok goldens "$draws/$case.safetensors" --dtype $dtype; done
   # Every third of them.
   for tensor in $(grep -aoE '"(out|grad)\.[a-z0-9_.]+": \{' "$draws/$case.safetensors" | cut -d'"' -f2 | sed -n '1~3p'); do
-    cp "$draws/$case.safetensors" damaged.safetensors
-    chmod u+w damaged.safetensors
-    zero damaged.safetensors "$tensor"
-    code=0
-    "$bin/goldens" damaged.safetensors --dtype bf16 >out 2>&1 || code=$?
-    [[ $code == 1 ]] || fail "$case passes with $tensor zeroed: $(cat out)"
-    grep -qF "$tensor" out || fail "$case does not name $tensor: $(cat out)"
-    checks=$((checks + 1))
+    for factor in 0 -1 1.01; do
+      scaled "$draws/$case.safetensors" "$tensor" $factor wrong.safetensors
+      for dtype in f32 bf16; do
+        code=0
+        "$bin/goldens" wrong.safetensors --dtype $dtype >out 2>&1 || code=$?
+        [[ $code == 1 ]] || fail "$case passes in $dtype with $tensor times $factor: $(cat out)"
+        grep -qF "$tensor" out || fail "$case does not name $tensor: $(cat out)"
+        checks=$((checks + 1))
+      done
+    done
   done
 done
 done_testing
