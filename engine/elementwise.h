@@ -80,8 +80,9 @@ struct Unary {
 
 // y = f(a, b) with broadcasting. Op gives `A fwd(A a, A b)` and the derivatives `A da(A a, A b)`, `A db(A a,
 // A b)`. bf16 beside f32 is computed in f32 and gives f32; the gradients come back in each input's type.
-// Other mixtures are errors. An Op whose backward needs no input has none of them and says
-// `saves = Saves::none`.
+// Other mixtures are errors. Where a derivative does not look at both inputs, `static constexpr Reads
+// da_reads` or `db_reads` spares keeping the other; the derivative finds any number in its place.
+enum class Reads { both, a, b, none };
 template <class Op>
 struct BinaryForward {
   template <class T>
@@ -107,17 +108,22 @@ struct BinaryBackward {
 
 template <class Op>
 struct Binary {
+  static constexpr Reads da_reads = Reads::both, db_reads = Reads::both;
   struct Kind {
     Shape shape;
     DType dtype = DType::f32;
   };
   Kind of_a = {}, of_b = {};
   Tensor a = {}, b = {};
+  Needs needs = {};
 
   Tensor forward(const Tensor& left, const Tensor& right) {
     of_a = {left.shape(), left.dtype()};
     of_b = {right.shape(), right.dtype()};
-    if (saved_by<Op>() == Saves::both) a = left, b = right;
+    for (const Reads reads : {needs[0] ? Op::da_reads : Reads::none, needs[1] ? Op::db_reads : Reads::none}) {
+      if (reads == Reads::both || reads == Reads::a) a = left;
+      if (reads == Reads::both || reads == Reads::b) b = right;
+    }
     const Shape shape = broadcast_shapes(left.shape(), right.shape(), Op::name);
     Tensor y = empty(shape, common_dtype(left, right), left.device());
     const Tensor p = left.to(y.dtype()), q = right.to(y.dtype());
@@ -147,7 +153,7 @@ struct Binary {
   template <bool ForA>
   Tensor gradient(const Tensor& gy) const {
     Tensor g = empty_like(gy);
-    const Tensor p = a.to(gy.dtype()), q = b.to(gy.dtype());
+    const Tensor p = a.defined() ? a.to(gy.dtype()) : gy, q = b.defined() ? b.to(gy.dtype()) : gy;
     dispatch(gy, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       for_each(dev, layout_of(gy.shape(), p, q, gy, g),
                typename BinaryBackward<Op, ForA>::template Body<T>{p.data<T>(), q.data<T>(), gy.data<T>(),

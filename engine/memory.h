@@ -35,7 +35,10 @@ using Storage = std::shared_ptr<void>;
 Storage allocate(Device device, int64_t bytes);
 
 // How often a storage was overwritten in place, and by what last: backward learns by it whether what an
-// operator saved is still what it was. Null for storages that `allocate` did not give.
+// operator saved is still what it was. Every tensor of the storage, view or whole, shares it, and a write to
+// any of them counts. Counting is safe in any thread, but orders nothing: a thread that writes to a tensor
+// which another uses must be ordered with it anyway (a join, a queue), and then the count is seen; of two
+// writes side by side either may be named. Null for storages that `allocate` did not give.
 struct Version {
   std::atomic<uint32_t> writes = 0;
   std::atomic<const char*> writer = "";

@@ -23,9 +23,11 @@
 //
 // The object is the context of one call: options are set by the caller, forward fills in what it saves (its
 // inputs arrive off the tape, so a saved tensor never holds the tape), and the tape keeps the object until
-// backward ran. backward returns one gradient an input, undefined where there is none. An optional member
-// `Tensor reference(inputs...) const` computes the same from plain operators; the driver holds forward
-// against it.
+// backward ran. It returns one gradient an input, undefined where there is none. It is an error if an input
+// or the result that forward took a handle of was overwritten since (while forward runs, no other thread may
+// take one). Of inputs that are needed for the gradient of others only, an operator with a member `Needs
+// needs = {}`, which is set before forward, keeps those that backward will read. An optional member `Tensor
+// reference(inputs...) const` computes the same from plain operators; the driver holds forward against it.
 namespace pursuit {
 
 // Which inputs want a gradient.
@@ -119,11 +121,12 @@ Tensor apply(Op op, const In&... inputs) {
   auto held = std::make_shared<Op>(std::move(op));
   if (!grad_enabled() || !(inputs.needs_grad() || ...)) return held->forward(inputs.detach()...);
 
-  const Argument arguments[] = {{&inputs, inputs.storage().use_count()}...};
-  Tensor y = held->forward(inputs.detach()...);
   Needs needs;
   int i = 0;
   ((needs.bits |= uint32_t(inputs.needs_grad()) << i++), ...);
+  if constexpr (requires { held->needs = needs; }) held->needs = needs;
+  const Argument arguments[] = {{&inputs, inputs.storage().use_count()}...};
+  Tensor y = held->forward(inputs.detach()...);
   record(y, Op::name, arguments, [held, needs](const Tensor& gy) {
     MemoryTag tag(Op::name);
     return held->backward(gy, needs);

@@ -10,6 +10,7 @@ void Noise::set_step(uint64_t new_seed, uint64_t step, Device device) {
   stream = device.is_cuda() ? 0 : first;
   if (!device.is_cuda()) return;
   if (!counter.defined()) counter = empty({}, DType::i64, device);
+  counter.bump_version("the next step's noise");
   write_small(counter, &first);
 }
 

@@ -4,6 +4,7 @@ namespace pursuit {
 
 struct Div : Binary<Div> {
   static constexpr const char* name = "div";
+  static constexpr Reads da_reads = Reads::b;
   template <class A>
   HD static A fwd(A a, A b) {
     return a / b;

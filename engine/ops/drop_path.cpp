@@ -5,7 +5,7 @@
 
 namespace pursuit {
 
-// Nothing is saved: backward draws the same mask again.
+// Of the inputs only the counter is saved: backward draws the same mask again.
 struct DropPath {
   static constexpr const char* name = "drop_path";
   double p = 0;
@@ -50,7 +50,8 @@ struct DropPath {
   }
 #endif
 
-  Tensor forward(const Tensor& in) {
+  Tensor forward(const Tensor& in, const Tensor& number) {
+    if (number.defined()) counter = number.to(DType::i64);
     const Tensor x = in.contiguous();
     Tensor y = empty(x.shape(), x.dtype(), x.device());
     if (x.numel() == 0) return y;
@@ -61,18 +62,21 @@ struct DropPath {
     });
     return y;
   }
-  Grads backward(const Tensor& gy, Needs) { return {forward(gy)}; }
-  Tensor reference(const Tensor& x) const {
+  Grads backward(const Tensor& gy, Needs) { return {forward(gy, counter), Tensor()}; }
+  Tensor reference(const Tensor& x, const Tensor& number) const {
+    const uint64_t counted = stream + (number.defined() ? uint64_t(number.item()) : 0);
     Shape shape = x.shape();
     for (int d = 1; d < shape.size(); ++d) shape[d] = 1;
     std::vector<double> mask(size_t(x.size(0)));
     for (size_t i = 0; i < mask.size(); ++i)
-      mask[i] = philox_uniform(seed, stream, i) < float(1 - p) ? double(float(1 / (1 - p))) : 0;
+      mask[i] = philox_uniform(seed, counted, i) < float(1 - p) ? double(float(1 / (1 - p))) : 0;
     return x * from_vector(mask, shape).to(x.dtype()).to(x.device());
   }
   static std::vector<Sample<DropPath>> samples() {
     // In bf16 the reference rounds its mask, 1 / (1 - p), too; these p keep it exact.
-    return {{{0.5, 1, 2}, {{{9, 5}}}}, {{0.75, 7, 0}, {{{17, 3, 5}}}}, {{0.5, 1, 2}, {{{0, 4}}}}};
+    return {{{0.5, 1, 2}, {{{9, 5}}, left_out()}},
+            {{0.75, 7, 0}, {{{17, 3, 5}}, labels({}, 100)}},
+            {{0.5, 1, 2}, {{{0, 4}}, left_out()}}};
   }
 };
 PURSUIT_OPERATOR(DropPath)
@@ -82,7 +86,7 @@ Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream, cons
   if (counter.defined() && (counter.numel() != 1 || counter.device() != x.device()))
     fail("drop_path", "got the counter " + counter.str() + ", need one number beside " + x.str());
   if (x.ndim() == 0) fail("drop_path", "got " + x.str() + ", need samples along dimension 0");
-  return p == 0 ? x : apply(DropPath{p, seed, stream, counter}, x);
+  return p == 0 ? x : apply(DropPath{p, seed, stream}, x, counter);
 }
 
 }  // namespace pursuit

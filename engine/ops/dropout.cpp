@@ -6,7 +6,7 @@
 
 namespace pursuit {
 
-// Nothing is saved: backward draws the same mask again.
+// Of the inputs only the counter is saved: backward draws the same mask again.
 struct Dropout {
   static constexpr const char* name = "dropout";
   double p = 0;
@@ -53,7 +53,8 @@ struct Dropout {
   }
 #endif
 
-  Tensor forward(const Tensor& in) {
+  Tensor forward(const Tensor& in, const Tensor& number) {
+    if (number.defined()) counter = number.to(DType::i64);
     const Tensor x = in.contiguous();
     Tensor y = empty(x.shape(), x.dtype(), x.device());
     const float scale = p < 1 ? float(1 / (1 - p)) : 0.0f;
@@ -63,16 +64,19 @@ struct Dropout {
     });
     return y;
   }
-  Grads backward(const Tensor& gy, Needs) { return {forward(gy)}; }
-  Tensor reference(const Tensor& x) const {
+  Grads backward(const Tensor& gy, Needs) { return {forward(gy, counter), Tensor()}; }
+  Tensor reference(const Tensor& x, const Tensor& number) const {
+    const uint64_t counted = stream + (number.defined() ? uint64_t(number.item()) : 0);
     std::vector<double> mask(size_t(x.numel()));
     for (size_t i = 0; i < mask.size(); ++i)
-      mask[i] = philox_uniform(seed, stream, i) < float(1 - p) ? double(float(1 / (1 - p))) : 0;
+      mask[i] = philox_uniform(seed, counted, i) < float(1 - p) ? double(float(1 / (1 - p))) : 0;
     return x * from_vector(mask, x.shape()).to(x.dtype()).to(x.device());
   }
   static std::vector<Sample<Dropout>> samples() {
     // In bf16 the reference rounds its mask, 1 / (1 - p), too; these p keep it exact.
-    return {{{0.5, 1, 2}, {{{3, 5}}}}, {{0.75, 7, 0}, {{{2, 3, 67}}}}, {{0.5, 1, 2}, {{{0, 4}}}}};
+    return {{{0.5, 1, 2}, {{{3, 5}}, left_out()}},
+            {{0.75, 7, 0}, {{{2, 3, 67}}, labels({}, 100)}},
+            {{0.5, 1, 2}, {{{0, 4}}, left_out()}}};
   }
 };
 PURSUIT_OPERATOR(Dropout)
@@ -82,7 +86,7 @@ Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream, const 
   if (!(p >= 0 && p <= 1)) fail("dropout", "got p " + std::to_string(p) + ", need 0 to 1");
   if (counter.defined() && (counter.numel() != 1 || counter.device() != x.device()))
     fail("dropout", "got the counter " + counter.str() + ", need one number beside " + x.str());
-  return p == 0 ? x : apply(Dropout{p, seed, stream, counter}, x);
+  return p == 0 ? x : apply(Dropout{p, seed, stream}, x, counter);
 }
 
 }  // namespace pursuit

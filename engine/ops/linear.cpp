@@ -7,8 +7,11 @@ namespace pursuit {
 // T is the type of the factors, Y that of the residual and the result: T, or f32 beside bf16.
 struct Linear {
   static constexpr const char* name = "linear";
-  Tensor x = {}, weight = {};
+  Tensor kept_x = {}, kept_weight = {};  // each for the other's gradient
+  Shape shape_of_x = {}, shape_of_weight = {};
+  DType factors = DType::f32;
   bool has_bias = false, has_residual = false;
+  Needs needs = {};
 
   template <class T, class Y>
   static void kernel(Cpu, const T* x, const T* w, const T* bias, const Y* residual, Y* y, int64_t n,
@@ -41,8 +44,12 @@ struct Linear {
 #endif
 
   Tensor forward(const Tensor& in, const Tensor& w, const Tensor& bias, const Tensor& residual) {
-    x = in.contiguous();
-    weight = w.contiguous();
+    const Tensor x = in.contiguous(), weight = w.contiguous();
+    if (needs[0]) kept_weight = weight;
+    if (needs[1]) kept_x = x;
+    shape_of_x = x.shape();
+    shape_of_weight = weight.shape();
+    factors = x.dtype();
     has_bias = bias.defined();
     has_residual = residual.defined();
     Shape shape = x.shape();
@@ -76,16 +83,20 @@ struct Linear {
   }
 #endif
 
-  Grads backward(const Tensor& gy, Needs needs) {
-    const Tensor g = gy.to(x.dtype()).contiguous();
-    const int64_t in = weight.size(1), out = weight.size(0), n = x.numel() / std::max<int64_t>(1, in);
-    Tensor gx = needs[0] ? empty_like(x) : Tensor(), gw = needs[1] ? empty_like(weight) : Tensor();
-    Tensor gb = needs[2] && has_bias ? empty({out}, x.dtype(), x.device()) : Tensor();
-    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+  Grads backward(const Tensor& gy, Needs) {
+    const Tensor g = gy.to(factors).contiguous();
+    const int64_t in = shape_of_weight[1], out = shape_of_weight[0],
+                  n = shape_of_x.numel() / std::max<int64_t>(1, in);
+    const auto wanted = [&](bool needed, const Shape& shape) {
+      return needed ? empty(shape, factors, gy.device()) : Tensor();
+    };
+    const Tensor gx = wanted(needs[0], shape_of_x), gw = wanted(needs[1], shape_of_weight),
+                 gb = wanted(needs[2] && has_bias, {out});
+    dispatch(g, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       const auto pointer = [](const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; };
-      launch_gradient<Linear>(dev, static_cast<const T*>(g.data<T>()), static_cast<const T*>(x.data<T>()),
-                              static_cast<const T*>(weight.data<T>()), pointer(gx), pointer(gw), pointer(gb),
-                              n, in, out);
+      launch_gradient<Linear>(dev, static_cast<const T*>(g.data<T>()), static_cast<const T*>(pointer(kept_x)),
+                              static_cast<const T*>(pointer(kept_weight)), pointer(gx), pointer(gw),
+                              pointer(gb), n, in, out);
     });
     return {gx, gw, gb, needs[3] && has_residual ? gy : Tensor()};
   }

@@ -38,11 +38,15 @@ Shape batch_of(const Tensor& x) {
 
 struct Matmul {
   static constexpr const char* name = "matmul";
-  Tensor a = {}, b = {};
+  Tensor kept_a = {}, kept_b = {};  // each for the other's gradient
+  Shape shape_of_a = {}, shape_of_b = {};
+  Needs needs = {};
 
-  Tensor forward(const Tensor& left, const Tensor& right) {
-    a = left;
-    b = right;
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    shape_of_a = a.shape();
+    shape_of_b = b.shape();
+    if (needs[0]) kept_b = b;
+    if (needs[1]) kept_a = a;
     Shape shape = broadcast_shapes(batch_of(a), batch_of(b), name);
     const Shape batch = shape;
     const int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
@@ -108,9 +112,9 @@ struct Matmul {
   }
 #endif
 
-  Grads backward(const Tensor& gy, Needs needs) {
-    return {needs[0] ? sum_to(matmul(gy, b.transpose(-1, -2)), a.shape()) : Tensor(),
-            needs[1] ? sum_to(matmul(a.transpose(-1, -2), gy), b.shape()) : Tensor()};
+  Grads backward(const Tensor& gy, Needs) {
+    return {needs[0] ? sum_to(matmul(gy, kept_b.transpose(-1, -2)), shape_of_a) : Tensor(),
+            needs[1] ? sum_to(matmul(kept_a.transpose(-1, -2), gy), shape_of_b) : Tensor()};
   }
   static std::vector<Sample<Matmul>> samples() {
     return {{{}, {{{3, 5}}, {{5, 4}}}},

@@ -12,22 +12,22 @@ namespace pursuit {
 struct Mlp {
   static constexpr const char* name = "mlp";
   Activation activation = Activation::gelu;
-  Tensor x = {}, w1 = {}, w2 = {};
+  Tensor x = {}, w1 = {};  // each is kept for the other's gradient alone
+  Tensor w2 = {};
   Tensor hidden = {};  // [rows, hidden], before GELU or after ReLU
-  bool has_residual = false;
-
+  Shape shape_of_x = {};
   struct Sizes {
     int64_t rows, in, hidden, out;
   };
-  Sizes sizes() const {
-    return {x.numel() / std::max<int64_t>(1, w1.size(1)), w1.size(1), w1.size(0), w2.size(0)};
-  }
+  Sizes sizes = {};
+  bool has_residual = false;
+  Needs needs = {};
 
   template <class T, class Y>
   static void kernel(Cpu, Type<T>, Type<Y>, const Mlp& op, const Tensor& b1, const Tensor& b2,
                      const Tensor& residual, const Tensor& y) {
     using R = compute_t<T>;
-    const Sizes s = op.sizes();
+    const Sizes s = op.sizes;
     const T *x = op.x.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>();
     const Y* plus = residual.defined() ? residual.data<Y>() : nullptr;
     T* hidden = op.hidden.data<T>();
@@ -72,7 +72,7 @@ struct Mlp {
   template <class T, class Y>
   static void kernel(Cuda, Type<T>, Type<Y>, const Mlp& op, const Tensor& b1, const Tensor& b2,
                      const Tensor& residual, const Tensor& y) {
-    const Sizes s = op.sizes();
+    const Sizes s = op.sizes;
     const bool relu = op.activation == Activation::relu;
     const Tensor activated = relu ? op.hidden : empty_like(op.hidden);
     T *hidden = op.hidden.data<T>(), *active = activated.data<T>();
@@ -99,22 +99,22 @@ struct Mlp {
   // would be rounded for each.
   static constexpr int64_t block_units = 64;
   int64_t rows_at_once() const {
-    const int64_t units = units_of(sizes().rows);
-    return std::min(units, x.dtype() == DType::bf16 ? units : block_units) * dense_unit;
+    const int64_t units = units_of(sizes.rows);
+    return std::min(units, hidden.dtype() == DType::bf16 ? units : block_units) * dense_unit;
   }
 
   template <class T>
   static void gradient(Cpu, const Mlp& op, const T* gy, const Wanted& wanted) {
     using R = compute_t<T>;
-    const Sizes s = op.sizes();
-    const T *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>(), *x = op.x.data<T>();
+    const Sizes s = op.sizes;
+    const T *w1 = pointer<T>(op.w1), *w2 = op.w2.data<T>(), *x = pointer<T>(op.x);
     T* hidden = op.hidden.data<T>();
     const bool relu = op.activation == Activation::relu;
     constexpr bool narrow = std::is_same_v<T, bf16>;
     const int64_t units = units_of(s.rows), block = narrow ? std::max<int64_t>(1, units) : block_units,
                   most = op.rows_at_once();
-    const Tensor activations = relu ? Tensor() : empty({most, s.hidden}, op.x.dtype()),
-                 hidden_gradients = empty({most, s.hidden}, op.x.dtype());
+    const Tensor activations = relu ? Tensor() : empty({most, s.hidden}, op.hidden.dtype()),
+                 hidden_gradients = empty({most, s.hidden}, op.hidden.dtype());
     T* gh = hidden_gradients.data<T>();
     T *gw1 = pointer<T>(wanted.w1), *gb1 = pointer<T>(wanted.b1), *gw2 = pointer<T>(wanted.w2),
       *gx = pointer<T>(wanted.x);
@@ -148,8 +148,9 @@ struct Mlp {
 #ifdef PURSUIT_GPU
   template <class T>
   static void gradient(Cuda, const Mlp& op, const T* gy, const Wanted& wanted) {
-    const Sizes s = op.sizes();
-    const T *hidden = op.hidden.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>(), *x = op.x.data<T>();
+    const Sizes s = op.sizes;
+    const T *hidden = op.hidden.data<T>(), *w1 = pointer<T>(op.w1), *w2 = op.w2.data<T>(),
+            *x = pointer<T>(op.x);
     const bool relu = op.activation == Activation::relu;
     const Tensor activated = wanted.w2.defined() && !relu ? empty_like(op.hidden) : Tensor();
     const Tensor hidden_gradient = empty_like(op.hidden);
@@ -171,8 +172,10 @@ struct Mlp {
     w1 = first.contiguous();
     w2 = second.contiguous();
     has_residual = residual.defined();
-    hidden = empty({sizes().rows, w1.size(0)}, x.dtype(), x.device());
-    Shape shape = x.shape();
+    sizes = {x.numel() / std::max<int64_t>(1, w1.size(1)), w1.size(1), w1.size(0), w2.size(0)};
+    hidden = empty({sizes.rows, sizes.hidden}, x.dtype(), x.device());
+    shape_of_x = x.shape();
+    Shape shape = shape_of_x;
     shape.back() = w2.size(0);
     const Tensor plus = has_residual ? residual.contiguous() : Tensor();
     Tensor y = empty(shape, has_residual ? plus.dtype() : x.dtype(), x.device());
@@ -180,20 +183,25 @@ struct Mlp {
     dispatch(x, y, name, [&]<class Dev, class T, class Y>(Dev dev, Type<T> type, Type<Y> result) {
       launch<Mlp>(dev, type, result, *this, bias1, bias2, plus, y);
     });
+    if (!needs[0]) w1 = {};
+    if (!needs[1]) x = {};
     return y;
   }
 
-  Grads backward(const Tensor& gy, Needs needs) {
-    const Tensor g = gy.to(x.dtype()).contiguous();
-    const auto vector = [&](const Tensor& w) { return empty({w.size(0)}, x.dtype(), x.device()); };
-    const Wanted wanted{needs[0] ? empty_like(x) : Tensor(), needs[1] ? empty_like(w1) : Tensor(),
-                        needs[2] ? vector(w1) : Tensor(), needs[3] ? empty_like(w2) : Tensor(),
-                        needs[4] ? vector(w2) : Tensor()};
+  Grads backward(const Tensor& gy, Needs) {
+    const Tensor g = gy.to(hidden.dtype()).contiguous();
+    const auto gradient_of = [&](int input, const Shape& shape) {
+      return needs[input] ? empty(shape, hidden.dtype(), hidden.device()) : Tensor();
+    };
+    const Wanted wanted{gradient_of(0, shape_of_x), gradient_of(1, {sizes.hidden, sizes.in}),
+                        gradient_of(2, {sizes.hidden}), gradient_of(3, {sizes.out, sizes.hidden}),
+                        gradient_of(4, {sizes.out})};
     // What the kernel takes: GELU's result and the gradient before it.
     const int64_t taken = activation == Activation::relu ? 1 : 2;
     if (shapes_only())
-      empty({taken, x.device().is_cuda() ? sizes().rows : rows_at_once(), w1.size(0)}, x.dtype(), x.device());
-    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      empty({taken, hidden.device().is_cuda() ? sizes.rows : rows_at_once(), sizes.hidden}, hidden.dtype(),
+            hidden.device());
+    dispatch(hidden, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       launch_gradient<Mlp>(dev, *this, static_cast<const T*>(g.data<T>()), wanted);
     });
     return {wanted.x, wanted.w1, wanted.b1, wanted.w2, wanted.b2, needs[5] && has_residual ? gy : Tensor()};

@@ -4,6 +4,7 @@ namespace pursuit {
 
 struct Mul : Binary<Mul> {
   static constexpr const char* name = "mul";
+  static constexpr Reads da_reads = Reads::b, db_reads = Reads::a;
   template <class A>
   HD static A fwd(A a, A b) {
     return a * b;

@@ -49,9 +49,10 @@ struct Patchify {
   static constexpr int64_t tile =
       256;  // patches gathered at a time: a few hundred KB, and enough for a product
   static constexpr int64_t partial = 64;  // terms of a sum
-  Tensor x = {}, weight = {};
-
-  PatchGrid grid() const { return {x.size(0), x.size(1), x.size(2), x.size(3), weight.size(2)}; }
+  Tensor x = {}, weight = {};             // each is kept for the other's gradient alone
+  PatchGrid grid = {};
+  Shape shape_of_weight = {};
+  Needs needs = {};
 
   template <class T>
   static void kernel(Cpu, const PatchGrid& grid, const T* x, const T* weight, const T* bias, T* y,
@@ -152,23 +153,29 @@ struct Patchify {
     x = images.contiguous();
     weight = w.contiguous();
     const Tensor b = bias.contiguous();
-    const PatchGrid g = grid();
+    grid = {x.size(0), x.size(1), x.size(2), x.size(3), weight.size(2)};
+    shape_of_weight = weight.shape();
     const int64_t dim = weight.size(0);
-    Tensor y = empty({g.images, g.down() * g.across(), dim}, x.dtype(), x.device());
+    Tensor y = empty({grid.images, grid.down() * grid.across(), dim}, x.dtype(), x.device());
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      launch<Patchify>(dev, g, x.data<T>(), weight.data<T>(), b.data<T>(), y.data<T>(), dim);
+      launch<Patchify>(dev, grid, x.data<T>(), weight.data<T>(), b.data<T>(), y.data<T>(), dim);
     });
+    if (!needs[0]) weight = {};
+    if (!needs[1]) x = {};
     return y;
   }
-  Grads backward(const Tensor& gy, Needs needs) {
+  Grads backward(const Tensor& gy, Needs) {
     const Tensor dy = gy.contiguous();
-    const PatchGrid g = grid();
-    const int64_t dim = weight.size(0);
-    Tensor gx = needs[0] ? empty_like(x) : Tensor(), gw = needs[1] ? empty_like(weight) : Tensor(),
-           gb = needs[2] ? empty({dim}, x.dtype(), x.device()) : Tensor();
-    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+    const int64_t dim = shape_of_weight[0];
+    const auto gradient_of = [&](int input, const Shape& shape) {
+      return needs[input] ? empty(shape, gy.dtype(), gy.device()) : Tensor();
+    };
+    const Tensor gx = gradient_of(0, {grid.images, grid.channels, grid.height, grid.width}),
+                 gw = gradient_of(1, shape_of_weight), gb = gradient_of(2, {dim});
+    dispatch(dy, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       const auto pointer = [](const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; };
-      launch_gradient<Patchify>(dev, g, x.data<T>(), weight.data<T>(), dy.data<T>(), dim, pointer(gx),
+      launch_gradient<Patchify>(dev, grid, static_cast<const T*>(pointer(x)),
+                                static_cast<const T*>(pointer(weight)), dy.data<T>(), dim, pointer(gx),
                                 pointer(gw), pointer(gb));
     });
     return {gx, gw, gb};

@@ -9,7 +9,8 @@ namespace pursuit {
 
 struct SoftCrossEntropy {
   static constexpr const char* name = "soft_cross_entropy";
-  Tensor logits = {}, targets = {};
+  Tensor logits = {}, targets = {};  // targets for the gradient of the logits alone
+  Needs needs = {};
   Tensor scale = {};  // [], 1 / number of rows, as f32 for bf16 logits
 
   // loss [] is f32 for bf16 logits.
@@ -78,9 +79,10 @@ struct SoftCrossEntropy {
       launch<SoftCrossEntropy>(dev, logits.data<T>(), targets.data<T>(), logits.size(0), logits.size(1), loss,
                                scale);
     });
+    if (!needs[0]) targets = {};
     return loss;
   }
-  Grads backward(const Tensor& gy, Needs needs) {
+  Grads backward(const Tensor& gy, Needs) {
     const Tensor factor = gy * scale;
     Tensor gz, gt;
     if (needs[0]) {

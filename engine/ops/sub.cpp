@@ -4,7 +4,7 @@ namespace pursuit {
 
 struct Sub : Binary<Sub> {
   static constexpr const char* name = "sub";
-  static constexpr Saves saves = Saves::none;
+  static constexpr Reads da_reads = Reads::none, db_reads = Reads::none;
   template <class A>
   HD static A fwd(A a, A b) {
     return a - b;

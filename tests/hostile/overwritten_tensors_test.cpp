@@ -3,11 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <thread>
 
 #include "cuda/runtime.h"
 #include "engine/elementwise.h"
 #include "engine/graph.h"
 #include "engine/transfer.h"
+#include "nn/noise.h"
 #include "nn/optim.h"
 #include "tests/needs.h"
 
@@ -144,6 +146,121 @@ TEST_CASE("overwritten: what an operator does not keep may change") {
   CHECK_NOTHROW(loss.backward());
 }
 
+TEST_CASE("overwritten: what no gradient that is wanted is made of may change") {
+  const auto drawn = [](const Shape& shape, uint64_t k) { return uniform(shape, 1, 2, 1, k); };
+  using Inputs = std::vector<Tensor>;
+  struct Case {
+    const char* name;
+    std::function<Tensor(const Inputs&)> f;
+    std::vector<Shape> inputs;
+    size_t wants;               // the input that takes a gradient
+    std::vector<size_t> reads;  // those that its gradient is made of
+  };
+  const auto dense = [](const Inputs& in) { return mlp(in[0], in[1], in[2], in[3], in[4]); };
+  const std::vector<Shape> two = {{3, 4}, {3, 4}}, layer = {{3, 4}, {5, 4}, {5}},
+                           layers = {{3, 4}, {6, 4}, {6}, {5, 6}, {5}},
+                           patches = {{2, 3, 4, 4}, {5, 3, 2, 2}, {5}};
+  const std::vector<Case> cases = {
+      {"mul", [](const Inputs& in) { return in[0] * in[1]; }, two, 0, {1}},
+      {"mul", [](const Inputs& in) { return in[0] * in[1]; }, two, 1, {0}},
+      {"div", [](const Inputs& in) { return in[0] / in[1]; }, two, 0, {1}},
+      {"div", [](const Inputs& in) { return in[0] / in[1]; }, two, 1, {0, 1}},
+      {"matmul", [](const Inputs& in) { return matmul(in[0], in[1]); }, {{3, 4}, {4, 2}}, 0, {1}},
+      {"matmul", [](const Inputs& in) { return matmul(in[0], in[1]); }, {{3, 4}, {4, 2}}, 1, {0}},
+      {"linear", [](const Inputs& in) { return linear(in[0], in[1], in[2]); }, layer, 0, {1}},
+      {"linear", [](const Inputs& in) { return linear(in[0], in[1], in[2]); }, layer, 1, {0}},
+      {"linear", [](const Inputs& in) { return linear(in[0], in[1], in[2]); }, layer, 2, {}},
+      {"mlp", dense, layers, 0, {1, 3}},
+      {"mlp", dense, layers, 1, {0, 3}},
+      {"patchify", [](const Inputs& in) { return patchify(in[0], in[1], in[2]); }, patches, 0, {1}},
+      {"patchify", [](const Inputs& in) { return patchify(in[0], in[1], in[2]); }, patches, 1, {0}},
+      {"soft_cross_entropy",
+       [](const Inputs& in) { return soft_cross_entropy(in[0], in[1]); },
+       two,
+       0,
+       {0, 1}},
+      {"soft_cross_entropy", [](const Inputs& in) { return soft_cross_entropy(in[0], in[1]); }, two, 1, {0}}};
+  for (const Device device : devices())
+    for (const Case& c : cases)
+      for (size_t overwritten = 0; overwritten < c.inputs.size(); ++overwritten) {
+        CAPTURE(c.name);
+        CAPTURE(c.wants);
+        CAPTURE(overwritten);
+        const auto run = [&](bool writes) {
+          Inputs in;
+          for (size_t i = 0; i < c.inputs.size(); ++i) in.push_back(drawn(c.inputs[i], i).to(device));
+          in[c.wants].requires_grad();
+          const Tensor loss = sum(square(c.f(in)));
+          if (writes) copy_values(in[overwritten].detach(), drawn(c.inputs[overwritten], 9).to(device));
+          loss.backward();
+          return in[c.wants].grad().to_vector();
+        };
+        if (std::find(c.reads.begin(), c.reads.end(), overwritten) != c.reads.end())
+          names(error_of([&] { run(true); }), c.name, "copy_values");
+        else
+          CHECK(run(true) == run(false));
+      }
+}
+
+TEST_CASE("overwritten: by whatever handle of the same memory, in whatever thread") {
+  const std::vector<std::function<Tensor(const Tensor&)>> handles = {
+      [](const Tensor& t) { return t; },
+      [](const Tensor& t) { return t.detach(); },
+      [](const Tensor& t) { return t.contiguous(); },
+      [](const Tensor& t) { return t.to(DType::f32).to(cpu); },
+      [](const Tensor& t) { return t.transpose(0, 1); },
+      [](const Tensor& t) { return t.select(0, 1); },
+      [](const Tensor& t) { return t.view({2}, {1}, 3); }};
+  const auto loss_of = [](const Tensor& x) {
+    Tensor w = ones({3, 4}).requires_grad();
+    return sum(w * x);
+  };
+  for (const auto& handle : handles) {
+    // Saved whole and written through the handle; and the other way about.
+    const Tensor x = ones({3, 4}), same = handle(x);
+    const Tensor loss = loss_of(x);
+    add_to(same, same);
+    names(error_of([&] { loss.backward(); }), "mul", "add_to");
+    Tensor w = ones(same.shape()).requires_grad();
+    const Tensor other = sum(w * same);
+    copy_values(x, x + x);
+    names(error_of([&] { other.backward(); }), "mul", "copy_values");
+  }
+  const Tensor x = ones({3, 4}), loss = loss_of(x);
+  std::thread([&] { add_to(x, x); }).join();
+  names(error_of([&] { loss.backward(); }), "mul", "add_to");
+}
+
+TEST_CASE("overwritten: the number of the random stream, from which backward draws the mask again") {
+  for (const Device device : devices()) {
+    Tensor w = ones({64, 3}).to(device).requires_grad();
+    const Tensor counter = full({}, 3, DType::i64).to(device);
+    const auto drops = [&](auto operation) {
+      const Tensor y = operation(w, 0.5, 1, 2, counter), loss = sum(y),
+                   old = sum(operation(w, 0.5, 1, 2, counter));
+      w.zero_grad();
+      loss.backward();
+      CHECK(w.grad().to_vector() == y.to_vector());
+      copy_values(counter, full({}, 4, DType::i64).to(device));
+      return error_of([&] { old.backward(); });
+    };
+    names(drops(dropout), "dropout", "copy_values");
+    names(drops(drop_path), "drop_path", "copy_values");
+  }
+}
+
+GPU_TEST_CASE("overwritten: the noise of a step, by that of the next") {
+  const Device gpu = cuda_device();
+  nn::Noise noise;
+  noise.set_step(1, 0, gpu);
+  Tensor w = ones({64}).to(gpu).requires_grad();
+  const auto loss = [&] { return sum(noise.dropout(0.5, streams::step::dropout)(w)); };
+  const Tensor old = loss();
+  noise.set_step(1, 1, gpu);
+  names(error_of([&] { old.backward(); }), "dropout", "the next step's noise");
+  CHECK_NOTHROW(loss().backward());
+}
+
 TEST_CASE("overwritten: weights, by an optimizer's update or averaged weights that take their place") {
   for (const Device device : devices())
     for (const DType computes_in : {DType::f32, DType::bf16}) {
@@ -152,7 +269,8 @@ TEST_CASE("overwritten: weights, by an optimizer's update or averaged weights th
       nn::FlatParameters flat({{"a", &a}, {"b", &b}}, nn::decays_by_timm, computes_in);
       nn::Optimizer optimizer(flat, {});
       nn::Ema ema(flat, 0.5);
-      const Tensor x = uniform({3, 8}, -1, 1, 1, 3).to(computes_in).to(device);
+      Tensor x = uniform({3, 8}, -1, 1, 1, 3).to(computes_in).to(device);
+      x.requires_grad();  // its gradient is made of the weights
       const auto loss = [&] {
         return mean(square(linear(x, a.to(computes_in), b.to(computes_in)).to(DType::f32)));
       };
