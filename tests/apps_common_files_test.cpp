@@ -243,13 +243,22 @@ TEST_CASE("event files are framed as TFRecords and hold the scalars") {
   CHECK(std::isinf(float_of(value[1].integer)));
 }
 
-TEST_CASE("a run that went back to an earlier checkpoint shows what was evaluated last") {
+TEST_CASE("what stands for a run are results of the weights it is at") {
   struct Result {
     int64_t step, number;
   };
-  const std::vector<Result> of_last = of_last_step<Result>({{10, 0}, {20, 1}, {10, 2}});
-  REQUIRE(of_last.size() == 2);
-  CHECK(of_last[0].number == 0);
-  CHECK(of_last[1].number == 2);
-  CHECK(of_last_step<Result>({}).empty());
+  TemporaryFolder folder;
+  const auto numbers = [&](const std::vector<Result>& all) {
+    std::vector<int64_t> out;
+    for (const Result& r : of_last_step(all, RunFolder(folder.path.string()))) out.push_back(r.number);
+    return out;
+  };
+  using Numbers = std::vector<int64_t>;
+  // Of an imported run, which has no metrics: what was evaluated last.
+  CHECK(numbers({{10, 0}, {20, 1}, {10, 2}}) == Numbers{0, 2});
+  CHECK(numbers({}).empty());
+  // Back at an earlier checkpoint; and an old evaluation that ended after the run went on.
+  write_plain(folder.file("metrics.jsonl"), "{\"step\":20}\n");
+  CHECK(numbers({{10, 0}, {20, 1}, {30, 2}, {10, 3}}) == Numbers{1});
+  CHECK(numbers({{10, 0}, {30, 2}, {10, 3}}) == Numbers{0, 3});
 }

@@ -294,7 +294,8 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
   REQUIRE(eval(e) == 0);
 
   // Evaluations that are not alike have columns of their own.
-  const apps::Comparison comparison = compare_runs({out, out});
+  std::filesystem::copy(out, folder.file("copy"));
+  const apps::Comparison comparison = compare_runs({out, folder.file("copy"), out});
   REQUIRE(comparison.groups.size() == 1);
   const auto& measures = comparison.groups[0].measures;
   for (const auto& [name, measure] : measures) {

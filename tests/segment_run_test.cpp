@@ -166,14 +166,19 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   }
   CHECK(fs::exists(at("out") + "/a picture-legend.png"));
   CHECK(!fs::exists(at("out") + "/broken-mask.png"));
-  const apps::Comparison comparison = compare_runs({run, run});
+  fs::copy(run, at("copy"));
+  const apps::Comparison comparison = compare_runs({run, at("copy"), run});
   REQUIRE(comparison.groups.size() == 1);
   const auto& measures = comparison.groups[0].measures;
-  // Of the run's own views: the look with others stands in no column.
-  CHECK(measures.at("mIoU (3)").values == std::vector<double>(2, 100 * again.scores.mean_iou));
-  CHECK(measures.at("pixel acc (3)").values == std::vector<double>(2, 100 * again.scores.pixel_accuracy));
-  CHECK(measures.at("mIoU fog at 2 (3)").values ==
-        std::vector<double>(2, 100 * again.corrupted[1].scores.mean_iou));
+  // Each way to look at the pictures has columns of its own.
+  const auto values = [&](const std::string& name, const std::string& views) {
+    return measures.at(name + " (3, " + views + ")").values;
+  };
+  using Two = std::vector<double>;
+  CHECK(values("mIoU", again.views) == Two(2, 100 * again.scores.mean_iou));
+  CHECK(values("mIoU", seen_once.views) == Two(2, 100 * seen_once.scores.mean_iou));
+  CHECK(values("pixel acc", again.views) == Two(2, 100 * again.scores.pixel_accuracy));
+  CHECK(values("mIoU fog at 2", again.views) == Two(2, 100 * again.corrupted[1].scores.mean_iou));
   CHECK(contains(error_of([&] { compare_runs({at("out")}); }), "out"));
 }
 

@@ -37,14 +37,14 @@ std::string classes_text(const Results& r) {
 ComparedRun compared(const RunRecord& run, Detail detail) {
   const std::string own = apps::evaluated_weights(*run.config);
   ComparedRun c{.name = run.name,
-                .options = apps::options_to_json(*run.config),
+                .options = apps::compared_options(run),
                 .attention = describe_attention(*run.config),
                 .parameters = apps::parameter_count<nn::VisionTransformer>(*run.config),
                 .weights = {},
                 .programs = {},
                 .values = {}};
-  const std::vector<Results> results = apps::of_last_step(run.results);
-  const Results* main = apps::main_evaluation(results, describe_data(*run.config), own);
+  const std::vector<Results> results = apps::of_last_step(run.results, run);
+  const Results* main = main_evaluation(results, *run.config);
   const bool summary = detail == Detail::summary;
   for (const Results& r : results) {
     const MeasuredWith with = joined(apps::measured_with(r, "pictures", own), {{"classes", classes_text(r)}});

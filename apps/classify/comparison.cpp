@@ -30,7 +30,7 @@ void add_attacks(Report& report, const std::vector<RunRecord>& records) {
       apps::LineChart chart{
           fmt::format("Accuracy under {}, {} space", title, space), "budget (1/255)", "%", {}};
       for (const RunRecord& run : records)
-        for (const Results& r : apps::of_last_step(run.results))
+        for (const Results& r : apps::of_last_step(run.results, run))
           if (const auto curve = attack_curve(r, attack, space); !curve.empty())
             chart.series.push_back(
                 {.name = fmt::format("{} ({} pictures)", run.name, r.count), .points = curve});

@@ -73,6 +73,7 @@ class Evaluation {
   }
 
   void open() {
+    run_ = apps::run_id(options_.checkpoint);  // before the weights, which another training may replace
     loaded_ = load_model(options_.checkpoint, options_.load);
     config_ = loaded_.config;
     config_.workers = options_.workers;
@@ -135,6 +136,7 @@ class Evaluation {
     r.dtype = dtype;
     r.options = arguments(limit);
     r.made_by = apps::provenance(config_.device);
+    r.run = run_;
     r.seed = options_.seed;
     if (!options_.frost.empty()) r.frost = apps::last_name(options_.frost);
     return r;
@@ -356,6 +358,7 @@ class Evaluation {
   std::vector<std::string> corruptions_, attacks_;
   std::set<int> severities_;
   std::set<double> budgets_;
+  std::string run_;
   LoadedModel loaded_;
   Config config_;
   std::unique_ptr<data::Dataset> data_;

@@ -51,7 +51,7 @@ void add_highlights(Report& report, const RunRecord& r, const Results* main) {
                  fmt::format("{}, {} pictures", main->data, main->count)});
   else if (const auto accuracy = r.last("test_accuracy"))
     h.push_back({split_title(r, "accuracy"), percent(*accuracy), "so far in training"});
-  for (const Results& results : apps::of_last_step(r.results)) {
+  for (const Results& results : apps::of_last_step(r.results, r)) {
     if (const auto corrupted = mean_corrupted_top1(results))
       h.push_back(
           {"Under corruption", percent(*corrupted),
@@ -167,7 +167,7 @@ void add_corruptions(Report& report, const Results& results) {
 
 void add_corruptions(Report& report, const RunRecord& r) {
   bool begun = false;
-  for (const Results& results : apps::of_last_step(r.results)) {
+  for (const Results& results : apps::of_last_step(r.results, r)) {
     if (results.corrupted.empty()) continue;
     if (!begun) {
       report.section("Corruptions");
@@ -203,7 +203,7 @@ void add_attacks(Report& report, const Results& results) {
 
 void add_attacks(Report& report, const RunRecord& r) {
   bool begun = false;
-  for (const Results& results : apps::of_last_step(r.results)) {
+  for (const Results& results : apps::of_last_step(r.results, r)) {
     if (results.attacked.empty()) continue;
     if (!begun) report.section("Attacks");
     begun = true;
@@ -296,7 +296,7 @@ void add_configuration(Report& report, const RunRecord& r) {
                      {"their standard deviation", fmt::format("{:.4f}", fmt::join(r.config->std, ", "))}});
   report.section("Reproduce");
   std::string commands = apps::train_command("classify", r.folder, *r.config) + "\n";
-  for (const Results& results : apps::of_last_step(r.results)) commands += eval_commands(r, results);
+  for (const Results& results : apps::of_last_step(r.results, r)) commands += eval_commands(r, results);
   report.code(commands + "classify report " + apps::quoted(r.folder) + "\n");
 }
 
@@ -305,10 +305,8 @@ void add_configuration(Report& report, const RunRecord& r) {
 void write_report(const std::string& folder) {
   const apps::FolderLock lock(folder);
   const RunRecord record("classify", folder);
-  const std::vector<Results> last = apps::of_last_step(record.results);
-  const Results* main = record.config ? apps::main_evaluation(last, describe_data(*record.config),
-                                                              apps::evaluated_weights(*record.config))
-                                      : nullptr;
+  const std::vector<Results> last = apps::of_last_step(record.results, record);
+  const Results* main = record.config ? main_evaluation(last, *record.config) : nullptr;
   Report report(title(record), subtitle(record));
   add_highlights(report, record, main);
   add_training(report, record);

@@ -11,6 +11,12 @@ std::string describe_attention(const Config& c) {
   return apps::describe_attention(c, c.layer < 0 ? "every block" : fmt::format("block {}", c.layer));
 }
 
+const Results* main_evaluation(const std::vector<Results>& results, const Config& c) {
+  return apps::main_evaluation(results, apps::evaluated_weights(c), [&](const Results& r) {
+    return std::pair(r.data == describe_data(c), c.data_fingerprint.ends_with(" " + r.fingerprint));
+  });
+}
+
 std::string percent(double fraction) {
   return std::isnan(fraction) ? "-" : fmt::format("{:.2f}%", 100 * fraction);
 }

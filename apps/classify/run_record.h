@@ -16,6 +16,10 @@ using RunRecord = apps::RunRecord<Config, read_results>;
 enum class Detail { summary, corruptions, attacks };
 apps::Comparison compare_records(const std::vector<RunRecord>& runs, Detail detail);
 
+// The evaluation that stands for a run: of its own test split, on the pictures it was watched with. Null if
+// there is none.
+const Results* main_evaluation(const std::vector<Results>& results, const Config& config);
+
 // "RPC-Attention (4 iterations, block 0)"
 std::string describe_attention(const Config& config);
 

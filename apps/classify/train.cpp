@@ -126,6 +126,7 @@ class Classification : public apps::Task {
     results.dtype = config_.dtype;
     if (config_.test_limit > 0) results.options = fmt::format("--limit {}", config_.test_limit);
     results.made_by = apps::provenance(config_.device);
+    results.run = apps::run_id(folder);
     results.set_score(score_, config_.classes, tested_);
     merge_results(folder, results);
     write_report(folder);

@@ -8,7 +8,7 @@ namespace pursuit::apps {
 
 bool alike(const Conditions& a, const Conditions& b) {
   const auto key = [](const Conditions& c) {
-    return std::tuple(c.data, c.fingerprint, c.count, c.weights, c.step, c.dtype, program(c));
+    return std::tuple(c.data, c.fingerprint, c.count, c.weights, c.step, c.dtype, program(c), c.run);
   };
   return key(a) == key(b);
 }
@@ -17,7 +17,8 @@ nlohmann::ordered_json to_json(const Conditions& c, const char* count) {
   return {{"data", c.data},       {"fingerprint", c.fingerprint},
           {count, c.count},       {"weights", c.weights},
           {"step", c.step},       {"dtype", c.dtype},
-          {"options", c.options}, {"made_by", c.made_by}};
+          {"options", c.options}, {"made_by", c.made_by},
+          {"run", c.run}};
 }
 
 Conditions conditions_from_json(const nlohmann::ordered_json& json, const char* count) {
@@ -28,6 +29,7 @@ Conditions conditions_from_json(const nlohmann::ordered_json& json, const char* 
   c.fingerprint = json.value("fingerprint", "");
   c.dtype = json.value("dtype", "");
   c.options = json.value("options", "");
+  c.run = json.value("run", "");
   if (json.contains("made_by") && !json.at("made_by").is_null()) {
     c.made_by = json.at("made_by");
     for (const char* key : {"version", "commit"})

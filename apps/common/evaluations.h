@@ -1,12 +1,16 @@
 #pragma once
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "apps/common/files.h"
 #include "apps/common/json.h"
+#include "apps/common/run_folder.h"
 #include "apps/common/run_lock.h"
 #include "engine/error.h"
 
@@ -25,6 +29,7 @@ struct Conditions {
   std::string dtype = {};          // of the model
   std::string options = {};        // of `eval` that lead to these, as on a command line
   nlohmann::ordered_json made_by;  // see apps/training/provenance.h
+  std::string run = {};            // whose weights were loaded, see run_id
 };
 
 // Whether all of them agree but the options; of what they were made by, the program alone: its version and
@@ -63,12 +68,17 @@ std::vector<Results> read_evaluations(const std::string& folder,
 }
 
 // Writes `fresh` behind the others, atomically. An older one that is `same(old, fresh)` goes, after
-// `fresh = unite(old, fresh)`.
+// `fresh = unite(old, fresh)`. Throws Error if another run has begun in the folder since the weights of
+// `fresh` were loaded.
 template <class Results, class Same, class Unite>
 void add_evaluation(const std::string& folder, Results fresh,
                     void (*from_json)(const nlohmann::ordered_json&, std::vector<Results>&),
                     nlohmann::ordered_json (*to_json)(const Results&), const Same& same, const Unite& unite) {
   const FolderLock lock(folder);
+  if (fresh.run != run_id(folder))
+    fail("eval", folder +
+                     ": another training has begun there since the weights were loaded; their results are "
+                     "not added to its eval.json");
   std::vector<Results> all = read_evaluations(folder, from_json);
   const auto old = std::find_if(all.begin(), all.end(), [&](const Results& r) { return same(r, fresh); });
   if (old != all.end()) {
@@ -95,24 +105,27 @@ std::vector<T> united(std::vector<T> old, const std::vector<T>& fresh, const Key
   return old;
 }
 
-// Those of the run's weights as they were evaluated last. A run that went back to an earlier checkpoint may
-// have results of more steps.
+// Those of the weights that the run is at; if there are none, of those that were evaluated last. A run that
+// went back to an earlier checkpoint may have results of more steps, an evaluation beside a training of
+// fewer.
 template <class Results>
-std::vector<Results> of_last_step(std::vector<Results> all) {
+std::vector<Results> of_last_step(std::vector<Results> all, const RunFolder& run) {
+  const auto is_at = [](std::optional<int64_t> step) {
+    return [step](const Results& r) { return r.step == step; };
+  };
   if (all.empty()) return all;
-  const int64_t last = all.back().step;
-  std::erase_if(all, [&](const Results& r) { return r.step != last; });
+  const bool any = std::any_of(all.begin(), all.end(), is_at(run.step()));
+  std::erase_if(all, std::not_fn(is_at(any ? run.step() : all.back().step)));
   return all;
 }
 
-// The one that stands for the run: of its data and the weights that it is evaluated on as far as there is
-// any, of the most samples, the one written last. Null if there is none.
-template <class Results>
-const Results* main_evaluation(const std::vector<Results>& all, const std::string& data,
-                               const std::string& weights) {
-  const auto rank = [&](const Results& r) {
-    return std::tuple(r.data == data, r.weights == weights, r.count);
-  };
+// The one that stands for the run: as far as there is any, the one that is most `like` the run's own
+// evaluations (the larger the more), on the weights that it is evaluated on, of the most samples, the one
+// written last. Null if there is none.
+template <class Results, class Like>
+const Results* main_evaluation(const std::vector<Results>& all, const std::string& weights,
+                               const Like& like) {
+  const auto rank = [&](const Results& r) { return std::tuple(like(r), r.weights == weights, r.count); };
   const Results* best = nullptr;
   for (const Results& r : all)
     if (!best || rank(r) >= rank(*best)) best = &r;

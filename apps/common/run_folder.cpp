@@ -33,6 +33,11 @@ void RunFolder::attempt(const char* file, const std::function<void(const std::st
   }
 }
 
+std::optional<int64_t> RunFolder::step() const {
+  if (metrics.empty()) return std::nullopt;
+  return metrics.back().value("step", int64_t(-1));
+}
+
 std::optional<double> RunFolder::last(const std::string& key) const {
   const auto series = apps::metric_series(metrics, key);
   if (series.empty() || !std::isfinite(series.back().second)) return std::nullopt;
@@ -71,6 +76,27 @@ nlohmann::ordered_json config_of_run(const std::string& folder) {
   const std::string file = config_path(folder);
   if (!fs::exists(file)) fail("run", folder + " holds no config.json: it is not the folder of a run");
   return read_json_object(file);
+}
+
+std::string run_id(const std::string& folder) {
+  if (!fs::exists(config_path(folder))) return "";
+  const nlohmann::ordered_json config = config_of_run(folder);
+  return config.contains("id") && config["id"].is_string() ? config["id"].get<std::string>() : "";
+}
+
+std::string changes_of_run(const std::string& folder) {
+  if (!fs::exists(config_path(folder))) return "";
+  const nlohmann::ordered_json none, config = config_of_run(folder);
+  std::string text;
+  for (const auto& change : config.value("changes", nlohmann::ordered_json::array())) {
+    if (!change.is_object()) continue;
+    const auto value = [&](const char* key) { return change.value(key, none); };
+    if (value("option") != "steps" && value("option") != "epochs") continue;
+    text +=
+        fmt::format("{}{} {} to {} at step {}", text.empty() ? "" : ", ", value("option").get<std::string>(),
+                    value("from").dump(), value("to").dump(), value("step").dump());
+  }
+  return text;
 }
 
 std::string last_name(const std::string& path) {

@@ -19,6 +19,8 @@ struct RunFolder {
   // Reads another file of it, unless it is missing or damaged, which goes to the problems.
   void attempt(const char* file, const std::function<void(const std::string& path)>& read);
 
+  // That the metrics end with: where the run is, also after it went back to an earlier checkpoint.
+  std::optional<int64_t> step() const;
   // The last value of a key of metrics.jsonl.
   std::optional<double> last(const std::string& key) const;
   std::optional<double> training_seconds()
@@ -32,6 +34,11 @@ nlohmann::ordered_json read_json_object(const std::string& file);
 std::string config_path(const std::string& folder);  // its config.json
 // What it holds; throws Error that names the folder or the file.
 nlohmann::ordered_json config_of_run(const std::string& folder);
+// By chance when a training begins: a later one in the same folder has another. Empty if there is none, as in
+// runs of earlier versions.
+std::string run_id(const std::string& folder);
+// What --resume changed of a run's length, which its weights depend on: "steps 4 to 6 at step 4", or nothing.
+std::string changes_of_run(const std::string& folder);
 
 // The last part of a path, of "data/cifar10/" too.
 std::string last_name(const std::string& path);

@@ -21,13 +21,13 @@ apps::ComparedRun compared(const RunRecord& run) {
   const Config& config = *run.config;
   const std::string own = apps::evaluated_weights(config);
   apps::ComparedRun c{.name = run.name,
-                      .options = apps::options_to_json(config),
+                      .options = apps::compared_options(run),
                       .attention = describe_attention(config),
                       .parameters = apps::parameter_count<nn::TransformerLm>(config),
                       .weights = {},
                       .programs = {},
                       .values = {}};
-  const std::vector<Results> results = apps::of_last_step(run.results);
+  const std::vector<Results> results = apps::of_last_step(run.results, run);
   const std::string words = describe_vocabulary(config);
   for (const Results& r : results) {
     apps::MeasuredWith with = apps::measured_with(r, "tokens", own);

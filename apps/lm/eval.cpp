@@ -84,6 +84,7 @@ class Evaluation {
   explicit Evaluation(const EvalOptions& options)
       : options_(options),
         split_(data::text_split(options.split)),
+        run_(apps::run_id(options.checkpoint)),  // before the weights, which another training may replace
         loaded_(load_model(options.checkpoint, options.load)),
         config_(loaded_.config),
         windows_{config_.rows} {
@@ -151,6 +152,7 @@ class Evaluation {
       r.dtype = config_.dtype;
       r.options = arguments(options_) + (attack.empty() ? "" : swap_arguments(options_.swap));
       r.made_by = apps::provenance(config_.device);
+      r.run = run_;
       r.split = options_.split;
       r.window = window;
       r.attack = attack;
@@ -174,6 +176,7 @@ class Evaluation {
 
   const EvalOptions& options_;
   data::TextSplit split_;
+  std::string run_;
   LoadedModel loaded_;
   Config config_;
   std::vector<std::string> windows_;

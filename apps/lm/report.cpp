@@ -22,7 +22,7 @@ void add_highlights(Report& report, const RunRecord& r) {
   if (const auto perplexity = r.last("valid_perplexity"))
     h.push_back({"Validation perplexity", fmt::format("{:.2f}", *perplexity),
                  r.config ? "by " + r.config->rows : ""});
-  for (const Results& result : apps::of_last_step(r.results))
+  for (const Results& result : apps::of_last_step(r.results, r))
     if (result.split == "test" && result.attack.empty())
       h.push_back({"Test perplexity", fmt::format("{:.2f}", result.perplexity()),
                    fmt::format("{}, {} tokens",
@@ -135,7 +135,7 @@ void write_report(const std::string& folder) {
                             {{"words", std::to_string(vocabulary(*record.config).size())}});
     report.section("Reproduce");
     std::string commands = apps::train_command("lm", record.folder, *record.config) + "\n";
-    for (const Results& r : apps::of_last_step(record.results)) {
+    for (const Results& r : apps::of_last_step(record.results, record)) {
       const std::string command = eval_command(record.folder, r) + "\n";
       if (commands.find(command) == std::string::npos) commands += command;
     }

@@ -52,6 +52,7 @@ int generate_text(const GenerateOptions& options) {
 }
 
 int inspect_run(const InspectOptions& options) {
+  const std::string run = apps::run_id(options.checkpoint);
   const LoadedModel loaded = load_model(options.checkpoint, options.load);
   Config config = loaded.config;
   if (!options.data.empty()) config.data = options.data;
@@ -73,7 +74,8 @@ int inspect_run(const InspectOptions& options) {
                            .weights = loaded.weights,
                            .step = loaded.state.step,
                            .dtype = config.dtype,
-                           .made_by = apps::provenance(config.device)};
+                           .made_by = apps::provenance(config.device),
+                           .run = run};
   const std::string json = to_json(inspection).dump();
   if (options.json)
     apps::print("{}\n", json);

@@ -125,6 +125,7 @@ class LanguageModelling : public apps::Task {
     results.step = step;
     results.dtype = config_.dtype;
     results.made_by = apps::provenance(config_.device);
+    results.run = apps::run_id(folder);
     results.split = "valid";
     results.window = config_.rows;
     results.loss = score_.loss();

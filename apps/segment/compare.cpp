@@ -4,6 +4,7 @@
 
 #include "apps/segment/commands.h"
 #include "apps/segment/pipeline.h"
+#include "apps/segment/run.h"
 #include "apps/segment/run_record.h"
 #include "apps/training/comparison_page.h"
 #include "apps/training/report_parts.h"
@@ -20,20 +21,19 @@ std::optional<double> known(double score) { return score < 0 ? std::nullopt : st
 ComparedRun compared(const RunRecord& run) {
   const std::string own = apps::evaluated_weights(*run.config);
   ComparedRun c{.name = run.name,
-                .options = apps::options_to_json(*run.config),
+                .options = apps::compared_options(run),
                 .attention = describe_attention(*run.config),
                 .parameters = apps::parameter_count<nn::Segmenter>(*run.config),
                 .weights = {},
                 .programs = {},
                 .values = {}};
-  const std::vector<Results> results = apps::of_last_step(run.results);
-  // The test split stands for a run that was evaluated on it, the one watched in training otherwise.
-  const std::string test = describe_data(*run.config, "test");
-  const Results* main = apps::main_evaluation(results, test, own);
+  const std::vector<Results> results = apps::of_last_step(run.results, run);
+  const Results* main = main_evaluation(results, *run.config);
   for (const Results& r : results) {
     MeasuredWith with = apps::measured_with(r, "pictures", own);
     with.emplace_back("views", r.views);
-    const bool asks = &r == main || !r.corrupted.empty();
+    // What was found on the same pictures in other ways stands beside it.
+    const bool asks = !r.corrupted.empty() || (r.fingerprint == main->fingerprint && r.data == main->data);
     c.add({.name = "mIoU", .percent = true, .with = with}, known(r.scores.mean_iou), 100, asks);
     c.add({.name = "pixel acc", .percent = true, .with = with}, known(r.scores.pixel_accuracy), 100, asks);
     c.add({.name = "mean acc", .percent = true, .with = with}, known(r.scores.mean_accuracy), 100, asks);
@@ -62,6 +62,12 @@ apps::Comparison compare(const std::vector<RunRecord>& records) {
 }
 
 }  // namespace
+
+const Results* main_evaluation(const std::vector<Results>& results, const Config& c) {
+  const std::string test = describe_data(c, "test"), views = describe(views_of(c));
+  return apps::main_evaluation(results, apps::evaluated_weights(c),
+                               [&](const Results& r) { return std::pair(r.data == test, r.views == views); });
+}
 
 apps::Comparison compare_runs(const std::vector<std::string>& folders) {
   return compare(apps::read_runs<RunRecord>("segment", folders));

@@ -80,6 +80,8 @@ class Evaluation {
   void open() {
     corruptions_ = apps::chosen("--corruptions", options_.corruptions, data::corruption_names());
     severities_ = {options_.severities.begin(), options_.severities.end()};
+    results_.run =
+        apps::run_id(options_.checkpoint);  // before the weights, which another training may replace
     loaded_ = load_model(options_.checkpoint, options_.load);
     predictor_ = predictor_of(loaded_, options_);
     Config& config = loaded_.config;

@@ -40,11 +40,11 @@ void add_highlights(Report& report, const RunRecord& r, const Results* main) {
   std::vector<apps::Highlight> h;
   if (main) {
     h.push_back({"mIoU", percent(main->scores.mean_iou) + "%",
-                 fmt::format("{}, {} pictures", main->data, main->count)});
+                 fmt::format("{}, {} pictures; {}", main->data, main->count, main->views)});
     h.push_back({"Pixel accuracy", percent(main->scores.pixel_accuracy) + "%"});
     h.push_back({"Mean accuracy", percent(main->scores.mean_accuracy) + "%", "of the classes"});
   }
-  for (const Results& results : apps::of_last_step(r.results))
+  for (const Results& results : apps::of_last_step(r.results, r))
     if (!results.corrupted.empty()) {
       const int mildest = severities_of(results.corrupted)[0];
       std::vector<Results::Corrupted> at = results.corrupted;
@@ -96,7 +96,7 @@ void add_classes(Report& report, const Results* main) {
 
 void add_corruptions(Report& report, const RunRecord& r) {
   bool begun = false;
-  for (const Results& results : apps::of_last_step(r.results)) {
+  for (const Results& results : apps::of_last_step(r.results, r)) {
     if (results.corrupted.empty()) continue;
     if (!begun) {
       report.section("Corruptions");
@@ -191,7 +191,7 @@ void add_samples(Report& report, const RunRecord& r, const Results* main) {
 std::string commands(const RunRecord& r) {
   const std::string folder = apps::quoted(r.folder);
   std::string text = apps::train_command("segment", r.folder, *r.config) + "\n";
-  for (const Results& results : apps::of_last_step(r.results)) {
+  for (const Results& results : apps::of_last_step(r.results, r)) {
     text += "segment eval --checkpoint " + folder;
     if (!results.options.empty()) text += " " + results.options;
     if (!results.corrupted.empty()) text += " " + apps::corruption_arguments(results.corrupted);
@@ -205,10 +205,8 @@ std::string commands(const RunRecord& r) {
 void write_report(const std::string& folder) {
   const apps::FolderLock lock(folder);
   const RunRecord record("segment", folder);
-  const std::vector<Results> last = apps::of_last_step(record.results);
-  const Results* main = record.config ? apps::main_evaluation(last, describe_data(*record.config, "test"),
-                                                              apps::evaluated_weights(*record.config))
-                                      : nullptr;
+  const std::vector<Results> last = apps::of_last_step(record.results, record);
+  const Results* main = record.config ? main_evaluation(last, *record.config) : nullptr;
   Report report(title(record), subtitle(record));
   add_highlights(report, record, main);
   add_training(report, record);

@@ -9,6 +9,14 @@ void load_encoder(nn::Segmenter& model, const std::string& run_or_file) {
   model.load_encoder(checkpoint.file.tensors, checkpoint.path);
 }
 
+Views views_of(const Config& c) {
+  return {.short_side = c.short_side,
+          .long_side = c.long_side,
+          .scales = c.scales,
+          .flip = c.eval_flip,
+          .window = {.height = c.height, .width = c.width, .stride = c.stride, .batch = c.eval_batch_size}};
+}
+
 Predictor predictor_of(const nn::Segmenter& model, const Config& c) {
   Predictor p;
   p.model = [&model](const Tensor& windows) { return model.forward(windows); };
@@ -16,12 +24,7 @@ Predictor predictor_of(const nn::Segmenter& model, const Config& c) {
   p.std = c.std;
   p.dtype = dtype_from_name(c.dtype);
   p.device = device_from_name(c.device);
-  p.views = {
-      .short_side = c.short_side,
-      .long_side = c.long_side,
-      .scales = c.scales,
-      .flip = c.eval_flip,
-      .window = {.height = c.height, .width = c.width, .stride = c.stride, .batch = c.eval_batch_size}};
+  p.views = views_of(c);
   return p;
 }
 

@@ -14,6 +14,8 @@ inline LoadedModel load_model(const std::string& run_or_file, const apps::LoadOp
   return apps::load_model<Config, nn::Segmenter>("segment", run_or_file, options);
 }
 
+// How a run's own evaluations look at pictures.
+Views views_of(const Config& config);
 // Pictures are looked at as the config says; refers to the model.
 Predictor predictor_of(const nn::Segmenter& model, const Config& config);
 // As the options say, which go into the config. Throws Error that names the option.

@@ -118,6 +118,7 @@ class Segmentation : public apps::Task {
   }
 
   void finish(const std::string& folder, int64_t step) override {
+    results_.run = apps::run_id(folder);
     results_.step = step;
     merge_results(folder, results_);
     write_report(folder);

@@ -1,7 +1,10 @@
 #include "apps/training/provenance.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "apps/common/files.h"
 #include "apps/common/run_folder.h"
@@ -22,6 +25,11 @@ std::string processor() {
   return "unknown";
 }
 
+std::string new_id() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
 }  // namespace
 
 nlohmann::ordered_json provenance(const std::string& device) {
@@ -37,9 +45,11 @@ void write_config(const std::string& folder, nlohmann::ordered_json config, cons
   const std::string file = config_path(folder);
   nlohmann::ordered_json all = nlohmann::ordered_json::array(), now = {{"app", app}};
   now.update(provenance(device));
+  config["id"] = new_id();
   if (step > 0 && std::filesystem::exists(file)) {
     const auto before = read_json_object(file);
     if (before.contains("made-by") && before["made-by"].is_array()) all = before["made-by"];
+    if (const std::string id = run_id(folder); !id.empty()) config["id"] = id;
   }
   nlohmann::ordered_json last = all.empty() ? nlohmann::ordered_json() : all.back();
   if (last.is_object()) last.erase("from");

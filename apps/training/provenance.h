@@ -15,7 +15,8 @@ nlohmann::ordered_json provenance(const std::string& device);
 
 // Writes a run's config.json: the config and beside it "made-by", a list of what provenance() said, with the
 // app, from a step "from" on. Going on with a run (step > 0) adds to the list that is there, if it is another
-// program or machine. Checkpoints have the config alone, so that those of equal runs hold equal bytes.
+// program or machine. A run's "id" (see run_id) is drawn when it begins. Checkpoints have the config alone,
+// so that those of equal runs hold equal bytes.
 void write_config(const std::string& folder, nlohmann::ordered_json config, const std::string& app,
                   const std::string& device, int64_t step = 0);
 

@@ -42,7 +42,7 @@ void add_configuration(Report& report, const nlohmann::ordered_json& options,
                        const std::vector<std::pair<std::string, std::string>>& more);
 
 // "APP train --recipe NAME --out FOLDER ..." with the options whose values differ from those of the recipe
-// that takes the fewest, or of none.
+// that takes the fewest, or of none; and a line on what --resume changed.
 template <class Config>
 std::string train_command(const std::string& app, const std::string& folder, const Config& config) {
   const nlohmann::ordered_json used = options_to_json(config);
@@ -62,6 +62,8 @@ std::string train_command(const std::string& app, const std::string& folder, con
       // A damaged recipe is no reason to have no report.
     }
   }
+  if (const std::string changes = changes_of_run(folder); !changes.empty())
+    best += "\n# --resume changed " + changes + "; one training with these settings gives other weights";
   return best;
 }
 

@@ -1,10 +1,12 @@
 #pragma once
+#include <filesystem>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "apps/common/fields.h"
+#include "apps/common/print.h"
 #include "apps/common/run_folder.h"
 
 namespace pursuit::apps {
@@ -19,12 +21,14 @@ void check_app(const std::string& folder, const std::string& app);
 template <class Config, auto read_results>
 struct RunRecord : RunFolder {
   std::optional<Config> config;
+  std::string changes;  // see changes_of_run
   decltype(read_results("")) results;
 
   RunRecord(const std::string& app, const std::string& path) : RunFolder(path) {
     check_app(folder, app);
     attempt("config.json", [&](const std::string& file) {
       config = fields_from_json<Config>(read_json_object(file), file);
+      changes = changes_of_run(folder);
     });
     attempt("eval.json", [&](const std::string&) { results = read_results(folder); });
   }
@@ -33,13 +37,27 @@ struct RunRecord : RunFolder {
 // Throws Error that names the folder and what it lacks.
 [[noreturn]] void fail_no_run(const RunFolder& run);
 
-// Those of several folders, under the folders' names, or as given where names repeat. Throws Error that names
-// a folder that is no run of `app`.
+// A run's options, and what --resume changed on the way: runs that differ in that are no two seeds of one
+// setting.
+template <class Record>
+nlohmann::ordered_json compared_options(const Record& run) {
+  nlohmann::ordered_json options = options_to_json(*run.config);
+  options["changed by --resume"] = run.changes;
+  return options;
+}
+
+// Those of several folders, under the folders' names, or as given where names repeat; a folder that is named
+// twice counts once. Throws Error that names a folder that is no run of `app`.
 template <class Record>
 std::vector<Record> read_runs(const std::string& app, const std::vector<std::string>& folders) {
   std::vector<Record> runs;
   std::multiset<std::string> names;
+  std::set<std::filesystem::path> seen;
   for (const std::string& folder : folders) {
+    if (!seen.insert(std::filesystem::weakly_canonical(folder)).second) {
+      note("{} is named twice and counts once\n", folder);
+      continue;
+    }
     runs.emplace_back(app, folder);
     if (!runs.back().config) fail_no_run(runs.back());
     names.insert(runs.back().name);

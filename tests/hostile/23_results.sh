@@ -51,6 +51,25 @@ ok classify train --resume a --steps 6 --quiet
 says '"step":4,' a/eval.json
 says '"step":6,' a/eval.json
 
+# Its settings alone would give other weights: no second seed of a run that was never resumed, nor is a folder that is
+# named twice.
+ok classify train "${toy[@]}" --steps 6 --seed 1 --out c
+ok classify compare a c ./a "$PWD/c"
+check "a resumed run and a straight one are one row" test "$(grep -cE '^[ac] +1 ' out)" == 2
+says "steps 4 to 6 at step 4" out
+says "counts once" err
+says "--resume changed steps 4 to 6 at step 4" a/report.html
+
+# What belongs to a training that was replaced is not added to the new one's.
+"$bin/classify" eval --checkpoint b --limit 20 --quiet --corruptions all >out 2>err &
+until [[ $(grep -o '"severity"' b/eval.json | wc -l) -gt 0 ]]; do sleep 0.02; done
+"$bin/classify" train "${toy[@]}" --seed 5 --out b --overwrite >/dev/null
+code=0
+wait $! || code=$?
+check "an evaluation of weights that were replaced: exit code $code" test $code == 1
+says "another training has begun there" err
+says_not '"severity"' b/eval.json
+
 read -ra toy <<<"$(toy lm)"
 ok lm train "${toy[@]}" --out l
 few=(eval --checkpoint l --quiet --window blocks)
@@ -76,4 +95,11 @@ ok segment "${few[@]}" --flip
 ok segment "${few[@]}" --corruptions fog --seed 1
 ok segment eval --checkpoint s --quiet --first 2
 entries_are s 5
+# Other views stand beside the run's own and do not take their place.
+ok segment train "${toy[@]}" --out v
+ok segment eval --checkpoint v --quiet
+ok segment eval --checkpoint v --quiet --short-side 48
+ok segment compare v
+check "one column of each way of looking" test "$(head -n 1 out | grep -o "mIoU (" | wc -l)" == 2
+says "scenes test, 200 pictures; own size" v/report.html
 done_testing
