@@ -221,6 +221,14 @@ TEST_CASE("lm generate: with and without a cache the same, and greedily what is 
   CHECK(alone({3, 1, 0}, 4) == alone({}, 4));
 }
 
+TEST_CASE("lm generate: words of a prompt that the vocabulary lacks") {
+  const auto words = data::Vocabulary::of_list("<eos>\nthe\nwar\n<unk>\n", "v");
+  CHECK(unknown_words("the war\n<unk> the", words).empty());
+  CHECK(unknown_words("zzz the\n yyy", words) == std::vector<std::string>{"zzz", "yyy"});
+  CHECK(unknown_words("", words).empty());
+  CHECK(unknown_words("zzz", data::Vocabulary::of_bytes()).empty());
+}
+
 TEST_CASE("lm inspect: facts of the heads") {
   nn::TransformerLm model(tiny_model("symmetric"));
   randomise(model);

@@ -36,7 +36,8 @@ void paste(data::Image& onto, const data::Image& image, int left) {
 
 }  // namespace
 
-Prediction look_at(const LoadedModel& loaded, const data::Image& image, int block) {
+Prediction look_at(const LoadedModel& loaded, const data::Image& image, int block,
+                   const std::vector<int64_t>& only) {
   const Config& c = loaded.config;
   Prediction p;
   p.view = evaluation_view(c, image);
@@ -47,7 +48,7 @@ Prediction look_at(const LoadedModel& loaded, const data::Image& image, int bloc
   NoGrad off;
   const nn::VisionTransformer& model = *loaded.model;
   const Tensor input = input_of(c, planes);
-  const Tensor logits = model.forward(input).to(DType::f32);
+  const Tensor all = model.forward(input).to(DType::f32), logits = only.empty() ? all : restricted(all, only);
   p.logits = floats(logits);
   p.probabilities = floats(softmax(logits));
   if (!std::all_of(p.logits.begin(), p.logits.end(), [](float v) { return std::isfinite(v); }))

@@ -16,8 +16,10 @@ struct Prediction {
   int grid = 0;
 };
 
-// `block` as in VisionTransformer::class_attention: negative counts from the end.
-Prediction look_at(const LoadedModel& loaded, const data::Image& image, int block = -1);
+// `block` as in VisionTransformer::class_attention: negative counts from the end. `only` as in restricted(),
+// empty: all classes.
+Prediction look_at(const LoadedModel& loaded, const data::Image& image, int block = -1,
+                   const std::vector<int64_t>& only = {});
 
 // The attention over the picture, RGB; small pictures are enlarged first, so that a side has at least `side`
 // pixels and every pixel stays a square.

@@ -6,7 +6,6 @@
 #include "apps/common/choice.h"
 #include "apps/common/frost.h"
 #include "apps/common/picture_files.h"
-#include "apps/common/print.h"
 #include "data/corruptions.h"
 #include "data/resize.h"
 #include "engine/error.h"
@@ -27,26 +26,18 @@ int corrupt(const CorruptOptions& options) {
   fs::create_directories(options.out);
 
   apps::UniqueStems name_of;
-  bool failed = false;
-  for (size_t i = 0; i < files.size(); ++i) {
-    try {
-      data::Image picture = data::read_image(files[i]);
-      if (options.size > 0) picture = data::imagenet_view(picture, options.size, data::Filter::bilinear);
-      const std::string stem = name_of(files[i]);
-      for (const std::string& name : names)
-        for (const std::string& severity : severities) {
-          const int number = std::stoi(severity);
-          const uint64_t seed = data::corruption_seed(options.seed, name, number, int64_t(i));
-          data::write_png(
-              (fs::path(options.out) / fmt::format("{}-{}-{}.png", stem, name, severity)).string(),
-              data::corrupt(picture, name, number, seed, frost));
-        }
-    } catch (const Error& e) {
-      failed = true;
-      apps::note("error: {}\n", e.what());
-    }
-  }
-  return failed ? 1 : 0;
+  return apps::for_each_file(files, [&](const std::string& file, int64_t number) {
+    data::Image picture = data::read_image(file);
+    if (options.size > 0) picture = data::imagenet_view(picture, options.size, data::Filter::bilinear);
+    const std::string stem = name_of(file);
+    for (const std::string& name : names)
+      for (const std::string& severity : severities) {
+        const int level = std::stoi(severity);
+        const uint64_t seed = data::corruption_seed(options.seed, name, level, number);
+        data::write_png((fs::path(options.out) / fmt::format("{}-{}-{}.png", stem, name, severity)).string(),
+                        data::corrupt(picture, name, level, seed, frost));
+      }
+  });
 }
 
 }  // namespace pursuit::classify

@@ -112,6 +112,7 @@ int run(std::vector<std::string> args) {
   corrupt_command->add_option("--frost", c.frost, "Folder with frost overlays (default: drawn ones)");
   corrupt_command
       ->add_option("--seed", c.seed, "Seed of the noise; every picture of the list has its own of it")
+      ->check(apps::within(apps::any_seed))
       ->capture_default_str();
   corrupt_command->callback([&] { code = corrupt(c); });
 

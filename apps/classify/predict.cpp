@@ -54,27 +54,24 @@ int predict(const PredictOptions& options) {
 
   Json report = Json::array();
   apps::UniqueStems name_of;
-  bool failed = false;
-  for (const std::string& file : apps::picture_files(options.images)) {
-    try {
-      const Prediction p = look_at(loaded, data::read_upright(file), options.block);
-      const std::string picture = (fs::path(out) / (name_of(file) + "-attention.png")).string();
-      data::write_png(picture, attention_pair(p));
-      if (options.json)
-        report.push_back(
-            {{"image", file}, {"attention", picture}, {"predictions", to_json(p, loaded.config, top)}});
-      else
-        apps::print("{}\n{}attention: {}\n\n", file, apps::Lines{to_text(p, loaded.config, top)}, picture);
-    } catch (const Error& e) {
-      failed = true;
-      apps::note("error: {}\n", e.what());
-      if (options.json) report.push_back({{"image", file}, {"error", e.what()}});
-    }
-  }
+  const auto predict_one = [&](const std::string& file, int64_t) {
+    const Prediction p = look_at(loaded, data::read_upright(file), options.block);
+    const std::string picture = (fs::path(out) / (name_of(file) + "-attention.png")).string();
+    data::write_png(picture, attention_pair(p));
+    if (options.json)
+      report.push_back(
+          {{"image", file}, {"attention", picture}, {"predictions", to_json(p, loaded.config, top)}});
+    else
+      apps::print("{}\n{}attention: {}\n\n", file, apps::Lines{to_text(p, loaded.config, top)}, picture);
+  };
+  const int code = apps::for_each_file(apps::picture_files(options.images), predict_one,
+                                       [&](const std::string& file, const std::string& why) {
+                                         report.push_back({{"image", file}, {"error", why}});
+                                       });
   // File names need not be UTF-8, JSON must be.
   if (options.json)
     apps::print("{}\n", apps::Lines{report.dump(2, ' ', false, Json::error_handler_t::replace)});
-  return failed ? 1 : 0;
+  return code;
 }
 
 }  // namespace pursuit::classify

@@ -247,7 +247,7 @@ void add_samples(Report& report, const RunRecord& r) {
     for (int64_t i = 0; i < count; ++i) {
       const int64_t begin = i * test->size() / count, end = (i + 1) * test->size() / count;
       const data::Sample sample = test->get(begin + random.below(end - begin));
-      const Prediction p = look_at(loaded, sample.image);
+      const Prediction p = look_at(loaded, sample.image, -1, test->present_classes());
       const int guess = p.ranking[0];
       const bool right = guess == sample.label;
       const std::string name = shown_class(c, c.classes[size_t(guess)]);

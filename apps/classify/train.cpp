@@ -7,6 +7,7 @@
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
 #include "apps/classify/step.h"
+#include "apps/common/checks.h"
 #include "apps/common/print.h"
 #include "apps/common/signals.h"
 #include "apps/training/provenance.h"
@@ -21,6 +22,7 @@ namespace {
 
 // Fills in what the data decides; a resumed run's data must still have the run's classes.
 Config with_data(Config config, const data::Dataset& train) {
+  apps::check_batch(train.size(), config.batch_size);
   if (config.classes.empty())
     complete(config, train);
   else if (config.classes != train.classes())
@@ -42,9 +44,6 @@ class Classification : public apps::Task {
         model_(model_config(config_)),
         loader_(*train_data_, train_transform(config_), train_loader_options(config_)),
         test_loader_(*test_data_, evaluation_transform(config_), evaluation_loader_options(config_)) {
-    if (loader_.batches_per_epoch() == 0)
-      fail("train", fmt::format("{} training pictures do not fill a batch of {}; use a smaller --batch-size",
-                                train_data_->size(), config_.batch_size));
     config_.test_split = test_data_->test_split();
     config_.data_fingerprint =
         apps::same_data(config_.data_fingerprint,

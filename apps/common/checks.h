@@ -1,6 +1,8 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <initializer_list>
 #include <sstream>
 #include <string>
@@ -31,14 +33,31 @@ inline void check_word(const char* app, const char* option, const std::string& v
   fail(app, std::string("--") + option + " is '" + value + "', need one of " + list);
 }
 
-// Throws unless the data has as many classes as the model `knows`; other names are noted on stderr.
+// Throws unless the data has as many classes as the model `knows`, and none of them at another number; other
+// names are noted on stderr.
 inline void check_classes(const std::vector<std::string>& has, const std::vector<std::string>& knows) {
   if (has.size() != knows.size())
     fail("eval",
          fmt::format("the data has {} classes, the model was trained on {}; it cannot be scored on them",
                      has.size(), knows.size()));
+  for (size_t i = 0; i < has.size(); ++i) {
+    const auto at = std::find(knows.begin(), knows.end(), has[i]);
+    if (has[i] != knows[i] && at != knows.end())
+      fail("eval",
+           fmt::format("the data's classes have another order than the model's: '{}' is number {} there "
+                       "and {} here; labels are numbers, so give the data the model's order ('classes' in "
+                       "the run's config.json)",
+                       has[i], i, at - knows.begin()));
+  }
   if (has != knows)
     note("note: the data's classes have other names than the model's; they are taken by number\n");
+}
+
+// Throws unless the training pictures fill a batch: a partial one is left out.
+inline void check_batch(int64_t pictures, int64_t batch_size) {
+  if (pictures < batch_size)
+    fail("train", fmt::format("{} training pictures do not fill a batch of {}; use a smaller --batch-size",
+                              pictures, batch_size));
 }
 
 }  // namespace pursuit::apps

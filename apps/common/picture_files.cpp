@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <new>
 
+#include "apps/common/print.h"
 #include "data/dataset.h"
 #include "engine/error.h"
 
@@ -24,6 +26,28 @@ std::vector<std::string> picture_files(const std::vector<std::string>& given) {
     if (files.size() == before) fail("pictures", name + ": the folder holds no JPEG or PNG pictures");
   }
   return files;
+}
+
+int for_each_file(const std::vector<std::string>& files,
+                  const std::function<void(const std::string&, int64_t)>& work,
+                  const std::function<void(const std::string&, const std::string&)>& failed) {
+  int code = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    std::string why;
+    try {
+      work(files[i], int64_t(i));
+      continue;
+    } catch (const Error& e) {
+      why = e.what();
+    } catch (const std::bad_alloc&) {
+      why = "out of memory; use a smaller picture";
+    }
+    if (why.find(files[i]) == why.npos) why = files[i] + ": " + why;
+    note("error: {}\n", why);
+    if (failed) failed(files[i], why);
+    code = 1;
+  }
+  return code;
 }
 
 std::string folder_for(const std::string& out, const std::string& run_or_file, const std::string& name) {

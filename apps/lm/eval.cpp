@@ -96,7 +96,7 @@ class Evaluation {
     apps::require_memory("eval", device_from_name(config_.device), "--batch-size",
                          [&] { evaluate_on_shapes(*loaded_.model, config_); });
     source_ = data::open_text(config_.data);
-    if (source_.split(split_).empty()) fail("eval", data_name(config_) + " has no split " + options.split);
+    files_of(source_, split_, config_);
   }
 
   int run() {

@@ -52,6 +52,16 @@ std::vector<int32_t> encode_prompt(const std::string& text, const data::Vocabula
   return ids;
 }
 
+std::vector<std::string> unknown_words(const std::string& text, const data::Vocabulary& vocabulary) {
+  std::vector<std::string> words;
+  if (vocabulary.is_bytes()) return words;
+  data::for_each_line({"--prompt", text, 0, 0, nullptr}, false, [&](std::string_view line) {
+    for (std::string_view word; !(word = data::next_word(line)).empty();)
+      if (vocabulary.find(word) < 0) words.emplace_back(word);
+  });
+  return words;
+}
+
 std::vector<int32_t> generate(const nn::TransformerLm& model, int32_t line_end,
                               const std::vector<int32_t>& prompt, const GenerationOptions& options,
                               Random& random, const std::function<void(int32_t)>& each) {

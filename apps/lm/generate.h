@@ -26,6 +26,9 @@ int32_t sample(std::span<const double> logits, const SamplingOptions& options, R
 // there is none.
 std::vector<int32_t> encode_prompt(const std::string& text, const data::Vocabulary& vocabulary);
 
+// The words of a text that a vocabulary lacks; of bytes, none.
+std::vector<std::string> unknown_words(const std::string& text, const data::Vocabulary& vocabulary);
+
 struct GenerationOptions {
   int64_t count = 100;
   SamplingOptions sampling = {};

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -30,6 +31,9 @@ int generate_text(const GenerateOptions& options) {
     generation.sampling.forbidden.push_back(vocabulary.unknown());
   apps::catch_stop_signals();
   std::vector<int32_t> text = encode_prompt(options.prompt, vocabulary);
+  if (const auto words = unknown_words(options.prompt, vocabulary); !words.empty())
+    apps::note("note: the run's vocabulary lacks these words of the prompt, the model reads <unk>: {}\n",
+               fmt::format("{}", fmt::join(words, " ")));
   std::string shown;
   // Of bytes, a character may take several words.
   const auto show = [&](bool all) {
@@ -57,10 +61,9 @@ int inspect_run(const InspectOptions& options) {
   Config config = loaded.config;
   if (!options.data.empty()) config.data = options.data;
   const data::TextSource source = data::open_text(config.data);
-  const data::TextSplit split = data::text_split(options.split);
-  if (source.split(split).empty()) fail("inspect", data_name(config) + " has no split " + options.split);
-  data::TextBatches rows(data::encode(source.split(split), source.layout, loaded.vocabulary),
-                         loaded.vocabulary.line_end(), evaluation_rows(config));
+  const std::vector<data::TextFile>& files = files_of(source, data::text_split(options.split), config);
+  data::TextBatches rows(data::encode(files, source.layout, loaded.vocabulary), loaded.vocabulary.line_end(),
+                         evaluation_rows(config));
   apps::require_memory("inspect", loaded.model->embed_weight.device(), "--sequences", [&] {
     const int64_t windows = std::min(options.sequences, rows.rows());
     loaded.model->attention_entropy(
@@ -69,7 +72,7 @@ int inspect_run(const InspectOptions& options) {
   Inspection inspection = inspect(*loaded.model, rows, options.sequences);
   inspection.split = options.split;
   inspection.conditions = {.data = data_name(config),
-                           .fingerprint = data::fingerprint(source.split(split), config.data),
+                           .fingerprint = data::fingerprint(files, config.data),
                            .count = rows.tokens(),
                            .weights = loaded.weights,
                            .step = loaded.state.step,

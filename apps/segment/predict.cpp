@@ -30,42 +30,39 @@ int predict(const PredictOptions& options) {
 
   Json report = Json::array();
   apps::UniqueStems name_of;
-  bool failed = false;
-  for (const std::string& file : apps::picture_files(options.images)) {
-    try {
-      const data::Image picture = data::read_upright(file), labels = predictor.classes_of(picture);
-      const data::Image mask = colour_mask(labels, colours);
-      const std::string base = (fs::path(out) / name_of(file)).string();
-      data::write_png(base + "-classes.png", labels);
-      data::write_png(base + "-mask.png", mask);
-      data::write_png(base + "-overlay.png", overlay(picture, mask, options.opacity));
-      data::write_png(base + "-legend.png", legend(labels, classes, colours));
-      Json shares = Json::array();
-      apps::Table table{{"class", "share of pixels"}, {}};
-      for (const ClassShare& s : class_shares(labels, int64_t(classes.size()))) {
-        table.rows.push_back({classes[s.index], fmt::format("{:.1f} %", 100 * s.share)});
-        shares.push_back({{"class", classes[s.index]}, {"index", s.index}, {"share", s.share}});
-      }
-      if (options.json)
-        report.push_back({{"image", file},
-                          {"classes", base + "-classes.png"},
-                          {"mask", base + "-mask.png"},
-                          {"overlay", base + "-overlay.png"},
-                          {"legend", base + "-legend.png"},
-                          {"shares", shares}});
-      else
-        apps::print("{}\n{}pictures: {}-mask.png, -overlay.png, -legend.png; class numbers: -classes.png\n\n",
-                    file, apps::Lines{apps::to_text(table)}, base);
-    } catch (const Error& e) {
-      failed = true;
-      apps::note("error: {}\n", e.what());
-      if (options.json) report.push_back({{"image", file}, {"error", e.what()}});
+  const auto predict_one = [&](const std::string& file, int64_t) {
+    const data::Image picture = data::read_upright(file), labels = predictor.classes_of(picture);
+    const data::Image mask = colour_mask(labels, colours);
+    const std::string base = (fs::path(out) / name_of(file)).string();
+    data::write_png(base + "-classes.png", labels);
+    data::write_png(base + "-mask.png", mask);
+    data::write_png(base + "-overlay.png", overlay(picture, mask, options.opacity));
+    data::write_png(base + "-legend.png", legend(labels, classes, colours));
+    Json shares = Json::array();
+    apps::Table table{{"class", "share of pixels"}, {}};
+    for (const ClassShare& s : class_shares(labels, int64_t(classes.size()))) {
+      table.rows.push_back({classes[s.index], fmt::format("{:.1f} %", 100 * s.share)});
+      shares.push_back({{"class", classes[s.index]}, {"index", s.index}, {"share", s.share}});
     }
-  }
+    if (options.json)
+      report.push_back({{"image", file},
+                        {"classes", base + "-classes.png"},
+                        {"mask", base + "-mask.png"},
+                        {"overlay", base + "-overlay.png"},
+                        {"legend", base + "-legend.png"},
+                        {"shares", shares}});
+    else
+      apps::print("{}\n{}pictures: {}-mask.png, -overlay.png, -legend.png; class numbers: -classes.png\n\n",
+                  file, apps::Lines{apps::to_text(table)}, base);
+  };
+  const int code = apps::for_each_file(apps::picture_files(options.images), predict_one,
+                                       [&](const std::string& file, const std::string& why) {
+                                         report.push_back({{"image", file}, {"error", why}});
+                                       });
   // File names need not be UTF-8, JSON must be.
   if (options.json)
     apps::print("{}\n", apps::Lines{report.dump(2, ' ', false, Json::error_handler_t::replace)});
-  return failed ? 1 : 0;
+  return code;
 }
 
 }  // namespace pursuit::segment

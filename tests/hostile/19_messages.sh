@@ -50,6 +50,23 @@ iVBORw0KGgoAAAANSUhEUgAAAAYAAAAGCAAAAADFp7CUAAAAM0lEQVR42mNg0AioWHCCgV0/vH75eQY+
 yZmy5wmDsnfx7MOvATa2EIc3vpZGAAAAAElFTkSuQmCC
 END
 }
+# Too few pictures for a batch.
+for split in train val; do mkdir -p few/$split/a && picture few/$split/a/1.png; done
+says "1 training pictures do not fill a batch of 4; use a smaller --batch-size" \
+  classify train --data few --patch 3 --batch-size 4 --out new
+says "2 training pictures do not fill a batch of 4; use a smaller --batch-size" \
+  segment train --recipe nano --limit 2 --batch-size 4 --out new
+# A text without a test split; words that a vocabulary lacks.
+mkdir text && printf 'a b\na b c\n' | tee text/train.txt >text/valid.txt
+ok lm train --recipe nano --data text --min-count 2 --steps 1 --batch-size 1 --quiet --out lm-run
+says "text has no split test: give --split valid" lm eval --checkpoint lm-run
+says "text has no split test: give --split valid" lm inspect --checkpoint lm-run --split test
+ok lm eval --checkpoint lm-run --split valid --quiet
+ok lm generate --checkpoint lm-run --prompt $'a zzz\e[31m b' --tokens 3
+grep -qF 'lacks these words of the prompt, the model reads <unk>: zzz\u001b[31m' err || fail "unknown words: $(cat -v err)"
+ok lm generate --checkpoint lm-run --prompt "a b" --tokens 3
+[[ ! -s err ]] || fail "a note on known words: $(cat -v err)"
+
 # Names that are not UTF-8, or hold line breaks.
 for split in train val; do
   mkdir -p latin/$split/$'Stra\xdfe' lines/$split/$'one\ntwo\e[31m' lines/$split/b

@@ -25,6 +25,24 @@ check "the attack's classes compete too: $(cut -c 1-300 out)" grep -qF '"clean_t
 # Whole data with few pictures is about all classes.
 ok classify eval --checkpoint run --limit 2 --json --quiet
 check "all classes" grep -qF '"classes":["bird","cat","dog"],"left_out":0,' out
+# A report's pictures are judged by the same classes.
+mkdir birds && cp -r data/train birds/train && mkdir birds/val && cp -r data/val/bird birds/val/bird
+ok classify train --data birds --out birds-run --epochs 1 --batch-size 4 --patch 3 --dim 24 --depth 1 --heads 2 --quiet
+grep -q "val accuracy 100.00 %" out || fail "not the only class that is tested on: $(cat out)"
+check "a picture of the only class is called wrong" bash -c '! grep -q ", is bird" birds-run/report.html'
+
+# Classes of another order are no note: their labels are numbers.
+mkdir -p streets/{images,labels}
+for i in {10..29}; do cp picture.png streets/images/$i.png && cp picture.png streets/labels/$i.png; done
+for i in {0..254}; do echo "class $i"; done >streets/classes.txt
+ok segment train $(toy segment) --data streets --out streets-run
+cp -r streets turned && tac streets/classes.txt >turned/classes.txt
+refuses 1 "the data's classes have another order than the model's: 'class 254' is number 0 there and 254 here" \
+  segment eval --checkpoint streets-run --data turned
+cp -r streets renamed && sed -i 's/^/other /' renamed/classes.txt
+ok segment eval --checkpoint streets-run --data renamed --quiet
+grep -q "they are taken by number" err || fail "no note on other names: $(cat err)"
+
 cp -r data/val/cat some/griffin && cp -r data/val/cat some/unicorn
 refuses 1 "2 of its 4 class folders are none of the 3 classes of the training data: griffin, unicorn" \
   classify eval --checkpoint run --data some

@@ -26,14 +26,33 @@ refuses 1 "frost1" classify corrupt picture.png --frost /nowhere --out none
 refuses 1 "missing.png" classify corrupt missing.png --corruption fog --out none
 refuses 2 "--out" classify corrupt picture.png
 check "a mistake in the options left a folder" test ! -e none/picture-fog-1.png
+for seed in -1 nan 18446744073709551616; do
+  refuses 2 "--seed" classify corrupt picture.png --seed $seed --out none
+done
 # One bad picture does not lose the others.
 echo "no picture" >bad.png
 refuses 1 "bad.png" classify corrupt bad.png picture.png --corruption fog --severity 1 --out rest
 check "the good picture is missing" test -s rest/picture-fog-1.png
+# Nor one that is too large for the memory.
+python3 - <<'END' || fail "python3 is needed for the large picture"
+import struct, zlib
+side = 7000
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+open("large.png", "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+                              + chunk(b"IDAT", zlib.compress(bytes((3 * side + 1) * side), 1)) + chunk(b"IEND", b""))
+END
+for app in classify segment; do ok $app train $(toy $app) --out $app-run; done
+(
+  ulimit -v 1000000
+  refuses 1 "large.png: out of memory" classify corrupt large.png picture.png --corruption contrast --severity 1 --out more
+  check "the good picture is missing" test -s more/picture-contrast-1.png
+  refuses 1 "large.png: " segment predict --checkpoint segment-run large.png picture.png --threads 1 --out more
+  check "the good picture's mask is missing" test -s more/picture-mask.png
+)
 
 # Evaluations say that frost is of drawn crystals.
 for app in classify segment; do
-  ok $app train $(toy $app) --out $app-run
   ok $app eval --checkpoint $app-run --limit 2 --corruptions frost --severities 1 --quiet
   grep -q -- "--frost" err || fail "$app eval does not note drawn frost: $(cat err)"
   ok $app eval --checkpoint $app-run --limit 2 --corruptions fog --severities 1 --quiet
