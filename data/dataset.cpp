@@ -88,6 +88,9 @@ std::unique_ptr<Dataset> open_whole(const std::string& path, Split split, const 
   const std::string& format = options.format;
   const bool by_file = !options.train_files.empty() || !options.test_files.empty();
   Layout layout{format, path};
+  if (format == "synthetic" && !path.empty())
+    fail("dataset",
+         "format synthetic is drawn, but the data is to be that of " + path + ": leave out one of the two");
   if (format == "auto" && path.empty()) layout.format = "synthetic";
   if (layout.format != "synthetic") {
     if (path.empty()) fail("dataset", "format " + format + " needs a path: got none");
@@ -135,7 +138,8 @@ std::vector<std::string> read_lines(const std::string& path) {
   if (file.size() > max_list_bytes)
     fail("dataset", path + " holds " + std::to_string(file.size()) + " bytes, a list at most " +
                         std::to_string(max_list_bytes) + ": check that it is the right file");
-  std::istringstream text(file.read_all());
+  const std::string all = file.read_all();
+  std::istringstream text{std::string(without_byte_order_mark(all))};
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();

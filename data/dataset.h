@@ -64,7 +64,8 @@ struct DatasetOptions {
 };
 
 // Opens the data at `path`; an empty path is the synthetic set. "auto" looks at what the folder holds.
-// Throws pursuit::Error that names the file if the folder fits no layout or a file in it is damaged.
+// Throws pursuit::Error that names the file if the folder fits no layout or a file in it is damaged, or if
+// the synthetic set is asked for beside a path.
 std::unique_ptr<Dataset> open_dataset(const std::string& path, Split split,
                                       const DatasetOptions& options = {});
 
@@ -78,9 +79,10 @@ std::unique_ptr<Dataset> open_idx(const std::string& path, Split split);
 std::unique_ptr<Dataset> open_cifar10(const std::string& path, Split split, const DatasetOptions& options);
 
 // ImageNet's layout: path/train/<class>/*.jpg and path/val/<class>/*.jpg (or path/test). Endings jpg, jpeg,
-// png in any case, subfolders of a class included. Labels follow the sorted class names of the train split,
-// for both splits. The test split may also be a folder of class folders itself. Throws on a class the train
-// split (or options.classes) does not have and on an empty class folder; get() throws on a damaged picture.
+// png in any case; visible subfolders of a class, and links to folders, included. Labels follow the sorted
+// class names of the train split, for both splits. The test split may also be a folder of class folders
+// itself. Throws on a class the train split (or options.classes) does not have, on an empty class folder and
+// on a link to a folder that holds it; get() throws on a damaged picture.
 std::unique_ptr<Dataset> open_image_folder(const std::string& path, Split split,
                                            const DatasetOptions& options);
 
@@ -92,7 +94,8 @@ std::unique_ptr<Dataset> open_synthetic(Split split, int size = 32, uint64_t see
 std::vector<int64_t> samples_in_use(int64_t size, int64_t first, int64_t limit);
 
 // For those who write a dataset: the visible names in a folder, sorted, and the non-empty lines of a text
-// file, of at most max_list_bytes. Both throw pursuit::Error that names the path if it cannot be read.
+// file, without a byte order mark, of at most max_list_bytes. Both throw pursuit::Error that names the path
+// if it cannot be read.
 struct Listing {
   std::vector<std::string> files, folders;
 };

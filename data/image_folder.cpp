@@ -73,27 +73,34 @@ class ImageFolder : public Dataset {
     present_.push_back(known - classes_.begin());
     std::vector<std::string> pictures;
     int64_t others = 0;
-    std::error_code error;
-    fs::recursive_directory_iterator it(fs::path(root_) / name, error);
-    for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-      std::error_code ignored;
-      const fs::path& path = it->path();
-      if (path.filename().string()[0] == '.' || it->is_directory(ignored)) continue;
-      if (is_image_file(path.filename().string())) {
-        pictures.push_back(path.lexically_relative(root_).string());
-      } else {
-        ++others;
-      }
-    }
-    const std::string folder = (fs::path(root_) / name).string();
-    if (error) fail("image_folder", folder + " cannot be read: " + error.message());
+    collect(name, {fs::canonical(root_)}, pictures, others);
     if (pictures.empty() && !skip_bad_) {
-      fail("image_folder", folder + " holds no .jpg, .jpeg or .png file (" + std::to_string(others) +
-                               " others): remove the folder, or skip bad data");
+      fail("image_folder", (fs::path(root_) / name).string() + " holds no .jpg, .jpeg or .png file (" +
+                               std::to_string(others) + " others): remove the folder, or skip bad data");
     }
     empty_classes_ += pictures.empty();
     std::sort(pictures.begin(), pictures.end());
     for (std::string& picture : pictures) files_.push_back({std::move(picture), known - classes_.begin()});
+  }
+
+  // Adds the pictures in a folder and those within, links followed, and counts other files. `above` are the
+  // folders on the way to it, without links.
+  void collect(const fs::path& folder, std::vector<fs::path> above, std::vector<std::string>& pictures,
+               int64_t& others) const {
+    const fs::path path = fs::path(root_) / folder, real = fs::canonical(path);
+    for (const fs::path& a : above)
+      if (*a.lexically_relative(real).begin() != "..")
+        fail("image_folder", path.string() + " is a link to " + real.string() +
+                                 ", which holds it: remove the link, which has no end");
+    above.push_back(real);
+    const Listing listing = list_folder(path.string());
+    for (const std::string& name : listing.files) {
+      if (is_image_file(name))
+        pictures.push_back((folder / name).string());
+      else
+        ++others;
+    }
+    for (const std::string& name : listing.folders) collect(folder / name, above, pictures, others);
   }
 
   const std::string root_;

@@ -50,6 +50,9 @@ LabelKey::LabelKey(const std::vector<Entry>& entries, const std::string& source)
       fail("label_key", source + ": the colour " + text_of(entry.colour->data()) + " of " + entry.name +
                             " is another entry's too; give each its own");
     if (ignored) continue;
+    if (const auto same = std::find(classes_.begin(), classes_.end(), entry.name); same != classes_.end())
+      fail("label_key", source + " line " + std::to_string(i + 1) + ": '" + entry.name +
+                            "' is the name of another line too; give every class its own");
     colours_.push_back(entry.colour.value_or(voc_colour(classes_.size() + 1)));
     classes_.push_back(entry.name);
   }

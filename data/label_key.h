@@ -26,7 +26,7 @@ class LabelKey {
   // Entry i stands for the number i of an index map and, where it has one, for its colour. Entries named
   // "ignore" are no classes; the others are numbered in order. The number 255 is always ignored. `source` is
   // used in errors. Throws if there is no class or more than 255 entries, if only some classes or `ignore`
-  // alone have colours, or if a colour comes twice.
+  // alone have colours, or if a name or a colour comes twice.
   LabelKey(const std::vector<Entry>& entries, const std::string& source);
 
   const std::vector<std::string>& classes() const { return classes_; }

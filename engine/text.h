@@ -14,6 +14,9 @@ uint32_t code_point(std::string_view character);
 
 bool is_utf8(std::string_view text);
 
+// What follows a byte order mark, which some editors write before UTF-8 text; without one, the text.
+std::string_view without_byte_order_mark(std::string_view text);
+
 // Text as it may be shown on a terminal, whatever file it comes from: control characters, line breaks and
 // marks that turn the direction of writing become \n, \t, \u001b ..., bytes that are not UTF-8 \xff. With
 // `lines`, line breaks and tabs stay. In JSON the result means the same as before.

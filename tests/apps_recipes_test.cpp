@@ -1,10 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <fstream>
+
 #include "apps/classify/config.h"
 #include "apps/common/fields.h"
 #include "apps/lm/config.h"
 #include "apps/segment/config.h"
 #include "tests/config_of_recipe.h"
+#include "tests/temporary_folder.h"
 
 using namespace pursuit;
 
@@ -37,4 +40,13 @@ TEST_CASE("recipes: options beside one win, lists too") {
   CHECK(config({}).cutoffs == std::vector<int64_t>{20000, 40000, 200000});
   CHECK(config({"--cutoffs=500,1000", "--clip-norm=0"}).cutoffs == std::vector<int64_t>{500, 1000});
   CHECK(config({"--cutoffs=500,1000", "--clip-norm=0"}).clip_norm == 0);
+}
+
+TEST_CASE("recipes: a byte order mark is no part of the first setting") {
+  const TemporaryFolder at;
+  std::ofstream(at.path / "own.toml") << "\xef\xbb\xbf"
+                                      << "dim = 64\ndepth = 3\n";
+  const auto config = config_of_recipe<classify::Config>("classify", at.file("own.toml"));
+  CHECK(config.dim == 64);
+  CHECK(config.depth == 3);
 }

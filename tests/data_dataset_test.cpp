@@ -327,6 +327,35 @@ TEST_CASE("image folder: sorted classes, shared by the splits") {
             "holds no train folder"));
 }
 
+TEST_CASE("image folder: links to folders are followed, those without an end refused") {
+  const TempFolder dir;
+  dir.write_picture("data/train/cat/a.png", 3, 4, 10);
+  dir.write_picture("data/val/cat/a.png", 3, 4, 10);
+  dir.write_picture("data/val/dog/a.png", 3, 4, 10);
+  dir.write_picture("store/b.png", 3, 4, 20);
+  dir.write_picture("store/deeper/c.png", 3, 4, 30);
+  const fs::path train = dir.path / "data/train";
+  fs::create_directory_symlink("../../../store", train / "cat/more");
+  fs::create_directory_symlink("../../store", train / "dog");
+  const std::string path = (dir.path / "data").string();
+  const auto set = open_dataset(path, Split::train);
+  REQUIRE(set->size() == 5);
+  CHECK(set->name(1) == (train / "cat/more/b.png").string());
+  CHECK(set->name(2) == (train / "cat/more/deeper/c.png").string());
+  CHECK(set->label(2) == 0);
+  CHECK(set->label(4) == 1);
+  CHECK(set->get(2).image.pixels[0] == 30);
+
+  for (const char* target : {".", "..", "../..", "../cat/more/.."}) {
+    const fs::path link = train / "cat/loop";
+    fs::create_directory_symlink(target, link);
+    CHECK(has(message([&] { open_dataset(path, Split::train); }), link.string() + " is a link to"));
+    fs::remove(link);
+  }
+  fs::create_directory_symlink("../data/train/cat", dir.path / "store/back");  // by way of another folder
+  CHECK(has(message([&] { open_dataset(path, Split::train); }), "cat/more/back is a link to"));
+}
+
 TEST_CASE("image folder: damaged pictures and empty classes") {
   const TempFolder dir;
   dir.write_picture("train/a/0.png", 4, 4, 10);
@@ -415,6 +444,9 @@ TEST_CASE("open_dataset says what it found where no layout fits") {
   CHECK(has(message([&] { open_dataset(path, Split::train, options); }), "unknown format: got lmdb"));
   options.format = "idx";
   CHECK(has(message([&] { open_dataset("", Split::train, options); }), "format idx needs a path"));
+  options.format = "synthetic";
+  CHECK(has(message([&] { open_dataset(path, Split::train, options); }),
+            "format synthetic is drawn, but the data is to be that of " + path));
   options.format = "auto";
   options.test_files = {"x.bin"};
   CHECK(has(message([&] { open_dataset("", Split::train, options); }), "got format synthetic"));

@@ -118,6 +118,28 @@ TEST_CASE("text: bytes are numbers of their own") {
   CHECK(corpus.test.ids.empty());
 }
 
+TEST_CASE("text: a byte order mark is no part of it") {
+  TemporaryFolder folder;
+  const std::string mark = "\xef\xbb\xbf";
+  write(folder.path / "train.txt", mark + "b c\nb\n");
+  write(folder.path / "valid.txt", mark + "b\n");
+  const std::string path = folder.path.string();
+  const Corpus corpus = open_corpus(path, {});
+  CHECK(corpus.vocabulary.list() == "<eos>\nb\nc\n");
+  CHECK(corpus.source.train[0].offset == 3);
+  CHECK(ids_of(open_corpus(path, {.bytes = true}).valid) == std::vector<int32_t>{'b', '\n'});
+  CHECK(Vocabulary::of_list(mark + "<eos>\nb\n", "v").find("b") == 1);
+  write(folder.path / "train.txt", mark + "b\nc\xff\n");
+  check_message(message_of([&] { open_corpus(path, {}); }), {"train.txt: byte 6 is not valid UTF-8"});
+  write(folder.path / "train.txt", mark);
+  check_message(message_of([&] { open_corpus(path, {}); }), {"train.txt is empty"});
+  // A text that is cut into splits counts from the file's beginning too.
+  std::string lines = mark;
+  for (int i = 0; i < 20; ++i) lines += "word\n";
+  write(folder.path / "whole/a.txt", lines);
+  CHECK(open_text(path + "/whole").valid[0].offset == 3 + 19 * 5);
+}
+
 TEST_CASE("text: folders of plain text") {
   TemporaryFolder folder;
   write(folder.path / "split/train/1.txt", "a b\n");

@@ -11,6 +11,7 @@
 #include "apps/common/command_line.h"
 #include "apps/common/files.h"
 #include "engine/error.h"
+#include "engine/text.h"
 
 namespace pursuit::apps {
 
@@ -55,7 +56,8 @@ Recipe read_recipe(const std::string& app, const std::string& name) {
   if (const auto size = fs::file_size(file, error); !error && size > largest)
     fail("recipe", fmt::format("{} has {} bytes, a recipe at most {}", file.string(), size, largest));
   Recipe recipe{name, file.string(), {}, {}};
-  std::istringstream text(read_file(recipe.file));
+  const std::string all = read_file(recipe.file);
+  std::istringstream text{std::string(without_byte_order_mark(all))};
   try {
     for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
       if (item.name == "++" || item.name == "--") continue;  // a section begins or ends

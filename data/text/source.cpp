@@ -7,6 +7,7 @@
 #include "data/text/grammar.h"
 #include "engine/error.h"
 #include "engine/files/mapped_file.h"
+#include "engine/text.h"
 
 namespace pursuit::data {
 namespace {
@@ -55,7 +56,7 @@ std::vector<TextFile> cut(const std::vector<TextFile>& files, int64_t begin, int
     if (from < to) {
       parts.push_back(file);
       parts.back().text = file.text.substr(size_t(from), size_t(to - from));
-      parts.back().offset = from;
+      parts.back().offset += from;
     }
     start += size;
   }
@@ -109,8 +110,9 @@ const std::vector<TextFile>& TextSource::split(TextSplit s) const {
 
 TextFile map_text(const std::string& path) {
   const auto file = std::make_shared<MappedFile>(path);
-  if (file->bytes().empty()) fail("text", path + " is empty: need text");
-  return {path, file->bytes(), 0, file->modified(), file};
+  const std::string_view bytes = file->bytes(), text = without_byte_order_mark(bytes);
+  if (text.empty()) fail("text", path + " is empty: need text");
+  return {path, text, int64_t(bytes.size() - text.size()), file->modified(), file};
 }
 
 TextSource open_text(const std::string& path) {

@@ -35,6 +35,7 @@ struct TextSource {
 // one. Throws Error that names the folder or the file that is missing, empty or not a file.
 TextSource open_text(const std::string& path);
 
+// Behind a byte order mark, if there is one.
 TextFile map_text(const std::string& path);
 
 }  // namespace pursuit::data
