@@ -81,7 +81,10 @@ std::string fingerprint(const SegmentationDataset& data, const std::string& root
   Hash hash;
   for (const std::string& c : data.classes()) hash.add(c);
   Samples samples(hash, root);
-  for (int64_t i = 0; i < data.size(); ++i) samples.add(data.name(i));
+  for (int64_t i = 0; i < data.size(); ++i) {
+    samples.add(data.name(i));
+    if (const std::string labels = data.label_file(i); !labels.empty()) samples.add(labels);
+  }
   return hash.text();
 }
 

@@ -32,6 +32,8 @@ class Scenes : public SegmentationDataset {
 
   int64_t size() const override { return size_; }
   std::string name(int64_t i) const override { return "scene-" + split_ + "#" + std::to_string(i); }
+  std::string label_file(int64_t) const override { return ""; }
+  std::string split() const override { return split_; }
   const std::vector<std::string>& classes() const override { return classes_; }
   const std::vector<Rgb>& colours() const override { return colours_; }
 

@@ -49,6 +49,8 @@ class PairedFiles : public SegmentationDataset {
 
   int64_t size() const override { return int64_t(numbers_.size()); }
   std::string name(int64_t i) const override { return pair(i).image; }
+  std::string label_file(int64_t i) const override { return pair(i).labels; }
+  std::string split() const override { return files_.split; }
   const std::vector<std::string>& classes() const override { return files_.key.classes(); }
   const std::vector<Rgb>& colours() const override { return files_.key.colours(); }
   int64_t skipped() const override { return files_.incomplete + decoded_.bad(); }
@@ -90,6 +92,9 @@ std::unique_ptr<SegmentationDataset> open_segmentation(const std::string& path, 
   if (std::find(kFormats.begin(), kFormats.end(), options.format) == kFormats.end())
     fail(where, "unknown format: got " + options.format +
                     ", need auto, ade20k, camvid, coco_stuff, folder or scenes");
+  if (options.format == "scenes" && !path.empty())
+    fail(where,
+         "format scenes is drawn, but the data is to be that of " + path + ": leave out one of the two");
   if (options.format == "scenes" || (options.format == "auto" && path.empty())) {
     const int64_t all = open_scenes(split)->size();
     return open_scenes(split, int64_t(samples_in_use(all, options.first, options.limit).size()));

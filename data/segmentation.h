@@ -24,7 +24,9 @@ class SegmentationDataset {
   virtual ~SegmentationDataset() = default;
   virtual int64_t size() const = 0;
   virtual SegmentationSample get(int64_t i) const = 0;
-  virtual std::string name(int64_t i) const = 0;  // for messages: a file path, or "scene-train#12"
+  virtual std::string name(int64_t i) const = 0;        // for messages: a file path, or "scene-train#12"
+  virtual std::string label_file(int64_t i) const = 0;  // path of sample i's label map; empty: there is none
+  virtual std::string split() const = 0;                // that the samples are of: "train", "val" or "test"
   virtual const std::vector<std::string>& classes() const = 0;
   virtual const std::vector<Rgb>& colours() const = 0;  // of the classes, for pictures of label maps
   // Damaged or incomplete pairs met so far; stays 0 without SegmentationOptions::skip_bad.
@@ -43,18 +45,19 @@ struct SegmentationOptions {
 };
 
 // Opens one split ("train", "val" or "test") of the data at `path`; an empty path is the drawn scenes. A set
-// that has only one of val and test gives it for both. "auto" looks at what the folder holds:
+// that has only one of val and test gives it for both; split() says which. "auto" looks at what the folder
+// holds:
 //   ade20k      images/{training,validation}, annotations/{training,validation}, objectInfo150.txt; value 0
 //               is ignored, 1 to 150 are the classes
 //   camvid      train, trainannot, val, valannot, test, testannot; train.txt, val.txt, test.txt list the
 //               pictures (only the names' stems count). Eleven classes, value 11 is ignored
 //   coco_stuff  {train,val}_img, {train,val}_label; 182 classes, named by number or by classes.txt
 //   folder      images, labels and classes.txt (see read_class_file). Splits are folders images/train,
-//               labels/train and so on; where there are none, every tenth picture is held out for val and
-//               test
+//               labels/train and so on; where there are none, every tenth picture is held out for val
 // A label map is the PNG with its picture's stem. Throws pursuit::Error that names the file or folder if the
-// layout or the partners do not fit; get() throws if a file is damaged, the two sizes differ or a label has
-// no meaning. Pixels are as stored: a picture whose EXIF data says to turn it is named on stderr, once.
+// layout or the partners do not fit, or if the scenes are asked for beside a path; get() throws if a file is
+// damaged, the two sizes differ or a label has no meaning. Pixels are as stored: a picture whose EXIF data
+// says to turn it is named on stderr, once.
 std::unique_ptr<SegmentationDataset> open_segmentation(const std::string& path, const std::string& split,
                                                        const SegmentationOptions& options = {});
 

@@ -100,7 +100,7 @@ SegmentationFiles ade20k(const fs::path& root, const std::string& split, bool sk
                       " and its name as the first and fifth of columns divided by tabs");
     entries.push_back({columns[4], {}});
   }
-  SegmentationFiles files{{}, LabelKey(entries, path)};
+  SegmentationFiles files{{}, LabelKey(entries, path), split == "train" ? "train" : "val"};
   const std::string folder = split == "train" ? "training" : "validation";
   Pairing(root / "images" / folder, root / "annotations" / folder, skip_bad).add_all(files);
   return files;
@@ -120,8 +120,8 @@ SegmentationFiles camvid(const fs::path& root, const std::string& split, bool sk
                       {"bicyclist", Rgb{0, 128, 192}},
                       {"ignore", Rgb{0, 0, 0}}},
                      "camvid");
-  SegmentationFiles files{{}, key};
   const std::string folder = split_folder({root}, split_names(split));
+  SegmentationFiles files{{}, key, folder};
   const Pairing pairing(root / folder, root / (folder + "annot"), skip_bad);
   const fs::path list = root / (folder + ".txt");
   if (!has_file(list)) {
@@ -142,19 +142,20 @@ SegmentationFiles coco_stuff(const fs::path& root, const std::string& split, boo
     for (int i = 0; i < kClasses; ++i) entries.push_back({std::to_string(i), {}});
     return LabelKey(entries, "coco_stuff");
   };
-  SegmentationFiles files{{}, key()};
   const std::string name = split == "train" ? "train" : "val";
+  SegmentationFiles files{{}, key(), name};
   Pairing(root / (name + "_img"), root / (name + "_label"), skip_bad).add_all(files);
   return files;
 }
 
 SegmentationFiles folder(const fs::path& root, const std::string& split, bool skip_bad) {
   constexpr size_t kHeldOut = 10;  // of this many pictures one is not trained on
-  SegmentationFiles files{{}, read_class_file((root / "classes.txt").string())};
+  SegmentationFiles files{
+      {}, read_class_file((root / "classes.txt").string()), split == "train" ? "train" : "val"};
   const fs::path images = root / "images", labels = root / "labels";
   if (!list_folder(images.string()).folders.empty()) {
-    const std::string name = split_folder({images, labels}, split_names(split));
-    Pairing(images / name, labels / name, skip_bad).add_all(files);
+    files.split = split_folder({images, labels}, split_names(split));
+    Pairing(images / files.split, labels / files.split, skip_bad).add_all(files);
     return files;
   }
   Pairing(images, labels, skip_bad).add_all(files);
@@ -189,7 +190,8 @@ SegmentationFiles list_segmentation(const std::string& format, const std::string
                             : format == "camvid"     ? camvid(path, split, skip_bad)
                             : format == "coco_stuff" ? coco_stuff(path, split, skip_bad)
                                                      : folder(path, split, skip_bad);
-  if (files.pairs.empty()) fail(where, path + " holds no picture with a label map for the split " + split);
+  if (files.pairs.empty())
+    fail(where, path + " holds no picture with a label map for the split " + files.split);
   return files;
 }
 

@@ -12,6 +12,7 @@
 #include "apps/common/files.h"
 #include "apps/common/heatmap.h"
 #include "apps/common/metrics.h"
+#include "apps/common/run_folder.h"
 #include "apps/common/tensorboard.h"
 #include "apps/common/text.h"
 #include "engine/error.h"
@@ -241,6 +242,15 @@ TEST_CASE("event files are framed as TFRecords and hold the scalars") {
   const auto value = read_message(read_message(late[2].bytes)[0].bytes);
   CHECK(value[0].bytes == std::string(200, 't'));
   CHECK(std::isinf(float_of(value[1].integer)));
+}
+
+TEST_CASE("a path's last name is that of the folder it leads to") {
+  CHECK(last_name("data/cifar10") == "cifar10");
+  CHECK(last_name("data/cifar10//") == "cifar10");
+  CHECK(last_name("data/x/../cifar10/.") == "cifar10");
+  CHECK(last_name(".") == std::filesystem::current_path().filename());
+  CHECK(last_name("./") == std::filesystem::current_path().filename());
+  CHECK(last_name("..") == std::filesystem::current_path().parent_path().filename());
 }
 
 TEST_CASE("what stands for a run are results of the weights it is at") {

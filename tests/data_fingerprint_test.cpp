@@ -97,6 +97,23 @@ TEST_CASE("fingerprint: of files that hold many samples, and of drawn ones") {
   CHECK(fingerprint(grammar.train, "") != fingerprint(grammar.valid, ""));
 }
 
+TEST_CASE("fingerprint: of label maps too") {
+  const TemporaryFolder at;
+  const auto of_labels = [&](const std::string& name, const std::string& map, int side) {
+    draw(at.path / name / "images/1.png", 4);
+    fs::create_directories(at.path / name / "labels");
+    write_png((at.path / name / "labels" / map).string(), Image(side, side, 1));
+    std::ofstream(at.path / name / "classes.txt") << "sky\n";
+    SegmentationOptions options;
+    const std::string path = at.file(name);
+    return fingerprint(*open_segmentation(path, "train", options), path);
+  };
+  const std::string first = of_labels("one", "1.png", 4);
+  CHECK(of_labels("two", "1.png", 4) == first);
+  CHECK(of_labels("larger", "1.png", 50) != first);
+  CHECK(of_labels("renamed", "1.PNG", 4) != first);
+}
+
 TEST_CASE(
     "image folder: a folder of some of the model's classes says which; strangers are named and counted") {
   const TemporaryFolder at;
@@ -152,6 +169,9 @@ TEST_CASE("lists: what is too long for one, or not UTF-8, is refused in a short 
   CHECK(said().find("classes.txt: '\\xe9") != std::string::npos);
   CHECK(said().size() < 2000);
   std::ofstream(path) << "cat\ndog\n";
+  CHECK(read_lines(path) == std::vector<std::string>{"cat", "dog"});
+  std::ofstream(path) << "\xef\xbb\xbf"
+                      << "cat\r\ndog\r\n";
   CHECK(read_lines(path) == std::vector<std::string>{"cat", "dog"});
   std::filesystem::resize_file(path, max_list_bytes);  // a hole of zeros
   CHECK(said() == "");

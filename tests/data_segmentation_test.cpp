@@ -159,6 +159,44 @@ TEST_CASE("label key: numbers, ignored entries and colours") {
                        pursuit::Error);
   CHECK_THROWS_WITH_AS(LabelKey({{"a", Rgb{1, 2, 3}}, {"b", Rgb{1, 2, 3}}}, "f"),
                        doctest::Contains("another entry's"), pursuit::Error);
+  CHECK_THROWS_WITH_AS(LabelKey({{"a", {}}, {"b", {}}, {"a", {}}}, "f"),
+                       doctest::Contains("f line 3: 'a' is the name of another line too"), pursuit::Error);
+  CHECK(LabelKey({{"ignore", {}}, {"a", {}}, {"ignore", {}}}, "f").classes().size() == 1);
+}
+
+TEST_CASE("segmentation: a set says which split it is of, and has the one of val and test that there is") {
+  const auto split_of = [](const Folder& folder, const char* asked) {
+    return open_segmentation(folder.str(), asked)->split();
+  };
+  const Folder held_out, folders, camvid, ade, coco;
+  held_out.pairs(10);
+  folders.pairs(1, "train/");
+  folders.pairs(1, "test/");
+  for (const char* split : {"train", "val"}) {
+    const std::string name = split;
+    camvid.picture(name + "/a.png", 2, 2, 3, {1});
+    camvid.picture(name + "annot/a.png", 2, 2, 1, {1});
+    coco.picture(name + "_img/a.png", 2, 2, 3, {1});
+    coco.picture(name + "_label/a.png", 2, 2, 1, {1});
+  }
+  for (const char* split : {"training", "validation"}) {
+    ade.picture(std::string("images/") + split + "/a.png", 2, 2, 3, {1});
+    ade.picture(std::string("annotations/") + split + "/a.png", 2, 2, 1, {1});
+  }
+  ade.text("objectInfo150.txt", "Idx\tRatio\tTrain\tVal\tName\n1\t0.1\t1\t1\twall\n");
+  for (const Folder* folder : {&held_out, &camvid, &ade, &coco}) {
+    CHECK(split_of(*folder, "train") == "train");
+    CHECK(split_of(*folder, "val") == "val");
+    CHECK(split_of(*folder, "test") == "val");
+  }
+  CHECK(split_of(folders, "val") == "test");
+  CHECK(split_of(folders, "test") == "test");
+  for (const char* split : {"train", "val", "test"}) CHECK(open_segmentation("", split)->split() == split);
+  SegmentationOptions options;
+  options.format = "scenes";
+  CHECK_THROWS_WITH_AS(open_segmentation(held_out.str(), "val", options),
+                       doctest::Contains("format scenes is drawn, but the data is to be that of"),
+                       pursuit::Error);
 }
 
 TEST_CASE("segmentation folder: splits, held-out pictures, limit and errors") {

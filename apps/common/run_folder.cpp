@@ -100,7 +100,7 @@ std::string changes_of_run(const std::string& folder) {
 }
 
 std::string last_name(const std::string& path) {
-  const fs::path normal = fs::path(path).lexically_normal();
+  const fs::path normal = fs::absolute(path).lexically_normal();
   return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
 }
 

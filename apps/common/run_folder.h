@@ -40,7 +40,7 @@ std::string run_id(const std::string& folder);
 // What --resume changed of a run's length, which its weights depend on: "steps 4 to 6 at step 4", or nothing.
 std::string changes_of_run(const std::string& folder);
 
-// The last part of a path, of "data/cifar10/" too.
+// The name of what a path, which is not empty, leads to: of "data/cifar10/" and, in that folder, of "." too.
 std::string last_name(const std::string& path);
 
 }  // namespace pursuit::apps

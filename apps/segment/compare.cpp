@@ -64,9 +64,11 @@ apps::Comparison compare(const std::vector<RunRecord>& records) {
 }  // namespace
 
 const Results* main_evaluation(const std::vector<Results>& results, const Config& c) {
-  const std::string test = describe_data(c, "test"), views = describe(views_of(c));
-  return apps::main_evaluation(results, apps::evaluated_weights(c),
-                               [&](const Results& r) { return std::pair(r.data == test, r.views == views); });
+  const std::string test = describe_data(c, "test"), watched = describe_data(c, c.validation);
+  const std::string views = describe(views_of(c));
+  return apps::main_evaluation(results, apps::evaluated_weights(c), [&](const Results& r) {
+    return std::tuple(r.data == test, r.data == watched, r.views == views);
+  });
 }
 
 apps::Comparison compare_runs(const std::vector<std::string>& folders) {

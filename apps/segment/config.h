@@ -64,7 +64,8 @@ void for_each_field(C& c, const F& f) {
     "Start from the encoder of this run or checkpoint of `classify`, its position embeddings resized");
   f("data", c.data, "Folder with the data set (left out: built-in drawn scenes)");
   f("format", c.format, "Layout of the data: auto, ade20k, camvid, coco_stuff, folder, scenes");
-  f("validation", c.validation, "Split that is evaluated while training: val or test");
+  f("validation", c.validation,
+    "Split that is evaluated while training: val or test, of which a set may have one alone");
   f("short-side", c.short_side,
     "Pictures are scaled to this shorter side in evaluation, and before the drawn ratio in training (0: as "
     "they are)",

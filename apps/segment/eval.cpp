@@ -93,11 +93,11 @@ class Evaluation {
     }
     if (!options_.format.empty()) config.format = options_.format;
     data_ = open_data(config, options_.split, options_.first);
-    if (data_->size() == 0) fail("eval", "the " + options_.split + " split is empty");
+    if (data_->size() == 0) fail("eval", "the " + data_->split() + " split is empty");
     apps::check_classes(data_->classes(), config.classes);
     frost_ = apps::frost_overlays(options_.frost, corruptions_);
 
-    results_.data = describe_data(config, options_.split);
+    results_.data = describe_data(config, data_->split());
     results_.views = describe(predictor_.views);
     results_.options = arguments(options_);
     results_.fingerprint = data::fingerprint(*data_, config.data);

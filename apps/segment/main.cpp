@@ -59,10 +59,13 @@ int run(std::vector<std::string> args) {
   add_use_options(*eval_command, e);
   eval_command->add_option("--data", e.data, "Folder with the data set (default: the run's)");
   eval_command->add_option("--format", e.format, "Layout of the data (default: the run's, or auto)");
-  eval_command->add_option("--split", e.split, "train, val or test")->capture_default_str();
+  eval_command->add_option("--split", e.split, "train, val or test; of the last two, the one there is")
+      ->capture_default_str();
   eval_command->add_option("--first", e.first, "Use the first this many pictures (0: all)")
       ->check(apps::within(apps::any_count));
-  eval_command->add_option("--limit", e.limit, "Of these use this many, evenly spaced (0: all)")
+  eval_command
+      ->add_option("--limit", e.limit,
+                   "Of these use this many, evenly spaced (of drawn scenes the first; 0: all)")
       ->check(apps::within(apps::any_count));
   eval_command->add_option("--corruptions", e.corruptions, "all, or a list of names")->delimiter(',');
   eval_command->add_option("--severities", e.severities, "Severities of the corruptions")

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "apps/common/print.h"
 #include "apps/common/run_folder.h"
 #include "data/segmentation_augment.h"
 #include "engine/error.h"
@@ -18,7 +19,11 @@ std::unique_ptr<data::SegmentationDataset> open_data(const Config& c, const std:
   o.limit = split == "train" ? c.limit : c.test_limit;
   o.skip_bad = c.skip_bad;
   o.cache_bytes = c.cache_mib << 20;
-  return data::open_segmentation(c.data, split, o);
+  auto data = data::open_segmentation(c.data, split, o);
+  if (data->split() != split)
+    apps::note("note: {} has no split {}; {} is taken in its place\n", apps::last_name(c.data), split,
+               data->split());
+  return data;
 }
 
 void complete(Config& config, const data::SegmentationDataset& train) {

@@ -8,7 +8,8 @@
 
 namespace pursuit::segment {
 
-// The split's pictures, or of its first so many, that the config's limits leave.
+// The split's pictures, or of its first so many, that the config's limits leave. Of val and test a set may
+// have one alone: that is taken for both, and noted on stderr.
 std::unique_ptr<data::SegmentationDataset> open_data(const Config& config, const std::string& split,
                                                      int64_t first = 0);
 
@@ -18,7 +19,7 @@ void complete(Config& config, const data::SegmentationDataset& train);
 data::SegmentationTransform train_transform(const Config& config);
 data::LoaderOptions train_loader_options(const Config& config);
 
-// "camvid test"
+// "camvid test"; `split` as the data itself calls it
 std::string describe_data(const Config& config, const std::string& split);
 
 }  // namespace pursuit::segment

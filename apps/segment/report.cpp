@@ -152,7 +152,7 @@ void add_samples(Report& report, const RunRecord& r, const Results* main) {
     const std::string split = main && main->data == describe_data(c, "test") ? "test" : c.validation;
     const auto pictures = open_data(c, split);
     const int64_t count = std::min(most, pictures->size());
-    apps::PictureGrid grid{.title = "Pictures of the " + split + " split",
+    apps::PictureGrid grid{.title = "Pictures of the " + pictures->split() + " split",
                            .pictures = {},
                            .columns = 3,
                            .headings = {"picture", "label", "prediction"},

@@ -21,6 +21,7 @@ namespace {
 
 // Fills in what the data decides; a resumed run's data must still have the run's classes.
 Config with_data(Config config, const data::SegmentationDataset& train) {
+  apps::check_batch(train.size(), config.batch_size);
   if (config.classes.empty())
     complete(config, train);
   else if (config.classes != train.classes())
@@ -48,9 +49,7 @@ class Segmentation : public apps::Task {
         validation_fingerprint_(data::fingerprint(*validation_data_, config_.data)),
         model_(model_config(checked(config_, *validation_data_))),
         loader_(*train_data_, train_transform(config_), train_loader_options(config_)) {
-    if (loader_.batches_per_epoch() == 0)
-      fail("train", fmt::format("{} training pictures do not fill a batch of {}; use a smaller --batch-size",
-                                train_data_->size(), config_.batch_size));
+    config_.validation = validation_data_->split();
     config_.data_fingerprint = apps::same_data(
         config_.data_fingerprint, {data::fingerprint(*train_data_, config_.data), validation_fingerprint_},
         config_.data);

@@ -44,7 +44,8 @@ std::string same_data(const std::string& recorded, const std::pair<std::string, 
   const bool training = !recorded.starts_with(found.first + " ");
   fail("train",
        fmt::format("{}: not the {} data that the run was started with: names, sizes, classes or order "
-                   "of the files differ; give that --data, or begin another run",
+                   "of the files differ, or the version that started it told data apart in another way; give "
+                   "that --data, go on with that version ('made-by' in config.json), or begin another run",
                    data.empty() ? "the built-in data" : data, training ? "training" : "evaluation"));
 }
 

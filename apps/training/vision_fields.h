@@ -36,8 +36,10 @@ void for_each_vision_field(C& c, const F& f) {
   f("dropout", c.dropout, "Dropout rate after the position embedding", below(0, 1));
   f("drop-path", c.drop_path, "Drop path rate of the last block (grows linearly from 0)", below(0, 1));
   f("init", c.init, "Initial weights: timm (truncated normal 0.02) or pytorch (uniform by fan-in)");
-  f("limit", c.limit, "Train on this many pictures, evenly spaced (0: all)", any_count);
-  f("test-limit", c.test_limit, "Evaluate on this many pictures, evenly spaced (0: all)", any_count);
+  f("limit", c.limit, "Train on this many pictures, evenly spaced (of drawn scenes the first; 0: all)",
+    any_count);
+  f("test-limit", c.test_limit,
+    "Evaluate on this many pictures, evenly spaced (of drawn scenes the first; 0: all)", any_count);
   f("skip-bad", c.skip_bad, "Replace damaged pictures by the next good one and count them");
   f("cache-mib", c.cache_mib, "Memory for decoded pictures, MiB", Range{0, 1 << 30});
   f("workers", c.workers, "Threads that prepare batches (0: the training thread itself)", any_threads);

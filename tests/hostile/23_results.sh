@@ -102,4 +102,27 @@ ok segment eval --checkpoint v --quiet --short-side 48
 ok segment compare v
 check "one column of each way of looking" test "$(head -n 1 out | grep -o "mIoU (" | wc -l)" == 2
 says "scenes test, 200 pictures; own size" v/report.html
+
+# A set without a test split: val is val, however it was asked for.
+mkdir -p streets/{images,labels}
+base64 -d >picture.png <<END
+iVBORw0KGgoAAAANSUhEUgAAAAYAAAAGCAAAAADFp7CUAAAAM0lEQVR42mNg0AioWHCCgV0/vH75eQY+s7i2ddcYRG1Te7feZZBx
+yZmy5wmDsnfx7MOvATa2EIc3vpZGAAAAAElFTkSuQmCC
+END
+for i in {10..29}; do cp picture.png streets/images/$i.png && cp picture.png streets/labels/$i.png; done
+for i in {0..254}; do echo "class $i"; done >streets/classes.txt
+cd streets
+read -ra toy <<<"$(toy segment)"
+ok segment train "${toy[@]}" --data . --validation test --test-limit 0 --out ../w
+says "streets has no split test; val is taken in its place" err
+ok segment eval --checkpoint ../w --quiet
+says "streets val, " out
+says "streets has no split test; val is taken in its place" err
+ok segment eval --checkpoint ../w --split val --quiet
+check "a note where there is nothing to say: $(cat err)" test ! -s err
+ok segment eval --checkpoint ../w --split test --quiet
+entries_are ../w 1
+says_not "test" ../w/eval.json
+ok segment eval --checkpoint ../w --split train --quiet # more pictures, but no measure of the run
+says "streets val, 2 pictures" ../w/report.html
 done_testing

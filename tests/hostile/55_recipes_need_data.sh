@@ -14,6 +14,12 @@ done
 # One of one's own says it in a line.
 printf 'requires-data = "my pictures"\nepochs = 1\n' >own.toml
 refuses 2 "recipe own.toml is made for my pictures" classify train --recipe own.toml --out new
+# Nor is what is drawn taken for a folder's.
+mkdir data
+printf 'requires-data = "my pictures"\nformat = "synthetic"\n' >drawn.toml
+refuses 1 "format synthetic is drawn, but the data is to be that of data" classify train --recipe drawn.toml --data data --out new
+refuses 1 "format scenes is drawn, but the data is to be that of data" \
+  segment train --recipe nano-camvid --data data --format scenes --out new
 [[ ! -e new ]] || fail "a refused training left a folder"
 ((checks > 40)) || fail "only $checks checks"
 done_testing
