@@ -22,11 +22,11 @@ namespace {
 
 // Fills in what the data decides; a resumed run's data must still have the run's classes.
 Config with_data(Config config, const data::Dataset& train) {
-  apps::check_batch(train.size(), config.batch_size);
   if (config.classes.empty())
     complete(config, train);
   else if (config.classes != train.classes())
     fail("train", "the data has other classes than the run was started with");
+  apps::check_batch(train.size(), config.batch_size);
   apps::require_memory("train", device_from_name(config.device),
                        "--batch-size, --eval-batch-size, --image-size, --dim or --depth",
                        [&] { train_on_shapes(config); });
