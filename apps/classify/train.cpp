@@ -26,10 +26,10 @@ Config with_data(Config config, const data::Dataset& train) {
     complete(config, train);
   else if (config.classes != train.classes())
     fail("train", "the data has other classes than the run was started with");
-  apps::check_batch(train.size(), config.batch_size);
   apps::require_memory("train", device_from_name(config.device),
                        "--batch-size, --eval-batch-size, --image-size, --dim or --depth",
                        [&] { train_on_shapes(config); });
+  apps::check_batch(train.size(), config.batch_size);
   return config;
 }
 

@@ -21,7 +21,6 @@ namespace {
 
 // Fills in what the data decides; a resumed run's data must still have the run's classes.
 Config with_data(Config config, const data::SegmentationDataset& train) {
-  apps::check_batch(train.size(), config.batch_size);
   if (config.classes.empty())
     complete(config, train);
   else if (config.classes != train.classes())
@@ -29,14 +28,16 @@ Config with_data(Config config, const data::SegmentationDataset& train) {
   return config;
 }
 
-// Throws Error unless it can be trained with these pictures to evaluate on.
-const Config& checked(const Config& config, const data::SegmentationDataset& validation) {
+// Throws Error unless it can be trained with these pictures.
+const Config& checked(const Config& config, const data::SegmentationDataset& train,
+                      const data::SegmentationDataset& validation) {
   apps::check_classes(validation.classes(), config.classes);
   if (validation.size() == 0) fail("train", "the " + config.validation + " split is empty");
   const data::Image first = validation.get(0).image;
   apps::require_memory("train", device_from_name(config.device),
                        "--batch-size, --eval-batch-size, --height, --width, --dim or --depth",
                        [&] { train_on_shapes(config, first.height, first.width); });
+  apps::check_batch(train.size(), config.batch_size);
   return config;
 }
 
@@ -47,7 +48,7 @@ class Segmentation : public apps::Task {
         config_(with_data(config, *train_data_)),
         validation_data_(open_data(config_, config_.validation)),
         validation_fingerprint_(data::fingerprint(*validation_data_, config_.data)),
-        model_(model_config(checked(config_, *validation_data_))),
+        model_(model_config(checked(config_, *train_data_, *validation_data_))),
         loader_(*train_data_, train_transform(config_), train_loader_options(config_)) {
     config_.validation = validation_data_->split();
     config_.data_fingerprint = apps::same_data(
