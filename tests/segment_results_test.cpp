@@ -69,6 +69,14 @@ Results some_results(int64_t count, double iou) {
 
 }  // namespace
 
+TEST_CASE("results: of an evaluation that was stopped before it had scores") {
+  Results r;
+  CHECK(to_json(r).at("classes").empty());
+  CHECK(class_table(r).rows.empty());
+  r.set_scores(nn::ConfusionMatrix(2), 0, {"sky", "car"});
+  CHECK(to_json(r).at("classes").size() == 2);
+}
+
 TEST_CASE("evaluation: counts what is labelled, leaves out what is ignored and stand-ins") {
   constexpr uint8_t skip = data::kIgnoredLabel;
   const Rows rows({{{0, 0, 1}, {0, 1, 1}}, {{2, 1, 0, 0}, {skip, skip, 0, skip}}, {{2, 2}, {0, 0}, true}});

@@ -49,7 +49,10 @@ struct CorruptOptions {
 };
 int corrupt(const CorruptOptions& options);
 
-int import_weights(const std::string& file, const std::string& out, Config config);
+// A run from weights. A file that was exported knows its own config, of which only the data may be another:
+// throws Error if an option that was `given` says something else.
+int import_weights(const std::string& file, const std::string& out, Config config,
+                   const std::vector<std::string>& given = {});
 
 // Writes report.html from what the run's folder holds (metrics.jsonl, eval.json, config.json and the model).
 void write_report(const std::string& folder);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <set>
 
 #include "apps/classify/attacks.h"
@@ -20,6 +19,7 @@
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"
 #include "apps/common/table.h"
+#include "apps/training/kept_results.h"
 #include "apps/training/provenance.h"
 #include "apps/training/report_parts.h"
 #include "apps/training/step_memory.h"
@@ -34,20 +34,18 @@
 //                     "confusion": [true x predicted, row by row],
 //                     "corrupted": [{"name", "severity", "count", "clean_top1", "top1", "top5"}],
 //                     "attacked": [{"attack", "space", "budget", "count", "settings", "clean_top1", "top1",
-//                                   "top5", "l2"}]}]}
+//                                   "top5", "l2", "arguments"}]}]}
 // an entry for everything that was measured alike, on the same pictures: attacks on fewer pictures than the
 // rest are one of their own. The one written last is at the end. Accuracies are in [0, 1].
 namespace pursuit::classify {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 std::string percent_cell(double accuracy) { return fmt::format("{:.2f}", 100 * accuracy); }
 
 class Evaluation {
  public:
-  explicit Evaluation(const EvalOptions& options) : options_(options) {}
+  explicit Evaluation(const EvalOptions& options) : options_(options), kept_(options.checkpoint) {}
 
   int run() {
     check_options();
@@ -55,11 +53,9 @@ class Evaluation {
     print_head();
     apps::catch_stop_signals();
     const bool done = clean() && corruptions() && attacks();
-    print();
-    if (!done) apps::note("stopped; what is complete is shown{}\n", is_run() ? " and saved" : "");
-    if (is_run() && results_.count > 0) write_report(options_.checkpoint);
+    if (results_.count > 0) print();
     if (data_->skipped() > 0) apps::note("{} damaged test pictures were replaced\n", data_->skipped());
-    return done ? 0 : 1;
+    return kept_.finish(done, results_.count > 0, write_report);
   }
 
  private:
@@ -149,8 +145,6 @@ class Evaluation {
     return evaluate([&](const Tensor& images) { return logits(images); }, config, loader, change, tick);
   }
 
-  bool is_run() const { return fs::is_directory(options_.checkpoint); }
-
   void print_head() const {
     if (options_.quiet) return;
     apps::note("pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(device_from_name(config_.device)),
@@ -167,8 +161,8 @@ class Evaluation {
                        classes_.size(), config_.classes.size());
   }
 
-  void save(const Results& results) const {
-    if (is_run()) merge_results(options_.checkpoint, results);
+  void save(const Results& results) {
+    kept_.add([&](const std::string& folder) { merge_results(folder, results); });
   }
 
   bool clean() {
@@ -228,6 +222,13 @@ class Evaluation {
     return s;
   }
 
+  // What was asked for beside attack, space and budget.
+  static std::string attack_arguments(const AttackSettings& s) {
+    const SpsaOptions usual;
+    if (s.name != "spsa" || (s.spsa.steps == usual.steps && s.spsa.samples == usual.samples)) return "";
+    return fmt::format("--spsa-steps {} --spsa-samples {}", s.spsa.steps, s.spsa.samples);
+  }
+
   bool attacks() {
     if (attacks_.empty()) return true;
     // Budgets of 1/255 get lost in bf16.
@@ -283,7 +284,7 @@ class Evaluation {
     const Score found = score(config, loader, change, ticker(bar, done, note));
     if (apps::stop_requested()) return false;
     attacked().attacked.push_back({s.name, options_.attack_space, s.budget, describe(s), found.accuracy(),
-                                   found.accuracy5(), length / double(found.count)});
+                                   found.accuracy5(), length / double(found.count), attack_arguments(s)});
     return true;
   }
 
@@ -297,9 +298,8 @@ class Evaluation {
       apps::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
       return;
     }
-    if (results_.count > 0)
-      apps::print("{}: top-1 {} %, top-5 {} %, loss {:.4f} on {} pictures\n", results_.data,
-                  percent_cell(results_.top1), percent_cell(results_.top5), results_.loss, results_.count);
+    apps::print("{}: top-1 {} %, top-5 {} %, loss {:.4f} on {} pictures\n", results_.data,
+                percent_cell(results_.top1), percent_cell(results_.top5), results_.loss, results_.count);
     if (!results_.corrupted.empty()) print_corruptions();
     if (classes_.size() < config_.classes.size()) apps::print("{}\n", left_out());
     if (!attacked().attacked.empty()) print_attacks();
@@ -355,6 +355,7 @@ class Evaluation {
   const Results& attacked() const { return attacked_on_ ? *attacked_on_ : results_; }
 
   const EvalOptions& options_;
+  apps::KeptResults kept_;
   std::vector<std::string> corruptions_, attacks_;
   std::set<int> severities_;
   std::set<double> budgets_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
@@ -146,17 +147,23 @@ void complete_unknown(Config& c, int64_t classes, const std::string& file) {
 
 }  // namespace
 
-int import_weights(const std::string& file, const std::string& out, Config config) {
+int import_weights(const std::string& file, const std::string& out, Config config,
+                   const std::vector<std::string>& given) {
   apps::check_not_in_training(out);
   if (apps::holds_run(out)) fail("import", out + ": there is a run already; choose another folder");
   const TensorFile weights = read_weights(file);
-  // An exported file knows its own config; only the data may lie elsewhere.
   if (const auto own = weights.metadata.find("config"); own != weights.metadata.end()) {
     const auto json = nlohmann::ordered_json::parse(own->second, nullptr, false);
     if (json.is_discarded()) fail("import", file + ": the config in its metadata is damaged");
-    const std::string data = config.data;
+    const Config wanted = config;
     config = apps::fields_from_json<Config>(json, file);
-    if (!data.empty()) config.data = data;
+    const auto own_options = apps::options_to_json(config), wanted_options = apps::options_to_json(wanted);
+    for (const std::string& option : given)
+      if (option != "data" && own_options.at(option) != wanted_options.at(option))
+        fail("import", fmt::format("--{} is {}, but {} was exported with {}; only --data may be another",
+                                   option, apps::option_text(wanted_options.at(option)), file,
+                                   apps::option_text(own_options.at(option))));
+    if (!wanted.data.empty()) config.data = wanted.data;
   }
   config.attention = infer_attention(config.attention, weights);
   const int64_t classes = infer_sizes(config, weights, file);
@@ -167,10 +174,13 @@ int import_weights(const std::string& file, const std::string& out, Config confi
   apps::load_parameters(model, {weights.tensors.begin(), weights.tensors.end()}, file);
   nn::FlatParameters flat(model.parameters(), nn::decays_by_timm);
   nn::Optimizer optimizer(flat, optimizer_config(config));
+  std::optional<nn::Ema> ema;  // where training is to keep one, it begins with these weights
+  if (config.ema > 0) ema.emplace(flat, config.ema);
   fs::create_directories(out);
+  apps::remove_old_run(out);
   apps::write_config(out, apps::fields_to_json(config), "classify", "cpu");
   apps::save_checkpoint(apps::checkpoint_path(out), "classify", apps::fields_to_json(config), {}, model,
-                        optimizer, nullptr);
+                        optimizer, ema ? &*ema : nullptr);
   apps::print(
       "{}: {} attention, {} blocks of width {} with {} heads, {} x {} pictures, patch {}, {} classes\n", out,
       config.attention, config.depth, config.dim, config.heads, config.image_size, config.image_size,

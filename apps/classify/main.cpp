@@ -5,6 +5,7 @@
 #include "apps/classify/attacks.h"
 #include "apps/classify/commands.h"
 #include "apps/classify/run.h"
+#include "apps/classify/run_record.h"
 #include "apps/common/command_line.h"
 #include "apps/common/options.h"
 #include "apps/training/export_command.h"
@@ -74,7 +75,9 @@ int run(std::vector<std::string> args) {
   eval_command->add_flag("--json", e.json, "Print JSON instead of tables");
   eval_command->callback([&] { code = eval(e); });
 
-  apps::add_compare_command(app, compare_runs, write_comparison);
+  apps::add_compare_command(
+      app, compare_runs, [](const std::string& run) { return RunRecord("classify", run).problems; },
+      write_comparison);
 
   PredictOptions p;
   CLI::App* predict_command =
@@ -126,7 +129,13 @@ int run(std::vector<std::string> args) {
   import_command->add_option("file", file, "The safetensors file to read")->required();
   import_command->add_option("--out", out, "Folder of the new run")->required();
   apps::add_options(*import_command, import_config);
-  import_command->callback([&] { code = import_weights(file, out, import_config); });
+  import_command->callback([&, import_command] {
+    const nlohmann::ordered_json options = apps::options_to_json(import_config);
+    std::vector<std::string> given;
+    for (const auto& [name, value] : options.items())
+      if (import_command->count("--" + name) > 0) given.push_back(name);
+    code = import_weights(file, out, import_config, given);
+  });
 
   apps::add_report_command(app, write_report);
   apps::add_recipes_command(app);

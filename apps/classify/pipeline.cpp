@@ -5,6 +5,7 @@
 
 #include "apps/common/print.h"
 #include "apps/common/signals.h"
+#include "apps/training/checkpoint.h"
 #include "data/augment.h"
 #include "data/class_names.h"
 #include "data/rand_augment.h"
@@ -83,7 +84,7 @@ void add_rows(Score& score, const float* row, const std::vector<int32_t>& labels
     // Ties count against the label, so that a model that says the same for all classes scores 0.
     int64_t above = 0;
     for (int64_t j = 0; j < classes; ++j) {
-      if (std::isnan(row[j])) fail("evaluate", "the model gives NaN; the run has diverged");
+      if (std::isnan(row[j])) throw apps::NotFinite("the model gives NaN: its training has diverged");
       above += j != label && row[j] >= row[label];
     }
     score.top1 += above == 0;

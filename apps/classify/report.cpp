@@ -264,7 +264,7 @@ void add_samples(Report& report, const RunRecord& r) {
   }
 }
 
-// A command for the corruptions and one per space of the attacks of an evaluation.
+// A command for the corruptions of an evaluation, and one for the attacks in each space with each settings.
 std::string eval_commands(const RunRecord& r, const Results& results) {
   const std::string eval = "classify eval --checkpoint " + apps::quoted(r.folder) +
                            (results.options.empty() ? "" : " " + results.options);
@@ -272,17 +272,21 @@ std::string eval_commands(const RunRecord& r, const Results& results) {
   if (results.corrupted.empty() && results.attacked.empty()) commands = eval + "\n";
   if (!results.corrupted.empty())
     commands += eval + " " + apps::corruption_arguments(results.corrupted) + "\n";
-  for (const char* space : {"normalised", "pixel"}) {
-    std::set<std::string> attacks;
+  struct Attacks {
+    std::set<std::string> names;
     std::set<double> budgets;
-    for (const Results::Attacked& a : results.attacked) {
-      if (a.space != space) continue;
-      attacks.insert(a.attack);
-      if (a.attack == "fgsm" || a.attack == "pgd") budgets.insert(a.budget);
-    }
-    if (attacks.empty()) continue;
-    commands += fmt::format("{} --attack {} --attack-space {}", eval, fmt::join(attacks, ","), space);
-    if (!budgets.empty()) commands += fmt::format(" --budgets {}", fmt::join(budgets, ","));
+  };
+  std::map<std::pair<std::string, std::string>, Attacks> attacks;  // by space and arguments
+  for (const Results::Attacked& a : results.attacked) {
+    Attacks& together = attacks[{a.space, a.arguments}];
+    together.names.insert(a.attack);
+    if (a.attack == "fgsm" || a.attack == "pgd") together.budgets.insert(a.budget);
+  }
+  for (const auto& [how, together] : attacks) {
+    const auto& [space, arguments] = how;
+    commands += fmt::format("{} --attack {} --attack-space {}", eval, fmt::join(together.names, ","), space);
+    if (!arguments.empty()) commands += " " + arguments;
+    if (!together.budgets.empty()) commands += fmt::format(" --budgets {}", fmt::join(together.budgets, ","));
     commands += "\n";
   }
   return commands;

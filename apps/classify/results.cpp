@@ -27,7 +27,7 @@ Results::Corrupted corrupted_from(const ordered_json& c) {
 
 Results::Attacked attacked_from(const ordered_json& a) {
   return {a.at("attack"),    a.at("space"),     number(a, "budget"), a.value("settings", ""),
-          number(a, "top1"), number(a, "top5"), number(a, "l2")};
+          number(a, "top1"), number(a, "top5"), number(a, "l2"),     a.value("arguments", "")};
 }
 
 // In older files a corruption or an attack may have been on fewer pictures than the entry's: such ones become
@@ -129,7 +129,8 @@ ordered_json to_json(const Results& r) {
                                 {"clean_top1", r.top1},
                                 {"top1", a.top1},
                                 {"top5", a.top5},
-                                {"l2", a.l2}});
+                                {"l2", a.l2},
+                                {"arguments", a.arguments}});
   return json;
 }
 

@@ -35,7 +35,8 @@ struct Results : apps::Conditions {
     double budget = 0;          // fgsm, pgd: l_inf in 1/255; spsa, noise: l_inf; sld: l1; cw: 0, no bound
     std::string settings;       // "20 steps of 0.15 of the budget"
     double top1 = 0, top5 = 0;
-    double l2 = 0;  // mean length of the perturbations in that space
+    double l2 = 0;               // mean length of the perturbations in that space
+    std::string arguments = {};  // of `eval` that lead to these settings, empty: the usual ones
   };
   std::vector<Attacked> attacked;
 

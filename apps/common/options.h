@@ -20,6 +20,15 @@ inline CLI::Validator within(Range range) {
       "");
 }
 
+// Refuses what is neither true nor false, such as the next option.
+inline const CLI::Validator boolean(
+    [](std::string& text) {
+      bool value = false;
+      if (CLI::detail::lexical_cast(text, value)) return std::string();
+      return fmt::format("needs true or false, not '{}'", text);
+    },
+    "");
+
 // Adds an option for every field of a config that is one, see fields.h. Of an option given twice, by a recipe
 // and beside it, the last counts, also of a list.
 template <class Config>
@@ -33,6 +42,7 @@ void add_options(CLI::App& app, Config& config) {
     else
       option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     if constexpr (is_number<T> || is_number_list<T>) option->check(within(range));
+    if constexpr (std::is_same_v<T, bool>) option->check(boolean);
   });
 }
 

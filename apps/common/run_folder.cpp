@@ -14,6 +14,25 @@ namespace pursuit::apps {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+constexpr const char* checkpoints[] = {"checkpoint.safetensors", "checkpoint-previous.safetensors",
+                                       "best.safetensors"};
+constexpr const char* records[] = {"eval.json", "inspect.json", "metrics.jsonl", "report.html",
+                                   "tensorboard"};
+constexpr const char* kept[] = {"config.json", "training.lock", "cache"};  // for a new run in the folder
+
+bool is_one_of(const auto& names, const fs::path& name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+bool holds_one_of(const auto& names, const fs::path& folder) {
+  return std::any_of(std::begin(names), std::end(names),
+                     [&](const char* name) { return fs::exists(folder / name); });
+}
+
+}  // namespace
+
 RunFolder::RunFolder(const std::string& path)
     : folder(path), name(fs::weakly_canonical(path).filename().string()) {
   if (!fs::is_directory(folder))
@@ -64,6 +83,26 @@ std::optional<double> RunFolder::per_second(const std::string& unit) const {
   return rates[rates.size() / 2];
 }
 
+void remove_old_run(const std::string& folder) {
+  std::error_code error;
+  for (const char* name : checkpoints) fs::remove(fs::path(folder) / name, error);
+  for (const char* name : records) fs::remove_all(fs::path(folder) / name, error);
+}
+
+void check_output(const std::string& file) {
+  for (fs::path at = fs::absolute(file).lexically_normal(); at.has_relative_path(); at = at.parent_path()) {
+    const fs::path name = at.filename(), folder = at.parent_path();
+    const bool of_run = is_one_of(checkpoints, name) || is_one_of(records, name) || is_one_of(kept, name);
+    if (of_run && (fs::exists(config_path(folder.string())) || holds_one_of(checkpoints, folder)))
+      fail("output", file + " is kept by the run in that folder; choose another name");
+  }
+}
+
+void check_is_run(const std::string& folder) {
+  if (!fs::exists(config_path(folder)))
+    fail("run", folder + " holds no config.json: it is not the folder of a run");
+}
+
 nlohmann::ordered_json read_json_object(const std::string& file) {
   auto json = nlohmann::ordered_json::parse(read_file(file), nullptr, false);
   if (!json.is_object()) fail("run", file + ": no JSON object; the file is damaged");
@@ -73,9 +112,8 @@ nlohmann::ordered_json read_json_object(const std::string& file) {
 std::string config_path(const std::string& folder) { return (fs::path(folder) / "config.json").string(); }
 
 nlohmann::ordered_json config_of_run(const std::string& folder) {
-  const std::string file = config_path(folder);
-  if (!fs::exists(file)) fail("run", folder + " holds no config.json: it is not the folder of a run");
-  return read_json_object(file);
+  check_is_run(folder);
+  return read_json_object(config_path(folder));
 }
 
 std::string run_id(const std::string& folder) {

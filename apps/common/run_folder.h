@@ -29,6 +29,13 @@ struct RunFolder {
   std::optional<double> per_second(const std::string& unit = "images") const;
 };
 
+// Removes what an earlier run has left in a folder, so that nothing of it passes for a new one's.
+void remove_old_run(const std::string& folder);
+// Throws Error if the file is one that a run keeps in its folder: no other output takes its place.
+void check_output(const std::string& file);
+// Throws Error that names the folder unless it is a run's.
+void check_is_run(const std::string& folder);
+
 // The JSON object in a file; throws Error that names it.
 nlohmann::ordered_json read_json_object(const std::string& file);
 std::string config_path(const std::string& folder);  // its config.json

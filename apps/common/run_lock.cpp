@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "engine/error.h"
+#include "engine/files/atomic_file.h"
 
 namespace pursuit::apps {
 
@@ -74,6 +75,7 @@ FolderLock::FolderLock(const std::string& folder)
   if (failed == ENOENT || failed == ENOTDIR)
     fail("run", folder + ": there is no such folder; give the folder of a run");
   if (failed) fail("run", folder + " cannot be locked: " + std::strerror(failed));
+  remove_leftovers(folder);
 }
 
 }  // namespace pursuit::apps

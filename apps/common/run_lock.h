@@ -32,7 +32,8 @@ class TrainingLock {
 // Throws likewise if a run is trained in the folder now. Nothing is locked or made.
 void check_not_in_training(const std::string& folder);
 
-// Held while a file of a run's folder is read, added to and written again; waits for others.
+// Held while a file of a run's folder is read, added to and written again; waits for others. Removes the
+// temporary files of those that were killed meanwhile.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& folder);

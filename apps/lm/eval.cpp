@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "apps/common/choice.h"
 #include "apps/common/print.h"
@@ -11,6 +10,7 @@
 #include "apps/lm/perplexity.h"
 #include "apps/lm/results.h"
 #include "apps/lm/step.h"
+#include "apps/training/kept_results.h"
 #include "apps/training/provenance.h"
 #include "apps/training/report_parts.h"
 #include "apps/training/step_memory.h"
@@ -83,6 +83,7 @@ class Evaluation {
  public:
   explicit Evaluation(const EvalOptions& options)
       : options_(options),
+        kept_(options.checkpoint),
         split_(data::text_split(options.split)),
         run_(apps::run_id(options.checkpoint)),  // before the weights, which another training may replace
         loaded_(load_model(options.checkpoint, options.load)),
@@ -113,11 +114,8 @@ class Evaluation {
                    unknown(counts, loaded_.vocabulary));
       done = score(swapped, describe(options_.swap));
     }
-    print();
-    if (!done) apps::note("stopped; what is complete is shown\n");
-    if (std::filesystem::is_directory(options_.checkpoint) && !results_.empty())
-      write_report(options_.checkpoint);
-    return done ? 0 : 1;
+    if (!results_.empty()) print();
+    return kept_.finish(done, !results_.empty(), write_report);
   }
 
  private:
@@ -158,8 +156,7 @@ class Evaluation {
       r.attack = attack;
       r.loss = s.loss();
       results_.push_back(std::move(r));
-      if (std::filesystem::is_directory(options_.checkpoint))
-        add_results(options_.checkpoint, results_.back());
+      kept_.add([&](const std::string& folder) { add_results(folder, results_.back()); });
     }
     return true;
   }
@@ -175,6 +172,7 @@ class Evaluation {
   }
 
   const EvalOptions& options_;
+  apps::KeptResults kept_;
   data::TextSplit split_;
   std::string run_;
   LoadedModel loaded_;

@@ -5,6 +5,7 @@
 #include "apps/common/command_line.h"
 #include "apps/common/options.h"
 #include "apps/lm/commands.h"
+#include "apps/lm/run_record.h"
 #include "apps/training/export_command.h"
 #include "apps/training/run_commands.h"
 #include "apps/training/train_command.h"
@@ -42,7 +43,7 @@ int run(std::vector<std::string> args) {
   eval_command->add_flag("--word-swap", e.word_swap,
                          "Also with words swapped in the text, before it is split");
   eval_command->add_option("--swap-rate", e.swap.rate, "Share of a line's words, at least one word a line")
-      ->check(apps::within(apps::Range{0, 1}))
+      ->check(apps::within(apps::above(0, 1)))
       ->capture_default_str();
   eval_command
       ->add_option("--swap-word", e.swap.replacement, "What stands in their place, a word of the vocabulary")
@@ -50,6 +51,7 @@ int run(std::vector<std::string> args) {
   eval_command
       ->add_option("--keep-stop-words", e.swap.keep_stop_words,
                    "Never swap NLTK's English stop words (all lower-case: \"The\" is none)")
+      ->check(apps::boolean)
       ->capture_default_str();
   eval_command->add_option("--seed", e.swap.seed, "Seed of the swap")
       ->check(apps::within(apps::any_seed))
@@ -101,7 +103,9 @@ int run(std::vector<std::string> args) {
   inspect_command->add_flag("--json", i.json, "Print JSON instead of a table");
   inspect_command->callback([&] { code = inspect_run(i); });
 
-  apps::add_compare_command(app, compare_runs, write_comparison);
+  apps::add_compare_command(
+      app, compare_runs, [](const std::string& run) { return RunRecord("lm", run).problems; },
+      write_comparison);
   apps::add_export_command(app, "Weights as safetensors, by the parameters' names", load_model);
   apps::add_report_command(app, write_report);
   apps::add_recipes_command(app);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "apps/common/signals.h"
+#include "apps/training/checkpoint.h"
 #include "engine/error.h"
 
 namespace pursuit::lm {
@@ -18,7 +19,8 @@ double nats_of(const nn::TransformerLm& model, const data::TextBatch& batch, int
                                             from_vector(batch.labels, {rows, length}, device));
   double nats = 0;
   for (const double value : log_prob.to_vector()) nats -= value;
-  if (!std::isfinite(nats)) fail("lm", "the model's probabilities are not finite; did its training diverge?");
+  if (!std::isfinite(nats))
+    throw apps::NotFinite("the model's probabilities are not finite: its training has diverged");
   return nats;
 }
 

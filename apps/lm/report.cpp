@@ -22,12 +22,19 @@ void add_highlights(Report& report, const RunRecord& r) {
   if (const auto perplexity = r.last("valid_perplexity"))
     h.push_back({"Validation perplexity", fmt::format("{:.2f}", *perplexity),
                  r.config ? "by " + r.config->rows : ""});
-  for (const Results& result : apps::of_last_step(r.results, r))
-    if (result.split == "test" && result.attack.empty())
-      h.push_back({"Test perplexity", fmt::format("{:.2f}", result.perplexity()),
-                   fmt::format("{}, {} tokens",
-                               result.window == "sliding" ? "by a sliding window" : "by " + result.window,
-                               result.count)});
+  for (const char* window : {"blocks", "documents", "sliding"}) {
+    std::vector<Results> tested = apps::of_last_step(r.results, r);
+    std::erase_if(tested, [&](const Results& result) {
+      return result.split != "test" || !result.attack.empty() || result.window != window;
+    });
+    const auto own = [&](const Results& result) { return result.data == data_name(*r.config); };
+    const Results* main =
+        r.config ? apps::main_evaluation(tested, apps::evaluated_weights(*r.config), own) : nullptr;
+    if (main)
+      h.push_back({"Test perplexity", fmt::format("{:.2f}", main->perplexity()),
+                   fmt::format("{}; {}", main->window == "sliding" ? "sliding window" : main->window,
+                               apps::describe(*main, "tokens"))});
+  }
   if (r.config)
     if (const double nats = source_entropy(*r.config); nats > 0)
       h.push_back({"The grammar's own", fmt::format("{:.2f}", std::exp(nats)), "perplexity of its entropy"});
@@ -54,6 +61,24 @@ void add_training(Report& report, const RunRecord& r) {
     report.chart(
         LineChart{"Validation perplexity", "step", "", {{.name = "validation", .points = perplexity}}});
   add_rate_charts(report, r, "tokens");
+}
+
+// Everything that eval.json holds, also of other steps.
+void add_evaluations(Report& report, const RunRecord& r) {
+  if (r.results.empty()) return;
+  report.section("All evaluations");
+  apps::Table table{{"data", "split", "window", "word swap", "tokens", "weights", "step", "dtype", "loss",
+                     "perplexity", "by"},
+                    {}};
+  for (const Results& e : r.results)
+    table.rows.push_back({e.data, e.split, e.window, e.attack.empty() ? "none" : e.attack,
+                          std::to_string(e.count), e.weights, std::to_string(e.step),
+                          e.dtype.empty() ? "-" : e.dtype, fmt::format("{:.4f}", e.loss),
+                          fmt::format("{:.3f}", e.perplexity()), program(e)});
+  report.table(table,
+               "Everything in eval.json, the one written last at the end. By blocks or documents every token "
+               "is predicted from those before it there; by a sliding window from as many as the model can "
+               "take. Perplexities of different vocabularies cannot be compared.");
 }
 
 // How attention changed, means over the heads.
@@ -120,13 +145,7 @@ void write_report(const std::string& folder) {
                     : record.name);
   add_highlights(report, record);
   add_training(report, record);
-  if (!record.results.empty()) {
-    report.section("Perplexity");
-    report.table(to_table(record.results),
-                 "By blocks or documents every token is predicted from those before it there; by a sliding "
-                 "window from as many as the model can take. Perplexities of different vocabularies cannot "
-                 "be compared.");
-  }
+  add_evaluations(report, record);
   add_attention_curves(report, record);
   if (inspection) add_inspection(report, *inspection);
   add_sample(report, record);

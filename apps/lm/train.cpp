@@ -127,6 +127,8 @@ class LanguageModelling : public apps::Task {
     results.made_by = apps::provenance(config_.device);
     results.run = apps::run_id(folder);
     results.split = "valid";
+    results.options = "--split valid";
+    if (config_.eval_tokens > 0) results.options += fmt::format(" --limit {}", config_.eval_tokens);
     results.window = config_.rows;
     results.loss = score_.loss();
     add_results(folder, results);

@@ -17,6 +17,7 @@
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
 #include "apps/segment/run.h"
+#include "apps/training/kept_results.h"
 #include "apps/training/provenance.h"
 #include "apps/training/report_parts.h"
 #include "data/corruptions.h"
@@ -63,17 +64,15 @@ std::string arguments(const EvalOptions& o) {
 
 class Evaluation {
  public:
-  explicit Evaluation(const EvalOptions& options) : options_(options) {}
+  explicit Evaluation(const EvalOptions& options) : options_(options), kept_(options.checkpoint) {}
 
   int run() {
     open();
     apps::catch_stop_signals();
     const bool done = clean() && corruptions();
-    print();
-    if (!done) apps::note("stopped; what is complete is shown{}\n", is_run() ? " and saved" : "");
-    if (is_run() && results_.count > 0) write_report(options_.checkpoint);
+    if (done || results_.count > 0) print();
     if (data_->skipped() > 0) apps::note("{} damaged pictures were left out\n", data_->skipped());
-    return done ? 0 : 1;
+    return kept_.finish(done, results_.count > 0, write_report);
   }
 
  private:
@@ -107,7 +106,6 @@ class Evaluation {
     results_.made_by = apps::provenance(config.device);
     results_.seed = options_.seed;
     if (!options_.frost.empty()) results_.frost = apps::last_name(options_.frost);
-    results_.classes = config.classes;
     if (options_.quiet) return;
     apps::note("pursuit {} on {}, {}\n", PURSUIT_VERSION, pursuit::describe(predictor_.device), config.dtype);
     apps::note("model  {}: {}, step {}{}\n", loaded_.name, describe_attention(config), loaded_.state.step,
@@ -116,10 +114,8 @@ class Evaluation {
                config.classes.size(), results_.views);
   }
 
-  bool is_run() const { return fs::is_directory(options_.checkpoint); }
-
-  void save() const {
-    if (is_run()) merge_results(options_.checkpoint, results_);
+  void save() {
+    kept_.add([&](const std::string& folder) { merge_results(folder, results_); });
   }
 
   bool clean() {
@@ -137,7 +133,7 @@ class Evaluation {
     }
     const Evaluated found = evaluate(predictor_, *data_, hooks);
     if (!found.complete) return false;
-    results_.set_scores(found.matrix, found.count);
+    results_.set_scores(found.matrix, found.count, loaded_.config.classes);
     save();
     return true;
   }
@@ -189,6 +185,7 @@ class Evaluation {
   }
 
   const EvalOptions& options_;
+  apps::KeptResults kept_;
   std::vector<std::string> corruptions_;
   std::set<int> severities_;
   LoadedModel loaded_;

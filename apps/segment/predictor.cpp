@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/training/checkpoint.h"
 #include "apps/training/step_memory.h"
 #include "data/augment.h"
 #include "data/resize.h"
@@ -69,7 +70,7 @@ Tensor Predictor::look(int64_t height, int64_t width,
       const Tensor x = normalise_images(pixels(scale, flip).to(device), mean, std, dtype);
       const Tensor seen = sliding_window_logits(model, x, views.window);
       if (!shapes_only() && std::isnan(sum(seen).item()))
-        fail("segment", "the model gives NaN; the run has diverged");
+        throw apps::NotFinite("the model gives NaN: its training has diverged");
       if (single) {
         logits = seen;
         continue;

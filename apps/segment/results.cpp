@@ -58,8 +58,10 @@ Scores scores_of(const nn::ConfusionMatrix& matrix) {
   return {matrix.pixel_accuracy(), matrix.mean_accuracy(), matrix.mean_iou()};
 }
 
-void Results::set_scores(const nn::ConfusionMatrix& matrix, int64_t pictures) {
+void Results::set_scores(const nn::ConfusionMatrix& matrix, int64_t pictures,
+                         const std::vector<std::string>& names) {
   count = pictures;
+  classes = names;
   scores = scores_of(matrix);
   iou = matrix.iou();
   accuracy = matrix.accuracy();

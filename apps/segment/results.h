@@ -35,8 +35,8 @@ struct Results : apps::Conditions {
   };
   std::vector<Corrupted> corrupted;
 
-  // Fills in what was found on `count` pictures.
-  void set_scores(const nn::ConfusionMatrix& matrix, int64_t count);
+  // Fills in what was found on `count` pictures, of each of `classes`.
+  void set_scores(const nn::ConfusionMatrix& matrix, int64_t count, const std::vector<std::string>& classes);
 };
 
 nlohmann::ordered_json to_json(const Results& results);

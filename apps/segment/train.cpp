@@ -103,8 +103,7 @@ class Segmentation : public apps::Task {
     results_.weights = apps::evaluated_weights(config_);
     results_.dtype = config_.dtype;
     results_.made_by = apps::provenance(config_.device);
-    results_.classes = config_.classes;
-    results_.set_scores(found.matrix, found.count);
+    results_.set_scores(found.matrix, found.count, config_.classes);
     const Scores& s = results_.scores;
     apps::Evaluation e;
     e.complete = found.complete;

@@ -246,10 +246,6 @@ void save_checkpoint(const std::string& path, const std::string& app, const Json
 
 void save_weights(const std::string& path, const std::string& app, const Json& config,
                   const nn::Module& model) {
-  const std::string folder = fs::path(path).parent_path().string();
-  for (const std::string& own : {checkpoint_path(folder), previous_path(folder), best_path(folder)})
-    if (std::error_code absent; fs::equivalent(path, own, absent))
-      fail("export", path + " is a checkpoint that training goes on from; choose another name");
   const std::map<std::string, Tensor> tensors = tensors_of(model);
   std::map<std::string, std::string> words = {{"format", "pt"}, {"app", app}, {"config", config.dump()}};
   add_checksums(tensors, words);
@@ -257,8 +253,6 @@ void save_weights(const std::string& path, const std::string& app, const Json& c
 }
 
 RunState resume(const Checkpoint& c, nn::Module& model, nn::Optimizer& optimizer, nn::Ema* ema) {
-  if (!c.file.metadata.contains("progress"))
-    fail("checkpoint", c.path + " holds weights alone, no training to go on with");
   const auto map = c.file.metadata.find("streams");
   const std::string drawn = map == c.file.metadata.end() ? "1" : map->second;
   if (drawn != std::to_string(streams::version))

@@ -72,6 +72,7 @@ void load_parameters(nn::Module& model, const Checkpoint& checkpoint, bool ema =
 
 bool all_finite(const Tensor& t);  // f32 on the CPU, contiguous
 
+// Weights, or what a model makes of its input, are not finite: its training has diverged.
 struct NotFinite : Error {
   using Error::Error;
 };

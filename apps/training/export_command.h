@@ -10,11 +10,15 @@
 namespace pursuit::apps {
 
 // A model's parameters under their names as safetensors, without what training needs beside them. The config
-// and checksums are in the metadata, so that the app's other commands read the file as a checkpoint. Throws
-// Error rather than take the place of a run's checkpoint.
+// and checksums are in the metadata, so that the app's other commands read the file as a checkpoint; of
+// averaged weights the config says nothing, as there is one set of weights. Throws Error rather than take the
+// place of a file of a run.
 template <class Loaded>
 void export_weights(const std::string& app, const Loaded& loaded, const std::string& file) {
-  save_weights(file, app, fields_to_json(loaded.config), *loaded.model);
+  prepare_output(file);
+  auto config = loaded.config;
+  config.ema = 0;
+  save_weights(file, app, fields_to_json(config), *loaded.model);
   print("{}: {} tensors\n", file, loaded.model->parameters().size());
 }
 

@@ -43,7 +43,7 @@ std::string describe_attention(const AttentionFields& fields, const std::string&
 bool is_iterated(const AttentionFields& fields);
 
 struct TrainingFields {
-  int64_t epochs = 10, steps = 0;  // steps > 0 ends the run earlier, whatever the epochs
+  int64_t epochs = 10, steps = 0;  // steps > 0: so many, whatever the epochs
   int64_t batch_size = 128, eval_batch_size = 256;
   std::string optimizer = "adamw", schedule = "cosine";
   double lr = 1e-3, min_lr = 1e-5, warmup_lr = 1e-6, warmup_epochs = 1;
@@ -63,8 +63,8 @@ struct TrainingFields {
 
 template <class C, class F>
 void for_each_training_field(C& c, const F& f) {
-  f("epochs", c.epochs, "Epochs", Range{1, 4194303});
-  f("steps", c.steps, "End after this many steps, and the schedule with them (0: by epochs)", any_count);
+  f("epochs", c.epochs, "Epochs, unless --steps is given", Range{1, 4194303});
+  f("steps", c.steps, "End after this many steps, and the schedule with them (0: after --epochs)", any_count);
   f("batch-size", c.batch_size, "Samples per step", Range{1, 1 << 24});
   f("eval-batch-size", c.eval_batch_size, "Samples per batch in evaluation", Range{1, 1 << 24});
   f("optimizer", c.optimizer, "adamw or sgd (Nesterov momentum 0.9)");

@@ -1,11 +1,17 @@
 #include "apps/training/run_commands.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 
 #include "apps/common/options.h"
+#include "apps/common/print.h"
+#include "apps/common/run_folder.h"
+#include "engine/files/atomic_file.h"
 
 namespace pursuit::apps {
+
+namespace fs = std::filesystem;
 
 void add_weights_option(CLI::App& command, LoadOptions& o) {
   command
@@ -26,8 +32,14 @@ void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o
   command.add_option("--threads", o.threads, "CPU threads (0: all)")->check(within(any_threads));
 }
 
+void prepare_output(const std::string& file) {
+  check_output(file);
+  remove_leftovers(fs::absolute(file).parent_path().string());
+}
+
 void add_compare_command(
     CLI::App& app, std::function<Comparison(const std::vector<std::string>&)> compare,
+    std::function<std::vector<std::string>(const std::string&)> problems,
     std::function<void(const std::string&, const std::vector<std::string>&)> write_report) {
   struct Options {
     std::vector<std::string> runs;
@@ -41,7 +53,11 @@ void add_compare_command(
   command->add_flag("--markdown", o->markdown, "Print a Markdown table");
   command->add_flag("--json", o->json, "Print JSON");
   command->callback([=] {
-    print(compare(o->runs), o->markdown, o->json);
+    if (!o->report.empty()) prepare_output(o->report);
+    const Comparison comparison = compare(o->runs);
+    for (const std::string& run : o->runs)
+      for (const std::string& problem : problems(run)) note("note: {}\n", problem);
+    print(comparison, o->markdown, o->json);
     if (!o->report.empty()) write_report(o->report, o->runs);
   });
 }
@@ -50,7 +66,10 @@ void add_report_command(CLI::App& app, std::function<void(const std::string&)> w
   const auto folder = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("report", "Write a run's report.html anew");
   command->add_option("run", *folder, "Folder of a run")->required();
-  command->callback([=] { write_report(*folder); });
+  command->callback([=] {
+    if (fs::is_directory(*folder)) check_is_run(*folder);
+    write_report(*folder);
+  });
 }
 
 }  // namespace pursuit::apps

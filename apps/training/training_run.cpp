@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "apps/common/evaluations.h"
 #include "apps/common/files.h"
 #include "apps/common/metrics.h"
 #include "apps/common/print.h"
@@ -76,7 +77,7 @@ class TrainingRun {
   int run() {
     const int64_t end = last_step();
     if (is_finished()) {
-      note("{} is finished: all {} steps are done; for more give --epochs or --steps\n", folder_, end);
+      note("{} is finished: all {} steps are done; for more give {}\n", folder_, end, limit());
       return 0;
     }
     bar_.emplace("train", state_.step, end, ProgressOptions{.quiet = options_.quiet, .unit = task_.unit()});
@@ -111,8 +112,8 @@ class TrainingRun {
     flat_.refresh();
     kept_ = {checkpoint.path, state_.step};
     if (state_.step > last_step())
-      fail("train", fmt::format("{} has done {} steps already; --epochs and --steps would end it at {}",
-                                folder_, state_.step, last_step()));
+      fail("train", fmt::format("{} has done {} steps already; {} would end it at {}", folder_, state_.step,
+                                limit(), last_step()));
     if (!fields_.keep_best || !fs::exists(best_path(folder_))) return;
     try {
       open_checkpoint(task_.app(), best_path(folder_), options_.verify);
@@ -135,12 +136,7 @@ class TrainingRun {
     if (!lock_) lock_.emplace(folder_);
     check_no_run(options_);
     remove_leftovers(folder_);
-    if (!resuming) {
-      for (const char* old : {"checkpoint.safetensors", "checkpoint-previous.safetensors", "best.safetensors",
-                              "eval.json", "inspect.json", "report.html", "metrics.jsonl"})
-        fs::remove(fs::path(folder_) / old, error);
-      fs::remove_all(fs::path(folder_) / "tensorboard", error);
-    }
+    if (!resuming) remove_old_run(folder_);
     // An evaluation after the checkpoint's last one is done again.
     const auto keep = [&](int64_t step, const Json& line) {
       return step <= (line.contains("train_loss") ? state_.evaluated : state_.step);
@@ -190,9 +186,10 @@ class TrainingRun {
   nn::Ema* ema() { return ema_ ? &*ema_ : nullptr; }
 
   int64_t last_step() const {
-    const int64_t all = fields_.epochs * task_.batches_per_epoch();
-    return fields_.steps > 0 ? std::min(fields_.steps, all) : all;
+    return fields_.steps > 0 ? fields_.steps : fields_.epochs * task_.batches_per_epoch();
   }
+  // The option that says so.
+  const char* limit() const { return fields_.steps > 0 ? "--steps" : "--epochs"; }
 
   double learning_rate() const {
     // By epochs, an epoch runs at the value of the one before: the published schedule is moved after each
@@ -268,11 +265,18 @@ class TrainingRun {
   // False: it was stopped half-way.
   bool evaluate() {
     finish_steps(0);
+    // The best weights are never there without a checkpoint to go on from.
+    if (fields_.keep_best && !kept_) save();
     const Clock::time_point start = Clock::now();
     task_.model().set_training(false);
     const std::string weights = evaluated_weights(fields_);
     if (weights == "ema") ema_->swap();
-    Evaluation evaluation = task_.evaluate();
+    Evaluation evaluation;
+    try {
+      evaluation = task_.evaluate();
+    } catch (const NotFinite& e) {
+      stop_diverged(fmt::format("{}, in the evaluation at step {}", e.what(), state_.step));
+    }
     if (weights == "ema") ema_->swap();
     if (!evaluation.complete) return false;
     const double epoch = epochs(state_.step);
@@ -388,8 +392,19 @@ RunStart start_run(const std::string& app, const nlohmann::ordered_json& config,
   RunStart start;
   if (o.resume.empty()) return start;
   start.lock.emplace(o.resume);
-  if (!fs::exists(checkpoint_path(o.resume)) && !fs::exists(previous_path(o.resume))) return start;
+  if (!fs::exists(checkpoint_path(o.resume)) && !fs::exists(previous_path(o.resume))) {
+    for (const std::string& later : {best_path(o.resume), evaluations_path(o.resume)})
+      if (fs::exists(later))
+        fail("train",
+             fmt::format("{} is there, but no checkpoint.safetensors to go on from; put that back, or "
+                         "begin anew with --out {} --overwrite",
+                         later, o.resume));
+    note("{} holds no checkpoint yet: the run begins at step 0\n", o.resume);
+    return start;
+  }
   start.checkpoint = open_checkpoint(app, o.resume, o.verify);
+  if (!start.checkpoint->file.metadata.contains("progress"))
+    fail("train", start.checkpoint->path + " holds weights alone, no training to go on with");
   for (const auto& [field, value] : start.checkpoint->config.items())
     if (config.contains(field) && config[field] != value && !may_change(field))
       fail("config", fmt::format("{}: '{}' is {:.40}, but the run was trained with {:.40}; put that back",

@@ -17,6 +17,13 @@ done
 refuses 1 "no checkpoint was saved before" classify train $(toy classify) "${diverges[@]}" --out first
 check "a checkpoint that is not finite was saved" test ! -e first/checkpoint.safetensors
 
+# An evaluation whose numbers are not finite ends the run likewise.
+for app in classify lm segment; do
+  # shellcheck disable=SC2046
+  refuses 1 "in the evaluation at step" "$app" train $(toy "$app") "${diverges[@]}" --eval-every 0.0001 --out "$app-evaluated"
+  grep -qF "Use a lower --lr, or --clip-norm" err || fail "$app: says not what to do: $(cat err)"
+done
+
 # Nor is a file with such weights imported.
 # shellcheck disable=SC2046
 ok classify train $(toy classify) --out run

@@ -80,9 +80,31 @@ for app in classify lm segment; do
   # shellcheck disable=SC2046
   refuses 1 "is damaged" "$app" $(use "$app" weights.safetensors)
   [[ $app != classify ]] || refuses 1 "is damaged" classify import weights.safetensors --out imported
-  for name in checkpoint checkpoint-previous best; do
-    refuses 1 "choose another name" "$app" export --checkpoint whole "whole/$name.safetensors"
+  # Nor in the place of another file of a run.
+  cp -r whole owned
+  for name in {checkpoint,checkpoint-previous,best}.safetensors config.json eval.json metrics.jsonl report.html \
+    training.lock tensorboard/events; do
+    refuses 1 "choose another name" "$app" export --checkpoint whole "./whole/$name"
+    refuses 1 "choose another name" "$app" compare whole --report "whole//$name"
   done
-  rm -r run whole bare
+  check "$app: an output replaced a file of a run" diff -r owned whole
+  ok "$app" export --checkpoint whole whole/weights.safetensors
+  mkdir free
+  ok "$app" compare whole --report free/report.html
+
+  # Without a checkpoint there is nothing to go on with, and nothing of the run is replaced.
+  rm owned/checkpoint*.safetensors
+  cp -r owned before
+  refuses 1 "owned/best.safetensors is there, but no checkpoint.safetensors" "$app" train --resume owned
+  rm owned/best.safetensors before/best.safetensors
+  refuses 1 "owned/eval.json is there, but no checkpoint.safetensors" "$app" train --resume owned
+  check "$app: a refused start changed the run" diff -r -x training.lock owned before
+  # A run that was killed before its first checkpoint.
+  mkdir killed
+  cp whole/config.json killed
+  ok "$app" train --resume killed --quiet
+  grep -qF "killed holds no checkpoint yet: the run begins at step 0" err || fail "$app: begins anew unsaid: $(cat err)"
+  same killed/checkpoint.safetensors whole/checkpoint.safetensors
+  rm -r run whole bare owned before killed free
 done
 done_testing

@@ -36,4 +36,14 @@ for file in killed/{a.tmp-0123456789abcdef,b.tmp-0123456789abcde,c.tmp-012345678
 done
 exec 9<&-
 checks=$((checks + 1))
+
+# Who writes next removes what others have left: evaluations, reports, exports, comparisons.
+left=run/x.tmp-0123456789abcdef
+for command in "eval --checkpoint run --limit 50 --quiet" "report run" "export --checkpoint run run/weights.safetensors" \
+  "compare run --report run/runs.html"; do
+  touch $left
+  # shellcheck disable=SC2086
+  ok lm $command
+  check "lm $command leaves $left" test ! -e $left
+done
 done_testing

@@ -18,7 +18,9 @@ for app in classify lm segment; do
     refuses 2 "${option%% *}" "$app" train --resume run --steps 8 $option
   done
   check "$app: a refused option left something" diff -r -x training.lock run finished
-  refuses 1 "has done 4 steps already" "$app" train --resume run --steps 3
+  refuses 1 "has done 4 steps already; --steps would end it at 3" "$app" train --resume run --steps 3
+  ok "$app" train --resume run --epochs 1000 # which --steps goes before
+  grep -qF "all 4 steps are done; for more give --steps" err || fail "$app: names another option: $(cat err)"
 
   ok "$app" train --resume run --steps 6 --eval-every 0.3 --threads 1 --quiet
   grep -qF "change steps from 4 to 6, from step 4 on" err || fail "$app: says nothing of the change: $(cat err)"
@@ -46,6 +48,11 @@ for app in classify lm segment; do
   done
   rm -r run finished
 done
+
+# Steps beyond the epochs.
+ok classify train --recipe nano-synthetic --limit 64 --test-limit 20 --batch-size 16 --quiet --epochs 1 --steps 20 --out run
+check "ends with the epochs" grep -q '"step":20,"epoch":5.0,"train_loss"' run/metrics.jsonl
+rm -r run
 
 # --steps fits the schedule to itself, "epoch" counts epochs done, and TensorBoard has what metrics.jsonl has.
 ok classify train --recipe nano-synthetic --limit 160 --test-limit 20 --batch-size 16 --lr 0.001 --min-lr 0 --quiet \

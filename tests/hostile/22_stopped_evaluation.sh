@@ -31,6 +31,28 @@ for app in classify segment lm; do
   ok "$app" train --resume run --quiet
   check "$app: the records differ" diff <(records run) <(records straight)
   same run/checkpoint.safetensors straight/checkpoint.safetensors
-  rm -r run straight
+  rm -r run
+
+  # An evaluation that is stopped before anything of it is complete says that, and shows nothing.
+  case $app in
+    classify) long=(--corruptions all) ;;
+    segment) long=(--split train --scales 1,2,3) ;;
+    lm) long=(--split train --window sliding) ;;
+  esac
+  for format in "" --json; do
+    stopped=
+    for pause in 0.2 0.3 0.4 0.5 0.7 1 1.4 2 2.8 4 0.1 0.05; do
+      # shellcheck disable=SC2086
+      timeout -s INT $pause "$bin/$app" eval --checkpoint straight "${long[@]}" --quiet $format >out 2>err || true
+      ! grep -qF "error:" err || fail "$app: $(cat err)"
+      if grep -qF "stopped before any result was complete" err; then
+        stopped=yes
+        break
+      fi
+    done
+    check "$app: no evaluation was stopped in time; nothing was tested" test -n "$stopped"
+    check "$app: shows what is not there: $(cat out)" test ! -s out
+  done
+  rm -r straight
 done
 done_testing

@@ -103,6 +103,21 @@ ok segment compare v
 check "one column of each way of looking" test "$(head -n 1 out | grep -o "mIoU (" | wc -l)" == 2
 says "scenes test, 200 pictures; own size" v/report.html
 
+# What cannot be saved is shown before it is told.
+for run in "classify a --limit 4" "lm l --limit 50" "segment s --limit 2"; do
+  read -r app folder limit <<<"$run"
+  rm $folder/eval.json
+  mkdir $folder/eval.json
+  # shellcheck disable=SC2086
+  refuses 1 "$folder/eval.json" $app eval --checkpoint $folder $limit --quiet
+  check "$app: the result is lost" test "$(wc -l <out)" -ge 1
+  # shellcheck disable=SC2086
+  refuses 1 "$folder/eval.json" $app eval --checkpoint $folder $limit --quiet --json
+  check "$app: the result is lost" grep -qE '"(loss|mean_iou)":' out
+  rmdir $folder/eval.json
+done
+refuses 2 "--swap-rate: 0 is out of range, need above 0" lm eval --checkpoint l --word-swap --swap-rate 0
+
 # A set without a test split: val is val, however it was asked for.
 mkdir -p streets/{images,labels}
 base64 -d >picture.png <<END

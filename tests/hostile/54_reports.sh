@@ -29,6 +29,43 @@ says 'class="swatches"' segment/report.html
 says "Pictures of the val split" segment/report.html # the test split was not looked at
 for heading in picture label prediction; do says "<div class=\"column\">$heading</div>" segment/report.html; done
 
+# The commands of "Reproduce" measure what was measured.
+entries() { grep -o '"fingerprint":' "$1/eval.json" | wc -l; }
+reproduces() { # APP: every eval command of its report adds no entry
+  local before command
+  before=$(entries "$1")
+  grep -o "^$1 eval --checkpoint .*" "$1/report.html" >commands || fail "$1: no command in the report"
+  while read -r command; do
+    read -ra words <<<"$command"
+    ok "${words[@]}" --quiet
+  done <commands
+  check "$1: $(cat commands) add $(($(entries "$1") - before)) entries" test "$(entries "$1")" == "$before"
+}
+ok classify eval --checkpoint classify --limit 4 --quiet --attack spsa,fgsm --budgets 2 --spsa-steps 2 --spsa-samples 3
+ok classify eval --checkpoint classify --limit 4 --quiet --attack spsa --spsa-steps 1 --spsa-samples 3
+for app in classify segment lm; do reproduces $app; done
+check "spsa with other settings" test "$(grep -o '"attack":"spsa"' classify/eval.json | wc -l)" == 2
+# Texts, weights and steps are told apart.
+for limit in 100 50; do ok lm eval --checkpoint lm --quiet --window blocks --limit $limit; done
+check "a card for every evaluation" test "$(grep -o 'Test perplexity' lm/report.html | wc -l)" == 1
+says "blocks; the built-in grammar, 100 tokens, raw weights, step 4, f32" lm/report.html
+says "All evaluations" lm/report.html
+for column in weights step dtype by; do check "no column $column" grep -qE "<th[^>]*>$column</th>" lm/report.html; done
+
+# A folder without a run gets no report; what of a run cannot be read is said beside a comparison.
+mkdir empty
+for app in classify segment lm; do
+  refuses 1 "empty holds no config.json" $app report empty
+  cp -r $app damaged
+  echo '{"evaluations": [{}]}' >damaged/eval.json
+  printf 'x\n{}\n' >damaged/metrics.jsonl
+  ok $app compare damaged $app-rpc
+  says "eval.json' is damaged" err
+  says "metrics.jsonl' line 1 is damaged" err
+  rm -r damaged
+done
+check "a report without a run" test ! -e empty/report.html
+
 # predict writes beside the run, not where it is called.
 base64 -d >picture.png <<END
 iVBORw0KGgoAAAANSUhEUgAAAAYAAAAGCAAAAADFp7CUAAAAM0lEQVR42mNg0AioWHCCgV0/vH75eQY+s7i2ddcYRG1Te7feZZBx
