@@ -1,9 +1,9 @@
 #pragma once
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -24,13 +24,9 @@ void check_range(const char* app, const char* option, T value, bool ok, const ch
 
 // Throws with the list of known words unless `value` is one of them.
 inline void check_word(const char* app, const char* option, const std::string& value,
-                       std::initializer_list<const char*> known) {
-  std::string list;
-  for (const char* k : known) {
-    if (value == k) return;
-    list += (list.empty() ? "" : ", ") + std::string(k);
-  }
-  fail(app, std::string("--") + option + " is '" + value + "', need one of " + list);
+                       const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), value) == known.end())
+    fail(app, fmt::format("--{} is '{}', need one of {}", option, value, fmt::join(known, ", ")));
 }
 
 // Throws unless the data has as many classes as the model `knows`, and none of them at another number; other

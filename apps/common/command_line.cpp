@@ -14,10 +14,13 @@ namespace pursuit::apps {
 
 namespace {
 
-// What is wrong; of a word that the parser did not know, what was meant.
+// What is wrong; of a word that the parser did not know, what was meant. Where an option cannot take its
+// value, that may have been the next option, and the word what belongs to it.
 std::string complaint(const CLI::App& app, const CLI::App& command, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(true);
-  if (unknown.empty()) return error.what();
+  const bool of_value =
+      dynamic_cast<const CLI::ConversionError*>(&error) || dynamic_cast<const CLI::ValidationError*>(&error);
+  if (unknown.empty() || of_value) return error.what();
   const std::string word = unknown[0].substr(0, unknown[0].find('='));
   if (const size_t dashes = std::min(word.find_first_not_of('-'), word.size()); dashes > 0)
     return fmt::format("there is no option {}{}", word,

@@ -62,6 +62,10 @@ Recipe read_recipe(const std::string& app, const std::string& name) {
     for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
       if (item.name == "++" || item.name == "--") continue;  // a section begins or ends
       const std::string value = fmt::format("{}", fmt::join(item.inputs, ","));
+      // The parser takes the quotes of whole strings away.
+      if (const char quote = value.empty() ? ' ' : value[0]; quote == '"' || quote == '\'')
+        fail("recipe",
+             fmt::format("{}: '{}': the string {} does not end", recipe.file, item.fullname(), value));
       if (item.fullname() == "requires-data")
         recipe.requires_data = value;
       else

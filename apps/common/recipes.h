@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/common/options.h"
+#include "engine/error.h"
 
 // Recipes: settings of `train` as TOML files, in apps/APP/recipes and, once installed, in
 // share/pursuit/recipes/APP beside the program's folder.
@@ -32,6 +33,24 @@ void apply(const Recipe& recipe, Config& config) {
   CLI::App options;
   add_options(options, config);
   set_options(recipe, options);
+}
+
+// The app's validate(config), of a config that begins with the recipe: its Error names the recipe if that is
+// as wrong by itself, without what the command line says beside it.
+template <class Config>
+void validate_with(const Recipe& recipe, const Config& config) {
+  try {
+    validate(config);
+  } catch (const Error& error) {
+    Config alone;
+    apply(recipe, alone);
+    try {
+      validate(alone);
+    } catch (const Error& own) {
+      if (std::string(own.what()) == error.what()) fail("recipe", recipe.file + ": " + own.what());
+    }
+    throw;
+  }
 }
 
 }  // namespace pursuit::apps

@@ -46,6 +46,7 @@ void validate(const Config& c) {
   check_word(app, "level", c.level, {"word", "byte"});
   check_word(app, "rows", c.rows, {"blocks", "documents"});
   check_word(app, "decay", c.decay, {"matrices", "all"});
+  check_word(app, "locater-form", c.locater_form, {"anchor", "var", "fro", "tr2"});
   check_range(app, "dim", c.dim, c.dim % c.heads == 0, "a multiple of --heads");
   if (nn::locater_form(c.locater_form) == nn::LocaterForm::tr2 && c.locater > 0 && !c.locater_unbounded)
     fail(

@@ -46,6 +46,7 @@ void validate(const Config& c) {
   apps::check_fields(app, c);
   apps::validate(app, static_cast<const apps::VisionFields&>(c));
   apps::validate(app, static_cast<const apps::TrainingFields&>(c));
+  check_word(app, "format", c.format, {"auto", "ade20k", "camvid", "coco_stuff", "folder", "scenes"});
   check_word(app, "decoder", c.decoder, {"linear", "mask"});
   check_word(app, "validation", c.validation, {"val", "test"});
   for (const auto& [name, side] : {std::pair{"height", c.height}, {"width", c.width}})

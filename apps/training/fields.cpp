@@ -71,7 +71,7 @@ nn::Schedule schedule(const TrainingFields& f) {
 }
 
 void validate(const char* app, const AttentionFields& f) {
-  nn::attention_kind(f.attention);
+  check_word(app, "attention", f.attention, nn::attention_kinds());
   check_word(app, "threshold", f.threshold, {"product", "quotient"});
   check_word(app, "mu-width", f.mu_width, {"model", "head"});
   check_word(app, "dual-sign", f.dual_sign, {"minus", "plus"});
@@ -83,6 +83,10 @@ void validate(const char* app, const TrainingFields& f) {
   check_word(app, "lr-step", f.lr_step, {"batch", "epoch"});
   check_word(app, "eval-weights", f.eval_weights, {"ema", "raw"});
   check_word(app, "dtype", f.dtype, {"f32", "bf16"});
+  const std::string& d = f.device;
+  const bool numbered = d.size() == 6 && d.starts_with("cuda:") && d[5] >= '0' && d[5] <= '9';
+  check_range(app, "device", d, d == "auto" || d == "cpu" || d == "cuda" || numbered,
+              "auto, cpu, cuda, cuda:0, cuda:1 ...");
 }
 
 }  // namespace pursuit::apps

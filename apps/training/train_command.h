@@ -38,6 +38,7 @@ void add_train_command(CLI::App& app, const std::string& help, std::vector<std::
       throw CLI::ValidationError(
           "--data", fmt::format("recipe {} is made for {}: give the folder that holds it", recipe.name,
                                 recipe.requires_data));
+    if (!recipe.file.empty()) validate_with(recipe, config);
     if (options.out.empty())
       options.out = fmt::format("runs/{}-{}-{}", app.get_name(), config.attention, config.seed);
     check_folder(options);  // before the data is read

@@ -3,7 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "apps/common/command_line.h"
+#include "apps/common/options.h"
 #include "data/corruptions.h"
+#include "engine/program.h"
 #include "tests/corruptions/statistics.h"
 
 // corruptions draw DIR | check: the pictures and the comparison of tests/corruptions/statistics.h.
@@ -47,10 +50,9 @@ int check(const std::vector<std::string>& names, int seeds, const std::string& f
   return worst <= kLargestError ? 0 : 1;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(const std::vector<std::string>& args) {
   CLI::App app{"Holds the corruptions to statistics of the program that made ImageNet-C."};
+  app.name("corruptions");
   app.require_subcommand(1);
   int code = 0, seeds = 0;
   std::string folder, frost;
@@ -61,14 +63,13 @@ int main(int argc, char** argv) {
   CLI::App* check_command = app.add_subcommand("check", "Compare all severities");
   check_command->add_option("names", names, "Corruptions (default: all)");
   check_command->add_option("--seeds", seeds, "Seeds a picture (default: as the original's)")
-      ->check(CLI::PositiveNumber);
+      ->check(apps::within(apps::Range{1, 1e6}));
   check_command->add_option("--frost", frost, "Folder with the overlays frost1 to frost5");
   check_command->callback([&] { code = check(names, seeds, frost); });
-  try {
-    CLI11_PARSE(app, argc, argv);
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
-    return 1;
-  }
-  return code;
+  const int parsed = apps::parse(app, args);
+  return parsed ? parsed : code;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_main(argc, argv, run); }

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <map>
 
+#include "apps/common/command_line.h"
 #include "engine/observer.h"
+#include "engine/program.h"
 #include "tests/goldens/cases.h"
 
 // goldens DIR|FILE...: holds the engine against cases that were computed elsewhere.
@@ -141,30 +143,32 @@ std::vector<std::string> files_of(const std::vector<std::string>& paths, int& fa
   return files;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(const std::vector<std::string>& args) {
   std::vector<std::string> paths;
   std::string device_name = "cpu", dtype_name = "f32";
   bool verbose = false;
   CLI::App app{"Holds the engine against golden files (safetensors), chosen by their attribute 'case'"};
+  app.name("goldens");
   app.add_option("path", paths, "folders of .safetensors files, or files")->required();
   app.add_option("--device", device_name, "cpu, cuda, cuda:1 ... or auto")->capture_default_str();
   app.add_option("--dtype", dtype_name, "f32, bf16 or f64")
       ->check(CLI::IsMember({"f32", "bf16", "f64"}))
       ->capture_default_str();
   app.add_flag("--verbose", verbose, "every comparison");
-  CLI11_PARSE(app, argc, argv);
-  try {
+  int code = 0;
+  app.callback([&] {
+    int passed = 0, failed = 0;
     const Device device = device_from_name(device_name);
     const DType dtype = dtype_from_name(dtype_name);
-    int passed = 0, failed = 0;
     for (const std::string& f : files_of(paths, failed))
       ++(run_file(f, device, dtype, verbose) ? passed : failed);
     std::printf("%d passed, %d failed\n", passed, failed);
-    return failed || !passed ? 1 : 0;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 2;
-  }
+    code = failed || !passed ? 1 : 0;
+  });
+  const int parsed = apps::parse(app, args);
+  return parsed ? parsed : code;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_main(argc, argv, run); }

@@ -46,6 +46,7 @@ lost lm eval --checkpoint lm --limit 50 --quiet
 lost lm generate --checkpoint lm --tokens 30
 lost classify compare classify classify-full
 for program in bench ops; do lost "$program" list; done
+lost goldens "$root/tests/goldens/draws/attention_softmax-0.safetensors"
 # A text without end stops with its reader.
 code=0
 { timeout 60 "$bin/lm" generate --checkpoint lm --tokens 1000000 2>err || echo $? >code; } | head -c 10 >out

@@ -34,6 +34,37 @@ printf 'a \e[31mb\e[0m = 1\n' >control.toml
 says "control.toml: there is no setting" classify train --recipe control.toml
 printf 'help = true\n' >help.toml
 says "help.toml: there is no setting 'help'" segment train --recipe help.toml
+printf 'attention = "rpc\ndim = 64\n' >open.toml
+says "open.toml: 'attention': the string \"rpc does not end" classify train --recipe open.toml
+# Words that only the whole config shows to be wrong; what the command line says wrongly is not the recipe's.
+for app in classify lm segment; do
+  for setting in 'attention = "rcp"' 'schedule = "cosin"' 'dtype = "f31"' 'device = "gpu"' 'dim = 100'; do
+    printf '%s\nheads = 3\n' "$setting" >wrong.toml
+    says "wrong.toml: [$app] --${setting%% *} is" $app train --recipe wrong.toml --out new
+  done
+done
+printf 'crop = "all"\n' >wrong.toml
+says "wrong.toml: [classify] --crop is" classify train --recipe wrong.toml --out new
+for app in classify segment; do
+  printf 'format = "png"\n' >wrong.toml
+  says "wrong.toml: [$app] --format is" $app train --recipe wrong.toml --out new
+done
+printf 'dim = 64\nheads = 2\n' >right.toml
+says "error: [lm] --attention is 'rcp'" lm train --recipe right.toml --attention rcp --out new
+
+# A yes or no that is the next option.
+says "--keep-best: needs true or false, not '--eval-every'" classify train --keep-best --eval-every 0.5
+says "--detach-mu: needs true or false, not '--seed'" lm train --detach-mu --seed 1
+says "--skip-bad: needs true or false, not '--limit'" segment train --skip-bad --limit 4
+says "--keep-stop-words: needs true or false, not '--limit'" lm eval --checkpoint x --keep-stop-words --limit 4
+
+# The programs of the tests.
+says "error: mode: wrong not in" ops wrong
+says "error: path is required" goldens
+says "error: [device] unknown device 'gpu'" goldens --device gpu wrong.toml
+says "error: --seeds: 0 is out of range, need 1 to" corruptions check fog --seeds 0
+says "error: 'wrong.toml'" corruptions draw wrong.toml
+
 truncate -s 2M large.toml
 says "large.toml has 2097152 bytes" lm train --recipe large.toml
 head -c 3000 /dev/urandom >random.toml

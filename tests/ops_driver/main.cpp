@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "apps/common/command_line.h"
 #include "engine/program.h"
 #include "tests/ops_driver/driver.h"
 
@@ -144,9 +145,11 @@ int run(const Options& o) {
   return counts.failed || !counts.passed ? 1 : 0;
 }
 
-int run_command(int argc, char** argv) {
+int run_command(const std::vector<std::string>& args) {
   Options o;
+  int code = 0;
   CLI::App app{"Tries every operator on its own samples"};
+  app.name("ops");
   app.add_option("mode", o.mode,
                  "list; check: values and gradients in every dtype and memory layout against f64, and those "
                  "against central differences of some elements; grad: of up to 400 elements an input, on the "
@@ -158,12 +161,11 @@ int run_command(int argc, char** argv) {
   app.add_option("--dtype", o.dtype, "f32, bf16 or f64; default: f32 and bf16 (bench: f32)");
   app.add_flag("--contiguous", o.contiguous, "check: contiguous inputs only, and no canaries");
   app.add_flag("--json", o.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
-  return run(o);
+  app.callback([&] { code = run(o); });
+  const int parsed = apps::parse(app, args);
+  return parsed ? parsed : code;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  return run_main(argc, argv, [&](const auto&) { return run_command(argc, argv); });
-}
+int main(int argc, char** argv) { return run_main(argc, argv, run_command); }
