@@ -135,7 +135,8 @@ class TrainingRun {
     if (error) fail("train", "cannot create " + folder_ + ": " + error.message());
     if (!lock_) lock_.emplace(folder_);
     check_no_run(options_);
-    remove_leftovers(folder_);
+    // No evaluation of the old run adds its results between the old files' end and the new config.json.
+    const FolderLock files(folder_);
     if (!resuming) remove_old_run(folder_);
     // An evaluation after the checkpoint's last one is done again.
     const auto keep = [&](int64_t step, const Json& line) {

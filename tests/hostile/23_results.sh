@@ -62,10 +62,12 @@ says "--resume changed steps 4 to 6 at step 4" a/report.html
 
 # What belongs to a training that was replaced is not added to the new one's.
 "$bin/classify" eval --checkpoint b --limit 20 --quiet --corruptions all >out 2>err &
-until [[ $(grep -o '"severity"' b/eval.json | wc -l) -gt 0 ]]; do sleep 0.02; done
+evaluation=$!
+before=$(grep -o '"severity"' b/eval.json | wc -l)
+while [[ $(grep -o '"severity"' b/eval.json | wc -l) == "$before" ]] && kill -0 "$evaluation"; do sleep 0.02; done
 "$bin/classify" train "${toy[@]}" --seed 5 --out b --overwrite >/dev/null
 code=0
-wait $! || code=$?
+wait "$evaluation" || code=$?
 check "an evaluation of weights that were replaced: exit code $code" test $code == 1
 says "another training has begun there" err
 says_not '"severity"' b/eval.json
