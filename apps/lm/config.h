@@ -12,6 +12,8 @@
 
 namespace pursuit::lm {
 
+inline constexpr int64_t longest_context = 1 << 20;  // tokens
+
 // Everything that makes a run what it is: the options of `lm train`, also as the files in recipes/ and as
 // config.json in a run's folder. With the vocabulary in it, it is all that resume, eval and generate need.
 struct Config : apps::AttentionFields, apps::TrainingFields {
@@ -57,7 +59,7 @@ void for_each_field(C& c, const F& f) {
   f("depth", c.depth, "Number of blocks", apps::Range{1, 1000});
   f("heads", c.heads, "Attention heads", apps::Range{1, 65536});
   f("hidden", c.hidden, "Hidden width of the MLP", apps::Range{1, 1 << 22});
-  f("context", c.context, "Tokens of a window", apps::Range{1, 1 << 20});
+  f("context", c.context, "Tokens of a window", apps::Range{1, longest_context});
   f("norm", c.norm, "pre: norms inside the branches and one at the end; post: after every sum");
   f("activation", c.activation, "Of the MLP: gelu or relu");
   f("positions", c.positions, "learned, sinusoidal, reversed (sinusoidal, from the window's end) or fairseq");

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "apps/lm/config.h"
+
 namespace pursuit::lm {
 
 namespace {
@@ -131,6 +133,8 @@ Inspection inspection_from_json(const nlohmann::ordered_json& json) {
     json.at("split").get_to(out.split);
   }
   json.at("tokens").get_to(out.tokens);
+  if (out.tokens < 1 || out.tokens > longest_context)
+    fail("inspect", fmt::format("'tokens' is {}, need 1 to {}", out.tokens, longest_context));
   json.at("sequences").get_to(out.sequences);
   json.at("temperature").get_to(out.temperature);
   json.at("even_entropy").get_to(out.even_entropy);

@@ -133,8 +133,8 @@ void write_report(const std::string& folder) {
   record.attempt("inspect.json", [&](const std::string& file) {
     try {
       inspection = inspection_from_json(apps::read_json_object(file));
-    } catch (const nlohmann::json::exception&) {
-      fail("report", file + " is damaged; run `lm inspect` again");
+    } catch (const std::exception& e) {
+      fail("report", fmt::format("{} is damaged ({}); run `lm inspect` again", file, e.what()));
     }
   });
   Report report(
