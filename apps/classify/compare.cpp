@@ -42,6 +42,7 @@ ComparedRun compared(const RunRecord& run, Detail detail) {
                 .parameters = apps::parameter_count<nn::VisionTransformer>(*run.config),
                 .weights = {},
                 .programs = {},
+                .problems = run.problems,
                 .values = {}};
   const std::vector<Results> results = apps::of_last_step(run.results, run);
   const Results* main = main_evaluation(results, *run.config);

@@ -5,7 +5,6 @@
 #include "apps/classify/attacks.h"
 #include "apps/classify/commands.h"
 #include "apps/classify/run.h"
-#include "apps/classify/run_record.h"
 #include "apps/common/command_line.h"
 #include "apps/common/options.h"
 #include "apps/training/export_command.h"
@@ -75,9 +74,7 @@ int run(std::vector<std::string> args) {
   eval_command->add_flag("--json", e.json, "Print JSON instead of tables");
   eval_command->callback([&] { code = eval(e); });
 
-  apps::add_compare_command(
-      app, compare_runs, [](const std::string& run) { return RunRecord("classify", run).problems; },
-      write_comparison);
+  apps::add_compare_command(app, compare_runs, write_comparison);
 
   PredictOptions p;
   CLI::App* predict_command =

@@ -26,6 +26,7 @@ apps::ComparedRun compared(const RunRecord& run) {
                       .parameters = apps::parameter_count<nn::TransformerLm>(config),
                       .weights = {},
                       .programs = {},
+                      .problems = run.problems,
                       .values = {}};
   const std::vector<Results> results = apps::of_last_step(run.results, run);
   const std::string words = describe_vocabulary(config);

@@ -5,7 +5,6 @@
 #include "apps/common/command_line.h"
 #include "apps/common/options.h"
 #include "apps/lm/commands.h"
-#include "apps/lm/run_record.h"
 #include "apps/training/export_command.h"
 #include "apps/training/run_commands.h"
 #include "apps/training/train_command.h"
@@ -103,9 +102,7 @@ int run(std::vector<std::string> args) {
   inspect_command->add_flag("--json", i.json, "Print JSON instead of a table");
   inspect_command->callback([&] { code = inspect_run(i); });
 
-  apps::add_compare_command(
-      app, compare_runs, [](const std::string& run) { return RunRecord("lm", run).problems; },
-      write_comparison);
+  apps::add_compare_command(app, compare_runs, write_comparison);
   apps::add_export_command(app, "Weights as safetensors, by the parameters' names", load_model);
   apps::add_report_command(app, write_report);
   apps::add_recipes_command(app);

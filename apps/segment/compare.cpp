@@ -26,6 +26,7 @@ ComparedRun compared(const RunRecord& run) {
                 .parameters = apps::parameter_count<nn::Segmenter>(*run.config),
                 .weights = {},
                 .programs = {},
+                .problems = run.problems,
                 .values = {}};
   const std::vector<Results> results = apps::of_last_step(run.results, run);
   const Results* main = main_evaluation(results, *run.config);

@@ -6,7 +6,6 @@
 #include "apps/common/options.h"
 #include "apps/segment/commands.h"
 #include "apps/segment/run.h"
-#include "apps/segment/run_record.h"
 #include "apps/training/export_command.h"
 #include "apps/training/run_commands.h"
 #include "apps/training/train_command.h"
@@ -97,9 +96,7 @@ int run(std::vector<std::string> args) {
   predict_command->add_flag("--json", p.json, "Print JSON");
   predict_command->callback([&] { code = predict(p); });
 
-  apps::add_compare_command(
-      app, compare_runs, [](const std::string& run) { return RunRecord("segment", run).problems; },
-      write_comparison);
+  apps::add_compare_command(app, compare_runs, write_comparison);
   apps::add_export_command(app, "Weights as safetensors, by the parameters' names", load_model);
   apps::add_report_command(app, write_report);
   apps::add_recipes_command(app);

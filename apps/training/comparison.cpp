@@ -160,6 +160,8 @@ Comparison compare_runs(const std::vector<ComparedRun>& runs) {
                     [&](const auto& kind) { return kind.at(option.key()) != option.value(); }))
       comparison.differences.push_back(option.key());
   note_unlike(comparison, runs);
+  for (const ComparedRun& run : runs)
+    comparison.notes.insert(comparison.notes.end(), run.problems.begin(), run.problems.end());
   return comparison;
 }
 

@@ -40,8 +40,9 @@ struct ComparedRun {
   nlohmann::ordered_json options;  // of its config, see options_to_json
   std::string attention;
   std::optional<int64_t> parameters;
-  std::string weights;   // that it is evaluated on
-  std::string programs;  // that measured, where that is known
+  std::string weights;                // that it is evaluated on
+  std::string programs;               // that measured, where that is known
+  std::vector<std::string> problems;  // what of it cannot be read
   struct Value {
     Column column;
     double value;
@@ -74,7 +75,7 @@ struct Comparison {
   std::vector<Column> columns;           // of the measures that any group asks for
   MeasuredWith shared;                   // conditions that all columns share
   std::vector<std::string> differences;  // options in which the groups differ
-  std::vector<std::string> notes;        // what makes the rows unlike each other
+  std::vector<std::string> notes;        // what makes the rows unlike each other, and could not be read
 };
 Comparison compare_runs(const std::vector<ComparedRun>& runs);
 

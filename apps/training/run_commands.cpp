@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "apps/common/options.h"
 #include "apps/common/print.h"
@@ -32,6 +33,21 @@ void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o
   command.add_option("--threads", o.threads, "CPU threads (0: all)")->check(within(any_threads));
 }
 
+namespace {
+
+std::vector<std::string> without_repetitions(const std::vector<std::string>& folders) {
+  std::vector<std::string> distinct;
+  std::set<fs::path> seen;
+  for (const std::string& folder : folders)
+    if (seen.insert(fs::weakly_canonical(folder)).second)
+      distinct.push_back(folder);
+    else
+      note("{} is named twice and counts once\n", folder);
+  return distinct;
+}
+
+}  // namespace
+
 void prepare_output(const std::string& file) {
   check_output(file);
   remove_leftovers(fs::absolute(file).parent_path().string());
@@ -39,7 +55,6 @@ void prepare_output(const std::string& file) {
 
 void add_compare_command(
     CLI::App& app, std::function<Comparison(const std::vector<std::string>&)> compare,
-    std::function<std::vector<std::string>(const std::string&)> problems,
     std::function<void(const std::string&, const std::vector<std::string>&)> write_report) {
   struct Options {
     std::vector<std::string> runs;
@@ -54,11 +69,9 @@ void add_compare_command(
   command->add_flag("--json", o->json, "Print JSON");
   command->callback([=] {
     if (!o->report.empty()) prepare_output(o->report);
-    const Comparison comparison = compare(o->runs);
-    for (const std::string& run : o->runs)
-      for (const std::string& problem : problems(run)) note("note: {}\n", problem);
-    print(comparison, o->markdown, o->json);
-    if (!o->report.empty()) write_report(o->report, o->runs);
+    const std::vector<std::string> runs = without_repetitions(o->runs);
+    print(compare(runs), o->markdown, o->json);
+    if (!o->report.empty()) write_report(o->report, runs);
   });
 }
 

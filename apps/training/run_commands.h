@@ -23,11 +23,9 @@ void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o
 void prepare_output(const std::string& file);
 
 // `compare RUN...` prints what `compare` makes of the folders: a table, Markdown or JSON; --report has
-// `write_report(file, folders)` write a page. What of a run cannot be read, its `problems`, is told on
-// stderr.
+// `write_report(file, folders)` write a page. A folder that is named twice counts once.
 void add_compare_command(
     CLI::App& app, std::function<Comparison(const std::vector<std::string>&)> compare,
-    std::function<std::vector<std::string>(const std::string&)> problems,
     std::function<void(const std::string&, const std::vector<std::string>&)> write_report);
 
 // `report RUN` writes a run's report.html anew.

@@ -1,12 +1,10 @@
 #pragma once
-#include <filesystem>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "apps/common/fields.h"
-#include "apps/common/print.h"
 #include "apps/common/run_folder.h"
 
 namespace pursuit::apps {
@@ -46,18 +44,13 @@ nlohmann::ordered_json compared_options(const Record& run) {
   return options;
 }
 
-// Those of several folders, under the folders' names, or as given where names repeat; a folder that is named
-// twice counts once. Throws Error that names a folder that is no run of `app`.
+// Those of several folders, under the folders' names, or as given where names repeat. Throws Error that names
+// a folder that is no run of `app`.
 template <class Record>
 std::vector<Record> read_runs(const std::string& app, const std::vector<std::string>& folders) {
   std::vector<Record> runs;
   std::multiset<std::string> names;
-  std::set<std::filesystem::path> seen;
   for (const std::string& folder : folders) {
-    if (!seen.insert(std::filesystem::weakly_canonical(folder)).second) {
-      note("{} is named twice and counts once\n", folder);
-      continue;
-    }
     runs.emplace_back(app, folder);
     if (!runs.back().config) fail_no_run(runs.back());
     names.insert(runs.back().name);
