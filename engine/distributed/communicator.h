@@ -1,0 +1,80 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "engine/device.h"
+#include "engine/distributed/control.h"
+#include "engine/distributed/job.h"
+#include "engine/tensor.h"
+
+namespace pursuit::distributed {
+
+enum class Reduction { sum, mean, max };  // mean: the sum, times 1 / size
+
+struct Options : ControlOptions {
+  // Sums and means are made by gathering all and adding in rank order: ((x0 + x1) + x2) + x3, as one process
+  // that adds them one after the other. Without it the order is the backend's; all ranks have the same bits
+  // either way.
+  bool ordered = false;
+  // What f32 tensors of a sum or mean travel as: f32, or bf16, with half the bytes. Numbers are added in f32,
+  // and rounded to bf16 before every transfer (with `ordered` only once, before the first).
+  DType wire = DType::f32;
+  // Every operation first compares on all ranks what it is, its type and its size: an Error instead of a wait
+  // without end. Takes some 0.15 ms an operation.
+#ifdef NDEBUG
+  bool compare_calls = false;
+#else
+  bool compare_calls = true;
+#endif
+};
+
+// One of the processes that train together. All ranks call the same operations in the same order, with
+// tensors of the same shape and type: contiguous, on the communicator's device. An operation throws Error
+// where its arguments do not fit, and where another rank is lost (unless on_end has ended the process
+// before).
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  int rank() const { return control_ ? control_->rank() : 0; }
+  int size() const { return control_ ? control_->size() : 1; }
+
+  // In place, beside what is computed next: the tensor is not touched until wait() returns. f32, f64 and i64
+  // (no mean of i64). The largest of numbers and a NaN is NaN.
+  virtual void start_all_reduce(const Tensor& tensor, Reduction reduction) = 0;
+  // Until everything started is done.
+  virtual void wait() = 0;
+  void all_reduce(const Tensor& tensor, Reduction reduction) {
+    start_all_reduce(tensor, reduction);
+    wait();
+  }
+  // The root's values, on all ranks. Any type.
+  virtual void broadcast(const Tensor& tensor, int root) = 0;
+  // `all` is [size, shape of mine]. Any type.
+  virtual void all_gather(const Tensor& mine, const Tensor& all) = 0;
+
+  // Of the control channel (see control.h), of one process nothing: until all ranks are here; an Error on all
+  // ranks where one describes itself otherwise; on_stop on all ranks; the end of the others with a reason;
+  // the end in order, which all ranks call.
+  void barrier();
+  void agree(const Description& description);
+  void request_stop();
+  void abort(const std::string& why);
+  void leave();
+
+ protected:
+  explicit Communicator(std::shared_ptr<ControlChannel> control) : control_(std::move(control)) {}
+  ControlChannel* control() const { return control_.get(); }
+
+ private:
+  std::shared_ptr<ControlChannel> control_;  // none for one process
+};
+
+// Meets the other ranks of the job; one process meets nobody. Throws Error where they do not come, are
+// others, or where this build lacks what the device needs.
+std::unique_ptr<Communicator> connect(const Job& job, Device device, const Options& options = {});
+
+// Why ranks cannot train on this device in this build, and what to do; empty where they can.
+std::string missing_backend(Device device);
+
+}  // namespace pursuit::distributed

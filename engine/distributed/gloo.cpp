@@ -1,0 +1,370 @@
+#include "engine/distributed/gloo.h"
+
+#include <gloo/allgather.h>
+#include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
+#include <gloo/broadcast.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <deque>
+#include <exception>
+#include <functional>
+
+#include "engine/error.h"
+#include "engine/parallel.h"
+
+namespace pursuit::distributed {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// Gloo's store of addresses, in the control channel.
+class Store final : public gloo::rendezvous::Store {
+ public:
+  explicit Store(ControlChannel& control) : control_(control) {}
+  void set(const std::string& key, const std::vector<char>& data) override {
+    control_.set("gloo " + key, std::string(data.begin(), data.end()));
+  }
+  std::vector<char> get(const std::string& key) override {
+    const std::string value = control_.get("gloo " + key);
+    return {value.begin(), value.end()};
+  }
+  void wait(const std::vector<std::string>& keys) override {
+    for (const std::string& key : keys) control_.get("gloo " + key);
+  }
+  void wait(const std::vector<std::string>& keys, const milliseconds&) override { wait(keys); }
+
+ private:
+  ControlChannel& control_;
+};
+
+// Gloo throws in threads of its own where bytes come that are none of its peer's.
+void end_with_a_line(int rank) {
+  static int own_rank;
+  own_rank = rank;
+  std::set_terminate([] {
+    std::string why = "the program ended unexpectedly";
+    if (const std::exception_ptr error = std::current_exception()) try {
+        std::rethrow_exception(error);
+      } catch (const std::exception& known) {
+        why = std::string("a connection between the ranks broke: ") + known.what();
+      } catch (...) {
+      }
+    end_process(own_rank, why);
+  });
+}
+
+template <class T>
+void add(T* sum, const T* a, const T* b, size_t n) {
+#pragma omp simd
+  for (size_t i = 0; i < n; ++i) sum[i] = a[i] + b[i];
+}
+void add(bf16* sum, const bf16* a, const bf16* b, size_t n) {
+#pragma omp simd
+  for (size_t i = 0; i < n; ++i) sum[i] = down<bf16>(up(a[i]) + up(b[i]));
+}
+template <class T>
+void take_larger(T* larger, const T* a, const T* b, size_t n) {
+#pragma omp simd
+  for (size_t i = 0; i < n; ++i) larger[i] = a[i] > b[i] || a[i] != a[i] ? a[i] : b[i];
+}
+template <class T>
+void scale(T* x, size_t n, int size) {
+  const T factor = T(1) / T(size);
+#pragma omp simd
+  for (size_t i = 0; i < n; ++i) x[i] *= factor;
+}
+template <class To, class From>
+void convert(To* to, const From* from, size_t n) {
+#pragma omp simd
+  for (size_t i = 0; i < n; ++i) to[i] = down<To>(up(from[i]));
+}
+
+// Operations run one after the other in a thread of their own, as `start` gives them.
+class Gloo final : public Communicator {
+ public:
+  Gloo(std::shared_ptr<ControlChannel> channel, const Options& options)
+      : Communicator(std::move(channel)), options_(options) {
+    // A write to a connection that is closed is an error of the write.
+    std::signal(SIGPIPE, SIG_IGN);
+    end_with_a_line(rank());
+    connect();
+    thread_ = std::thread([this] { run(); });
+  }
+
+  ~Gloo() override {
+    std::shared_ptr<gloo::Context> under_way;
+    {
+      const std::lock_guard lock(guard_);
+      stopping_ = true;
+      if (busy_) under_way = context_;
+    }
+    changed_.notify_all();
+    // Where the caller left with an exception its operations end with one too.
+    if (under_way) under_way->closeConnections();
+    thread_.join();
+  }
+
+  void start_all_reduce(const Tensor& tensor, Reduction reduction) override {
+    require("all-reduce", tensor);
+    const DType type = tensor.dtype();
+    if (type != DType::f32 && type != DType::f64 && type != DType::i64)
+      fail("all-reduce", "is of f32, f64 and i64, got " + tensor.str());
+    if (type == DType::i64 && reduction == Reduction::mean)
+      fail("all-reduce", "there is no mean of " + tensor.str());
+    tensor.bump_version("all-reduce");
+    start([this, tensor, reduction] {
+      compare_calls({"all-reduce", tensor, int(reduction)});
+      if (tensor.dtype() == DType::f32)
+        options_.wire == DType::bf16&& reduction != Reduction::max ? reduce<float, bf16>(tensor, reduction)
+                                                                   : reduce<float, float>(tensor, reduction);
+      else if (tensor.dtype() == DType::f64)
+        reduce<double, double>(tensor, reduction);
+      else
+        reduce<int64_t, int64_t>(tensor, reduction);
+    });
+  }
+
+  void wait() override {
+    std::unique_lock lock(guard_);
+    changed_.wait(lock, [&] { return !busy_ && work_.empty(); });
+    if (error_) std::rethrow_exception(error_);
+  }
+
+  void broadcast(const Tensor& tensor, int root) override {
+    require("broadcast", tensor);
+    if (root < 0 || root >= size())
+      fail("broadcast", "got root " + std::to_string(root) + " of " + std::to_string(size()) + " ranks");
+    if (rank() != root) tensor.bump_version("broadcast");
+    start([this, tensor, root] {
+      compare_calls({"broadcast", tensor, root});
+      if (tensor.numel() == 0) return;
+      gloo::BroadcastOptions call(context_);
+      call.setOutput(static_cast<char*>(tensor.raw()), size_t(tensor.bytes()));
+      call.setRoot(root);
+      call.setTag(tag_++);
+      gloo::broadcast(call);
+    });
+    wait();
+  }
+
+  void all_gather(const Tensor& mine, const Tensor& all) override {
+    require("all-gather", mine);
+    require("all-gather", all);
+    Shape shape = mine.shape();
+    shape.insert(0, size());
+    if (all.dtype() != mine.dtype() || !(all.shape() == shape))
+      fail("all-gather",
+           "of " + mine.str() + " on " + std::to_string(size()) + " ranks does not fit into " + all.str());
+    all.bump_version("all-gather");
+    start([this, mine, all] {
+      compare_calls({"all-gather", mine, 0});
+      gather(static_cast<char*>(mine.raw()), static_cast<char*>(all.raw()), size_t(mine.bytes()));
+    });
+    wait();
+  }
+
+ private:
+  // What all ranks must do at the same time.
+  struct Call {
+    const char* name;
+    const Tensor& tensor;
+    int detail;
+    std::string str() const { return std::string(name) + " of " + tensor.str(); }
+  };
+
+  void connect() {
+    try {
+      gloo::transport::tcp::attr attributes(control()->address().c_str());
+      std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(attributes);
+      const auto context = std::make_shared<gloo::rendezvous::Context>(rank(), size());
+      context->setTimeout(control()->limits().join);
+      Store store(*control());
+      context->connectFullMesh(store, device);
+      context_ = context;
+      know_each_other();
+      context->setTimeout(control()->limits().answer);
+    } catch (const std::exception& error) {
+      throw broken(error);
+    }
+    control()->barrier();
+  }
+
+  // Gloo takes whoever connects first for its peer. So each side of each pair proves the job's secret.
+  void know_each_other() {
+    const auto proof = [&](int from, int to) {
+      return control()->proof("gloo " + std::to_string(from) + " " + std::to_string(to));
+    };
+    const size_t bytes = proof(0, 0).size();
+    std::string mine, others(bytes * size_t(size()), '\0');
+    for (int to = 0; to < size(); ++to) mine += proof(rank(), to);
+    gloo::AlltoallOptions call(context_);
+    call.setInput(mine.data(), mine.size());
+    call.setOutput(others.data(), others.size());
+    call.setTag(tag_++);
+    gloo::alltoall(call);
+    for (int from = 0; from < size(); ++from)
+      if (!equal(std::string_view(others).substr(bytes * size_t(from), bytes), proof(from, rank())))
+        fail("ranks", "the connection with rank " + std::to_string(from) + " is not with rank " +
+                          std::to_string(from));
+  }
+
+  // The Error of a connection that is broken. If it broke because a rank is lost or has failed, the control
+  // channel knows better and ends the process, or says why.
+  Error broken(const std::exception& error) {
+    std::optional<std::string> why;
+    if (!stopping()) why = control()->wait_for_end(control()->limits().silence + std::chrono::seconds(2));
+    return Error("[ranks] " +
+                 (why ? *why : std::string("a connection between the ranks broke: ") + error.what()));
+  }
+
+  bool stopping() {
+    const std::lock_guard lock(guard_);
+    return stopping_;
+  }
+
+  static void require(const char* name, const Tensor& tensor) {
+    if (!tensor.defined()) fail(name, "got an undefined tensor");
+    if (!tensor.is_contiguous() || tensor.device() != cpu)
+      fail(name, "needs a contiguous tensor on cpu, got " + tensor.str());
+  }
+
+  void start(std::function<void()> operation) {
+    {
+      const std::lock_guard lock(guard_);
+      if (error_) std::rethrow_exception(error_);
+      work_.push_back(std::move(operation));
+    }
+    changed_.notify_all();
+  }
+
+  void run() {
+    std::unique_lock lock(guard_);
+    while (true) {
+      changed_.wait(lock, [&] { return stopping_ || !work_.empty(); });
+      if (stopping_) return;
+      const std::function<void()> operation = std::move(work_.front());
+      work_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      std::exception_ptr error;
+      try {
+        parallel_for(1, 1,
+                     [&](int64_t, int64_t) { operation(); });  // denormal numbers count as 0, as elsewhere
+      } catch (const Error&) {
+        error = std::current_exception();
+      } catch (const std::exception& gloos) {
+        error = std::make_exception_ptr(broken(gloos));
+      }
+      lock.lock();
+      if (error) {
+        error_ = error;
+        work_.clear();
+        context_.reset();  // or the other ranks would wait for it
+      }
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  void compare_calls(const Call& call) {
+    if (!options_.compare_calls) return;
+    const std::string text = call.str() + " " + std::to_string(call.detail);
+    const uint64_t mine = hash(text);
+    std::vector<uint64_t> all(static_cast<size_t>(size()));
+    gather(&mine, all.data(), sizeof mine);
+    for (size_t other = 0; other < all.size(); ++other)
+      if (all[other] != mine)
+        fail("ranks", "rank " + std::to_string(rank()) + " is at " + call.str() + ", and rank " +
+                          std::to_string(other) + " at another operation or size");
+  }
+
+  void gather(const void* mine, void* all, size_t bytes) {
+    if (bytes == 0) return;
+    gloo::AllgatherOptions call(context_);
+    call.setInput(static_cast<char*>(const_cast<void*>(mine)), bytes);
+    call.setOutput(static_cast<char*>(all), bytes * size_t(size()));
+    call.setTag(tag_++);
+    gloo::allgather(call);
+  }
+
+  // Of numbers of type T that travel as Wire.
+  template <class T, class Wire>
+  void reduce(const Tensor& tensor, Reduction reduction) {
+    const size_t n = size_t(tensor.numel());
+    T* values = tensor.data<T>();
+    if (n == 0) return;
+    if (options_.ordered && reduction != Reduction::max)
+      add_in_order<T, Wire>(values, n);
+    else if constexpr (std::is_same_v<T, Wire>)
+      combine(values, n, reduction == Reduction::max ? take_larger<T> : static_cast<Combine<T>*>(add));
+    else {
+      std::vector<Wire> travelling(n);
+      convert(travelling.data(), values, n);
+      combine(travelling.data(), n, static_cast<Combine<Wire>*>(add));
+      convert(values, travelling.data(), n);
+    }
+    if constexpr (!std::is_integral_v<T>)
+      if (reduction == Reduction::mean) scale(values, n, size());
+  }
+
+  template <class T>
+  using Combine = void(T*, const T*, const T*, size_t);
+
+  template <class T>
+  void combine(T* values, size_t n, Combine<T>* function) {
+    gloo::AllreduceOptions call(context_);
+    call.setOutput(values, n);
+    call.setReduceFunction([function](void* result, const void* a, const void* b, size_t count) {
+      function(static_cast<T*>(result), static_cast<const T*>(a), static_cast<const T*>(b), count);
+    });
+    call.setTag(tag_++);
+    gloo::allreduce(call);
+  }
+
+  // A stretch at a time, so that the ranks' numbers need little memory and stay in the cache.
+  template <class T, class Wire>
+  void add_in_order(T* values, size_t n) {
+    constexpr size_t stretch = size_t(1) << 18;
+    std::vector<Wire> mine(std::min(n, stretch)), all(mine.size() * size_t(size()));
+    std::vector<T> next(mine.size());
+    for (size_t begin = 0; begin < n; begin += stretch) {
+      const size_t count = std::min(stretch, n - begin);
+      T* sum = values + begin;
+      convert(mine.data(), sum, count);
+      gather(mine.data(), all.data(), count * sizeof(Wire));
+      convert(sum, all.data(), count);
+      for (int other = 1; other < size(); ++other) {
+        convert(next.data(), all.data() + count * size_t(other), count);
+        add(sum, sum, next.data(), count);
+      }
+    }
+  }
+
+  const Options options_;
+  std::shared_ptr<gloo::Context> context_;
+  uint32_t tag_ = 0;  // of the next operation: those of two that overlap must differ
+
+  std::mutex guard_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool busy_ = false, stopping_ = false;
+  std::exception_ptr error_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+bool gloo_available() { return true; }
+
+std::unique_ptr<Communicator> gloo_communicator(std::shared_ptr<ControlChannel> control,
+                                                const Options& options) {
+  return std::make_unique<Gloo>(std::move(control), options);
+}
+
+}  // namespace pursuit::distributed

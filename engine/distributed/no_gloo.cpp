@@ -1,0 +1,13 @@
+#include "engine/distributed/gloo.h"
+#include "engine/error.h"
+
+// In the place of gloo.cpp in a build without Gloo.
+namespace pursuit::distributed {
+
+bool gloo_available() { return false; }
+
+std::unique_ptr<Communicator> gloo_communicator(std::shared_ptr<ControlChannel>, const Options&) {
+  fail("ranks", missing_backend(cpu));
+}
+
+}  // namespace pursuit::distributed

@@ -1,0 +1,231 @@
+// One rank of a job, for tests of the communicator: started by the unit tests and by real launchers.
+//   test_rank operations          every operation, against a plain computation
+//   test_rank loop                reduces until a signal asks it to stop, or another rank is lost
+//   test_rank fail RANK           that rank fails after a few steps
+//   test_rank unequal             the ranks reduce tensors of different sizes
+//   test_rank describe TEXT       agrees on a text, or is refused
+// Limits in ms by TEST_JOIN, TEST_SILENCE and TEST_ANSWER.
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <thread>
+
+#include "engine/distributed/communicator.h"
+#include "engine/error.h"
+#include "engine/program.h"
+
+using namespace pursuit;
+using namespace pursuit::distributed;
+
+namespace {
+
+int checks = 0;
+
+void expect(bool ok, const std::string& what) {
+  ++checks;
+  if (!ok) fail("test", what);
+}
+
+std::chrono::milliseconds limit(const char* name, std::chrono::milliseconds otherwise) {
+  const char* value = std::getenv(name);
+  return value ? std::chrono::milliseconds(std::atoi(value)) : otherwise;
+}
+
+std::vector<float> numbers(int rank, int64_t n) {
+  const Tensor drawn = normal({n}, 0, 1, /*seed*/ 7, /*stream*/ uint64_t(rank));
+  return {drawn.data<float>(), drawn.data<float>() + n};
+}
+
+std::vector<float> values(const Tensor& t) { return {t.data<float>(), t.data<float>() + t.numel()}; }
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// The tensor has the same bytes on all ranks.
+void expect_replicas(Communicator& ranks, const Tensor& t, const std::string& what) {
+  Shape shape = t.shape();
+  shape.insert(0, ranks.size());
+  const Tensor all = empty(shape, t.dtype());
+  ranks.all_gather(t, all);
+  for (int other = 0; other < ranks.size(); ++other)
+    expect(std::memcmp(static_cast<char*>(all.raw()) + other * t.bytes(), t.raw(), size_t(t.bytes())) == 0,
+           what + ": rank " + std::to_string(other) + " has other bits");
+}
+
+// (x0 + x1) + x2 ... in f32, of numbers that may have been rounded to bf16 before.
+std::vector<float> sum_in_order(int size, int64_t n, bool rounded) {
+  std::vector<float> sum;
+  for (int rank = 0; rank < size; ++rank) {
+    std::vector<float> x = numbers(rank, n);
+    if (rounded)
+      for (float& v : x) v = up(down<bf16>(v));
+    if (rank == 0)
+      sum = x;
+    else
+      for (size_t i = 0; i < x.size(); ++i) sum[i] += x[i];
+  }
+  return sum;
+}
+
+bool rounds(const Communicator& ranks, const Options& options) {
+  return options.wire == DType::bf16 && ranks.size() > 1;
+}
+
+void reduce_floats(Communicator& ranks, const Options& options, int64_t n) {
+  const int size = ranks.size();
+  const std::string what = "sum of " + std::to_string(n);
+  const Tensor sum = from_vector(numbers(ranks.rank(), n), {n});
+  ranks.all_reduce(sum, Reduction::sum);
+  const bool bf16_wire = rounds(ranks, options);
+  std::vector<float> expected = sum_in_order(size, n, bf16_wire);
+  if (bf16_wire && !options.ordered)
+    for (float& v : expected) v = up(down<bf16>(v));
+  if (options.ordered || size == 2)
+    expect(same_bits(values(sum), expected), what + " is not the sum in order");
+  const double bar = bf16_wire ? 0.05 : 1e-6;  // the ring rounds partial sums
+  const std::vector<float> got = values(sum);
+  for (size_t i = 0; i < got.size(); ++i)
+    expect(std::abs(got[i] - expected[i]) <= bar * size * (1 + std::abs(expected[i])),
+           what + " is off at " + std::to_string(i));
+  expect_replicas(ranks, sum, what);
+
+  const Tensor mean = from_vector(numbers(ranks.rank(), n), {n});
+  ranks.all_reduce(mean, Reduction::mean);
+  std::vector<float> scaled = values(sum);
+  for (float& v : scaled) v *= 1.0f / float(size);
+  expect(same_bits(values(mean), scaled), "mean of " + std::to_string(n));
+
+  const Tensor larger = from_vector(numbers(ranks.rank(), n), {n});
+  ranks.all_reduce(larger, Reduction::max);
+  std::vector<float> largest = numbers(0, n);
+  for (int rank = 1; rank < size; ++rank) {
+    const std::vector<float> others = numbers(rank, n);
+    for (size_t i = 0; i < largest.size(); ++i) largest[i] = std::max(largest[i], others[i]);
+  }
+  expect(same_bits(values(larger), largest), "max of " + std::to_string(n));
+}
+
+void operations(Communicator& ranks, const Options& options) {
+  const int rank = ranks.rank(), size = ranks.size();
+  for (const int64_t n : {1, 5, 1000}) reduce_floats(ranks, options, n);
+
+  // Several at a time, of more than a stretch and a segment.
+  const int64_t n = 600'000;
+  const Tensor flat = from_vector(numbers(rank, n), {n});
+  for (int64_t slice = 0; slice < 4; ++slice)
+    ranks.start_all_reduce(flat.slice(0, slice * n / 4, (slice + 1) * n / 4), Reduction::sum);
+  ranks.wait();
+  expect_replicas(ranks, flat, "four slices");
+  if (options.ordered)
+    expect(same_bits(values(flat), sum_in_order(size, n, rounds(ranks, options))), "four slices in order");
+
+  const Tensor nothing = empty({0});
+  ranks.all_reduce(nothing, Reduction::sum);
+
+  const Tensor counts = from_vector(std::vector<int64_t>{rank, int64_t(1) << 40}, {2});
+  ranks.all_reduce(counts, Reduction::sum);
+  expect(counts.data<int64_t>()[0] == size * (size - 1) / 2 &&
+             counts.data<int64_t>()[1] == size * (int64_t(1) << 40),
+         "sum of i64");
+  const Tensor exact = from_vector(std::vector<double>{0.1 * rank, -1.0 * rank}, {2});
+  ranks.all_reduce(exact, Reduction::max);
+  expect(exact.data<double>()[0] == 0.1 * (size - 1) && exact.data<double>()[1] == 0, "max of f64");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor one_nan = from_vector(std::vector<float>{rank == size - 1 ? nan : float(rank)}, {1});
+  ranks.all_reduce(one_nan, Reduction::max);
+  expect(std::isnan(one_nan.item()), "max with a NaN");
+
+  for (int root = 0; root < size; ++root) {
+    const Tensor sent = from_vector(std::vector<int32_t>{rank, 10 * rank, 3}, {3});
+    ranks.broadcast(sent, root);
+    expect(sent.data<int32_t>()[0] == root && sent.data<int32_t>()[1] == 10 * root &&
+               sent.data<int32_t>()[2] == 3,
+           "broadcast from " + std::to_string(root));
+  }
+  const Tensor mine = full({2, 3}, 5 + rank, DType::u8), all = empty({size, 2, 3}, DType::u8);
+  ranks.all_gather(mine, all);
+  for (int i = 0; i < size * 6; ++i) expect(all.data<uint8_t>()[i] == 5 + i / 6, "all-gather");
+  ranks.barrier();
+
+  const auto refused = [&](const std::string& what, const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const Error&) {
+      return;
+    }
+    expect(false, what + " is not refused");
+  };
+  if (size == 1) return;
+  refused("u8", [&] { ranks.all_reduce(empty({2}, DType::u8), Reduction::sum); });
+  refused("the mean of i64", [&] { ranks.all_reduce(empty({2}, DType::i64), Reduction::mean); });
+  refused("a strided tensor", [&] { ranks.all_reduce(empty({2, 3}).transpose(0, 1), Reduction::sum); });
+  refused("an undefined tensor", [&] { ranks.all_reduce(Tensor(), Reduction::sum); });
+  refused("a root that is not there", [&] { ranks.broadcast(empty({1}), size); });
+  refused("a gather of another size", [&] { ranks.all_gather(empty({2}), empty({size, 3})); });
+  ranks.all_reduce(empty({3}), Reduction::sum);
+}
+
+std::atomic<bool> asked = false, stop = false;
+
+void loop(Communicator& ranks, int failing) {
+  std::signal(SIGTERM, [](int) { asked = true; });
+  const Tensor gradient = ones({20'000}), ending = zeros({1});
+  for (int step = 0;; ++step) {
+    ranks.start_all_reduce(gradient, Reduction::mean);
+    ranks.wait();
+    if (asked.exchange(false)) ranks.request_stop();
+    ending.data<float>()[0] = stop;
+    ranks.all_reduce(ending, Reduction::max);
+    if (ending.item() > 0) break;
+    if (step == 3) std::puts("looping"), std::fflush(stdout);
+    if (step == 5 && ranks.rank() == failing) fail("disk", "no space left");
+  }
+  std::puts("stopped");
+}
+
+int body(const std::vector<std::string>& words) {
+  const std::string mode = words.at(0);
+  Options options;
+  options.limits.join = limit("TEST_JOIN", options.limits.join);
+  options.limits.silence = limit("TEST_SILENCE", options.limits.silence);
+  options.limits.answer = limit("TEST_ANSWER", options.limits.answer);
+  options.ordered = std::getenv("TEST_ORDERED");
+  if (std::getenv("TEST_BF16")) options.wire = DType::bf16;
+  options.compare_calls = std::getenv("TEST_COMPARE");
+  options.on_stop = [] { stop = true; };
+  const Job job = job_from_environment();
+  const std::unique_ptr<Communicator> ranks = connect(job, cpu, options);
+  try {
+    if (mode == "operations")
+      operations(*ranks, options);
+    else if (mode == "loop")
+      loop(*ranks, -1);
+    else if (mode == "fail")
+      loop(*ranks, std::stoi(words.at(1)));
+    else if (mode == "unequal")
+      ranks->all_reduce(ones({ranks->rank() + 1}), Reduction::sum);
+    else if (mode == "describe")
+      ranks->agree({{"seed", "1"}, {"config", words.at(1)}});
+    else
+      fail("test", "unknown mode " + mode);
+  } catch (const std::exception& error) {
+    ranks->abort(error.what());
+    throw;
+  }
+  ranks->leave();
+  std::printf("rank %d of %d by %s, %d on this machine: %d checks\n", ranks->rank(), ranks->size(),
+              job.launcher.c_str(), job.local_size, checks);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_main(argc, argv, body); }
