@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/bench/ddp.h"
 #include "apps/bench/measure.h"
 #include "apps/bench/workload.h"
 #include "apps/common/command_line.h"
@@ -69,10 +70,10 @@ nlohmann::ordered_json run(const Workload& w, const Options& options) {
   empty_cache(device);
   reset_peak_memory(device);
   reset_peak_rss();
-  const auto step = w.make(batch, dtype, device);
+  const Step step = w.make(batch, dtype, device);
   Protocol protocol{steps, options.seconds};
   if (device.is_cuda()) protocol.wait = [device] { cuda::synchronize(device.index); };
-  const Measurement m = measure(step, protocol);
+  const Measurement m = measure(step.run, protocol);
   return {{"workload", w.name},
           {"engine", "pursuit"},
           {"version", PURSUIT_VERSION},
@@ -127,7 +128,7 @@ int run_command(const std::vector<std::string>& args) {
   app.name("bench");
   int code = 0;
   Options options;
-  app.add_option("names", options.names, "workloads or groups; 'list' shows them")->required();
+  app.add_option("names", options.names, "workloads or groups; 'list' shows them");
   app.add_option("--device", options.device, "auto, cpu, cuda, cuda:1")->capture_default_str();
   app.add_option("--threads", options.threads, "CPU threads (0: all)")
       ->check(apps::within(apps::any_threads));
@@ -142,7 +143,10 @@ int run_command(const std::vector<std::string>& args) {
       ->capture_default_str()
       ->check(CLI::IsMember({"f32", "bf16"}));
   app.add_flag("--json", options.json, "one JSON object a line");
+  add_ddp_command(app);
   app.callback([&] {
+    if (!app.get_subcommands().empty()) return;
+    if (options.names.empty()) throw CLI::RequiredError("a workload");
     if (options.names == std::vector<std::string>{"list"})
       list();
     else

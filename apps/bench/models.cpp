@@ -1,12 +1,10 @@
+#include "apps/bench/models.h"
+
 #include <memory>
 
 #include "apps/bench/training_step.h"
-#include "apps/bench/workload.h"
 #include "engine/ops.h"
 #include "engine/random.h"
-#include "nn/segmenter.h"
-#include "nn/transformer_lm.h"
-#include "nn/vit.h"
 
 namespace pursuit::bench {
 
@@ -24,6 +22,8 @@ Tensor random_labels(int64_t count, int64_t limit, uint64_t stream, Device devic
   return from_vector(all, {count}, device);
 }
 
+}  // namespace
+
 Workload training(const std::string& name, const std::string& what, int64_t batch, const VitConfig& config) {
   const auto make = [config](int64_t b, DType dtype, Device device) {
     auto model = std::make_unique<nn::VisionTransformer>(config);
@@ -36,12 +36,15 @@ Workload training(const std::string& name, const std::string& what, int64_t batc
     step->loss = [images, labels](const nn::VisionTransformer& m) {
       return cross_entropy(m.forward(images).to(DType::f32), labels, 0.1);
     };
-    return [step] { (*step)(); };
+    return as_step(step);
   };
-  return {Workload::Group::model, name, what, "images", batch, true, make};
+  return {Workload::Group::model, name, what, "images", batch, true, make, [config] {
+            return std::make_unique<nn::VisionTransformer>(config);
+          }};
 }
 
-Workload segmentation(const std::string& name, const std::string& what, const nn::SegmenterConfig& config) {
+Workload segmentation(const std::string& name, const std::string& what, int64_t batch,
+                      const nn::SegmenterConfig& config) {
   const auto make = [config](int64_t b, DType dtype, Device device) {
     auto model = std::make_unique<nn::Segmenter>(config);
     nn::initialise(*model, nn::Init::timm, seed);
@@ -54,13 +57,15 @@ Workload segmentation(const std::string& name, const std::string& what, const nn
     step->loss = [images, labels](const nn::Segmenter& m) {
       return upsample_cross_entropy(m.forward(images), labels);
     };
-    return [step] { (*step)(); };
+    return as_step(step);
   };
-  return {Workload::Group::model, name, what, "images", 4, true, make};
+  return {Workload::Group::model, name, what, "images", batch, true, make, [config] {
+            return std::make_unique<nn::Segmenter>(config);
+          }};
 }
 
-// Adam with clipped gradients, as published.
-Workload language(const std::string& name, const std::string& what, const nn::LmConfig& config) {
+Workload language(const std::string& name, const std::string& what, int64_t batch,
+                  const nn::LmConfig& config) {
   const auto make = [config](int64_t b, DType dtype, Device device) {
     auto model = std::make_unique<nn::TransformerLm>(config);
     nn::initialise(*model, seed);
@@ -71,21 +76,20 @@ Workload language(const std::string& name, const std::string& what, const nn::Lm
     const Tensor ids = random_labels(shape.numel(), config.vocab, 1, device).reshape(shape),
                  labels = random_labels(shape.numel(), config.vocab, 2, device).reshape(shape);
     step->loss = [ids, labels](const nn::TransformerLm& m) { return m.loss(ids, labels); };
-    return [step] { (*step)(); };
+    return as_step(step);
   };
-  return {Workload::Group::model, name, what, "sequences", 4, true, make};
+  return {Workload::Group::model, name, what, "sequences", batch, true, make, [config] {
+            return std::make_unique<nn::TransformerLm>(config);
+          }};
 }
 
-VitConfig with_attention(VitConfig config, AttentionKind kind, int iterations = 4, int layer = 0,
-                         double lambda = 4) {
+VitConfig with_attention(VitConfig config, AttentionKind kind, int iterations, int layer, double lambda) {
   config.attention.kind = kind;
   config.attention.rpc.iterations = iterations;
   config.attention.rpc.lambda = lambda;
   config.iterated_layer = layer;
   return config;
 }
-
-}  // namespace
 
 std::vector<Workload> model_workloads() {
   const VitConfig deit;  // DeiT-tiny: 224 pixels, patch 16, width 192, 12 blocks, 3 heads, 1000 classes
@@ -119,11 +123,11 @@ std::vector<Workload> model_workloads() {
                with_attention(small, AttentionKind::softmax)),
       training("vit32-rpc", "6-block ViT on 32 px training step, RPC n=4 lambda=4 in block 0", 64,
                with_attention(small, AttentionKind::rpc)),
-      segmentation("segment-tiny", "ViT-tiny on 256 px, linear decoder of 150 classes, training step",
+      segmentation("segment-tiny", "ViT-tiny on 256 px, linear decoder of 150 classes, training step", 4,
                    linear),
-      language("lm-paper", "16-layer LM training step, 256 tokens, softmax over 33278 words", full),
-      language("lm-paper-adaptive", "the same with adaptive softmax", adaptive),
-      language("lm-paper-rpc", "the same with RPC n=4 lambda=4 in 4 blocks, the others symmetric", rpc),
+      language("lm-paper", "16-layer LM training step, 256 tokens, softmax over 33278 words", 4, full),
+      language("lm-paper-adaptive", "the same with adaptive softmax", 4, adaptive),
+      language("lm-paper-rpc", "the same with RPC n=4 lambda=4 in 4 blocks, the others symmetric", 4, rpc),
   };
 }
 

@@ -22,24 +22,23 @@ Tensor random_leaf(const Shape& shape, DType dtype, Device device, uint64_t stre
 }
 
 // The function and its gradients with respect to all of `leaves`, for a random dLoss/dOutput.
-std::function<void()> forward_backward(std::vector<Tensor> leaves,
-                                       std::function<Tensor(const std::vector<Tensor>&)> f) {
+Step forward_backward(std::vector<Tensor> leaves, std::function<Tensor(const std::vector<Tensor>&)> f) {
   const Tensor y = f(leaves);
   const Tensor seed_grad = normal(y.shape(), 0, 1, seed, 99).to(y.dtype()).to(y.device());
-  return [leaves, f, seed_grad]() mutable {
+  return {[leaves, f, seed_grad]() mutable {
     for (Tensor& t : leaves) t.zero_grad();
     f(leaves).backward(seed_grad);
-  };
+  }};
 }
 
-std::function<void()> packed_attention(int64_t batch, DType dtype, Device device, int64_t parts) {
+Step packed_attention(int64_t batch, DType dtype, Device device, int64_t parts) {
   return forward_backward({random_leaf({batch, tokens, parts, heads, head_dim}, dtype, device, 1)},
                           [](const std::vector<Tensor>& x) { return attention(x[0]); });
 }
 
 // Keys of standard deviation 2: with lambda 4 and 3 heads tau = 4 * 3 / (4 mean|K|) = 1.9, which a third of
 // the entries exceeds. Unit keys or fresh weights would leave the sparse part nearly empty.
-std::function<void()> rpc(int64_t batch, DType dtype, Device device) {
+Step rpc(int64_t batch, DType dtype, Device device) {
   const Tensor keys = normal({batch, tokens, 1, heads, head_dim}, 0, 2, seed, 1);
   const Tensor values = normal({batch, tokens, 1, heads, head_dim}, 0, 1, seed, 2);
   Tensor kv = concat(keys, values, 2).to(dtype).to(device);
@@ -47,24 +46,24 @@ std::function<void()> rpc(int64_t batch, DType dtype, Device device) {
   return forward_backward({kv}, [](const std::vector<Tensor>& x) { return rpc_attention(x[0]); });
 }
 
-std::function<void()> svt(int64_t batch, DType dtype, Device device) {
+Step svt(int64_t batch, DType dtype, Device device) {
   const Tensor a = normal({batch, tokens, head_dim}, 0, 1, seed, 1).to(dtype).to(device);
-  return [a] { singular_value_threshold(a, svt_threshold); };
+  return {[a] { singular_value_threshold(a, svt_threshold); }};
 }
 
-std::function<void()> svt_grad(int64_t batch, DType dtype, Device device) {
+Step svt_grad(int64_t batch, DType dtype, Device device) {
   return forward_backward(
       {random_leaf({batch, tokens, head_dim}, dtype, device, 1)},
       [](const std::vector<Tensor>& x) { return singular_value_threshold(x[0], svt_threshold); });
 }
 
-std::function<void()> norm(int64_t batch, DType dtype, Device device) {
+Step norm(int64_t batch, DType dtype, Device device) {
   return forward_backward({random_leaf({batch, tokens, dim}, dtype, device, 1),
                            random_leaf({dim}, dtype, device, 2), random_leaf({dim}, dtype, device, 3)},
                           [](const std::vector<Tensor>& x) { return layer_norm(x[0], x[1], x[2], 1e-6); });
 }
 
-std::function<void()> feed_forward(int64_t batch, DType dtype, Device device) {
+Step feed_forward(int64_t batch, DType dtype, Device device) {
   constexpr int64_t hidden = 4 * dim;
   return forward_backward(
       {random_leaf({batch, tokens, dim}, dtype, device, 1),
@@ -88,9 +87,9 @@ struct AdamWStep {
   void operator()() { optimizer.step(5e-4); }
 };
 
-std::function<void()> adamw(int64_t parameters, DType, Device device) {
+Step adamw(int64_t parameters, DType, Device device) {
   auto step = std::make_shared<AdamWStep>(parameters, device);
-  return [step] { (*step)(); };
+  return {[step] { (*step)(); }};
 }
 
 }  // namespace

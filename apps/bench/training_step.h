@@ -1,7 +1,11 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "apps/bench/profile.h"
+#include "apps/bench/workload.h"
 #include "engine/graph.h"
 #include "nn/optim.h"
 
@@ -24,9 +28,12 @@ struct TrainingStep {
     model->set_training(true);
   }
 
-  void operator()() {
+  void begin() {
     optimizer.begin(5e-4);
     model->set_step(1, uint64_t(optimizer.steps()));
+  }
+  void operator()() {
+    begin();
     if (flat.on_gpu() && ran && !graph)
       graph = std::make_unique<Graph>(flat.values.device(), [this] { work(); });
     graph ? graph->launch() : work();
@@ -38,6 +45,20 @@ struct TrainingStep {
     value.backward();
     optimizer.update();
   }
+
+  // One step without the graph.
+  StepTimes profile() {
+    begin();
+    flat.zero_grad();
+    return bench::profile(
+        model->parameters(), flat.values.device(), [this] { return loss(*model); },
+        [this] { optimizer.update(); });
+  }
 };
+
+template <class Model>
+Step as_step(const std::shared_ptr<TrainingStep<Model>>& step) {
+  return {[step] { (*step)(); }, [step] { return step->profile(); }};
+}
 
 }  // namespace pursuit::bench

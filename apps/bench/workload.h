@@ -1,13 +1,23 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "apps/bench/step_times.h"
 #include "engine/device.h"
 #include "engine/dtype.h"
+#include "nn/module.h"
 
 namespace pursuit::bench {
+
+// Everything built, ready to run.
+struct Step {
+  std::function<void()> run;  // once; on a GPU it may still be running
+  // Of a model: once, operator by operator, waiting for the device wherever a gradient arrives.
+  std::function<StepTimes()> profile = {};
+};
 
 // One thing that is timed: a training step of a model or an operator, on synthetic data that is already in
 // memory. tools/bench/torch_twin.py times the same in PyTorch under the same name.
@@ -17,8 +27,8 @@ struct Workload {
   std::string unit;  // of the items in a batch, e.g. "images"
   int64_t batch;     // default batch size
   bool takes_bf16;   // false: computed in f32 only
-  // Builds everything and returns the step. Calling the step runs it once; on a GPU it may still be running.
-  std::function<std::function<void()>(int64_t batch, DType dtype, Device device)> make;
+  std::function<Step(int64_t batch, DType dtype, Device device)> make;
+  std::function<std::unique_ptr<nn::Module>()> model = {};  // before it is initialised; of an operator none
 };
 
 std::vector<Workload> model_workloads();

@@ -1,0 +1,184 @@
+#include "apps/bench/ddp.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "apps/bench/measured_times.h"
+#include "apps/bench/published.h"
+#include "apps/bench/timeline.h"
+#include "apps/common/choice.h"
+#include "apps/common/options.h"
+#include "apps/common/print.h"
+#include "apps/common/table.h"
+#include "cuda/runtime.h"
+#include "engine/error.h"
+
+namespace pursuit::bench {
+
+namespace {
+
+constexpr double bar_over_nodes = 7;  // percent of a step that may be exposed there
+
+struct Options {
+  std::vector<std::string> names = {"all"};
+  Network network;
+  std::vector<int> slices = {1, 2, 3, 4};
+  std::string wire = "f32", times, measure, device = "auto", dtype = "bf16";
+  double contention = 12;  // percent
+};
+
+// Of a setting what it was simulated with, and the least that stayed exposed, by slices.
+struct Outcome {
+  std::string setting, times, embedding;
+  double exposed = 0, bar = 0;
+  int slices = 0;
+};
+
+std::string number(double x, int digits) { return fmt::format("{:.{}f}", x, digits); }
+
+// How a tied embedding's gradient is exchanged: whole, or by rows of the words that were looked up.
+struct Route {
+  std::string name;
+  int64_t rows = 0;
+};
+
+std::vector<Route> routes(const Published& p) {
+  if (p.tied.empty()) return {{"-"}};
+  return {{"whole"}, {"rows", p.lookups}, {"words", p.words}};
+}
+
+Outcome simulate(const Published& p, const std::string& origin, const StepTimes& step, const Route& route,
+                 const Options& o, apps::Table& table) {
+  Outcome best{p.workload.name, origin, route.name, 100, o.network.nodes > 1 ? bar_over_nodes : p.bar, 0};
+  for (int slices : o.slices) {
+    const Exposure e = expose(step,
+                              {.slices = slices,
+                               .bytes = o.wire == "bf16" ? 2 : 4,
+                               .contention = o.contention / 100,
+                               .tied = route.rows ? p.tied : "",
+                               .rows = route.rows,
+                               .width = p.width},
+                              o.network);
+    const double exposed = 100 * e.exposed_ms / (step.total() + e.exposed_ms);
+    if (exposed < best.exposed) best.exposed = exposed, best.slices = slices;
+    const double items = double(p.workload.batch) * o.network.ranks / (step.total() + e.exposed_ms) * 1e3;
+    table.rows.push_back({p.workload.name, origin, route.name, fmt::format("{}", slices),
+                          number(e.bytes / 1e6, 1), number(step.total(), 2), number(e.collectives_ms, 3),
+                          number(e.exposed_ms, 3), number(exposed, 2), number(items, 0)});
+  }
+  return best;
+}
+
+void measure_all(const std::vector<Published>& settings, const Options& o) {
+  const Device device = device_from_name(o.device);
+  MeasuredTimes times{describe(device), {}};
+  for (const Published& p : settings) {
+    apps::note("{}, batch {} ...\n", p.workload.name, p.workload.batch);
+    times.steps[p.workload.name] = measure_times(p.workload, dtype_from_name(o.dtype), device);
+    write_times(times, o.measure);
+  }
+}
+
+void simulate_all(const std::vector<Published>& settings, const Options& o) {
+  MeasuredTimes measured;
+  if (!o.times.empty()) measured = read_times(o.times);
+  apps::Table table{{"setting", "times of kernels", "embedding", "slices", "MB a GPU", "step alone ms",
+                     "collectives ms", "exposed ms", "exposed %", "items/s"},
+                    {}};
+  std::vector<Outcome> outcomes;
+  for (const Published& p : settings) {
+    std::map<std::string, StepTimes> steps;
+    if (const auto of_file = measured.steps.find(p.workload.name); of_file != measured.steps.end())
+      steps["measured"] = of_file->second;
+    else
+      for (const auto& [kernels, step] : p.estimates) steps["estimate: " + kernels] = step;
+    for (const auto& [origin, step] : steps)
+      for (const Route& route : routes(p)) outcomes.push_back(simulate(p, origin, step, route, o, table));
+  }
+  const Network& n = o.network;
+  apps::print(
+      "Simulated: {} GPUs in {} node{}, {:.6g} GB/s and {:.6g} us a GPU{}, gradients in {}, kernels {:.6g} % "
+      "slower beside a collective\n{}\n",
+      n.ranks, n.nodes, n.nodes > 1 ? "s" : "", n.bandwidth, n.latency,
+      n.nodes > 1
+          ? fmt::format(" ({:.6g} GB/s and {:.6g} us to other nodes)", n.node_bandwidth, n.node_latency)
+          : std::string(),
+      o.wire, o.contention, apps::Lines{apps::to_text(table)});
+  for (const Outcome& best : outcomes)
+    if (best.bar < 100)
+      apps::print("{} ({}{}): {:.2f} % exposed with {} slice{}, bar {:.6g} %: {}\n", best.setting, best.times,
+                  best.embedding == "-" ? "" : ", embedding " + best.embedding, best.exposed, best.slices,
+                  best.slices > 1 ? "s" : "", best.bar, best.exposed <= best.bar ? "met" : "MISSED");
+  if (!measured.device.empty()) apps::print("Measured on {}\n", measured.device);
+}
+
+void run(const Options& o) {
+  const Network& n = o.network;
+  if (n.ranks % n.nodes)
+    fail("ddp", fmt::format("{} ranks do not divide into {} nodes; give --ranks in all", n.ranks, n.nodes));
+  std::vector<Published> settings = published();
+  std::vector<std::string> known;
+  for (const Published& p : settings) known.push_back(p.workload.name);
+  const std::vector<std::string> wanted = apps::chosen("ddp", o.names, known);
+  std::erase_if(settings, [&](const Published& p) {
+    return std::find(wanted.begin(), wanted.end(), p.workload.name) == wanted.end();
+  });
+  o.measure.empty() ? simulate_all(settings, o) : measure_all(settings, o);
+}
+
+}  // namespace
+
+void add_ddp_command(CLI::App& app) {
+  const auto o = std::make_shared<Options>();
+  CLI::App* ddp =
+      app.add_subcommand("ddp",
+                         "Simulates data-parallel training steps on GPUs: slices of the flat "
+                         "buffer of gradients are all-reduced beside the backward pass, and the "
+                         "table shows by how much a step is longer than one GPU's alone. Times of "
+                         "kernels are those that --measure wrote, else estimates, and called so.");
+  Network& n = o->network;
+  const apps::Range positive = apps::above(0, 1e9);
+  ddp->add_option("names", o->names, "published settings; all")->capture_default_str();
+  ddp->add_option("--ranks", n.ranks, "GPUs in all")->check(apps::within({1, 65536}))->capture_default_str();
+  ddp->add_option("--nodes", n.nodes, "machines")->check(apps::within({1, 65536}))->capture_default_str();
+  ddp->add_option("--bandwidth", n.bandwidth, "of a GPU within its node, as the ring sees it, GB/s")
+      ->check(apps::within(positive))
+      ->capture_default_str();
+  ddp->add_option("--latency", n.latency, "of a step of the ring within a node, microseconds")
+      ->check(apps::within({0, 1e9}))
+      ->capture_default_str();
+  ddp->add_option("--node-bandwidth", n.node_bandwidth, "of a GPU to other nodes, GB/s")
+      ->check(apps::within(positive))
+      ->capture_default_str();
+  ddp->add_option("--node-latency", n.node_latency, "of a step of the ring between nodes, microseconds")
+      ->check(apps::within({0, 1e9}))
+      ->capture_default_str();
+  ddp->add_option("--slices", o->slices, "of the flat buffer")
+      ->delimiter(',')
+      ->trigger_on_parse()
+      ->check(apps::within({1, 1000}))
+      ->capture_default_str();
+  ddp->add_option("--wire", o->wire, "f32, or bf16: half the bytes")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
+  ddp->add_option(
+         "--contention", o->contention,
+         "percent of its speed that the backward pass loses while a collective runs; NCCL takes some 16 of "
+         "132 multiprocessors")
+      ->check(apps::within(apps::below(0, 100)))
+      ->capture_default_str();
+  ddp->add_option("--times", o->times, "file of measured times; settings that it lacks are estimated");
+  ddp->add_option("--measure", o->measure,
+                  "measures the settings' steps on --device and writes them to this file")
+      ->excludes("--times");
+  ddp->add_option("--device", o->device, "for --measure: auto, cpu, cuda, cuda:1")->capture_default_str();
+  ddp->add_option("--dtype", o->dtype, "for --measure; master weights are f32")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
+  ddp->callback([o] { run(*o); });
+}
+
+}  // namespace pursuit::bench

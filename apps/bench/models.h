@@ -1,0 +1,24 @@
+#pragma once
+#include <string>
+
+#include "apps/bench/workload.h"
+#include "nn/segmenter.h"
+#include "nn/transformer_lm.h"
+#include "nn/vit.h"
+
+namespace pursuit::bench {
+
+// Training steps on random data: with AdamW, that of a language model with Adam and clipped gradients, as
+// published.
+Workload training(const std::string& name, const std::string& what, int64_t batch,
+                  const nn::VitConfig& config);
+Workload segmentation(const std::string& name, const std::string& what, int64_t batch,
+                      const nn::SegmenterConfig& config);
+Workload language(const std::string& name, const std::string& what, int64_t batch,
+                  const nn::LmConfig& config);
+
+// `layer` iterates, the others are symmetric; -1: all do.
+nn::VitConfig with_attention(nn::VitConfig config, nn::AttentionKind kind, int iterations = 4, int layer = 0,
+                             double lambda = 4);
+
+}  // namespace pursuit::bench
