@@ -11,6 +11,7 @@
 #include "apps/common/evaluations.h"
 #include "apps/common/files.h"
 #include "apps/common/heatmap.h"
+#include "apps/common/json.h"
 #include "apps/common/metrics.h"
 #include "apps/common/run_folder.h"
 #include "apps/common/tensorboard.h"
@@ -242,6 +243,30 @@ TEST_CASE("event files are framed as TFRecords and hold the scalars") {
   const auto value = read_message(read_message(late[2].bytes)[0].bytes);
   CHECK(value[0].bytes == std::string(200, 't'));
   CHECK(std::isinf(float_of(value[1].integer)));
+}
+
+TEST_CASE("a JSON number is taken as it stands, or refused with what it would have to be") {
+  const auto json = nlohmann::ordered_json::parse(
+      R"({"large": 1e308, "negative": -1, "part": 1.5, "int": 2147483648, "list": [1, -1e300], "fits": 7})");
+  CHECK(member_of<int64_t>(json, "fits") == 7);
+  CHECK(member_of<int64_t>(json, "int") == 2147483648);
+  const auto refused = [&](auto type, const char* name, const char* said) {
+    CHECK_THROWS_WITH_AS(member_of<decltype(type)>(json, name), doctest::Contains(said), Error);
+  };
+  refused(int64_t(), "large", "'large' is 1e+308, need a whole number from -9223372036854775808");
+  refused(uint64_t(), "large", "'large' is 1e+308, need a whole number from 0");
+  refused(uint64_t(), "negative", "'negative' is -1");
+  refused(int64_t(), "part", "'part' is 1.5");
+  refused(int(), "int", "to 2147483647");
+  refused(std::vector<int64_t>(), "list", "a list, each a whole number");
+  // In the files that evaluations leave.
+  for (const char* key : {"count", "step"}) {
+    nlohmann::ordered_json conditions = to_json(Conditions(), "count");
+    conditions["made_by"] = nullptr;
+    CHECK_NOTHROW(conditions_from_json(conditions, "count"));
+    conditions[key] = 1e308;
+    CHECK_THROWS_WITH_AS(conditions_from_json(conditions, "count"), doctest::Contains(key), Error);
+  }
 }
 
 TEST_CASE("a path's last name is that of the folder it leads to") {

@@ -13,6 +13,7 @@
 #include "apps/lm/inspect.h"
 #include "apps/lm/perplexity.h"
 #include "apps/lm/results.h"
+#include "apps/training/run_record.h"
 #include "engine/error.h"
 #include "engine/ops.h"
 #include "tests/config_of_recipe.h"
@@ -255,6 +256,16 @@ TEST_CASE("lm inspect: facts of the heads") {
     damaged["tokens"] = tokens;
     CHECK_THROWS_WITH_AS(inspection_from_json(damaged), doctest::Contains("'tokens'"), Error);
   }
+}
+
+TEST_CASE("lm compare: the parameters of a model are counted without its memory") {
+  Config config;
+  config.vocabulary = "<eos>\n<unk>\n";
+  config.dim = 65536;
+  config.hidden = 1 << 22;
+  const std::optional<int64_t> count = apps::parameter_count<nn::TransformerLm>(config);
+  REQUIRE(count);
+  CHECK(*count > config.depth * 2 * config.dim * config.hidden);  // terabytes
 }
 
 TEST_CASE("lm inspect: attention of the LOCATER setting is nearly even before training") {

@@ -22,7 +22,7 @@ double number(const ordered_json& json, const char* key) {
 }
 
 Results::Corrupted corrupted_from(const ordered_json& c) {
-  return {c.at("name"), c.at("severity"), number(c, "top1"), number(c, "top5")};
+  return {c.at("name"), apps::member_of<int>(c, "severity"), number(c, "top1"), number(c, "top5")};
 }
 
 Results::Attacked attacked_from(const ordered_json& a) {
@@ -35,12 +35,12 @@ Results::Attacked attacked_from(const ordered_json& a) {
 void from_json(const ordered_json& json, std::vector<Results>& all) {
   Results r;
   static_cast<apps::Conditions&>(r) = apps::conditions_from_json(json);
-  json.at("seed").get_to(r.seed);
+  r.seed = apps::member_of<uint64_t>(json, "seed");
   r.frost = json.value("frost", "");
   const Results none = r;
   std::map<int64_t, Results> fewer;  // by the number of pictures
   const auto of = [&](const ordered_json& item) -> Results& {
-    const int64_t count = item.at("count");
+    const auto count = apps::member_of<int64_t>(item, "count");
     Results& entry = count == r.count ? r : fewer.try_emplace(count, none).first->second;
     entry.count = count;
     return entry;
@@ -51,8 +51,8 @@ void from_json(const ordered_json& json, std::vector<Results>& all) {
   r.top5 = number(json, "top5");
   r.loss = number(json, "loss");
   json.at("classes").get_to(r.classes);
-  r.left_out = json.value("left_out", int64_t(0));
-  json.at("confusion").get_to(r.confusion);
+  if (json.contains("left_out")) r.left_out = apps::member_of<int64_t>(json, "left_out");
+  r.confusion = apps::member_of<std::vector<int64_t>>(json, "confusion");
   if (!r.confusion.empty() && r.confusion.size() != r.classes.size() * r.classes.size())
     fail("eval.json", "the confusion matrix has " + std::to_string(r.confusion.size()) + " entries, need " +
                           std::to_string(r.classes.size()) + " squared");

@@ -24,8 +24,8 @@ nlohmann::ordered_json to_json(const Conditions& c, const char* count) {
 Conditions conditions_from_json(const nlohmann::ordered_json& json, const char* count) {
   Conditions c;
   json.at("data").get_to(c.data);
-  json.at(count).get_to(c.count);
-  json.at("step").get_to(c.step);
+  c.count = member_of<int64_t>(json, count);
+  c.step = member_of<int64_t>(json, "step");
   c.fingerprint = json.value("fingerprint", "");
   c.dtype = json.value("dtype", "");
   c.options = json.value("options", "");

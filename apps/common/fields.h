@@ -66,38 +66,6 @@ inline std::string option_text(const nlohmann::ordered_json& value) {
   return list;
 }
 
-// Sets `member` to exactly what the JSON value says. Otherwise returns what the value would have to be;
-// empty: done.
-template <class T>
-std::string read_value(const nlohmann::ordered_json& value, T& member) {
-  if constexpr (std::same_as<T, bool>) {
-    if (!value.is_boolean()) return "true or false";
-  } else if constexpr (std::integral<T>) {
-    const bool fits = value.is_number_unsigned()
-                          ? std::in_range<T>(value.get<uint64_t>())
-                          : value.is_number_integer() && std::in_range<T>(value.get<int64_t>());
-    if (!fits)
-      return fmt::format("a whole number from {} to {}", std::numeric_limits<T>::min(),
-                         std::numeric_limits<T>::max());
-  } else if constexpr (std::floating_point<T>) {
-    if (!value.is_number() || !std::isfinite(value.get<T>())) return "a finite number";
-  } else if constexpr (std::same_as<T, std::string>) {
-    if (!value.is_string()) return "text";
-  } else {
-    if (!value.is_array()) return "a list";
-    if constexpr (requires { member.resize(value.size()); })
-      member.resize(value.size());
-    else if (value.size() != member.size())
-      return fmt::format("a list of {}", member.size());
-    for (size_t i = 0; i < member.size(); ++i)
-      if (const std::string need = read_value(value[i], member[i]); !need.empty())
-        return "a list, each " + need;
-    return "";
-  }
-  value.get_to(member);
-  return "";
-}
-
 // What the JSON object leaves out keeps its default. Throws Error that names the file and the field.
 template <class Config>
 Config fields_from_json(const nlohmann::ordered_json& json, const std::string& file) {
@@ -105,12 +73,8 @@ Config fields_from_json(const nlohmann::ordered_json& json, const std::string& f
   Config config;
   for_each_field(config, [&](const char* name, auto& member, const char*, Range = {}) {
     if (!json.contains(name)) return;
-    constexpr size_t shown = 40;  // characters of a wrong value
-    if (const std::string need = read_value(json.at(name), member); !need.empty())
-      fail("config",
-           fmt::format("{}: '{}' is {:.{}}, need {}", file, name,
-                       json.at(name).dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace),
-                       shown, need));
+    if (const std::string problem = read_member(json, name, member); !problem.empty())
+      fail("config", file + ": " + problem);
   });
   return config;
 }

@@ -9,6 +9,7 @@
 #include "apps/common/files.h"
 #include "apps/common/metrics.h"
 #include "engine/error.h"
+#include "engine/text.h"
 
 namespace pursuit::apps {
 
@@ -48,7 +49,7 @@ void RunFolder::attempt(const char* file, const std::function<void(const std::st
     else
       problems.push_back(fmt::format("There is no {} in {}.", file, folder));
   } catch (const std::exception& e) {
-    problems.push_back(e.what());
+    problems.push_back(printable(e.what()));
   }
 }
 

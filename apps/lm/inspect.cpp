@@ -132,18 +132,19 @@ Inspection inspection_from_json(const nlohmann::ordered_json& json) {
     out.conditions = apps::conditions_from_json(json.at("conditions"), "tokens");
     json.at("split").get_to(out.split);
   }
-  json.at("tokens").get_to(out.tokens);
+  out.tokens = apps::member_of<int64_t>(json, "tokens");
   if (out.tokens < 1 || out.tokens > longest_context)
     fail("inspect", fmt::format("'tokens' is {}, need 1 to {}", out.tokens, longest_context));
-  json.at("sequences").get_to(out.sequences);
+  out.sequences = apps::member_of<int64_t>(json, "sequences");
   json.at("temperature").get_to(out.temperature);
   json.at("even_entropy").get_to(out.even_entropy);
   for (const auto& h : json.at("heads")) {
-    HeadFacts facts{h.at("layer"),
-                    h.at("head"),
-                    h.at("entropy"),
-                    {h.at("width"), h.at("trace"), h.at("frobenius2"), h.at("trace_of_square")},
-                    {}};
+    HeadFacts facts{
+        apps::member_of<int64_t>(h, "layer"),
+        apps::member_of<int64_t>(h, "head"),
+        h.at("entropy"),
+        {apps::member_of<int64_t>(h, "width"), h.at("trace"), h.at("frobenius2"), h.at("trace_of_square")},
+        {}};
     for (const auto& v : h.at("eigenvalues")) facts.eigenvalues.emplace_back(v.at(0), v.at(1));
     out.heads.push_back(std::move(facts));
   }

@@ -30,16 +30,16 @@ void from_json(const ordered_json& json, std::vector<Results>& all) {
   Results r;
   static_cast<apps::Conditions&>(r) = apps::conditions_from_json(json);
   json.at("views").get_to(r.views);
-  json.at("seed").get_to(r.seed);
+  r.seed = apps::member_of<uint64_t>(json, "seed");
   r.frost = json.value("frost", "");
   r.scores = {-1, -1, -1};
   const Results none = r;
   std::map<int64_t, Results> fewer;  // by the number of pictures
   for (const ordered_json& c : json.at("corrupted")) {
-    const int64_t count = c.at("count");
+    const auto count = apps::member_of<int64_t>(c, "count");
     Results& of = count == r.count ? r : fewer.try_emplace(count, none).first->second;
     of.count = count;
-    of.corrupted.push_back({c.at("name"), c.at("severity"), scores_from(c.at("scores"))});
+    of.corrupted.push_back({c.at("name"), apps::member_of<int>(c, "severity"), scores_from(c.at("scores"))});
   }
   for (auto& [count, entry] : fewer) all.push_back(std::move(entry));
   r.scores = scores_from(json.at("scores"));
@@ -47,7 +47,7 @@ void from_json(const ordered_json& json, std::vector<Results>& all) {
     r.classes.push_back(c.at("name"));
     r.iou.push_back(c.at("iou"));
     r.accuracy.push_back(c.at("accuracy"));
-    r.pixels.push_back(c.at("pixels"));
+    r.pixels.push_back(apps::member_of<int64_t>(c, "pixels"));
   }
   all.push_back(std::move(r));
 }

@@ -6,6 +6,7 @@
 
 #include "apps/common/fields.h"
 #include "apps/common/run_folder.h"
+#include "engine/shapes_only.h"
 
 namespace pursuit::apps {
 
@@ -60,10 +61,11 @@ std::vector<Record> read_runs(const std::string& app, const std::vector<std::str
   return runs;
 }
 
-// Of the Model that a config makes; empty if it makes none.
+// Of the Model that a config makes; empty if it makes none. Takes no memory for the model.
 template <class Model, class Config>
 std::optional<int64_t> parameter_count(const Config& config) {
   try {
+    const ShapesOnly only;
     return Model(model_config(config)).parameter_count();
   } catch (const Error&) {
     return std::nullopt;
