@@ -15,6 +15,7 @@
 #include "apps/common/table.h"
 #include "cuda/runtime.h"
 #include "engine/cpu/rows.h"
+#include "engine/distributed/communicator.h"
 #include "engine/error.h"
 #include "engine/memory.h"
 #include "engine/parallel.h"
@@ -26,7 +27,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> names;
-  std::string device = "cpu", dtype = "f32";
+  std::string device = "cpu", dtype = "f32", start;
   int threads = 0, steps = 0;
   int64_t batch = 0;
   double seconds = 1;
@@ -59,9 +60,23 @@ std::vector<Workload> chosen(const std::vector<std::string>& names) {
   return out;
 }
 
-std::string mib(int64_t bytes) { return fmt::format("{:.1f}", double(bytes) / (1 << 20)); }
+std::string mib(double bytes) { return fmt::format("{:.1f}", bytes / (1 << 20)); }
 
-nlohmann::ordered_json run(const Workload& w, const Options& options) {
+// Of a number that every rank has: what the reduction makes of them.
+double of_ranks(distributed::Communicator& ranks, double value, distributed::Reduction reduction) {
+  const Tensor all = from_vector(std::vector<double>{value}, {1});
+  if (ranks.size() > 1) ranks.all_reduce(all, reduction);
+  return all.item();
+}
+
+double of_rank_0(distributed::Communicator& ranks, double value) {
+  const Tensor theirs = from_vector(std::vector<double>{value}, {1});
+  if (ranks.size() > 1) ranks.broadcast(theirs, 0);
+  return theirs.item();
+}
+
+nlohmann::ordered_json run(const Workload& w, const Options& options, distributed::Communicator& ranks) {
+  using distributed::Reduction;
   const int64_t batch = options.batch ? options.batch : w.batch;
   const DType dtype = w.takes_bf16 ? dtype_from_name(options.dtype) : DType::f32;
   const int steps = options.steps ? options.steps : w.group == Workload::Group::model ? 10 : 20;
@@ -70,39 +85,53 @@ nlohmann::ordered_json run(const Workload& w, const Options& options) {
   empty_cache(device);
   reset_peak_memory(device);
   reset_peak_rss();
-  const Step step = w.make(batch, dtype, device);
+  const Step step = w.make(batch * ranks.size(), dtype, device);
+  if (!step.model && (ranks.size() > 1 || !options.start.empty()))
+    fail("bench", w.name + " is no training step; --start and several ranks are for a model");
+  if (!options.start.empty() && ranks.rank() == 0) step.model->save(options.start);
+  if (ranks.size() > 1) step.model->join(ranks);
+  std::vector<double> losses;
+  if (!options.start.empty()) losses = step.model->losses(10);
+
   Protocol protocol{steps, options.seconds};
   if (device.is_cuda()) protocol.wait = [device] { cuda::synchronize(device.index); };
+  protocol.of_rank_0 = [&](double value) { return of_rank_0(ranks, value); };
   const Measurement m = measure(step.run, protocol);
-  return {{"workload", w.name},
-          {"engine", "pursuit"},
-          {"version", PURSUIT_VERSION},
-          {"isa", rows<float>().isa},
-          {"device", device.is_cuda() ? cuda::describe(device.index) : "cpu"},
-          {"threads", num_threads()},
-          {"dtype", name_of(dtype)},
-          {"batch", batch},
-          {"unit", w.unit},
-          {"steps", m.steps},
-          {"median_ms", m.median_ms},
-          {"min_ms", m.min_ms},
-          {"max_ms", m.max_ms},
-          {"cpu_ms", m.cpu_ms},
-          {"items_per_s", double(batch) / m.median_ms * 1e3},
-          {"waited", m.waited},
-          {"pool_peak_bytes", memory_stats(device).allocated_peak},
-          {"rss_peak_bytes", peak_rss()}};
+  nlohmann::ordered_json line = {
+      {"workload", w.name},
+      {"engine", "pursuit"},
+      {"version", PURSUIT_VERSION},
+      {"isa", rows<float>().isa},
+      {"device", device.is_cuda() ? cuda::describe(device.index) : "cpu"},
+      {"ranks", ranks.size()},
+      {"threads", num_threads()},
+      {"dtype", name_of(dtype)},
+      {"batch", batch},
+      {"unit", w.unit},
+      {"steps", m.steps},
+      {"median_ms", m.median_ms},
+      {"min_ms", m.min_ms},
+      {"max_ms", m.max_ms},
+      {"cpu_ms", of_ranks(ranks, m.cpu_ms, Reduction::sum)},
+      {"items_per_s", double(batch * ranks.size()) / m.median_ms * 1e3},
+      {"waited", of_ranks(ranks, m.waited, Reduction::max)},
+      {"pool_peak_bytes",
+       int64_t(of_ranks(ranks, double(memory_stats(device).allocated_peak), Reduction::sum))},
+      {"rss_peak_bytes", int64_t(of_ranks(ranks, double(peak_rss()), Reduction::sum))}};
+  if (!losses.empty()) line["losses"] = losses;
+  return line;
 }
 
-int run_all(const Options& options) {
-  const std::vector<Workload> workloads = chosen(options.names);
-  if (options.threads) set_num_threads(options.threads);
+// Rank 0 reports.
+void report(const std::vector<Workload>& workloads, const Options& options,
+            distributed::Communicator& ranks) {
   apps::Table table{{"workload", "dtype", "batch", "steps", "median ms", "min", "max", "items/s", "pool MiB",
                      "RSS MiB", "waited %"},
                     {}};
   for (const Workload& w : workloads) {
-    if (!options.json) apps::note("{} ...\n", w.name);
-    const nlohmann::ordered_json r = run(w, options);
+    if (!options.json && ranks.rank() == 0) apps::note("{} ...\n", w.name);
+    const nlohmann::ordered_json r = run(w, options, ranks);
+    if (ranks.rank() > 0) continue;
     if (options.json) {
       apps::print("{}\n", r.dump());
       std::fflush(stdout);
@@ -115,16 +144,34 @@ int run_all(const Options& options) {
          fmt::format("{:.1f}", r["items_per_s"].get<double>()), mib(r["pool_peak_bytes"]),
          mib(r["rss_peak_bytes"]), fmt::format("{:.1f}", 100 * r["waited"].get<double>())});
   }
-  if (!options.json)
-    apps::print("{}\nPursuit {} on {}\n", apps::Lines{apps::to_text(table)}, PURSUIT_VERSION,
-                describe(device_from_name(options.device)));
+  if (!options.json && ranks.rank() == 0)
+    apps::print("{}\nPursuit {} on {}{}\n", apps::Lines{apps::to_text(table)}, PURSUIT_VERSION,
+                describe(device_from_name(options.device)),
+                ranks.size() > 1 ? fmt::format(", {} ranks", ranks.size()) : std::string());
+}
+
+int run_all(const Options& options) {
+  const std::vector<Workload> workloads = chosen(options.names);
+  if (!options.start.empty() && workloads.size() > 1)
+    fail("bench", fmt::format("--start is a file of one workload, got {}", workloads.size()));
+  if (options.threads) set_num_threads(options.threads);
+  const auto ranks =
+      distributed::connect(distributed::job_from_environment(), device_from_name(options.device));
+  try {
+    report(workloads, options, *ranks);
+  } catch (const std::exception& e) {
+    ranks->abort(e.what());
+    throw;
+  }
+  ranks->leave();
   return 0;
 }
 
 int run_command(const std::vector<std::string>& args) {
   CLI::App app{
       "Times training steps and operators on synthetic data. Every step of a model is forward, loss, "
-      "backward and AdamW. tools/bench/compare sets the figures against PyTorch's."};
+      "backward and AdamW; several ranks (under mpirun, torchrun, ...) train a model together, each with a "
+      "batch. tools/bench/compare sets the figures against PyTorch's."};
   app.name("bench");
   int code = 0;
   Options options;
@@ -142,6 +189,10 @@ int run_command(const std::vector<std::string>& args) {
   app.add_option("--dtype", options.dtype, "where the workload has it; master weights are f32")
       ->capture_default_str()
       ->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_option(
+      "--start", options.start,
+      "write weights and batch of a model to this file, for torch_twin.py; --json then gives the losses of "
+      "ten steps without dropout");
   app.add_flag("--json", options.json, "one JSON object a line");
   add_ddp_command(app);
   app.callback([&] {

@@ -38,6 +38,7 @@ double queued() {
 }  // namespace
 
 Measurement measure(const std::function<void()>& step, const Protocol& protocol) {
+  const auto agreed = [&](double value) { return protocol.of_rank_0 ? protocol.of_rank_0(value) : value; };
   int group = 1;
   const auto sample = [&] {
     for (int i = 0; i < group; ++i) step();
@@ -45,16 +46,16 @@ Measurement measure(const std::function<void()>& step, const Protocol& protocol)
   };
   const double start = now();
   double last = 0;
-  for (int i = 0; i < 3 || now() < start + 0.2; ++i) {
+  for (int i = 0; agreed(i < 3 || now() < start + 0.2); ++i) {
     const double t = now();
     sample();
     last = now() - t;
   }
-  if (protocol.wait) group = std::clamp(int(0.02 / last), 1, 1000);
+  if (protocol.wait) group = int(agreed(std::clamp(int(0.02 / last), 1, 1000)));
 
   std::vector<double> ms, cpu_ms;
   const double begin = now(), queued_before = queued();
-  for (double t = begin; int(ms.size()) < protocol.steps || t < begin + protocol.seconds;) {
+  for (double t = begin; agreed(int(ms.size()) < protocol.steps || t < begin + protocol.seconds);) {
     const std::clock_t cpu = std::clock();
     sample();
     const double end = now();

@@ -10,6 +10,8 @@ struct Protocol {
   // Waits for the device. Then a sample is as many steps as take 20 ms, and their mean, so that the host may
   // run ahead as it does in training. Empty: a step has ended when it returns, and each is a sample.
   std::function<void()> wait = {};
+  // Of several ranks: rank 0's value on all of them, so that all run as many steps.
+  std::function<double(double)> of_rank_0 = {};
 };
 
 struct Measurement {

@@ -53,7 +53,7 @@ StepTimes measure_times(const Workload& workload, DType dtype, Device device) {
   constexpr int profiles = 5;
   StepTimes mean;
   for (int i = 0; i < profiles; ++i) {
-    const StepTimes t = step.profile();
+    const StepTimes t = step.model->profile();
     const double share = whole / t.total() / profiles;
     mean.forward += share * t.forward;
     mean.backward += share * t.backward;

@@ -22,21 +22,26 @@ Tensor random_labels(int64_t count, int64_t limit, uint64_t stream, Device devic
   return from_vector(all, {count}, device);
 }
 
+Step as_step(const std::shared_ptr<ModelStep>& model) {
+  return {[model] { model->run(); }, model};
+}
+
 }  // namespace
 
 Workload training(const std::string& name, const std::string& what, int64_t batch, const VitConfig& config) {
   const auto make = [config](int64_t b, DType dtype, Device device) {
     auto model = std::make_unique<nn::VisionTransformer>(config);
     nn::initialise(*model, nn::Init::timm, seed);
-    auto step = std::make_shared<TrainingStep<nn::VisionTransformer>>(std::move(model), dtype, device,
-                                                                      nn::OptimizerConfig{});
+    using Training = TrainingStep<nn::VisionTransformer>;
     const Tensor images =
         normal({b, config.channels, config.image, config.image}, 0, 1, seed, 1).to(dtype).to(device);
     const Tensor labels = random_labels(b, config.classes, 2, device);
-    step->loss = [images, labels](const nn::VisionTransformer& m) {
-      return cross_entropy(m.forward(images).to(DType::f32), labels, 0.1);
-    };
-    return as_step(step);
+    return as_step(std::make_shared<Training>(
+        std::move(model), dtype, device, nn::OptimizerConfig{},
+        Training::Batch{{"images", images}, {"labels", labels}},
+        [](const nn::VisionTransformer& m, const Training::Batch& batch) {
+          return cross_entropy(m.forward(batch.at("images")).to(DType::f32), batch.at("labels"), 0.1);
+        }));
   };
   return {Workload::Group::model, name, what, "images", batch, true, make, [config] {
             return std::make_unique<nn::VisionTransformer>(config);
@@ -48,16 +53,17 @@ Workload segmentation(const std::string& name, const std::string& what, int64_t 
   const auto make = [config](int64_t b, DType dtype, Device device) {
     auto model = std::make_unique<nn::Segmenter>(config);
     nn::initialise(*model, nn::Init::timm, seed);
-    auto step =
-        std::make_shared<TrainingStep<nn::Segmenter>>(std::move(model), dtype, device, nn::OptimizerConfig{});
+    using Training = TrainingStep<nn::Segmenter>;
     const VitConfig& c = config.encoder;
     const Tensor images = normal({b, c.channels, c.image, c.image}, 0, 1, seed, 1).to(dtype).to(device);
     const Shape shape{b, c.image, c.image};
     const Tensor labels = random_labels(shape.numel(), c.classes, 2, device).reshape(shape);
-    step->loss = [images, labels](const nn::Segmenter& m) {
-      return upsample_cross_entropy(m.forward(images), labels);
-    };
-    return as_step(step);
+    return as_step(std::make_shared<Training>(std::move(model), dtype, device, nn::OptimizerConfig{},
+                                              Training::Batch{{"images", images}, {"labels", labels}},
+                                              [](const nn::Segmenter& m, const Training::Batch& batch) {
+                                                return upsample_cross_entropy(m.forward(batch.at("images")),
+                                                                              batch.at("labels"));
+                                              }));
   };
   return {Workload::Group::model, name, what, "images", batch, true, make, [config] {
             return std::make_unique<nn::Segmenter>(config);
@@ -70,13 +76,16 @@ Workload language(const std::string& name, const std::string& what, int64_t batc
     auto model = std::make_unique<nn::TransformerLm>(config);
     nn::initialise(*model, seed);
     model->set_dtype(dtype);
-    auto step = std::make_shared<TrainingStep<nn::TransformerLm>>(
-        std::move(model), dtype, device, nn::OptimizerConfig{.weight_decay = 0, .clip_norm = 0.25});
+    using Training = TrainingStep<nn::TransformerLm>;
     const Shape shape{b, config.context};
     const Tensor ids = random_labels(shape.numel(), config.vocab, 1, device).reshape(shape),
                  labels = random_labels(shape.numel(), config.vocab, 2, device).reshape(shape);
-    step->loss = [ids, labels](const nn::TransformerLm& m) { return m.loss(ids, labels); };
-    return as_step(step);
+    return as_step(std::make_shared<Training>(std::move(model), dtype, device,
+                                              nn::OptimizerConfig{.weight_decay = 0, .clip_norm = 0.25},
+                                              Training::Batch{{"ids", ids}, {"labels", labels}},
+                                              [](const nn::TransformerLm& m, const Training::Batch& batch) {
+                                                return m.loss(batch.at("ids"), batch.at("labels"));
+                                              }));
   };
   return {Workload::Group::model, name, what, "sequences", batch, true, make, [config] {
             return std::make_unique<nn::TransformerLm>(config);

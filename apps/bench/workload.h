@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/bench/step_times.h"
+#include "apps/bench/model_step.h"
 #include "engine/device.h"
 #include "engine/dtype.h"
 #include "nn/module.h"
@@ -14,9 +14,8 @@ namespace pursuit::bench {
 
 // Everything built, ready to run.
 struct Step {
-  std::function<void()> run;  // once; on a GPU it may still be running
-  // Of a model: once, operator by operator, waiting for the device wherever a gradient arrives.
-  std::function<StepTimes()> profile = {};
+  std::function<void()> run;              // once; on a GPU it may still be running
+  std::shared_ptr<ModelStep> model = {};  // of an operator none
 };
 
 // One thing that is timed: a training step of a model or an operator, on synthetic data that is already in

@@ -8,14 +8,22 @@ everything through torch.compile (on a GPU with mode max-autotune, which include
 thresholding on a GPU has three more variants: gesvda (that driver of torch.linalg.svd), cupy and jax (batched
 eigenvalues of the Gram matrix). Peak RSS includes the interpreter and PyTorch's libraries; "rss_start_bytes" is
 what they take before the workload is built.
+
+With --ranks a model is trained by so many processes under DistributedDataParallel (gloo; on GPUs NCCL, one a process);
+--batch and --threads are a rank's, items, memory and processor time those of all ranks together. --start takes the
+weights and the whole batch, of which each rank has its part, from the file that `bench NAME --start FILE` wrote, and
+adds the losses of the first ten steps, without dropout: they are to be those of `bench`.
 """
 import argparse
 import json
 import math
 import os
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
+from collections import OrderedDict
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("names", nargs="+", metavar="NAME", help="workloads, or 'list'")
@@ -26,13 +34,36 @@ parser.add_argument("--batch", type=int, default=0, help="batch size (0: the wor
 parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
 parser.add_argument("--variant", choices=["eager", "sdpa", "compile", "gesvda", "cupy", "jax"], default="eager")
 parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+parser.add_argument("--ranks", type=int, default=1, help="processes that train together")
+parser.add_argument("--start", help="file of weights and batch that `bench NAME --start FILE` wrote")
 args = parser.parse_args()
+
+
+def run_ranks():
+    """This program once a rank. The first that fails ends the others, and its exit code is returned."""
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = [subprocess.Popen([sys.executable, *sys.argv], env=os.environ | {"RANK": str(r), "MEET": f"{folder}/meet"})
+                 for r in range(args.ranks)]
+        codes = [None]
+        while None in codes and not any(codes):
+            time.sleep(0.05)
+            codes = [r.poll() for r in ranks]
+        for r in ranks:
+            r.kill()
+            r.wait()
+        return next((code for code in codes if code), 0)
+
+
+if args.ranks > 1 and "RANK" not in os.environ:
+    sys.exit(run_ranks())
+rank = int(os.environ.get("RANK", 0)) if args.ranks > 1 else 0
 
 threads = args.threads or len(os.sched_getaffinity(0))
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = str(threads)
 
 import torch  # noqa: E402  (after the thread counts, which are read when it loads)
+import torch.distributed as dist  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -87,12 +118,17 @@ class Attention(nn.Module):
         return self.proj(y.transpose(1, 2).reshape(b, n, c))
 
 
+# Modules have the names of the engine's, which are timm's.
+def feed_forward(dim, hidden, activation):
+    return nn.Sequential(OrderedDict(fc1=nn.Linear(dim, hidden), activation=activation, fc2=nn.Linear(hidden, dim)))
+
+
 class Block(nn.Module):
     def __init__(self, dim, heads, iterations, kind, lam):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(dim, eps=1e-6), nn.LayerNorm(dim, eps=1e-6)
         self.attn = Attention(dim, heads, iterations, kind, lam)
-        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
+        self.mlp = feed_forward(dim, 4 * dim, nn.GELU())
 
     def forward(self, x):
         x = x + self.attn(self.norm1(x))
@@ -104,7 +140,7 @@ class VisionTransformer(nn.Module):
 
     def __init__(self, kind, image=224, patch=16, depth=12, classes=1000, iterations=4, layer=0, lam=4.0):
         super().__init__()
-        self.patch = nn.Conv2d(3, DIM, patch, patch)
+        self.patch_embed = nn.Sequential(OrderedDict(proj=nn.Conv2d(3, DIM, patch, patch)))
         self.cls_token = nn.Parameter(0.02 * torch.randn(1, 1, DIM))
         self.pos_embed = nn.Parameter(0.02 * torch.randn(1, (image // patch) ** 2 + 1, DIM))
         kinds = ["symmetric" if kind == "rpc" and layer not in (-1, i) else kind for i in range(depth)]
@@ -118,8 +154,8 @@ class VisionTransformer(nn.Module):
                 nn.init.zeros_(p)
 
     def tokens(self, images):
-        x = self.patch(images).flatten(2).transpose(1, 2)
-        x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], 1) + self.pos_embed
+        x = self.patch_embed(images).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls_token.repeat(len(x), 1, 1), x], 1) + self.pos_embed
         return self.norm(self.blocks(x))
 
     def forward(self, images):
@@ -145,23 +181,71 @@ def compiled(f):
     return torch.compile(f, mode="max-autotune" if args.device == "cuda" else None)
 
 
-def training(batch, image=224, classes=1000, segment=False, **config):
-    model = (Segmenter if segment else VisionTransformer)(image=image, classes=classes, **config)
-    groups = [{"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": 0.05},
-              {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0}]
-    optimizer = torch.optim.AdamW(groups, lr=5e-4, fused=True)
+losses = []  # of the first steps, with --start
+
+
+def read_start():
+    """Tensors of a safetensors file."""
+    types = {"F32": torch.float32, "I32": torch.int32}
+    with open(args.start, "rb") as f:
+        header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+        data = bytearray(f.read())
+    header.pop("__metadata__", None)
+    return {name: torch.frombuffer(data, dtype=types[t["dtype"]], count=math.prod(t["shape"]),
+                                   offset=t["data_offsets"][0]).reshape(t["shape"]).to(args.device)
+            for name, t in header.items()}
+
+
+def of_ranks(value, op=dist.ReduceOp.SUM):
+    """The sum, or what `op` makes, of every rank's number."""
+    if args.ranks == 1:
+        return value
+    number = torch.tensor(value, dtype=torch.float64, device="cpu")
+    dist.all_reduce(number, op)
+    return number.item()
+
+
+def training_step(model, optimizer, loss_of, batch, clip_norm=0.0):
+    """Forward, loss of (forward, *batch), backward and the optimizer's step."""
+    if args.start:
+        tensors = read_start()
+        start = {name[len("batch."):]: tensors.pop(name) for name in list(tensors) if name.startswith("batch.")}
+        model.load_state_dict(tensors)
+        part = len(next(iter(batch.values())))
+        batch = {name: start[name][rank * part:(rank + 1) * part].to(t.dtype) for name, t in batch.items()}
+    if args.ranks > 1:
+        model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     forward = compiled(model)
-    images = torch.randn(batch, 3, image, image)
-    labels = torch.randint(classes, (batch, image, image) if segment else (batch,))
 
     def step():
         with autocast():
-            logits = forward(images)
-        loss = F.cross_entropy(logits.float(), labels, label_smoothing=0.0 if segment else 0.1)
+            loss = loss_of(forward, **batch)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        if clip_norm:
+            nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
         optimizer.step()
+        return loss.detach()
+
+    if args.start:
+        model.eval()
+        losses.extend(of_ranks(step().item()) / args.ranks for _ in range(10))
+        model.train()
     return step
+
+
+def training(batch, image=224, classes=1000, segment=False, **config):
+    model = (Segmenter if segment else VisionTransformer)(image=image, classes=classes, **config)
+    decays = {name: p.ndim > 1 and name not in ("cls_token", "pos_embed") for name, p in model.named_parameters()}
+    groups = [{"params": [p for name, p in model.named_parameters() if decays[name]], "weight_decay": 0.05},
+              {"params": [p for name, p in model.named_parameters() if not decays[name]], "weight_decay": 0}]
+    optimizer = torch.optim.AdamW(groups, lr=5e-4, fused=True)
+
+    def loss_of(forward, images, labels):
+        return F.cross_entropy(forward(images).float(), labels, label_smoothing=0.0 if segment else 0.1)
+    return training_step(model, optimizer, loss_of, {
+        "images": torch.randn(batch, 3, image, image),
+        "labels": torch.randint(classes, (batch, image, image) if segment else (batch,))})
 
 
 class LmBlock(nn.Module):
@@ -169,7 +253,7 @@ class LmBlock(nn.Module):
         super().__init__()
         self.attn = Attention(dim, heads, 4, kind, causal=True, bias=False)
         self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
-        self.mlp = nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, dim))
+        self.mlp = feed_forward(dim, hidden, nn.ReLU())
         self.dropout = nn.Dropout(0.1)
 
     def forward(self, x):
@@ -191,7 +275,7 @@ class LanguageModel(nn.Module):
         if cutoff:
             self.cluster = nn.Parameter(torch.empty(1, dim))
         angle = torch.arange(context - 1, -1, -1.0)[:, None] * 10000 ** (torch.arange(0, dim, 2.0) / -dim)
-        self.register_buffer("positions", torch.cat([angle.sin(), angle.cos()], 1))
+        self.register_buffer("positions", torch.cat([angle.sin(), angle.cos()], 1), persistent=False)
         for name, p in self.named_parameters():
             if p.ndim > 1:
                 nn.init.normal_(p, std=0.02)
@@ -214,17 +298,8 @@ class LanguageModel(nn.Module):
 def language(batch, cutoff=0, rpc_layers=0):
     model = LanguageModel(cutoff, rpc_layers)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-4, fused=True)
-    forward = compiled(model)
-    ids, labels = torch.randint(33278, (batch, 256)), torch.randint(33278, (batch, 256))
-
-    def step():
-        with autocast():
-            loss = forward(ids, labels)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 0.25)
-        optimizer.step()
-    return step
+    return training_step(model, optimizer, lambda forward, ids, labels: forward(ids, labels), {
+        "ids": torch.randint(33278, (batch, 256)), "labels": torch.randint(33278, (batch, 256))}, clip_norm=0.25)
 
 
 def forward_backward(f, *inputs):
@@ -309,7 +384,7 @@ def adamw(parameters):
 
 SMALL = {"image": 32, "patch": 4, "depth": 6, "classes": 10}
 # name: (default batch, unit, least steps, takes bf16, builder of the step)
-WORKLOADS = {
+MODELS = {
     "deit-tiny-softmax": (8, "images", 10, True, lambda b: training(b, kind="softmax")),
     "deit-tiny-symmetric": (8, "images", 10, True, lambda b: training(b, kind="symmetric")),
     "deit-tiny-rpc": (8, "images", 10, True, lambda b: training(b, kind="rpc")),
@@ -321,6 +396,8 @@ WORKLOADS = {
     "lm-paper": (4, "sequences", 10, True, language),
     "lm-paper-adaptive": (4, "sequences", 10, True, lambda b: language(b, cutoff=20000)),
     "lm-paper-rpc": (4, "sequences", 10, True, lambda b: language(b, cutoff=20000, rpc_layers=4)),
+}
+OPERATORS = {
     "attention-softmax": (8, "images", 20, True, lambda b: attention(b, 3)),
     "attention-symmetric": (8, "images", 20, True, lambda b: attention(b, 2)),
     "rpc-operator": (8, "images", 20, True, rpc),
@@ -331,6 +408,7 @@ WORKLOADS = {
     "mlp": (8, "images", 20, True, mlp),
     "adamw": (5717416, "parameters", 20, False, adamw),
 }
+WORKLOADS = MODELS | OPERATORS
 
 
 def queued():
@@ -351,8 +429,11 @@ def status(field):
 
 
 def measure(step, least):
-    """On a GPU a sample is as many steps as take 20 ms, and their mean, as in `bench`."""
+    """On a GPU a sample is as many steps as take 20 ms, and their mean, as in `bench`. Rank 0's clock counts."""
     group = 1
+
+    def agreed(number):
+        return of_ranks(number if rank == 0 else 0)
 
     def sample():
         for _ in range(group):
@@ -361,16 +442,16 @@ def measure(step, least):
             torch.cuda.synchronize()
 
     start, runs, last = time.perf_counter(), 0, 0.0
-    while runs < 3 or time.perf_counter() < start + 0.2:
+    while agreed(runs < 3 or time.perf_counter() < start + 0.2):
         t = time.perf_counter()
         sample()
         last = time.perf_counter() - t
         runs += 1
     if args.device == "cuda":
-        group = min(max(int(0.02 / last), 1), 1000)
+        group = int(agreed(min(max(int(0.02 / last), 1), 1000)))
     ms, cpu_ms, begin, queued_before = [], [], time.perf_counter(), queued()
     t = begin
-    while len(ms) < least or t < begin + args.seconds:
+    while agreed(len(ms) < least or t < begin + args.seconds):
         cpu = time.process_time()
         sample()
         end = time.perf_counter()
@@ -392,14 +473,19 @@ def run(name):
     ms, cpu_ms, waited = measure(make(batch), args.steps or least)
     median = statistics.median(ms)
     on_gpu = args.device == "cuda"
-    print(json.dumps({
+    line = {
         "device": torch.cuda.get_device_name() if on_gpu else "cpu",
-        "pool_peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0,
+        "pool_peak_bytes": of_ranks(torch.cuda.max_memory_allocated() if on_gpu else 0),
         "workload": name, "engine": "torch", "variant": args.variant, "version": torch.__version__,
         "isa": torch.backends.cpu.get_cpu_capability().lower(), "threads": torch.get_num_threads(),
-        "dtype": args.dtype, "batch": batch, "unit": unit, "steps": len(ms), "median_ms": median,
-        "min_ms": min(ms), "max_ms": max(ms), "cpu_ms": statistics.median(cpu_ms), "items_per_s": batch / median * 1e3, "waited": waited,
-        "rss_start_bytes": rss_start, "rss_peak_bytes": status("VmHWM")}), flush=True)
+        "ranks": args.ranks, "dtype": args.dtype, "batch": batch, "unit": unit, "steps": len(ms), "median_ms": median,
+        "min_ms": min(ms), "max_ms": max(ms), "cpu_ms": of_ranks(statistics.median(cpu_ms)),
+        "items_per_s": args.ranks * batch / median * 1e3, "waited": of_ranks(waited, dist.ReduceOp.MAX),
+        "rss_start_bytes": of_ranks(rss_start), "rss_peak_bytes": of_ranks(status("VmHWM"))}
+    if args.start:
+        line["losses"] = losses
+    if rank == 0:
+        print(json.dumps(line), flush=True)
 
 
 if args.names == ["list"]:
@@ -408,10 +494,22 @@ if args.names == ["list"]:
 for name in args.names:
     if name not in WORKLOADS:
         sys.exit(f"torch_twin: unknown workload '{name}'; 'list' shows the names")
+    if (args.start or args.ranks > 1) and name not in MODELS:
+        sys.exit(f"torch_twin: {name} is no training step; --start and --ranks are of a model")
+if args.start and len(args.names) > 1:
+    sys.exit("torch_twin: --start is the file of one workload")
 torch.set_num_threads(threads)
+if args.ranks > 1:
+    if args.device == "cuda":
+        torch.cuda.set_device(rank)
+    dist.init_process_group("gloo" if args.device == "cpu" else "cpu:gloo,cuda:nccl", rank=rank, world_size=args.ranks,
+                            init_method="file://" + os.environ["MEET"])
 torch.set_default_device(args.device)
 torch.set_flush_denormal(True)  # as the engine does; the RPC operator is three times faster with it
 dtype = args.dtype
 for name in args.names:
     args.dtype = dtype
     run(name)
+if args.ranks > 1:
+    dist.barrier()
+    os._exit(0)  # the ordinary end sometimes aborts: "terminate called without an active exception"
