@@ -49,7 +49,13 @@ std::string missing_backend(Device device) {
 std::unique_ptr<Communicator> connect(const Job& job, Device device, const Options& options) {
   if (job.size == 1) return std::make_unique<SingleProcess>();
   if (const std::string missing = missing_backend(device); !missing.empty()) fail("ranks", missing);
-  return gloo_communicator(std::make_shared<ControlChannel>(job, options), options);
+  const auto control = std::make_shared<ControlChannel>(job, options);
+  try {
+    return gloo_communicator(control, options);
+  } catch (const std::exception& error) {
+    control->abort(error.what());
+    throw;
+  }
 }
 
 }  // namespace pursuit::distributed

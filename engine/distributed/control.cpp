@@ -54,10 +54,10 @@ std::string error_line(int rank, const std::string& why) {
 void record_failure(const std::string& why) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (!path || !*path) return;
+  // torchrun shows the "callstack".
+  const std::string text = printable(why), now = std::to_string(std::time(nullptr));
   const nlohmann::json failure = {
-      {"message",
-       {{"message", printable(why)},
-        {"extraInfo", {{"py_callstack", ""}, {"timestamp", std::to_string(std::time(nullptr))}}}}}};
+      {"message", {{"message", text}, {"extraInfo", {{"py_callstack", text}, {"timestamp", now}}}}}};
   std::ofstream(path) << failure.dump() << '\n';
 }
 

@@ -218,7 +218,7 @@ class Gloo final : public Communicator {
   // channel knows better and ends the process, or says why.
   Error broken(const std::exception& error) {
     std::optional<std::string> why;
-    if (!stopping()) why = control()->wait_for_end(control()->limits().silence + std::chrono::seconds(2));
+    if (!stopping()) why = control()->wait_for_end(std::chrono::seconds(3));
     return Error("[ranks] " +
                  (why ? *why : std::string("a connection between the ranks broke: ") + error.what()));
   }

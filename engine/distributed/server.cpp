@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr size_t most_strangers = 64;
-constexpr milliseconds handshake_limit{5'000}, drain_limit{2'000};
+constexpr milliseconds handshake_limit{5'000}, drain_limit{3'000};
 
 int number(const std::string& text) {
   int n = -1;
@@ -80,9 +80,10 @@ void Server::wait() {
 void Server::let_in() {
   Socket socket(accept4(listener_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket) return;
-  const auto strange = [](const Peer& peer) { return peer.rank < 0; };
-  if (std::count_if(peers_.begin(), peers_.end(), strange) >= ptrdiff_t(most_strangers))
-    close(*std::find_if(peers_.begin(), peers_.end(), strange));
+  const auto strange = [](const Peer& peer) { return peer.socket && peer.rank < 0; };
+  const auto first = std::next(peers_.begin());  // after this process's own
+  if (std::count_if(first, peers_.end(), strange) >= ptrdiff_t(most_strangers))
+    close(*std::find_if(first, peers_.end(), strange));
   peers_.push_back({.socket = std::move(socket)});
 }
 
@@ -169,7 +170,6 @@ void Server::join(Peer& peer, const Message& message) {
   peer.rank = rank;
   peer.stage = Peer::Stage::joined;
   if (!missing().empty()) return;
-  met_ = true;
   listener_.close();
   const std::string session = random_bytes(32);
   for (Peer& other : peers_) {
@@ -210,7 +210,6 @@ void Server::end(const std::string& why) {
   if (ended_) return;
   ended_ = why;
   draining_ = Clock::now();
-  listener_.close();
   for (Peer& peer : peers_)
     if (peer.stage == Peer::Stage::joined && peer.rank != 0) send(peer, {Kind::ended, {why}});
 }
@@ -231,14 +230,17 @@ void Server::look_at_clock() {
       send(peer, {Kind::heartbeat, {}});
   }
   if (now - beat_ >= limits_.beat()) beat_ = now;
-  if (!met_ && !ended_ && now - begin_ > limits_.join)
+  if (listener_ && !ended_ && now - begin_ > limits_.join) {
+    listener_.close();
     end(missing() + " did not come within " + std::to_string(limits_.join.count() / 1000) + " s" +
         (strangers_ ? "; " + std::to_string(strangers_) + " connections had another secret" : ""));
+  }
 
   const auto own = find(0);
   if (own == peers_.end() && !draining_) draining_ = now;
-  const bool others = std::any_of(peers_.begin(), peers_.end(),
-                                  [](const Peer& peer) { return peer.socket && peer.rank > 0; });
+  // While the port is open, ranks that come late are told too.
+  const bool others = listener_ || std::any_of(peers_.begin(), peers_.end(),
+                                               [](const Peer& peer) { return peer.socket && peer.rank > 0; });
   if (ended_ && !own_told_ && (!others || now > *draining_ + drain_limit)) {
     if (own != peers_.end()) send(*own, {Kind::ended, {*ended_}});
     own_told_ = true;

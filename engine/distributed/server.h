@@ -27,7 +27,7 @@ struct Limits {
 // connections are kept at a time.
 class Server {
  public:
-  // `listener`: open until all have joined. `own`: the connection with this process.
+  // `listener`: open until all have joined, or the limit. `own`: the connection with this process.
   Server(Socket listener, Socket own, int size, const Key& key, const Limits& limits);
   // Waits until the others have closed their connections, or a few seconds: first close the other end of
   // `own`.
@@ -62,7 +62,6 @@ class Server {
   const Limits limits_;
   Peers peers_;
   std::map<std::string, std::string> values_;
-  bool met_ = false;
   int strangers_ = 0;                      // connections without the secret
   std::optional<std::string> ended_;       // why
   bool own_told_ = false;                  // and this process knows it
