@@ -1,4 +1,5 @@
 #include "engine/distributed/protocol.h"
+#include "engine/error.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {
@@ -24,12 +25,16 @@ void read(std::string_view input) {
 Parts split(std::string_view input) {
   MessageReader reader(rank_limit);
   reader.add(input);
-  const auto message = reader.next();
-  if (!message) return {};
-  Parts parts = {std::string(1, char(message->kind))};
-  parts.insert(parts.end(), message->fields.begin(), message->fields.end());
-  parts.emplace_back(input.substr(encode(*message).size()));
-  return parts;
+  try {
+    const auto message = reader.next();
+    if (!message) return {};
+    Parts parts = {std::string(1, char(message->kind))};
+    parts.insert(parts.end(), message->fields.begin(), message->fields.end());
+    parts.emplace_back(input.substr(encode(*message).size()));
+    return parts;
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 std::string join(const Parts& parts) {
