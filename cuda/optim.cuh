@@ -50,16 +50,15 @@ struct Parts {
   } part[most];
 };
 
-// flat[at + i] = from[i] for the part blockIdx.y.
-__global__ void gather_kernel(Parts parts, float* flat) {
+// flat[at + i] = from[i] for the part blockIdx.y, or += where `add`.
+__global__ void gather_kernel(Parts parts, bool add, float* flat) {
   const Parts::Part& p = parts.part[blockIdx.y];
   float* to = flat + p.at;
   for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < p.count;
        i += int64_t(gridDim.x) * blockDim.x) {
-    if (!p.from)
-      to[i] = 0;
-    else
-      to[i] = p.bf16 ? up(static_cast<const bf16*>(p.from)[i]) : static_cast<const float*>(p.from)[i];
+    float v = 0;
+    if (p.from) v = p.bf16 ? up(static_cast<const bf16*>(p.from)[i]) : static_cast<const float*>(p.from)[i];
+    to[i] = add ? to[i] + v : v;
   }
 }
 
@@ -76,15 +75,17 @@ __global__ void sum_squares_kernel(const float* x, int64_t n, float* part) {
   if (threadIdx.x == 0) part[blockIdx.x] = sum;
 }
 
-// factor = min(1, most / (sqrt(sum of part) + 1e-6)), and 1 where that is NaN; one block.
-__global__ void clip_factor_kernel(const float* part, int parts, float most, float* factor) {
+// See gradient_factor of engine/optim.h; no parts: no limit. Not below 1 where the norm is NaN. One block.
+__global__ void gradient_factor_kernel(const float* part, int parts, float most, const float* weight,
+                                       float* factor) {
   Shared shared;
   float* warps = shared.array<float>(warp_size);
   float sum = 0;
   for (int i = int(threadIdx.x); i < parts; i += int(blockDim.x)) sum += part[i];
   sum = block_sum(sum, warps);
-  const float f = most / (sqrtf(sum) + 1e-6f);
-  if (threadIdx.x == 0) *factor = f < 1 ? f : 1;
+  if (threadIdx.x != 0) return;
+  const float w = weight ? *weight : 1, f = most / (sqrtf(sum) / w + 1e-6f);
+  *factor = (parts > 0 && f < 1 ? f : 1) / w;
 }
 
 // What the update kernels work on. `decays` is 1 where weight decay applies; `factor` (nullable) multiplies

@@ -62,24 +62,31 @@ Loader::Loader(int64_t samples, int64_t labels_per_row, FillRow fill_row, const 
   require(o.repeats > 0, "repeats", o.repeats, "1 or more");
   require(o.threads >= 0, "threads", o.threads, "0 or more");
   require(o.prefetch > 0, "prefetch", o.prefetch, "1 or more");
-  require(o.world_size > 0, "world size", o.world_size, "1 or more");
-  require(o.rank >= 0 && o.rank < o.world_size, "rank", o.rank, "0 to " + std::to_string(o.world_size - 1));
-  samples_ = dataset_size_ / o.world_size;
-  if (!o.drop_last) samples_ += o.rank < dataset_size_ % o.world_size;
-  require(
-      !o.drop_last || samples_ >= o.batch_size, "batch size", o.batch_size,
-      "at most the " + std::to_string(samples_) + " samples of an epoch, since a partial batch is left out");
+  check("loader", o.share);
+  require(!o.drop_last || o.batch_size <= dataset_size_ / o.share.of, "samples of a step",
+          o.batch_size * o.share.of,
+          "at most the " + std::to_string(dataset_size_) + " of an epoch, since a partial step is left out");
+  const int64_t all = (dataset_size_ + (o.drop_last ? 0 : o.batch_size - 1)) / o.batch_size;
+  batches_ = all / o.share.of * o.share.count;
+  if (!o.drop_last) batches_ += std::clamp<int64_t>(all % o.share.of - o.share.first, 0, o.share.count);
   slots_.resize(size_t(o.threads > 0 ? o.prefetch : 0));
 }
 
 Loader::~Loader() { stop(); }
 
-int64_t Loader::batches_per_epoch() const {
-  return (samples_ + (options_.drop_last ? 0 : options_.batch_size - 1)) / options_.batch_size;
+int64_t Loader::batches_per_epoch() const { return batches_; }
+
+int64_t Loader::steps_per_epoch() const {
+  return (batches_ + options_.share.count - 1) / options_.share.count;
+}
+
+int64_t Loader::number_of(int64_t batch) const {
+  const Share& s = options_.share;
+  return batch / s.count * s.of + s.first + batch % s.count;
 }
 
 int64_t Loader::rows(int64_t batch) const {
-  return std::min(options_.batch_size, samples_ - batch * options_.batch_size);
+  return std::min(options_.batch_size, dataset_size_ - number_of(batch) * options_.batch_size);
 }
 
 void Loader::start(int64_t epoch, int64_t batch) {
@@ -124,7 +131,7 @@ void Loader::shape(Batch& batch, int64_t rows) const {
 }
 
 void Loader::fill(Batch& batch, int64_t number, int64_t row) const {
-  const int64_t position = (number * options_.batch_size + row) * options_.world_size + options_.rank;
+  const int64_t position = number_of(number) * options_.batch_size + row;
   Random random(options_.seed, position_stream(epoch_, position));
   const auto pixels = size_t(options_.channels * options_.height * options_.width),
              labels = size_t(labels_per_row_);

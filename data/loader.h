@@ -11,6 +11,7 @@
 #include "data/augment.h"
 #include "data/dataset.h"
 #include "data/segmentation.h"
+#include "data/share.h"
 #include "engine/random.h"
 
 namespace pursuit::data {
@@ -36,22 +37,20 @@ struct LoaderOptions {
   int64_t batch_size = 128;
   int64_t channels = 3, height = 32, width = 32;  // what the transform writes
   bool shuffle = false;                           // a new order every epoch
-  bool drop_last = false;                         // leave out the partial batch at the end of an epoch
+  bool drop_last = false;                         // leave out what fills no step at the end of an epoch
   // Repeated augmentation, as DeiT trains: every sample stands this many times in a row in the shuffled list,
   // and the epoch still ends after size() of them, so an epoch sees a part of the samples, each in several
   // variants.
   int64_t repeats = 1;
   RandomErasing erasing{.probability = 0};  // what Batch::erased holds
-  // Processes that share an epoch take its positions in turn. With drop_last they all get equally many
-  // batches.
-  int64_t rank = 0, world_size = 1;
-  int threads = 2;       // 0 works in the thread that calls next()
-  int64_t prefetch = 4;  // batches prepared or under way at any time; bounds the memory
+  Share share;                              // of the epoch's batches, which is what it delivers
+  int threads = 2;                          // 0 works in the thread that calls next()
+  int64_t prefetch = 4;                     // batches prepared or under way at any time; bounds the memory
   uint64_t seed = 0;
 };
 
-// Prepares batches in background threads. What it delivers depends on the seed, the epoch and the batch
-// number only, never on the number of threads or on where a run was started:
+// Prepares batches in background threads. What it delivers depends on the seed, the epoch and the batch's
+// number in the epoch only, never on the share, the number of threads or where a run was started:
 //   Loader loader(dataset, transform, options);
 //   for (int64_t epoch = first; epoch < last; ++epoch) {
 //     loader.start(epoch);
@@ -66,10 +65,13 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  int64_t batches_per_epoch() const;
+  int64_t batches_per_epoch() const;  // of its share
+  int64_t steps_per_epoch() const;    // in which it has a batch
 
-  // Goes to a batch of an epoch, wherever it was before. Starting at batch b resumes a run exactly.
+  // Goes to a batch of its share of an epoch, wherever it was before. Starting at batch b resumes a run
+  // exactly.
   void start(int64_t epoch, int64_t batch = 0);
+  void start_step(int64_t epoch, int64_t step) { start(epoch, step * options_.share.count); }
 
   // Puts the next batch of the epoch in `batch`, whose buffers are reused, and returns true; at the end of
   // the epoch returns false. An exception from the data set or the transform comes out here when its batch is
@@ -89,6 +91,7 @@ class Loader {
     std::exception_ptr error;
   };
 
+  int64_t number_of(int64_t batch) const;  // in the epoch, of batch `batch` of the share
   int64_t rows(int64_t batch) const;
   void shape(Batch& batch, int64_t rows) const;
   void fill(Batch& batch, int64_t number, int64_t row) const;
@@ -98,7 +101,7 @@ class Loader {
   const int64_t dataset_size_, labels_per_row_;
   const FillRow fill_row_;
   const LoaderOptions options_;
-  int64_t samples_ = 0;  // that this process takes in an epoch
+  int64_t batches_ = 0;  // of the share, in an epoch
 
   int64_t epoch_ = 0;
   std::vector<int64_t> order_;  // the epoch's samples, before repetition and sharing

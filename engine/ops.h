@@ -149,8 +149,9 @@ Tensor singular_value_threshold(const Tensor& a, double tau);
 Tensor singular_value_threshold(const Tensor& a, const Tensor& tau);
 
 // Regularisation. Element i is kept where word i of Philox stream (seed, stream) is below 1 - p, and scaled
-// 1/(1-p). `counter` (may be undefined: 0), an i64 on x's device, is added to the stream when the kernels
-// read it, forward and backward: what is recorded as a graph draws anew where it is changed between the runs.
+// 1/(1-p). `counter` (may be undefined: zeros), i64 [2] on x's device, is read by the kernels, forward and
+// backward, so that what is recorded as a graph draws anew where it is changed between the runs: [0] is added
+// to the stream, [1] counts the batches of a step, each of which draws words of its own (draws_of).
 Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter = {});
 Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter = {});
 

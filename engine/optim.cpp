@@ -62,7 +62,7 @@ void ema(const Tensor& average, const Tensor& values, double decay) {
                                  float(1 - decay));
 }
 
-void gather(const std::vector<FlatPart>& parts, const Tensor& flat) {
+void gather(const std::vector<FlatPart>& parts, const Tensor& flat, bool add) {
   std::vector<Tensor> dense;  // lives until all is launched
   for (size_t begin = 0; begin < parts.size(); begin += cuda::Parts::most) {
     const size_t number = std::min<size_t>(parts.size() - begin, cuda::Parts::most);
@@ -77,18 +77,21 @@ void gather(const std::vector<FlatPart>& parts, const Tensor& flat) {
       longest = std::max(longest, p.count);
     }
     cuda::launch<cuda::gather_kernel>(
-        {{cuda::blocks_for(longest, 4 * threads, 64), unsigned(number)}, threads}, table, flat.data<float>());
+        {{cuda::blocks_for(longest, 4 * threads, 64), unsigned(number)}, threads}, table, add,
+        flat.data<float>());
   }
 }
 
-void clip_factor(const Tensor& x, double most, const Tensor& factor) {
+void gradient_factor(const Tensor& x, double most, const Tensor& weight, const Tensor& factor) {
   const int64_t n = x.numel();
-  const unsigned parts = std::max(1u, blocks_of(n));
+  const unsigned parts = most > 0 ? std::max(1u, blocks_of(n)) : 0;
   const Tensor part = empty({int64_t(parts)}, DType::f32, x.device());
   const size_t shared = cuda::shared_size<float>(cuda::warp_size);
-  cuda::launch<cuda::sum_squares_kernel>({parts, threads, shared}, x.data<float>(), n, part.data<float>());
-  cuda::launch<cuda::clip_factor_kernel>({1, threads, shared}, part.data<float>(), int(parts), float(most),
-                                         factor.data<float>());
+  if (parts > 0)
+    cuda::launch<cuda::sum_squares_kernel>({parts, threads, shared}, x.data<float>(), n, part.data<float>());
+  cuda::launch<cuda::gradient_factor_kernel>({1, threads, shared}, part.data<float>(), int(parts),
+                                             float(most), weight.defined() ? weight.data<float>() : nullptr,
+                                             factor.data<float>());
 }
 
 #else
@@ -101,8 +104,8 @@ void write_step(const Tensor&, int64_t, double, double, double, double) { absent
 void adamw(const FlatUpdate&, double, double, double) { absent(); }
 void sgd(const FlatUpdate&, double, double, bool) { absent(); }
 void ema(const Tensor&, const Tensor&, double) { absent(); }
-void gather(const std::vector<FlatPart>&, const Tensor&) { absent(); }
-void clip_factor(const Tensor&, double, const Tensor&) { absent(); }
+void gather(const std::vector<FlatPart>&, const Tensor&, bool) { absent(); }
+void gradient_factor(const Tensor&, double, const Tensor&, const Tensor&) { absent(); }
 
 #endif
 

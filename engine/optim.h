@@ -13,7 +13,7 @@ struct FlatUpdate {
   Tensor values, grads;
   Tensor first, second;  // momenta; `second` is AdamW's alone
   Tensor decays;         // u8 [n], 1 where weight decay applies
-  Tensor factor;         // of the gradients, [1]; undefined: 1
+  Tensor factor;         // of the gradients, []; undefined: 1
   Tensor copy;           // bf16 [n], gets the new values rounded; may be undefined
   Tensor step;           // what write_step wrote, [4]
 };
@@ -25,15 +25,16 @@ void adamw(const FlatUpdate& update, double beta1, double beta2, double eps);
 void sgd(const FlatUpdate& update, double momentum, double weight_decay, bool nesterov);
 void ema(const Tensor& average, const Tensor& values, double decay);  // average += (1 - decay) (values - it)
 
-// flat[at_i ...] = parts[i], of f32 or bf16, for i = 0, 1, ...; an undefined part gives zeros.
+// flat[at_i ...] = parts[i], of f32 or bf16, for i = 0, 1, ...; an undefined part gives zeros. `add` adds
+// them.
 struct FlatPart {
   Tensor tensor;
   int64_t at, count;
 };
-void gather(const std::vector<FlatPart>& parts, const Tensor& flat);
+void gather(const std::vector<FlatPart>& parts, const Tensor& flat, bool add = false);
 
-// factor [1] = min(1, most / (|x| + 1e-6)): what gradients are multiplied by to have a norm of `most` at
-// most.
-void clip_factor(const Tensor& x, double most, const Tensor& factor);
+// What gradients x are multiplied by: factor [] = min(1, most / (|x / weight| + 1e-6)) / weight, so that
+// factor x is x / weight with a norm of `most` at most. most 0: any norm. weight []; undefined: 1.
+void gradient_factor(const Tensor& x, double most, const Tensor& weight, const Tensor& factor);
 
 }  // namespace pursuit

@@ -35,9 +35,16 @@ HD inline uint32_t philox_word(uint64_t seed, uint64_t stream, uint64_t i) {
   return philox(seed, stream, i / 4).v[i % 4];
 }
 
-// Where a stream begins that is counted from a number in memory, null for 0.
-HD inline uint64_t counted_stream(uint64_t stream, const int64_t* counter) {
-  return counter ? stream + uint64_t(*counter) : stream;
+// What an operator draws for one batch: the numbers of a stream from `first` on.
+struct Draws {
+  uint64_t stream, first;
+};
+// `counter`, in memory, null for zeros: [0] is added to the stream; [1] is the batch's number in its step,
+// whose draws follow those of the batches before it, `count` of each: batches of a step draw what one batch
+// of all their samples draws.
+HD inline Draws draws_of(uint64_t stream, int64_t count, const int64_t* counter) {
+  if (!counter) return {stream, 0};
+  return {stream + uint64_t(counter[0]), uint64_t(count) * uint64_t(counter[1])};
 }
 
 // Uniform in [0, 1) with 24 bits, exact in f32.

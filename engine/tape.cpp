@@ -54,7 +54,7 @@ void check_gradient_fits(const Node& node, const Tensor& g, const Tensor& home) 
 void collect(Node& leaf, const Tensor& g) {
   if (leaf.bound) {
     check_gradient_fits(leaf, g, leaf.grad);
-    copy_values(leaf.grad, leaf.fresh ? g : add_up(leaf, leaf.grad, g));
+    leaf.fresh ? copy_values(leaf.grad, g) : add_to(leaf.grad, g.to(leaf.grad.dtype()));
   } else if (leaf.fresh) {
     leaf.grad = g;
   } else {

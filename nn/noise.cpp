@@ -4,14 +4,12 @@
 
 namespace pursuit::nn {
 
-void Noise::set_step(uint64_t new_seed, uint64_t step, Device device) {
-  const uint64_t first = streams::noise.at(step * streams::step::count);
+void Noise::set_step(uint64_t new_seed, uint64_t step, uint64_t batch, Device device) {
+  const uint64_t numbers[2] = {streams::noise.at(step * streams::step::count), batch};
   seed = new_seed;
-  stream = device.is_cuda() ? 0 : first;
-  if (!device.is_cuda()) return;
-  if (!counter.defined()) counter = empty({}, DType::i64, device);
+  if (!counter.defined()) counter = empty({2}, DType::i64, device);
   counter.bump_version("the next step's noise");
-  write_small(counter, &first);
+  write_small(counter, numbers);
 }
 
 }  // namespace pursuit::nn

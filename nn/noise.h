@@ -13,14 +13,15 @@ struct Dropout {
 };
 
 // Where a layer's noise (dropout, drop path) comes from: Philox streams of a step (engine/streams.h), counted
-// from a number on the device, see dropout.
+// from numbers on the device, see dropout.
 struct Noise {
   uint64_t seed = 0, stream = 0;
   Tensor counter;
 
-  // The noise of a training step is a function of the seed and the step's number alone. On a GPU the number
-  // goes to device memory, where also a recorded step finds it.
-  void set_step(uint64_t new_seed, uint64_t step, Device device);
+  // The noise of a sample is a function of the seed, the step's number and the sample's place in the step:
+  // batch number `batch` of the step holds those behind the batches before it, of the same size. On a GPU the
+  // numbers go to device memory, where also a recorded step finds them.
+  void set_step(uint64_t new_seed, uint64_t step, uint64_t batch, Device device);
   // The step's stream i of `draws`, one of streams::step.
   uint64_t of(const streams::Range& draws, uint64_t i = 0) const { return stream + draws.at(i); }
   Dropout dropout(double rate, const streams::Range& draws, uint64_t i = 0) const {

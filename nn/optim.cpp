@@ -86,15 +86,30 @@ int64_t FlatParameters::arrivals() const {
 
 bool FlatParameters::finished() const { return finished_at_ == arrivals(); }
 
+std::vector<FlatPart> FlatParameters::parts() const {
+  std::vector<FlatPart> parts;
+  for (const Segment& s : segments_) parts.push_back({s.parameter.tensor->grad(), s.offset, s.count});
+  return parts;
+}
+
 void FlatParameters::finish_grad() {
   finished_at_ = arrivals();
-  if (on_gpu()) {
-    std::vector<FlatPart> parts;
-    for (const Segment& s : segments_) parts.push_back({s.parameter.tensor->grad(), s.offset, s.count});
-    return gather(parts, grads);
-  }
+  if (on_gpu()) return gather(parts(), grads);
   for (const Segment& s : segments_)
     if (!s.parameter.tensor->grad().defined()) std::fill_n(grads.data<float>() + s.offset, s.count, 0.0f);
+}
+
+void FlatParameters::zero_sum() {
+  zero_grad();
+  if (on_gpu()) copy_values(grads, zeros({1}, DType::f32, grads.device()).expand(grads.shape()));
+}
+
+// On the CPU they are added where they arrive.
+void FlatParameters::add_grad() {
+  if (!on_gpu()) return;
+  gather(parts(), grads, true);
+  for (const Segment& s : segments_) s.parameter.tensor->zero_grad();
+  finished_at_ = arrivals();
 }
 
 void FlatParameters::refresh() {
@@ -132,7 +147,7 @@ Optimizer::Optimizer(FlatParameters& parameters, const OptimizerConfig& config)
   if (config.kind == OptimizerConfig::Kind::adamw) second_ = zeros_like(flat_.values);
   if (!flat_.on_gpu()) return;
   numbers_ = zeros({4}, DType::f32, flat_.values.device());
-  if (config.clip_norm > 0) factor_ = zeros({1}, DType::f32, flat_.values.device());
+  factor_ = zeros({}, DType::f32, flat_.values.device());
 }
 
 void Optimizer::begin(double lr) {
@@ -141,25 +156,28 @@ void Optimizer::begin(double lr) {
   if (flat_.on_gpu()) write_step(numbers_, steps_, lr, config_.beta1, config_.beta2, config_.weight_decay);
 }
 
-void Optimizer::update() {
+void Optimizer::update(const Tensor& weight) {
   if (!flat_.finished()) flat_.finish_grad();
-  flat_.on_gpu() ? update_on_gpu() : update_on_cpu();
+  flat_.on_gpu() ? update_on_gpu(weight) : update_on_cpu(weight.defined() ? weight.item() : 1);
   for (const Tensor& written : {flat_.values, flat_.copy}) written.bump_version("an optimizer");
 }
 
-void Optimizer::update_on_gpu() {
-  if (config_.clip_norm > 0) clip_factor(flat_.grads, config_.clip_norm, factor_);
-  const FlatUpdate u{flat_.values, flat_.grads, first_, second_, flat_.decays, factor_, flat_.copy, numbers_};
+void Optimizer::update_on_gpu(const Tensor& weight) {
+  const bool scaled = config_.clip_norm > 0 || weight.defined();
+  if (scaled) gradient_factor(flat_.grads, config_.clip_norm, weight, factor_);
+  const FlatUpdate u{flat_.values, flat_.grads, first_, second_, flat_.decays, scaled ? factor_ : Tensor(),
+                     flat_.copy,   numbers_};
   if (config_.kind == OptimizerConfig::Kind::adamw)
     adamw(u, config_.beta1, config_.beta2, config_.eps);
   else
     sgd(u, config_.momentum, config_.weight_decay, config_.nesterov);
 }
 
-void Optimizer::update_on_cpu() {
+void Optimizer::update_on_cpu(double weight) {
   const bool is_adamw = config_.kind == OptimizerConfig::Kind::adamw;
+  const double norm = config_.clip_norm > 0 ? flat_.grad_norm() / weight : 0;
   const double factor =
-      config_.clip_norm > 0 ? std::min(1.0, config_.clip_norm / (flat_.grad_norm() + 1e-6)) : 1;
+      (config_.clip_norm > 0 ? std::min(1.0, config_.clip_norm / (norm + 1e-6)) : 1) / weight;
   float *p = flat_.values.data<float>(), *g = flat_.grads.data<float>(), *m = first_.data<float>();
   flat_.for_each_range([&](int64_t at, int64_t n, bool decays) {
     const double decay = decays ? config_.weight_decay : 0;

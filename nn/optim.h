@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/optim.h"
 #include "nn/module.h"
 
 namespace pursuit::nn {
@@ -24,6 +25,9 @@ class FlatParameters {
   // first.
   void finish_grad();
   bool finished() const;  // whether no gradient has arrived since
+  // For the sum of several batches' gradients: zero_sum before the first, add_grad after each backward.
+  void zero_sum();
+  void add_grad();
   // Call after writing to the parameters: makes the copy equal to them again.
   void refresh();
 
@@ -47,6 +51,7 @@ class FlatParameters {
     bool decays;
   };
   int64_t arrivals() const;
+  std::vector<FlatPart> parts() const;  // the gradients that arrived
 
   std::vector<Segment> segments_;
   int64_t finished_at_ = -1;  // arrivals by then; -1 after zero_grad
@@ -76,7 +81,9 @@ class Optimizer {
   // One step is begin and update. On a GPU begin leaves the step's number and learning rate in device memory,
   // so that an update that was recorded can be replayed in later steps.
   void begin(double lr);
-  void update();
+  // `weight`, f32 [] beside the parameters, of gradients that are a weighted sum: they are divided by it, in
+  // front of the clipping. Undefined: 1.
+  void update(const Tensor& weight = {});
   void step(double lr) {
     begin(lr);
     update();
@@ -88,8 +95,8 @@ class Optimizer {
   std::vector<NamedTensor> state();
 
  private:
-  void update_on_gpu();
-  void update_on_cpu();
+  void update_on_gpu(const Tensor& weight);
+  void update_on_cpu(double weight);
 
   FlatParameters& flat_;
   OptimizerConfig config_;

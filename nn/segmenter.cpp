@@ -112,7 +112,9 @@ Tensor Segmenter::forward(const Tensor& images) const {
       {images.size(0), config_.encoder.classes, images.size(2) / patch, images.size(3) / patch});
 }
 
-void Segmenter::set_step(uint64_t seed, uint64_t step) { encoder_.set_step(seed, step); }
+void Segmenter::set_step(uint64_t seed, uint64_t step, uint64_t batch) {
+  encoder_.set_step(seed, step, batch);
+}
 
 void Segmenter::load_encoder(const std::map<std::string, Tensor>& weights, const std::string& source) {
   for (const NamedTensor& p : encoder_.parameters()) {

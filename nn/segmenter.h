@@ -41,7 +41,7 @@ class Segmenter : public Module {
   Tensor forward(const Tensor& images) const;
 
   // As VisionTransformer::set_step.
-  void set_step(uint64_t seed, uint64_t step);
+  void set_step(uint64_t seed, uint64_t step, uint64_t batch = 0);
 
   // Takes the encoder from a classifier's weights by their names; its head is left out. Positions are
   // interpolated from its square grid. Throws if a tensor is missing or of another shape, or the grid is not

@@ -102,8 +102,11 @@ class TransformerLm : public Module {
 
   const Attention& attention(int layer) const;
 
-  // Seed and number of the training step; dropout is a function of them alone.
-  void set_step(uint64_t seed, uint64_t step) { noise_.set_step(seed, step, embed_weight.device()); }
+  // Seed, number of the training step and of the batch in it; with a token's place in the batch dropout is a
+  // function of them alone.
+  void set_step(uint64_t seed, uint64_t step, uint64_t batch = 0) {
+    noise_.set_step(seed, step, batch, embed_weight.device());
+  }
   void set_dtype(DType dtype) { dtype_ = dtype; }
 
   const LmConfig& config() const { return config_; }

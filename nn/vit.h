@@ -63,8 +63,11 @@ class VisionTransformer : public Module {
   // tape.
   Tensor class_attention(const Tensor& images, int block = -1) const;
 
-  // Seed and number of the training step; dropout and drop path are functions of them alone.
-  void set_step(uint64_t seed, uint64_t step) { noise_.set_step(seed, step, cls_token.device()); }
+  // Seed, number of the training step and of the batch in it; with a sample's place in the batch dropout and
+  // drop path are functions of them alone.
+  void set_step(uint64_t seed, uint64_t step, uint64_t batch = 0) {
+    noise_.set_step(seed, step, batch, cls_token.device());
+  }
 
   const VitConfig& config() const { return config_; }
   const Noise& noise() const { return noise_; }  // of this step

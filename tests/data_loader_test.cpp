@@ -182,22 +182,55 @@ TEST_CASE(
   CHECK(batches[0].images[1] != batches[0].images[3]);
 }
 
-TEST_CASE("loader: processes share an epoch without overlap") {
+TEST_CASE("loader: shares of an epoch are the batches of one that takes it whole, every one once") {
   const Counting set(103);
-  std::vector<int64_t> together;
-  for (int64_t rank = 0; rank < 4; ++rank) {
-    LoaderOptions options = options_for(8, 1);
-    options.rank = rank;
-    options.world_size = 4;
-    Loader loader(set, pixel_and_chance, options);
-    const auto indices = all_indices(epoch(loader, 0));
-    together.insert(together.end(), indices.begin(), indices.end());
-    options.drop_last = true;
-    CHECK(Loader(set, pixel_and_chance, options).batches_per_epoch() == 3);
+  LoaderOptions options = options_for(8, 1);
+  options.erasing.probability = 0.5;
+  options.repeats = 2;
+  Loader whole(set, pixel_and_chance, options);
+  const auto want = epoch(whole, 3);
+  REQUIRE(want.size() == 13);
+  for (const int64_t count : {1, 2}) {
+    std::vector<int> taken(want.size());
+    for (int64_t first = 0; first < 4; first += count) {
+      options.share = {first, count, 4};
+      options.drop_last = false;
+      Loader loader(set, pixel_and_chance, options);
+      const auto got = epoch(loader, 3);
+      REQUIRE(int64_t(got.size()) == loader.batches_per_epoch());
+      CHECK(loader.steps_per_epoch() == (first == 0 ? 4 : 3));  // the last step has one batch
+      for (size_t b = 0; b < got.size(); ++b) {
+        const size_t number = b / size_t(count) * 4 + size_t(first) + b % size_t(count);
+        REQUIRE(number < want.size());
+        CHECK(got[b].images == want[number].images);
+        CHECK(got[b].indices == want[number].indices);
+        ++taken[number];
+      }
+      options.drop_last = true;
+      Loader full(set, pixel_and_chance, options);
+      CHECK(full.steps_per_epoch() == 3);
+      CHECK(full.batches_per_epoch() == 3 * count);
+      full.start_step(3, 2);
+      Batch batch;
+      REQUIRE(full.next(batch));
+      CHECK(batch.images == want[size_t(2 * 4 + first)].images);
+    }
+    CHECK(taken == std::vector<int>(want.size(), 1));
   }
-  std::sort(together.begin(), together.end());
-  REQUIRE(together.size() == 103);
-  for (int64_t i = 0; i < 103; ++i) CHECK(together[size_t(i)] == i);
+}
+
+TEST_CASE("loader: a share of fewer samples than it has batches") {
+  const Counting set(3);
+  LoaderOptions options = options_for(2, 0);
+  options.share = {2, 1, 4};
+  Loader loader(set, pixel_and_chance, options);
+  CHECK(loader.batches_per_epoch() == 0);
+  Batch batch;
+  loader.start(0);
+  CHECK(!loader.next(batch));
+  options.drop_last = true;
+  CHECK_THROWS_WITH_AS(Loader(set, pixel_and_chance, options), doctest::Contains("samples of a step"),
+                       pursuit::Error);
 }
 
 TEST_CASE("loader: an error comes out with its batch, and the rest goes on") {
@@ -253,7 +286,9 @@ TEST_CASE("loader: senseless options are refused") {
   refused([](LoaderOptions& o) { o.threads = -1; });
   refused([](LoaderOptions& o) { o.prefetch = 0; });
   refused([](LoaderOptions& o) { o.repeats = 0; });
-  refused([](LoaderOptions& o) { o.rank = 1; });
+  refused([](LoaderOptions& o) { o.share = {1, 1, 1}; });
+  refused([](LoaderOptions& o) { o.share = {0, 0, 1}; });
+  refused([](LoaderOptions& o) { o.share = {-1, 1, 2}; });
   refused([](LoaderOptions& o) { o.width = 0; });
 }
 

@@ -277,7 +277,7 @@ TEST_CASE("text: what cannot be read is an error that says where") {
 TEST_CASE("text batches: blocks of a stream") {
   // Seven tokens in rows of 3, two rows a batch: the fourth row is empty.
   TextBatches batches(tokens_of({1, 2, 3, 4, 5, 6, 7}), 0, {.batch_size = 2, .length = 3});
-  REQUIRE(batches.batches() == 2);
+  REQUIRE(batches.steps() == 2);
   TextBatch b;
   batches.get(0, 0, b);
   CHECK(b.ids == std::vector<int32_t>{0, 1, 2, 6, 0, 0});
@@ -293,12 +293,45 @@ TEST_CASE("text batches: blocks of a stream") {
 TEST_CASE("text batches: documents") {
   TextBatches batches(tokens_of({1, 2, 3, 4, 5, 6}, {0, 4}), 9,
                       {.batch_size = 3, .length = 3, .mode = TextBatchOptions::Mode::documents});
-  REQUIRE(batches.batches() == 1);
+  REQUIRE(batches.steps() == 1);
   TextBatch b;
   batches.get(0, 0, b);
   CHECK(b.ids == std::vector<int32_t>{9, 1, 2, 3, 9, 9, 9, 5, 9});
   CHECK(b.labels == std::vector<int32_t>{1, 2, 3, 4, -1, -1, 5, 6, -1});
   CHECK(b.count == 6);
+}
+
+TEST_CASE("text batches: the batches of a step, whoever takes them, are one batch of all their rows") {
+  std::vector<int32_t> ids(1000);
+  for (int32_t i = 0; i < 1000; ++i) ids[size_t(i)] = i;
+  for (const bool shuffle : {false, true}) {
+    TextBatchOptions options{.batch_size = 12, .length = 7, .shuffle = shuffle, .seed = 5};
+    TextBatches whole(tokens_of(ids), 0, options);
+    REQUIRE(whole.steps() == 12);  // 143 rows: the last step lacks one
+    options.batch_size = 3;
+    for (const int64_t count : {1, 2, 4}) {
+      int compared = 0;
+      for (int64_t first = 0; first < 4; first += count) {
+        options.share = {first, count, 4};
+        TextBatches part(tokens_of(ids), 0, options);
+        REQUIRE(part.steps() == whole.steps());
+        for (int64_t step = 0; step < whole.steps(); ++step)
+          for (int64_t b = 0; b < count; ++b) {
+            TextBatch want, got;
+            whole.get(2, step, want);
+            part.get(2, step, b, got);
+            const size_t at = size_t((first + b) * 3 * 7);
+            CHECK(std::equal(got.ids.begin(), got.ids.end(), want.ids.begin() + int64_t(at)));
+            CHECK(std::equal(got.labels.begin(), got.labels.end(), want.labels.begin() + int64_t(at)));
+            CHECK(got.count ==
+                  std::count_if(got.labels.begin(), got.labels.end(), [](int32_t l) { return l >= 0; }));
+            ++compared;
+          }
+        CHECK_THROWS_AS(part.get(2, 0, count, *std::make_unique<TextBatch>()), Error);
+      }
+      CHECK(compared == 48);
+    }
+  }
 }
 
 TEST_CASE("text batches: an epoch has every token once, in an order of its own, from wherever it starts") {
@@ -310,7 +343,7 @@ TEST_CASE("text batches: an epoch has every token once, in an order of its own, 
   for (const int64_t epoch : {0, 1, 0}) {
     std::vector<int32_t> order;
     int64_t count = 0;
-    for (int64_t i = 0; i < batches.batches(); ++i) {
+    for (int64_t i = 0; i < batches.steps(); ++i) {
       TextBatch b;
       batches.get(epoch, i, b);
       count += b.count;

@@ -35,7 +35,7 @@ struct Step {
 
   Step() : flat(made(), nn::decays_by_timm), optimizer(flat, clipped()), ema(flat, 0.5) {
     x = zeros({4, 6}, DType::f32, cuda_device());
-    counter = zeros({}, DType::i64, cuda_device());
+    counter = zeros({2}, DType::i64, cuda_device());
   }
   std::vector<nn::NamedTensor> made() {
     w = on_gpu(uniform({6, 5}, -1, 1, 1, 1)).requires_grad();
@@ -63,7 +63,8 @@ struct Step {
   // The step number `i`, counted from 0, recorded as a graph before step 2 or never.
   void run(int64_t i, bool recorded) {
     copy_values(x, uniform({4, 6}, -1, 1, 2, uint64_t(i)));
-    write_small(counter, &i);
+    const int64_t count[2] = {i, i % 3};
+    write_small(counter, count);
     optimizer.begin(0.01 * double(i + 1));
     if (recorded && i == 2) {
       graph = std::make_unique<Graph>(cuda_device(), [&] { work(); });

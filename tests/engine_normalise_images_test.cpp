@@ -42,7 +42,7 @@ TEST_CASE("normalise_images: erased boxes hold normal noise, of another stream w
   const Tensor pictures = zeros({2, 3, 40, 50}, DType::u8);
   const Tensor boxes = from_vector(std::vector<int32_t>{5, 10, 30, 20, 0, 0, 0, 0}, {2, 4});
   const auto noise = [&](int64_t count) {
-    const Tensor counter = from_vector(std::vector<int64_t>{count}, {});
+    const Tensor counter = from_vector(std::vector<int64_t>{count, 0}, {2});
     return normalise_images(pictures, {1, 1, 1}, {0.1, 0.1, 0.1}, DType::f32, boxes, {}, 3, 4, counter)
         .to_vector();
   };

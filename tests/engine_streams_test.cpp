@@ -13,18 +13,19 @@ using namespace pursuit;
 TEST_CASE("streams: no two draws of a step share a stream, and none is the initial weights'") {
   for (const uint64_t step : {uint64_t(0), uint64_t(1), uint64_t(500000)}) {
     nn::Noise noise;
-    noise.set_step(3, step, cpu);
+    noise.set_step(3, step, 0, cpu);
+    const uint64_t counted = uint64_t(noise.counter.data<int64_t>()[0]);
     std::vector<uint64_t> drawn;
     for (const streams::Range& kind : streams::step::all) {
       if (kind.size() == 1) {
-        drawn.push_back(noise.of(kind));
+        drawn.push_back(counted + noise.of(kind));
         continue;
       }
       // Of branches: the encoder's and the decoder's halves, to their last.
       REQUIRE(kind.size() == 2 * streams::step::decoder);
       for (const nn::Noise& part : {noise, noise.ahead(streams::step::decoder)})
         for (uint64_t branch = 0; branch < streams::step::decoder; ++branch)
-          drawn.push_back(part.of(kind, branch));
+          drawn.push_back(counted + part.of(kind, branch));
     }
     std::sort(drawn.begin(), drawn.end());
     CHECK(drawn.front() >= streams::noise.at(step * streams::step::count));

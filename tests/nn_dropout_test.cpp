@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cuda/runtime.h"
 #include "engine/ops.h"
 #include "nn/attention.h"
 #include "nn/layers.h"
@@ -170,4 +171,47 @@ GPU_TEST_CASE("dropout inside branches: on a GPU it drops what it drops on the C
   const std::vector<double> want = run(cpu), got = run(cuda_device());
   REQUIRE(got.size() == want.size());
   for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == doctest::Approx(want[i]).epsilon(1e-3).scale(1e-2));
+}
+
+TEST_CASE("noise: batches of a step draw what one batch of all their samples draws") {
+  std::vector<Device> devices{cpu};
+  if (cuda::available()) devices.push_back(cuda_device());
+  for (const Device device : devices) {
+    const auto noise_of = [&](uint64_t batch) {
+      nn::Noise noise;
+      noise.set_step(7, 3, batch, device);
+      return noise;
+    };
+    // [3, 5, 7] is no multiple of a Philox block's four numbers.
+    const Shape one{3, 5, 7}, all{12, 5, 7};
+    const Tensor x = ones(all, DType::f32, device);
+    const Tensor pictures = zeros({12, 3, 8, 9}, DType::u8, device);
+    const Tensor boxes = full({12, 4}, 5, DType::i32, device);
+    const auto compare = [&](auto draw) {
+      const std::vector<double> whole = draw(noise_of(0), 0, 12).to_vector();
+      std::vector<double> joined;
+      for (uint64_t batch = 0; batch < 4; ++batch) {
+        const std::vector<double> part =
+            draw(noise_of(batch), int64_t(3 * batch), int64_t(3 * batch) + 3).to_vector();
+        joined.insert(joined.end(), part.begin(), part.end());
+      }
+      CHECK(joined == whole);
+      bool other = false;  // than the first batch's
+      for (size_t i = joined.size() / 4; i < joined.size(); ++i)
+        other = other || joined[i] != joined[i % (joined.size() / 4)];
+      CHECK(other);
+    };
+    compare([&](const nn::Noise& noise, int64_t begin, int64_t end) {
+      return noise.dropout(0.5, streams::step::dropout)(x.slice(0, begin, end));
+    });
+    compare([&](const nn::Noise& noise, int64_t begin, int64_t end) {
+      return drop_path(x.slice(0, begin, end), 0.5, noise.seed, noise.of(streams::step::drop_path),
+                       noise.counter);
+    });
+    compare([&](const nn::Noise& noise, int64_t begin, int64_t end) {
+      return normalise_images(pictures.slice(0, begin, end), {0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}, DType::f32,
+                              boxes.slice(0, begin, end), {}, noise.seed, noise.of(streams::step::erasing),
+                              noise.counter);
+    });
+  }
 }

@@ -103,6 +103,44 @@ TEST_CASE("optimizers: a step by hand") {
   }
 }
 
+TEST_CASE("optimizers: an update with the weighted sum of several batches is one with their weighted mean") {
+  const double weights[] = {1, 0.25, 0, 0.75};
+  for (const Device device : devices())
+    for (const OptimizerConfig& config : configs()) {
+      Toy sum(device), mean(device);
+      Optimizer by_sum(sum.flat, config), by_mean(mean.flat, config);
+      const Tensor total = full({}, 2, DType::f32, device);
+      for (int step = 1; step <= 3; ++step) {
+        const auto loss = [&](Toy& toy, int batch) {
+          Tensor sum = zeros({}, DType::f32, device);
+          for (const NamedTensor& p : toy.parameters()) {
+            if (p.name == "d") continue;
+            const Tensor w =
+                uniform(p.tensor->shape(), -1, 1, uint64_t(10 * step + batch), uint64_t(p.name[0]));
+            sum = sum + pursuit::sum(*p.tensor * w.to(device));
+          }
+          return sum;
+        };
+        sum.flat.zero_sum();
+        mean.flat.zero_grad();
+        Tensor all = zeros({}, DType::f32, device);
+        for (int batch = 0; batch < 4; ++batch) {
+          loss(sum, batch).backward(full({}, weights[batch], DType::f32, device));
+          sum.flat.add_grad();
+          all = all + (weights[batch] / 2) * loss(mean, batch);
+        }
+        all.backward();
+        by_sum.begin(0.01);
+        by_sum.update(total);
+        by_mean.step(0.01);
+        CHECK(worst(sum.flat.grads, 2 * mean.flat.grads) < 1e-5);
+      }
+      // Adam divides by the gradient's size, so that rounding of small ones shows.
+      CHECK(worst(sum.flat.values, mean.flat.values) < 1e-4);
+      CHECK(worst(sum.flat.values, Toy(device).flat.values) > 1e-3);
+    }
+}
+
 GPU_TEST_CASE("optimizers: the GPU does what the CPU does") {
   for (const OptimizerConfig& config : configs()) {
     Toy host(cpu), gpu(cuda_device());

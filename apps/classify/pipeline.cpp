@@ -178,6 +178,7 @@ data::LoaderOptions train_loader_options(const Config& c) {
   o.batch_size = c.batch_size;
   o.shuffle = o.drop_last = true;
   o.repeats = c.repeats;
+  o.share = apps::share(c);
   o.erasing.probability = c.random_erasing;
   return o;
 }

@@ -29,7 +29,7 @@ Config with_data(Config config, const data::Dataset& train) {
   apps::require_memory("train", device_from_name(config.device),
                        "--batch-size, --eval-batch-size, --image-size, --dim or --depth",
                        [&] { train_on_shapes(config); });
-  apps::check_batch(train.size(), config.batch_size);
+  apps::check_batch(train.size(), config.batch_size, config.accumulate);
   return config;
 }
 
@@ -73,11 +73,13 @@ class Classification : public apps::Task {
                         double(model_.parameter_count()) / 1e6)};
   }
 
-  int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
-  void start_epoch(int64_t epoch, int64_t batch) override { loader_.start(epoch, batch); }
+  int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
+  void start_epoch(int64_t epoch, int64_t step) override { loader_.start_step(epoch, step); }
 
-  int64_t next_batch(int64_t step) override {
-    if (!loader_.next(batch_)) return 0;
+  apps::Batch next_batch(int64_t step, int64_t batch) override {
+    loader_.next(batch_);
+    const data::Share share = apps::share(config_);
+    const int64_t in_step = share.first + batch;
     input_->images.send(batch_.images.data());
     if (input_->erased) {
       std::vector<int32_t> boxes;
@@ -85,7 +87,7 @@ class Classification : public apps::Task {
       input_->erased->send(boxes.data());
     }
     if (input_->mix) {
-      Random random(config_.seed, streams::mixup.at(uint64_t(step)));
+      Random random(config_.seed, streams::mixup.at(uint64_t(step * share.of + in_step)));
       const std::vector<data::Mix> mixes =
           data::draw_mixes({.mixup_alpha = config_.mixup, .cutmix_alpha = config_.cutmix}, batch_.size,
                            int(config_.image_size), int(config_.image_size), random);
@@ -96,8 +98,8 @@ class Classification : public apps::Task {
     } else {
       input_->targets.send(batch_.labels.data());
     }
-    model_.set_step(config_.seed, uint64_t(step));
-    return batch_.size;
+    model_.set_step(config_.seed, uint64_t(step), uint64_t(in_step));
+    return {batch_.size};
   }
 
   apps::Loss loss() override { return classify::loss(model_, config_, *input_); }

@@ -49,11 +49,15 @@ inline void check_classes(const std::vector<std::string>& has, const std::vector
     note("note: the data's classes have other names than the model's; they are taken by number\n");
 }
 
-// Throws unless the training pictures fill a batch: a partial one is left out.
-inline void check_batch(int64_t pictures, int64_t batch_size) {
-  if (pictures < batch_size)
+// Throws unless the training pictures fill the `batches` of a step: a partial one is left out.
+inline void check_batch(int64_t pictures, int64_t batch_size, int64_t batches) {
+  if (pictures / batches >= batch_size) return;
+  if (batches == 1)
     fail("train", fmt::format("{} training pictures do not fill a batch of {}; use a smaller --batch-size",
                               pictures, batch_size));
+  fail("train", fmt::format("{} training pictures do not fill a step of {} batches of {}; use a smaller "
+                            "--batch-size or --accumulate",
+                            pictures, batches, batch_size));
 }
 
 }  // namespace pursuit::apps

@@ -119,6 +119,7 @@ data::TextBatchOptions evaluation_rows(const Config& c) {
 data::TextBatchOptions train_rows(const Config& c) {
   data::TextBatchOptions rows = evaluation_rows(c);
   rows.batch_size = c.batch_size;
+  rows.share = apps::share(c);
   rows.shuffle = c.shuffle;
   rows.seed = c.seed;
   return rows;

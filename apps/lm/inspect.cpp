@@ -20,7 +20,7 @@ std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBat
   data::TextBatch batch;
   const int64_t wanted = std::min(out.sequences, rows.rows());
   out.sequences = 0;
-  for (int64_t b = 0; b < rows.batches() && out.sequences < wanted; ++b) {
+  for (int64_t b = 0; b < rows.steps() && out.sequences < wanted; ++b) {
     rows.get(0, b, batch);
     for (size_t at = 0; at < batch.ids.size() && out.sequences < wanted; at += size_t(rows.length())) {
       const auto label = batch.labels.begin() + std::ptrdiff_t(at),

@@ -31,7 +31,7 @@ double Score::perplexity() const { return std::exp(loss()); }
 Score score_blocks(const nn::TransformerLm& model, data::TextBatches& rows, const Tick& tick) {
   Score score;
   data::TextBatch batch;
-  for (int64_t b = 0; b < rows.batches() && !apps::stop_requested(); ++b) {
+  for (int64_t b = 0; b < rows.steps() && !apps::stop_requested(); ++b) {
     rows.get(0, b, batch);
     score.nats += nats_of(model, batch, rows.length());
     score.tokens += batch.count;

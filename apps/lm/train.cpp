@@ -85,16 +85,17 @@ class LanguageModelling : public apps::Task {
     return lines;
   }
 
-  int64_t batches_per_epoch() const override { return train_rows_.batches(); }
-  void start_epoch(int64_t epoch, int64_t batch) override { epoch_ = epoch, batch_ = batch; }
+  int64_t steps_per_epoch() const override { return train_rows_.steps(); }
+  void start_epoch(int64_t epoch, int64_t step) override { epoch_ = epoch, step_ = step; }
 
-  int64_t next_batch(int64_t step) override {
-    if (batch_ >= train_rows_.batches()) return 0;
-    train_rows_.get(epoch_, batch_++, rows_);
+  apps::Batch next_batch(int64_t step, int64_t batch) override {
+    const data::Share share = apps::share(config_);
+    train_rows_.get(epoch_, step_, batch, rows_);
+    if (batch + 1 == share.count) ++step_;
     input_->ids.send(rows_.ids.data());
     input_->labels.send(rows_.labels.data());
-    model_.set_step(config_.seed, uint64_t(step));
-    return rows_.count;
+    model_.set_step(config_.seed, uint64_t(step), uint64_t(share.first + batch));
+    return {rows_.count, double(rows_.count) / double(rows_.labels.size())};
   }
 
   apps::Loss loss() override { return lm::loss(model_, config_, *input_); }
@@ -153,7 +154,7 @@ class LanguageModelling : public apps::Task {
   nn::TransformerLm model_;
   data::TextBatches train_rows_, valid_rows_;
   data::TextBatch rows_;
-  int64_t epoch_ = 0, batch_ = 0;
+  int64_t epoch_ = 0, step_ = 0;  // of the epoch
   std::optional<StepInput> input_;
   Score score_;            // of the last evaluation
   Inspection inspection_;  // likewise

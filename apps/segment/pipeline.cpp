@@ -62,6 +62,7 @@ data::LoaderOptions train_loader_options(const Config& c) {
   o.height = c.height;
   o.width = c.width;
   o.shuffle = o.drop_last = true;
+  o.share = apps::share(c);
   o.threads = c.workers;
   o.seed = c.seed;
   return o;

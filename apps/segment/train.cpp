@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
@@ -37,7 +38,7 @@ const Config& checked(const Config& config, const data::SegmentationDataset& tra
   apps::require_memory("train", device_from_name(config.device),
                        "--batch-size, --eval-batch-size, --height, --width, --dim or --depth",
                        [&] { train_on_shapes(config, first.height, first.width); });
-  apps::check_batch(train.size(), config.batch_size);
+  apps::check_batch(train.size(), config.batch_size, config.accumulate);
   return config;
 }
 
@@ -78,15 +79,16 @@ class Segmentation : public apps::Task {
                     config_.width, config_.height, config_.decoder, double(model_.parameter_count()) / 1e6)};
   }
 
-  int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
-  void start_epoch(int64_t epoch, int64_t batch) override { loader_.start(epoch, batch); }
+  int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
+  void start_epoch(int64_t epoch, int64_t step) override { loader_.start_step(epoch, step); }
 
-  int64_t next_batch(int64_t step) override {
-    if (!loader_.next(batch_)) return 0;
+  apps::Batch next_batch(int64_t step, int64_t batch) override {
+    loader_.next(batch_);
     input_->images.send(batch_.images.data());
     input_->labels.send(batch_.labels.data());
-    model_.set_step(config_.seed, uint64_t(step));
-    return batch_.size;
+    model_.set_step(config_.seed, uint64_t(step), uint64_t(apps::share(config_).first + batch));
+    const int64_t void_pixels = std::count(batch_.labels.begin(), batch_.labels.end(), data::kIgnoredLabel);
+    return {batch_.size, 1 - double(void_pixels) / double(batch_.labels.size())};
   }
 
   apps::Loss loss() override { return segment::loss(model_, config_, *input_); }

@@ -19,7 +19,7 @@ namespace pursuit::apps {
 
 // With the config and the tensors this is all that going on bit for bit needs.
 struct RunState {
-  int64_t step = 0, epoch = 0, batch = 0;  // optimizer steps done; the next batch to take
+  int64_t step = 0, epoch = 0, batch = 0;  // optimizer steps done, those of them in the epoch under way
   int64_t evaluated = 0;                   // the step of the last evaluation
   double best_score = std::numeric_limits<double>::lowest();
   // Of the epoch under way, so that a resumed epoch reports the same mean loss.

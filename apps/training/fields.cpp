@@ -33,6 +33,13 @@ std::string describe_attention(const AttentionFields& f, const std::string& wher
   return f.attention + " attention";
 }
 
+data::Share share(const TrainingFields& f) { return {0, f.accumulate, f.accumulate}; }
+
+std::string describe_batch(const TrainingFields& f) {
+  if (f.accumulate == 1) return std::to_string(f.batch_size);
+  return fmt::format("{} ({} times {})", f.accumulate * f.batch_size, f.accumulate, f.batch_size);
+}
+
 std::string evaluated_weights(const TrainingFields& f) {
   return f.ema > 0 && f.eval_weights == "ema" ? "ema" : "raw";
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/common/range.h"
+#include "data/share.h"
 #include "engine/dtype.h"
 #include "nn/attention.h"
 #include "nn/optim.h"
@@ -44,7 +45,7 @@ bool is_iterated(const AttentionFields& fields);
 
 struct TrainingFields {
   int64_t epochs = 10, steps = 0;  // steps > 0: so many, whatever the epochs
-  int64_t batch_size = 128, eval_batch_size = 256;
+  int64_t batch_size = 128, accumulate = 1, eval_batch_size = 256;
   std::string optimizer = "adamw", schedule = "cosine";
   double lr = 1e-3, min_lr = 1e-5, warmup_lr = 1e-6, warmup_epochs = 1;
   std::string lr_step = "batch";  // batch, or epoch as some published recipes
@@ -65,7 +66,9 @@ template <class C, class F>
 void for_each_training_field(C& c, const F& f) {
   f("epochs", c.epochs, "Epochs, unless --steps is given", Range{1, 4194303});
   f("steps", c.steps, "End after this many steps, and the schedule with them (0: after --epochs)", any_count);
-  f("batch-size", c.batch_size, "Samples per step", Range{1, 1 << 24});
+  f("batch-size", c.batch_size, "Samples per batch", Range{1, 1 << 24});
+  f("accumulate", c.accumulate, "Batches per step, one after the other: their gradients add up",
+    Range{1, 65536});
   f("eval-batch-size", c.eval_batch_size, "Samples per batch in evaluation", Range{1, 1 << 24});
   f("optimizer", c.optimizer, "adamw or sgd (Nesterov momentum 0.9)");
   f("schedule", c.schedule, "Learning rate: cosine, polynomial or constant");
@@ -91,6 +94,11 @@ void for_each_training_field(C& c, const F& f) {
   f("keep-best", c.keep_best, "Keep the weights of the best evaluation too, as best.safetensors");
   f("data-fingerprint", c.data_fingerprint, "");
 }
+
+// What this process takes of the training batches.
+data::Share share(const TrainingFields& fields);
+// The samples of a step: "256 (4 times 64)".
+std::string describe_batch(const TrainingFields& fields);
 
 // The weights that the run's evaluations are of, and that commands use unless told otherwise: "ema" or "raw".
 std::string evaluated_weights(const TrainingFields& fields);

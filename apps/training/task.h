@@ -22,6 +22,12 @@ struct Evaluation {
   bool complete = true;  // false: it was stopped half-way
 };
 
+// Of a batch that was sent.
+struct Batch {
+  int64_t samples;
+  double weight = 1;  // of its mean loss beside other batches': the labels it counts over those of a full one
+};
+
 struct Loss {
   Tensor minimised;   // []
   Tensor shown = {};  // [], what progress and metrics show, if that is another number
@@ -33,7 +39,7 @@ class Task {
   virtual ~Task() = default;
 
   virtual std::string app() const = 0;   // "classify"
-  virtual std::string unit() const = 0;  // of next_batch(): "images"
+  virtual std::string unit() const = 0;  // of Batch::samples: "images"
   virtual const TrainingFields& fields() const = 0;
   virtual nlohmann::ordered_json config() const = 0;
   virtual std::vector<std::string> head() const = 0;  // lines on data and model, printed at the start
@@ -43,13 +49,12 @@ class Task {
     return nn::decays_by_timm(name, parameter);
   }
 
-  virtual int64_t batches_per_epoch() const = 0;
-  // Batches follow from this one on.
-  virtual void start_epoch(int64_t epoch, int64_t batch) = 0;
-  // Sends the next batch, and what else differs from step to step, to the tensors that loss() reads; `step`
-  // is the number of the optimizer step in the run, from 0. Returns the batch's samples; 0: the epoch is
-  // over.
-  virtual int64_t next_batch(int64_t step) = 0;
+  virtual int64_t steps_per_epoch() const = 0;
+  // Batches follow from this step of the epoch on.
+  virtual void start_epoch(int64_t epoch, int64_t step) = 0;
+  // Sends the next batch, and what else differs from one to the next, to the tensors that loss() reads.
+  // `step` is the number of the optimizer step in the run, from 0, `batch` that of its batches, see share().
+  virtual Batch next_batch(int64_t step, int64_t batch) = 0;
   // The loss of that batch. On a GPU it is recorded once and replayed: what it reads keeps its address, and
   // nothing waits for the device.
   virtual Loss loss() = 0;

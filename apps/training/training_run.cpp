@@ -64,12 +64,12 @@ class TrainingRun {
         optimizer_(flat_, optimizer_config(fields_)),
         schedule_(schedule(fields_)) {
     // The schedule ends where the run does.
-    if (fields_.steps > 0) schedule_.total = double(last_step()) / double(task.batches_per_epoch());
+    if (fields_.steps > 0) schedule_.total = double(last_step()) / double(task.steps_per_epoch());
     if (fields_.ema > 0) ema_.emplace(flat_, fields_.ema);
     if (start.checkpoint) go_on_from(*start.checkpoint);
     if (is_finished()) return;
     open_folder(start.checkpoint ? config_with_changes(start.checkpoint->config) : task.config());
-    step_.emplace(task_, flat_, optimizer_, ema_ ? &*ema_ : nullptr, !options.no_graph);
+    step_.emplace(task_, fields_.accumulate, flat_, optimizer_, ema(), !options.no_graph);
     catch_stop_signals();
     started_ = saved_ = logged_ = Clock::now();
   }
@@ -85,9 +85,8 @@ class TrainingRun {
     if (state_.step < end && evaluation_is_due()) evaluate();
     task_.start_epoch(state_.epoch, state_.batch);
     while (state_.step < end && !stop_requested()) {
-      const int64_t samples = task_.next_batch(state_.step);
-      if (samples > 0) step(samples);
-      if (samples == 0 || state_.batch == task_.batches_per_epoch()) next_epoch(state_.step < end);
+      step();
+      if (state_.batch == task_.steps_per_epoch()) next_epoch(state_.step < end);
     }
     finish_steps(0);
     bar_.reset();
@@ -114,6 +113,9 @@ class TrainingRun {
     if (state_.step > last_step())
       fail("train", fmt::format("{} has done {} steps already; {} would end it at {}", folder_, state_.step,
                                 limit(), last_step()));
+    if (state_.batch >= task_.steps_per_epoch())
+      fail("checkpoint", fmt::format("{}: progress is damaged: step {} of an epoch of {}", checkpoint.path,
+                                     state_.batch, task_.steps_per_epoch()));
     if (!fields_.keep_best || !fs::exists(best_path(folder_))) return;
     try {
       open_checkpoint(task_.app(), best_path(folder_), options_.verify);
@@ -180,6 +182,7 @@ class TrainingRun {
   void print_head() {
     note("pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(flat_.values.device()), fields_.dtype);
     for (const std::string& line : task_.head()) note("{}\n", line);
+    note("batch  {}; {} steps, learning rate {}\n", describe_batch(fields_), last_step(), fields_.lr);
     note("run    {}{}\n", folder_,
          state_.step ? fmt::format(", going on at step {}", state_.step) : std::string());
   }
@@ -187,7 +190,7 @@ class TrainingRun {
   nn::Ema* ema() { return ema_ ? &*ema_ : nullptr; }
 
   int64_t last_step() const {
-    return fields_.steps > 0 ? fields_.steps : fields_.epochs * task_.batches_per_epoch();
+    return fields_.steps > 0 ? fields_.steps : fields_.epochs * task_.steps_per_epoch();
   }
   // The option that says so.
   const char* limit() const { return fields_.steps > 0 ? "--steps" : "--epochs"; }
@@ -196,21 +199,21 @@ class TrainingRun {
     // By epochs, an epoch runs at the value of the one before: the published schedule is moved after each
     // epoch.
     if (fields_.lr_step == "epoch") return schedule_.at(double(std::max<int64_t>(0, state_.epoch - 1)));
-    return schedule_.at(double(state_.step) / double(task_.batches_per_epoch()));
+    return schedule_.at(double(state_.step) / double(task_.steps_per_epoch()));
   }
 
   // Starts a step. On a GPU its loss is looked at when the next one has been started, so that the GPU always
   // has work.
-  void step(int64_t samples) {
+  void step() {
     const double lr = learning_rate();
-    step_->start(state_.step, lr);
+    const int64_t samples = step_->start(state_.step, lr);
     ++state_.step;
     ++state_.batch;
     under_way_.push_back({state_.step, state_.epoch, state_.batch, samples, lr});
     finish_steps(flat_.on_gpu() ? 1 : 0);
     // The end of an epoch evaluates and saves by itself: a checkpoint never says "epoch 1, all batches done",
     // which a run that goes on from its last step would keep.
-    if (state_.batch == task_.batches_per_epoch()) return;
+    if (state_.batch == task_.steps_per_epoch()) return;
     if (state_.step < last_step() && evaluation_is_due()) evaluate();
     const bool due = fields_.checkpoint_steps > 0 && state_.step % fields_.checkpoint_steps == 0;
     if (due || seconds_since(saved_) >= fields_.checkpoint_seconds) save();
@@ -255,11 +258,11 @@ class TrainingRun {
     task_.start_epoch(state_.epoch, 0);
   }
 
-  double epochs(int64_t step) const { return double(step) / double(task_.batches_per_epoch()); }
+  double epochs(int64_t step) const { return double(step) / double(task_.steps_per_epoch()); }
 
   bool evaluation_is_due() const {
     if (state_.evaluated == state_.step) return false;
-    const double every = fields_.eval_every * double(task_.batches_per_epoch());
+    const double every = fields_.eval_every * double(task_.steps_per_epoch());
     return every > 0 && std::floor(double(state_.step) / every) > std::floor(double(state_.step - 1) / every);
   }
 

@@ -13,6 +13,7 @@ TextBatches::TextBatches(Tokens tokens, int32_t line_end, const TextBatchOptions
   if (options.batch_size < 1 || options.length < 1)
     fail("text", "got batches of " + std::to_string(options.batch_size) + " rows of " +
                      std::to_string(options.length) + " tokens, need at least 1 of each");
+  check("text", options.share);
   const int64_t size = int64_t(tokens_.ids.size());
   if (size == 0) fail("text", "the text is empty: there is nothing to predict");
   const auto cut = [&](int64_t begin, int64_t end) {
@@ -27,10 +28,16 @@ TextBatches::TextBatches(Tokens tokens, int32_t line_end, const TextBatchOptions
   }
 }
 
-void TextBatches::get(int64_t epoch, int64_t batch, TextBatch& out) {
-  if (epoch < 0 || batch < 0 || batch >= batches())
-    fail("text", "there is no batch " + std::to_string(batch) + " in epoch " + std::to_string(epoch) +
-                     ", need 0 to " + std::to_string(batches() - 1));
+int64_t TextBatches::steps() const {
+  const int64_t of_step = options_.batch_size * options_.share.of;
+  return (rows() + of_step - 1) / of_step;
+}
+
+void TextBatches::get(int64_t epoch, int64_t step, int64_t batch, TextBatch& out) {
+  if (epoch < 0 || step < 0 || step >= steps() || batch < 0 || batch >= options_.share.count)
+    fail("text", "there is no batch " + std::to_string(batch) + " of step " + std::to_string(step) +
+                     " in epoch " + std::to_string(epoch) + ", need 0 to " +
+                     std::to_string(options_.share.count - 1) + " of 0 to " + std::to_string(steps() - 1));
   if (options_.shuffle && order_of_ != epoch) {
     order_ = shuffled(rows(), options_.seed, epoch);
     order_of_ = epoch;
@@ -39,15 +46,17 @@ void TextBatches::get(int64_t epoch, int64_t batch, TextBatch& out) {
   out.ids.assign(size, line_end_);
   out.labels.assign(size, -1);
   out.count = 0;
+  const int64_t of_step = options_.batch_size * options_.share.of;
   for (int64_t r = 0; r < options_.batch_size; ++r) {
-    const int64_t position = options_.shuffle ? batch * options_.batch_size + r : r * batches() + batch;
+    const int64_t row = (options_.share.first + batch) * options_.batch_size + r;  // of the step
+    const int64_t position = options_.shuffle ? step * of_step + row : row * steps() + step;
     if (position >= rows()) continue;
-    const Row& row = rows_[size_t(options_.shuffle ? order_[size_t(position)] : position)];
-    const int32_t* labels = tokens_.ids.data() + row.begin;
-    const int64_t count = row.end - row.begin, at = r * options_.length;
+    const Row& cut = rows_[size_t(options_.shuffle ? order_[size_t(position)] : position)];
+    const int32_t* labels = tokens_.ids.data() + cut.begin;
+    const int64_t count = cut.end - cut.begin, at = r * options_.length;
     std::copy_n(labels, count, out.labels.begin() + at);
     std::copy_n(labels, count - 1, out.ids.begin() + at + 1);
-    out.ids[size_t(at)] = row.starts ? line_end_ : labels[-1];
+    out.ids[size_t(at)] = cut.starts ? line_end_ : labels[-1];
     out.count += count;
   }
 }

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "data/share.h"
 #include "data/text/corpus.h"
 
 namespace pursuit::data {
@@ -18,24 +19,28 @@ struct TextBatchOptions {
   // blocks: the text is one stream, cut every `length` tokens whatever stands there. documents: a row never
   // reaches into another document; the rest of a document's last row is filled up.
   enum class Mode { blocks, documents } mode = Mode::blocks;
-  // A new order of the rows every epoch. Without it row r of batch b is row r * batches() + b of the text, so
-  // that each row of a batch goes on where it was in the batch before.
+  // A new order of the rows every epoch. Without it row r of step s is row r * steps() + s of the text, so
+  // that each row of a step goes on where it was in the step before.
   bool shuffle = false;
   uint64_t seed = 0;
+  Share share = {};  // of the batches
 };
 
-// Batches of a text. What a batch holds depends on the seed, the epoch and its number alone. All batches have
-// the same shape: the last one is filled up with rows in which nothing is predicted.
+// Batches of a text, by the steps that use them up: the rows of a step are those of its batches one after the
+// other. What a batch holds depends on the seed, the epoch, its step and its place in the step alone. All
+// batches have the same shape: those of the last step are filled up with rows in which nothing is predicted.
 class TextBatches {
  public:
   // Keeps the tokens' memory alive. Throws Error if the text is empty or an option makes no sense.
   TextBatches(Tokens tokens, int32_t line_end, const TextBatchOptions& options);
 
-  int64_t batches() const { return (rows() + options_.batch_size - 1) / options_.batch_size; }
+  int64_t steps() const;
   int64_t length() const { return options_.length; }
   int64_t rows() const { return int64_t(rows_.size()); }
   int64_t tokens() const { return int64_t(tokens_.ids.size()); }  // predicted in an epoch
-  void get(int64_t epoch, int64_t batch, TextBatch& out);
+  void get(int64_t epoch, int64_t step, TextBatch& out) { get(epoch, step, 0, out); }
+  // Batch `batch` of the share's in a step.
+  void get(int64_t epoch, int64_t step, int64_t batch, TextBatch& out);
 
  private:
   struct Row {

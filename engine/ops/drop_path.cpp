@@ -16,24 +16,24 @@ struct DropPath {
   struct Body {
     const T* x;
     T* y;
-    int64_t inner;
+    int64_t samples, inner;
     uint64_t seed, stream;
     const int64_t* counter;
     float keep, scale;
     HD void operator()(int64_t i, int64_t j) const {
-      y[j] = philox_uniform(seed, counted_stream(stream, counter), uint64_t(i / inner)) < keep
-                 ? down<T>(up(x[i]) * scale)
-                 : T{};
+      const Draws d = draws_of(stream, samples, counter);
+      const bool kept = philox_uniform(seed, d.stream, d.first + uint64_t(i / inner)) < keep;
+      y[j] = kept ? down<T>(up(x[i]) * scale) : T{};
     }
   };
 
   template <class T>
   static void kernel(Cpu, const T* x, T* y, int64_t samples, int64_t inner, uint64_t seed, uint64_t stream,
                      const int64_t* counter, float keep, float scale) {
-    stream = counted_stream(stream, counter);
+    const Draws d = draws_of(stream, samples, counter);
     parallel_for(samples, std::max<int64_t>(1, 16384 / inner), [&](int64_t b, int64_t e) {
       for (int64_t s = b; s < e; ++s) {
-        const bool kept = philox_uniform(seed, stream, uint64_t(s)) < keep;
+        const bool kept = philox_uniform(seed, d.stream, d.first + uint64_t(s)) < keep;
         for (int64_t i = s * inner; i < (s + 1) * inner; ++i) y[i] = kept ? down<T>(up(x[i]) * scale) : T{};
       }
     });
@@ -46,7 +46,7 @@ struct DropPath {
     flat.ndim = 1;
     flat.numel = flat.size[0] = samples * inner;
     flat.stride[0][0] = flat.stride[1][0] = 1;
-    for_each(dev, flat, Body<T>{x, y, inner, seed, stream, counter, keep, scale});
+    for_each(dev, flat, Body<T>{x, y, samples, inner, seed, stream, counter, keep, scale});
   }
 #endif
 
@@ -64,18 +64,20 @@ struct DropPath {
   }
   Grads backward(const Tensor& gy, Needs) { return {forward(gy, counter), Tensor()}; }
   Tensor reference(const Tensor& x, const Tensor& number) const {
-    const uint64_t counted = stream + (number.defined() ? uint64_t(number.item()) : 0);
+    std::vector<double> counted = {0, 0};
+    if (number.defined()) counted = number.to_vector();
+    const uint64_t drawn = stream + uint64_t(counted[0]), first = uint64_t(x.size(0)) * uint64_t(counted[1]);
     Shape shape = x.shape();
     for (int d = 1; d < shape.size(); ++d) shape[d] = 1;
     std::vector<double> mask(size_t(x.size(0)));
     for (size_t i = 0; i < mask.size(); ++i)
-      mask[i] = philox_uniform(seed, counted, i) < float(1 - p) ? double(float(1 / (1 - p))) : 0;
+      mask[i] = philox_uniform(seed, drawn, first + i) < float(1 - p) ? double(float(1 / (1 - p))) : 0;
     return x * from_vector(mask, shape).to(x.dtype()).to(x.device());
   }
   static std::vector<Sample<DropPath>> samples() {
     // In bf16 the reference rounds its mask, 1 / (1 - p), too; these p keep it exact.
     return {{{0.5, 1, 2}, {{{9, 5}}, left_out()}},
-            {{0.75, 7, 0}, {{{17, 3, 5}}, labels({}, 100)}},
+            {{0.75, 7, 0}, {{{17, 3, 5}}, labels({2}, 100)}},
             {{0.5, 1, 2}, {{{0, 4}}, left_out()}}};
   }
 };
@@ -83,8 +85,8 @@ PURSUIT_OPERATOR(DropPath)
 
 Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter) {
   if (!(p >= 0 && p <= 1)) fail("drop_path", "got p " + std::to_string(p) + ", need 0 to 1");
-  if (counter.defined() && (counter.numel() != 1 || counter.device() != x.device()))
-    fail("drop_path", "got the counter " + counter.str() + ", need one number beside " + x.str());
+  if (counter.defined() && (counter.shape() != Shape{2} || counter.device() != x.device()))
+    fail("drop_path", "got the counter " + counter.str() + ", need i64 [2] beside " + x.str());
   if (x.ndim() == 0) fail("drop_path", "got " + x.str() + ", need samples along dimension 0");
   return p == 0 ? x : apply(DropPath{p, seed, stream}, x, counter);
 }

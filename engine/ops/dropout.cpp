@@ -17,27 +17,29 @@ struct Dropout {
   struct Body {
     const T* x;
     T* y;
+    int64_t n;
     uint64_t seed, stream;
     const int64_t* counter;
     float keep, scale;
     HD void operator()(int64_t i, int64_t j) const {
-      y[j] = philox_uniform(seed, counted_stream(stream, counter), uint64_t(i)) < keep
-                 ? down<T>(up(x[i]) * scale)
-                 : T{};
+      const Draws d = draws_of(stream, n, counter);
+      y[j] = philox_uniform(seed, d.stream, d.first + uint64_t(i)) < keep ? down<T>(up(x[i]) * scale) : T{};
     }
   };
 
   template <class T>
   static void kernel(Cpu, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream, const int64_t* counter,
                      float keep, float scale) {
-    stream = counted_stream(stream, counter);
-    constexpr int64_t tile = 256;  // numbers; a multiple of a Philox block's four
+    const Draws d = draws_of(stream, n, counter);
+    constexpr int64_t tile = 256, block = 4, most = tile + block;  // numbers; Philox gives them by blocks
+    const int64_t skipped = int64_t(d.first % block);
     parallel_for((n + tile - 1) / tile, 16, [&](int64_t b, int64_t e) {
-      float u[tile];
+      float u[most];
       for (int64_t i = b * tile; i < std::min(n, e * tile); i += tile) {
         const int64_t m = std::min(tile, n - i);
-        rows<float>().philox_uniforms(seed, stream, uint64_t(i), u, m);
-        for (int64_t j = 0; j < m; ++j) y[i + j] = u[j] < keep ? down<T>(up(x[i + j]) * scale) : T{};
+        rows<float>().philox_uniforms(seed, d.stream, d.first + uint64_t(i - skipped), u, skipped + m);
+        for (int64_t j = 0; j < m; ++j)
+          y[i + j] = u[skipped + j] < keep ? down<T>(up(x[i + j]) * scale) : T{};
       }
     });
   }
@@ -49,7 +51,7 @@ struct Dropout {
     flat.ndim = 1;
     flat.numel = flat.size[0] = n;
     flat.stride[0][0] = flat.stride[1][0] = 1;
-    for_each(dev, flat, Body<T>{x, y, seed, stream, counter, keep, scale});
+    for_each(dev, flat, Body<T>{x, y, n, seed, stream, counter, keep, scale});
   }
 #endif
 
@@ -66,16 +68,18 @@ struct Dropout {
   }
   Grads backward(const Tensor& gy, Needs) { return {forward(gy, counter), Tensor()}; }
   Tensor reference(const Tensor& x, const Tensor& number) const {
-    const uint64_t counted = stream + (number.defined() ? uint64_t(number.item()) : 0);
+    std::vector<double> counted = {0, 0};
+    if (number.defined()) counted = number.to_vector();
+    const uint64_t drawn = stream + uint64_t(counted[0]), first = uint64_t(x.numel()) * uint64_t(counted[1]);
     std::vector<double> mask(size_t(x.numel()));
     for (size_t i = 0; i < mask.size(); ++i)
-      mask[i] = philox_uniform(seed, counted, i) < float(1 - p) ? double(float(1 / (1 - p))) : 0;
+      mask[i] = philox_uniform(seed, drawn, first + i) < float(1 - p) ? double(float(1 / (1 - p))) : 0;
     return x * from_vector(mask, x.shape()).to(x.dtype()).to(x.device());
   }
   static std::vector<Sample<Dropout>> samples() {
     // In bf16 the reference rounds its mask, 1 / (1 - p), too; these p keep it exact.
     return {{{0.5, 1, 2}, {{{3, 5}}, left_out()}},
-            {{0.75, 7, 0}, {{{2, 3, 67}}, labels({}, 100)}},
+            {{0.75, 7, 0}, {{{2, 3, 67}}, labels({2}, 100)}},
             {{0.5, 1, 2}, {{{0, 4}}, left_out()}}};
   }
 };
@@ -84,8 +88,8 @@ PURSUIT_OPERATOR(Dropout)
 Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter) {
   require_defined("dropout", {&x});
   if (!(p >= 0 && p <= 1)) fail("dropout", "got p " + std::to_string(p) + ", need 0 to 1");
-  if (counter.defined() && (counter.numel() != 1 || counter.device() != x.device()))
-    fail("dropout", "got the counter " + counter.str() + ", need one number beside " + x.str());
+  if (counter.defined() && (counter.shape() != Shape{2} || counter.device() != x.device()))
+    fail("dropout", "got the counter " + counter.str() + ", need i64 [2] beside " + x.str());
   return p == 0 ? x : apply(Dropout{p, seed, stream}, x, counter);
 }
 

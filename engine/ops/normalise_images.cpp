@@ -48,7 +48,8 @@ struct ImageRows {
 
   HD Row row(int64_t picture, int64_t c, int64_t y) const {
     const int64_t first = ((picture * channels + c) * height + y) * width;
-    Row r{images + first, zero[c], scale[c], 0, 0, seed, counted_stream(stream, counter), uint64_t(first)};
+    const Draws d = draws_of(stream, batch * channels * height * width, counter);
+    Row r{images + first, zero[c], scale[c], 0, 0, seed, d.stream, d.first + uint64_t(first)};
     const int32_t* box = erased ? erased + 4 * picture : nullptr;
     if (box && y >= box[1] && y < int64_t(box[1]) + box[3]) {
       r.begin = box[0];
@@ -181,7 +182,7 @@ Tensor normalise_images(const Tensor& images, const std::vector<double>& mean, c
   };
   check("erased", erased, {images.size(0), 4}, DType::i32);
   check("mix", mix, {images.size(0), 6}, DType::f32);
-  check("counter", counter, {}, DType::i64);
+  check("counter", counter, {2}, DType::i64);
   return apply(NormaliseImages{mean, std, dtype, seed, stream, counter}, images, erased, mix);
 }
 

@@ -234,14 +234,14 @@ TEST_CASE("overwritten: by whatever handle of the same memory, in whatever threa
 TEST_CASE("overwritten: the number of the random stream, from which backward draws the mask again") {
   for (const Device device : devices()) {
     Tensor w = ones({64, 3}).to(device).requires_grad();
-    const Tensor counter = full({}, 3, DType::i64).to(device);
+    const Tensor counter = full({2}, 3, DType::i64).to(device);
     const auto drops = [&](auto operation) {
       const Tensor y = operation(w, 0.5, 1, 2, counter), loss = sum(y),
                    old = sum(operation(w, 0.5, 1, 2, counter));
       w.zero_grad();
       loss.backward();
       CHECK(w.grad().to_vector() == y.to_vector());
-      copy_values(counter, full({}, 4, DType::i64).to(device));
+      copy_values(counter, full({2}, 4, DType::i64).to(device));
       return error_of([&] { old.backward(); });
     };
     names(drops(dropout), "dropout", "copy_values");
@@ -252,11 +252,11 @@ TEST_CASE("overwritten: the number of the random stream, from which backward dra
 GPU_TEST_CASE("overwritten: the noise of a step, by that of the next") {
   const Device gpu = cuda_device();
   nn::Noise noise;
-  noise.set_step(1, 0, gpu);
+  noise.set_step(1, 0, 0, gpu);
   Tensor w = ones({64}).to(gpu).requires_grad();
   const auto loss = [&] { return sum(noise.dropout(0.5, streams::step::dropout)(w)); };
   const Tensor old = loss();
-  noise.set_step(1, 1, gpu);
+  noise.set_step(1, 1, 0, gpu);
   names(error_of([&] { old.backward(); }), "dropout", "the next step's noise");
   CHECK_NOTHROW(loss().backward());
 }
