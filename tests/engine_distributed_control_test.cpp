@@ -271,6 +271,11 @@ TEST_CASE("distributed control: garbage and silent strangers on the port neither
   CHECK(left);
 }
 
+TEST_CASE("distributed control: ranks that leave at their own pace miss nobody") {
+  for (int round = 0; round < 40; ++round)
+    check_quiet(run(jobs(2), [](ControlChannel& channel) { channel.leave(); }));
+}
+
 TEST_CASE("distributed control: a port in use, by a program that says nothing, is passed over") {
   const Jobs all = jobs(2);
   const std::vector<int> ports = candidate_ports(all[0]);

@@ -318,11 +318,11 @@ void ControlChannel::abort(const std::string& why) {
 }
 
 void ControlChannel::leave() {
-  barrier();
   {
     const std::lock_guard lock(guard_);
-    phase_ = Phase::leaving;
+    phase_ = Phase::leaving;  // before the barrier: whoever hears its answer first may be gone at once
   }
+  barrier();
   send({Kind::bye, {}});
 }
 
