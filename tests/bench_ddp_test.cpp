@@ -9,6 +9,7 @@
 #include "apps/bench/timeline.h"
 #include "apps/common/files.h"
 #include "engine/error.h"
+#include "tests/needs.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit;
@@ -200,8 +201,9 @@ TEST_CASE("ddp: iterations make their block longer") {
   CHECK(share_of_block_0("deit-tiny-rpc") > 1.1 * share_of_block_0("deit-tiny-softmax"));
 }
 
-// What the simulation and the flat buffer rest on.
-TEST_CASE("ddp: gradients arrive from the last parameter to the first") {
+namespace {
+
+void check_order_of_arrival(DType dtype, Device device) {
   nn::SegmenterConfig segmenter;
   segmenter.encoder = small_vit();
   segmenter.decoder = nn::SegmenterDecoder::linear;
@@ -218,7 +220,7 @@ TEST_CASE("ddp: gradients arrive from the last parameter to the first") {
   for (const Workload& w : {training("vit", "", 2, small_vit()), training("rpc", "", 2, rpc),
                             segmentation("segmenter", "", 2, segmenter), language("lm", "", 2, lm)}) {
     INFO(w.name);
-    const StepTimes step = w.make(2, DType::f32, cpu).model->profile();
+    const StepTimes step = w.make(2, dtype, device).model->profile();
     const auto model = w.model();
     const auto parameters = model->parameters();
     REQUIRE(step.gradients.size() == parameters.size());
@@ -245,11 +247,25 @@ TEST_CASE("ddp: gradients arrive from the last parameter to the first") {
   }
 }
 
+}  // namespace
+
+// What the simulation rests on.
+TEST_CASE("ddp: gradients arrive from the last parameter to the first") {
+  check_order_of_arrival(DType::f32, cpu);
+  check_order_of_arrival(DType::bf16, cpu);
+}
+
+GPU_TEST_CASE("ddp: so they do on a GPU") {
+  check_order_of_arrival(DType::f32, cuda_device());
+  check_order_of_arrival(DType::bf16, cuda_device());
+}
+
 TEST_CASE("ddp: measured times of a step") {
   const TemporaryFolder folder;
   const std::string file = folder.file("times.json");
   MeasuredTimes times{"a CPU", {}};
-  times.steps["vit"] = measure_times(training("vit", "", 2, small_vit()), DType::f32, cpu);
+  const Device device = cuda::available() ? cuda_device() : cpu;
+  times.steps["vit"] = measure_times(training("vit", "", 2, small_vit()), DType::f32, device);
   write_times(times, file);
   const MeasuredTimes read = read_times(file);
   CHECK(read.device == "a CPU");

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "apps/bench/measured_times.h"
@@ -75,6 +76,13 @@ Outcome simulate(const Published& p, const std::string& origin, const StepTimes&
 void measure_all(const std::vector<Published>& settings, const Options& o) {
   const Device device = device_from_name(o.device);
   MeasuredTimes times{describe(device), {}};
+  if (std::filesystem::exists(o.measure)) {
+    const MeasuredTimes before = read_times(o.measure);
+    if (before.device != times.device)
+      fail("ddp", fmt::format("{} has the times of another device ({}), this one is {}; choose another name",
+                              o.measure, before.device, times.device));
+    times.steps = before.steps;
+  }
   for (const Published& p : settings) {
     apps::note("{}, batch {} ...\n", p.workload.name, p.workload.batch);
     times.steps[p.workload.name] = measure_times(p.workload, dtype_from_name(o.dtype), device);
@@ -100,9 +108,10 @@ void simulate_all(const std::vector<Published>& settings, const Options& o) {
   }
   const Network& n = o.network;
   apps::print(
-      "Simulated: {} GPUs in {} node{}, {:.6g} GB/s and {:.6g} us a GPU{}, gradients in {}, kernels {:.6g} % "
+      "Simulated: {} GPU{} in {} node{}, {:.6g} GB/s and {:.6g} us a GPU{}, gradients in {}, kernels {:.6g} "
+      "% "
       "slower beside a collective\n{}\n",
-      n.ranks, n.nodes, n.nodes > 1 ? "s" : "", n.bandwidth, n.latency,
+      n.ranks, n.ranks > 1 ? "s" : "", n.nodes, n.nodes > 1 ? "s" : "", n.bandwidth, n.latency,
       n.nodes > 1
           ? fmt::format(" ({:.6g} GB/s and {:.6g} us to other nodes)", n.node_bandwidth, n.node_latency)
           : std::string(),
@@ -158,7 +167,7 @@ void add_ddp_command(CLI::App& app) {
       ->capture_default_str();
   ddp->add_option("--slices", o->slices, "of the flat buffer")
       ->delimiter(',')
-      ->trigger_on_parse()
+      ->allow_extra_args(false)
       ->check(apps::within({1, 1000}))
       ->capture_default_str();
   ddp->add_option("--wire", o->wire, "f32, or bf16: half the bytes")
@@ -172,7 +181,8 @@ void add_ddp_command(CLI::App& app) {
       ->capture_default_str();
   ddp->add_option("--times", o->times, "file of measured times; settings that it lacks are estimated");
   ddp->add_option("--measure", o->measure,
-                  "measures the settings' steps on --device and writes them to this file")
+                  "measures the settings' steps on --device and writes them to this file, beside those that "
+                  "it holds of other settings")
       ->excludes("--times");
   ddp->add_option("--device", o->device, "for --measure: auto, cpu, cuda, cuda:1")->capture_default_str();
   ddp->add_option("--dtype", o->dtype, "for --measure; master weights are f32")

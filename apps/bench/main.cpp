@@ -12,6 +12,7 @@
 #include "apps/common/json.h"
 #include "apps/common/options.h"
 #include "apps/common/print.h"
+#include "apps/common/run_folder.h"
 #include "apps/common/table.h"
 #include "cuda/runtime.h"
 #include "engine/cpu/rows.h"
@@ -152,8 +153,11 @@ void report(const std::vector<Workload>& workloads, const Options& options,
 
 int run_all(const Options& options) {
   const std::vector<Workload> workloads = chosen(options.names);
-  if (!options.start.empty() && workloads.size() > 1)
-    fail("bench", fmt::format("--start is a file of one workload, got {}", workloads.size()));
+  if (!options.start.empty()) {
+    if (workloads.size() > 1)
+      fail("bench", fmt::format("--start is a file of one workload, got {}", workloads.size()));
+    apps::check_output(options.start);
+  }
   if (options.threads) set_num_threads(options.threads);
   const auto ranks =
       distributed::connect(distributed::job_from_environment(), device_from_name(options.device));

@@ -78,8 +78,7 @@ MeasuredTimes read_times(const std::string& path) {
     for (const auto& [name, step] : json.at("steps").items()) times.steps[name] = step_times(step);
     return times;
   } catch (const nlohmann::json::exception& e) {
-    fail("ddp", path + " holds no times of steps (" + e.what() + "); `bench ddp --measure " + path +
-                    "` writes them");
+    fail("ddp", path + " holds no times of steps (" + e.what() + "); `bench ddp --measure FILE` writes them");
   } catch (const std::runtime_error& e) {
     fail("ddp", path + ": " + e.what());
   }
