@@ -1,3 +1,5 @@
+#include "engine/tape.h"
+
 #include <unordered_map>
 #include <unordered_set>
 
@@ -170,17 +172,22 @@ void Tensor::backward() const {
 
 void Tensor::backward(const Tensor& seed) const {
   if (!defined()) fail_undefined("backward");
-  require_defined("backward", {&seed});
-  if (!node_)
+  pursuit::backward(*this, seed, [](const Node&) {});
+}
+
+void backward(const Tensor& y, const Tensor& seed, const std::function<void(const Node&)>& arrived) {
+  require_defined("backward", {&y, &seed});
+  Node* const root = y.node().get();
+  if (!root)
     fail("backward", "this tensor is not on the tape: nothing it was computed from requires a gradient");
-  if (seed.shape() != shape_ || seed.dtype() != dtype_)
-    fail("backward", "the seed is " + seed.str() + ", need " + str());
+  if (seed.shape() != y.shape() || seed.dtype() != y.dtype())
+    fail("backward", "the seed is " + seed.str() + ", need " + y.str());
 
   NoGrad off;
   MemoryTag tag("gradients");
-  std::vector<Node*> order = topological_order(node_.get());
+  const std::vector<Node*> order = topological_order(root);
   std::unordered_map<Node*, Tensor> pending;
-  pending[node_.get()] = seed.detach();
+  pending[root] = seed.detach();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     Node& node = **it;
     const auto found = pending.find(&node);
@@ -189,6 +196,7 @@ void Tensor::backward(const Tensor& seed) const {
     pending.erase(found);
     if (node.leaf) {
       collect(node, g);
+      arrived(node);
       continue;
     }
     if (!node.backward)

@@ -86,17 +86,18 @@ int64_t FlatParameters::arrivals() const {
 
 bool FlatParameters::finished() const { return finished_at_ == arrivals(); }
 
-std::vector<FlatPart> FlatParameters::parts() const {
+std::vector<FlatPart> FlatParameters::parts(size_t first, size_t last) const {
   std::vector<FlatPart> parts;
-  for (const Segment& s : segments_) parts.push_back({s.parameter.tensor->grad(), s.offset, s.count});
+  for (size_t i = first; i < last; ++i)
+    parts.push_back({segments_[i].parameter.tensor->grad(), segments_[i].offset, segments_[i].count});
   return parts;
 }
 
 void FlatParameters::finish_grad() {
   finished_at_ = arrivals();
-  if (on_gpu()) return gather(parts(), grads);
-  for (const Segment& s : segments_)
-    if (!s.parameter.tensor->grad().defined()) std::fill_n(grads.data<float>() + s.offset, s.count, 0.0f);
+  if (on_gpu()) return gather(parts(0, size()), grads);
+  for (const FlatPart& p : parts(0, size()))
+    if (!p.tensor.defined()) std::fill_n(grads.data<float>() + p.at, p.count, 0.0f);
 }
 
 void FlatParameters::zero_sum() {
@@ -104,11 +105,15 @@ void FlatParameters::zero_sum() {
   if (on_gpu()) copy_values(grads, zeros({1}, DType::f32, grads.device()).expand(grads.shape()));
 }
 
-// On the CPU they are added where they arrive.
-void FlatParameters::add_grad() {
-  if (!on_gpu()) return;
-  gather(parts(), grads, true);
-  for (const Segment& s : segments_) s.parameter.tensor->zero_grad();
+void FlatParameters::add_grad(size_t first, size_t last) {
+  const std::vector<FlatPart> parts = this->parts(first, last);
+  if (on_gpu()) {
+    gather(parts, grads, true);
+    for (size_t i = first; i < last; ++i) segments_[i].parameter.tensor->zero_grad();
+  } else {  // there they are added where they arrive
+    for (const FlatPart& p : parts)
+      if (!p.tensor.defined()) std::fill_n(grads.data<float>() + p.at, p.count, 0.0f);
+  }
   finished_at_ = arrivals();
 }
 

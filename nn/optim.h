@@ -25,12 +25,18 @@ class FlatParameters {
   // first.
   void finish_grad();
   bool finished() const;  // whether no gradient has arrived since
-  // For the sum of several batches' gradients: zero_sum before the first, add_grad after each backward.
+  // For the sum of several batches' gradients: zero_sum before the first, add_grad after each backward; or by
+  // parts, of parameters first to last - 1.
   void zero_sum();
-  void add_grad();
+  void add_grad() { add_grad(0, size()); }
+  void add_grad(size_t first, size_t last);
   // Call after writing to the parameters: makes the copy equal to them again.
   void refresh();
 
+  size_t size() const { return segments_.size(); }  // parameters
+  const Node* leaf(size_t i) const { return segments_[i].parameter.tensor->node().get(); }
+  // Where parameter i begins; of size(), the end.
+  int64_t offset(size_t i) const { return i < size() ? segments_[i].offset : values.numel(); }
   bool on_gpu() const { return values.device().is_cuda(); }
   // On the CPU: the Euclidean norm of all gradients, and body(offset, count, decays) called on ranges that
   // cover the parameters, over the threads.
@@ -51,7 +57,7 @@ class FlatParameters {
     bool decays;
   };
   int64_t arrivals() const;
-  std::vector<FlatPart> parts() const;  // the gradients that arrived
+  std::vector<FlatPart> parts(size_t first, size_t last) const;  // the gradients that arrived
 
   std::vector<Segment> segments_;
   int64_t finished_at_ = -1;  // arrivals by then; -1 after zero_grad

@@ -142,6 +142,17 @@ RANKS_TEST_CASE("distributed: every operation equals a plain computation, with e
     }
 }
 
+RANKS_TEST_CASE(
+    "distributed: gradients in slices are those of one process, with its bits at two ranks or in order") {
+  for (const std::vector<std::string>& variables :
+       {std::vector<std::string>{}, {"TEST_ORDERED=1", "TEST_COMPARE=1"}})
+    for (const int size : {1, 2, 3, 4}) {
+      CAPTURE(size);
+      Ranks ranks(size, {"gradients"}, variables);
+      check_all_succeed(ranks);
+    }
+}
+
 RANKS_TEST_CASE("distributed: tensors of different sizes are an error where calls are compared") {
   Ranks ranks(3, {"unequal"}, {"TEST_COMPARE=1"});
   int found = 0;

@@ -6,6 +6,7 @@
 #include "cuda/runtime.h"
 #include "engine/gradcheck.h"
 #include "engine/ops.h"
+#include "engine/tape.h"
 #include "tests/needs.h"
 
 using namespace pursuit;
@@ -312,4 +313,20 @@ TEST_CASE("gradient check: says what is wrong, and is not satisfied with nothing
   GradientOptions few;
   few.max_elements = 3;
   CHECK(check_gradient(same, {zeros({100})}, few).compared == 3);
+}
+
+TEST_CASE("tape: a leaf is told of when its gradient is whole, from the last used to the first") {
+  Tensor a = full({2}, 2), b = full({2}, 3), c = full({2}, 5), unused = full({2}, 7);
+  for (Tensor* t : {&a, &b, &c, &unused}) t->requires_grad();
+  const Tensor y = sum((a * b + b) * c);  // b is used twice
+  std::vector<std::pair<const Node*, std::vector<double>>> arrived;
+  backward(y, ones({}), [&](const Node& leaf) { arrived.emplace_back(&leaf, leaf.grad.to_vector()); });
+  REQUIRE(arrived.size() == 3);
+  const std::vector<double> of_a{15, 15}, of_b{15, 15}, of_c{9, 9};
+  CHECK(arrived[0] == std::pair(static_cast<const Node*>(c.node().get()), of_c));
+  for (const auto& [leaf, grad] : {arrived[1], arrived[2]}) {
+    CHECK((leaf == a.node().get() || leaf == b.node().get()));
+    CHECK(grad == (leaf == a.node().get() ? of_a : of_b));
+  }
+  CHECK(arrived[1].first != arrived[2].first);
 }

@@ -11,6 +11,7 @@
 #include "engine/graph.h"
 #include "engine/ops.h"
 #include "nn/optim.h"
+#include "nn/rank_gradients.h"
 
 namespace pursuit::bench {
 
@@ -47,7 +48,7 @@ class TrainingStep : public ModelStep {
     flat_.zero_grad();
     return bench::profile(
         model_->parameters(), flat_.values.device(), [this] { return loss_(*model_, batch_); },
-        [this] { update(); });
+        [this] { optimizer_.update(); });
   }
 
   std::vector<double> losses(int steps) override {
@@ -72,6 +73,8 @@ class TrainingStep : public ModelStep {
 
   void join(distributed::Communicator& ranks) override {
     ranks_ = &ranks;
+    gradients_ = std::make_unique<nn::RankGradients>(flat_, ranks);
+    all_ = full({}, ranks.size(), DType::f32, flat_.values.device());
     for (auto& [name, t] : batch_) {
       const int64_t part = t.size(0) / ranks.size();
       t = t.slice(0, ranks.rank() * part, (ranks.rank() + 1) * part);
@@ -85,17 +88,17 @@ class TrainingStep : public ModelStep {
   }
   Tensor work() {
     const Tensor value = loss_(*model_, batch_);
-    flat_.zero_grad();
-    value.backward();
-    update();
-    return value;
-  }
-  void update() {
-    if (ranks_) {
-      flat_.finish_grad();
-      ranks_->all_reduce(flat_.grads, distributed::Reduction::mean);
+    if (!ranks_) {
+      flat_.zero_grad();
+      value.backward();
+      optimizer_.update();
+    } else {
+      flat_.zero_sum();
+      gradients_->backward(value, full({}, 1, value.dtype(), value.device()));
+      ranks_->wait();
+      optimizer_.update(all_);
     }
-    optimizer_.update();
+    return value;
   }
 
   std::unique_ptr<Model> model_;
@@ -103,7 +106,10 @@ class TrainingStep : public ModelStep {
   nn::Optimizer optimizer_;
   Batch batch_;
   Loss loss_;
-  distributed::Communicator* ranks_ = nullptr;  // of one process none
+  // Of one process none.
+  distributed::Communicator* ranks_ = nullptr;
+  std::unique_ptr<nn::RankGradients> gradients_;
+  Tensor all_;  // [], how many ranks
   bool ran_ = false;
   std::unique_ptr<Graph> graph_;
 };

@@ -1,6 +1,7 @@
 // One rank of a job, for tests of the communicator: started by the unit tests and by real launchers.
 //   test_rank operations          every operation, against a plain computation
-//   test_rank loop                reduces until a signal asks it to stop, or another rank is lost
+//   test_rank gradients           those of a small model, in slices, against the sum of all ranks' computed
+//   here test_rank loop                reduces until a signal asks it to stop, or another rank is lost
 //   test_rank fail RANK           that rank fails after a few steps
 //   test_rank unequal             the ranks reduce tensors of different sizes
 //   test_rank describe TEXT       agrees on a text, or is refused
@@ -19,7 +20,9 @@
 
 #include "engine/distributed/communicator.h"
 #include "engine/error.h"
+#include "engine/ops.h"
 #include "engine/program.h"
+#include "nn/rank_gradients.h"
 
 using namespace pursuit;
 using namespace pursuit::distributed;
@@ -175,6 +178,65 @@ void operations(Communicator& ranks, const Options& options) {
 
 std::atomic<bool> asked = false, stop = false;
 
+struct Model : nn::Module {
+  Tensor a, b, unused, c;
+  Model() {
+    add_parameter("a", a, {31, 17});
+    add_parameter("b", b, {17});
+    add_parameter("unused", unused, {5, 3});
+    add_parameter("c", c, {17, 3});
+    uint64_t stream = 0;
+    for (const nn::NamedTensor& p : parameters())
+      copy_values(*p.tensor, uniform(p.tensor->shape(), -1, 1, 3, ++stream));
+  }
+  // Of batch number `batch`.
+  Tensor loss(int batch) const {
+    const Tensor x = normal({7, 31}, 0, 1, 4, uint64_t(batch));
+    return mean(square(matmul(tanh(matmul(x, a) + b), c)));
+  }
+};
+
+void gradients(Communicator& ranks, const Options& options) {
+  const double weights[] = {1, 0.5, 0.25, 2};
+  const auto weight_of = [&](int rank) { return full({}, weights[rank % 4]); };
+  for (const int slices : {1, 2, 3, 100}) {
+    // Each rank has two batches; the sum of the others' is made here as one process makes it.
+    Model model, alone;
+    nn::FlatParameters flat(model.parameters(), nn::decays_by_timm),
+        all(alone.parameters(), nn::decays_by_timm);
+    nn::RankGradients sum(flat, ranks, slices);
+    for (int step = 0; step < 2; ++step) {
+      flat.zero_sum();
+      model.loss(100 + ranks.rank()).backward(weight_of(ranks.rank()));
+      flat.add_grad();
+      sum.backward(model.loss(ranks.rank()), weight_of(ranks.rank()));
+      ranks.wait();
+      all.zero_sum();
+      std::vector<float> want(size_t(all.grads.numel()));
+      for (int rank = 0; rank < ranks.size(); ++rank) {
+        all.zero_sum();
+        for (const int batch : {100 + rank, rank}) {
+          alone.loss(batch).backward(weight_of(rank));
+          all.add_grad();
+        }
+        for (size_t i = 0; i < want.size(); ++i) want[i] += all.grads.data<float>()[i];
+      }
+      const std::vector<float> got = values(flat.grads);
+      double most = 0;
+      for (size_t i = 0; i < want.size(); ++i) {
+        expect(std::fabs(got[i] - want[i]) <= 1e-5, "gradient " + std::to_string(i) + " in " +
+                                                        std::to_string(slices) + " slices is " +
+                                                        std::to_string(got[i]));
+        most = std::max<double>(most, std::fabs(got[i]));
+      }
+      if (ranks.size() <= 2 || options.ordered)
+        expect(same_bits(got, want), "the sum has other bits than one process's");
+      expect(most > 0.01, "the gradients are zeros");
+      expect_replicas(ranks, flat.grads, "gradients");
+    }
+  }
+}
+
 void loop(Communicator& ranks, int failing) {
   std::signal(SIGTERM, [](int) { asked = true; });
   const Tensor gradient = ones({20'000}), ending = zeros({1});
@@ -206,6 +268,8 @@ int body(const std::vector<std::string>& words) {
   try {
     if (mode == "operations")
       operations(*ranks, options);
+    else if (mode == "gradients")
+      gradients(*ranks, options);
     else if (mode == "loop")
       loop(*ranks, -1);
     else if (mode == "fail")

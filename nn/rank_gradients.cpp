@@ -1,0 +1,39 @@
+#include "nn/rank_gradients.h"
+
+#include "engine/tape.h"
+
+namespace pursuit::nn {
+
+RankGradients::RankGradients(FlatParameters& flat, distributed::Communicator& ranks, int slices)
+    : flat_(flat), ranks_(ranks) {
+  const int64_t most = (flat.grads.numel() + slices - 1) / slices;
+  for (size_t i = flat.size(); i-- > 0;) {
+    const bool fits = !slices_.empty() && flat.offset(slices_.back().last) - flat.offset(i) <= most;
+    if (fits)
+      slices_.back().first = i;
+    else
+      slices_.push_back({i, i + 1});
+    slice_of_[flat.leaf(i)] = slices_.size() - 1;
+  }
+}
+
+void RankGradients::backward(const Tensor& loss, const Tensor& seed) {
+  for (Slice& slice : slices_) slice.waiting = slice.last - slice.first;
+  // All ranks start them in the same order, whatever arrives first.
+  size_t next = 0;
+  pursuit::backward(loss, seed, [&](const Node& leaf) {
+    const auto slice = slice_of_.find(&leaf);
+    if (slice == slice_of_.end()) return;
+    --slices_[slice->second].waiting;
+    for (; next < slices_.size() && slices_[next].waiting == 0; ++next) start(slices_[next]);
+  });
+  for (; next < slices_.size(); ++next) start(slices_[next]);  // parameters that the loss does not depend on
+}
+
+void RankGradients::start(const Slice& slice) {
+  flat_.add_grad(slice.first, slice.last);
+  const int64_t begin = flat_.offset(slice.first), end = flat_.offset(slice.last);
+  if (begin < end) ranks_.start_all_reduce(flat_.grads.slice(0, begin, end), distributed::Reduction::sum);
+}
+
+}  // namespace pursuit::nn
