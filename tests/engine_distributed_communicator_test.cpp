@@ -184,25 +184,25 @@ RANKS_TEST_CASE("distributed: after kill -9 of any rank the others end with its 
 RANKS_TEST_CASE("distributed: after SIGSTOP of any rank the others end with its name") {
   for (const int lost : {0, 1}) {
     CAPTURE(lost);
-    Ranks ranks(2, {"loop"}, {"TEST_SILENCE=1000"});
+    Ranks ranks(2, {"loop"}, {"TEST_SILENCE=2000"});
     ranks.wait_until_all_loop();
     ranks.send(lost, SIGSTOP);
-    CHECK(ranks.wait(1 - lost, milliseconds(6000)) == 1);
+    CHECK(ranks.wait(1 - lost, milliseconds(8000)) == 1);
     CHECK(ranks.err(1 - lost) == prefix(1 - lost) + "error: rank " + std::to_string(lost) +
-                                     " is lost (nothing was heard of it for 1 s)\n");
+                                     " is lost (nothing was heard of it for 2 s)\n");
     // One that goes on sees that it is alone.
     ranks.send(lost, SIGCONT);
-    CHECK(ranks.wait(lost, milliseconds(6000)) == 1);
+    CHECK(ranks.wait(lost, milliseconds(8000)) == 1);
     CHECK(ranks.err(lost).find("is lost") != std::string::npos);
   }
 }
 
 RANKS_TEST_CASE("distributed: ranks that were all stopped for longer than that go on") {
-  Ranks ranks(2, {"loop"}, {"TEST_SILENCE=1000"});
+  Ranks ranks(2, {"loop"}, {"TEST_SILENCE=2000"});
   ranks.wait_until_all_loop();
   for (const int number : {SIGSTOP, SIGCONT}) {
     for (int rank = 0; rank < 2; ++rank) ranks.send(rank, number);
-    std::this_thread::sleep_for(milliseconds(1500));
+    std::this_thread::sleep_for(milliseconds(2500));
   }
   ranks.send(0, SIGTERM);
   check_all_succeed(ranks);

@@ -298,6 +298,11 @@ TEST_CASE("distributed control: the launcher's open socket is rank 0's port") {
   all[0].listener = dup(listener->descriptor());
   listener->close();
   check_quiet(run(all, [](ControlChannel& channel) { channel.leave(); }));
+
+  Job other = job_of(0, 2);
+  other.listener = dup(STDIN_FILENO);
+  std::vector<Outcome> outcomes(1);
+  CHECK_THROWS_WITH(ControlChannel(other, options_of(outcomes[0])), doctest::Contains("no listening socket"));
 }
 
 TEST_CASE("distributed control: who goes without a word is lost, and who fails says why") {

@@ -23,10 +23,10 @@ constexpr milliseconds connect_limit{2'000}, handshake_limit{3'000}, abort_limit
 
 std::string seconds(milliseconds limit) { return std::to_string(limit.count() / 1000) + " s"; }
 
-std::string list(const std::vector<int>& numbers) {
-  std::string text;
-  for (const int n : numbers) text += (text.empty() ? "" : ", ") + std::to_string(n);
-  return text;
+// "port 25849 and 15 others".
+std::string names_of(const std::vector<int>& ports) {
+  return "port " + std::to_string(ports.front()) +
+         (ports.size() > 1 ? " and " + std::to_string(ports.size() - 1) + " others" : "");
 }
 
 // How the description of a rank (names and values in turn) differs from rank 0's; nothing where it does not.
@@ -98,19 +98,23 @@ void ControlChannel::close() {
 Socket ControlChannel::open_port(const Job& job) {
   Socket given(job.listener);
   if (given) {
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    if (getsockopt(given.descriptor(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || !listens)
+      fail("ranks", "PURSUIT_LISTENER is " + std::to_string(job.listener) + ", which is no listening socket");
     fcntl(given.descriptor(), F_SETFD, FD_CLOEXEC);
     return given;
   }
   const Address address = addresses_of(job.address).front();
   if (address.is_loopback() && !job.on_one_machine())
-    fail("ranks", "'" + printable(job.address) + "' is " + address.host() +
-                      " on its own machine, where others "
-                      "cannot reach it; name another address of that machine by PURSUIT_ADDRESS");
+    fail("ranks", "other machines cannot reach rank 0 at '" + printable(job.address) +
+                      "', which is the loopback address " + address.host() +
+                      "; name another address of rank 0's machine by PURSUIT_ADDRESS");
   const std::vector<int> ports = candidate_ports(job);
   for (const int port : ports)
     if (std::optional<Socket> socket = listen_at(address, port)) return std::move(*socket);
-  fail("ranks", "rank 0 finds no free port at " + address.host() + ": " + list(ports) +
-                    " are taken; name a free one by PURSUIT_PORT on all ranks");
+  fail("ranks", "rank 0 finds no free port at " + address.host() + " (" + names_of(ports) +
+                    "); name one by PURSUIT_PORT on all ranks");
 }
 
 // Rank 0 opens the port, writes the secret's file, and is the first to join its own server.
@@ -149,7 +153,7 @@ void ControlChannel::find_rank_0(const Job& job) {
         other_secret |= proof == Proof::wrong;
       }
   }
-  fail("ranks", "rank 0 was not found at " + printable(job.address) + ", port " + list(ports) + ", within " +
+  fail("ranks", "rank 0 was not found at " + printable(job.address) + ", " + names_of(ports) + ", within " +
                     seconds(options_.limits.join) +
                     (other_secret ? "; who answers there has another secret (PURSUIT_JOB_SECRET)" : ""));
 }

@@ -120,13 +120,14 @@ class Gloo final : public Communicator {
     tensor.bump_version("all-reduce");
     start([this, tensor, reduction] {
       compare_calls({"all-reduce", tensor, int(reduction)});
-      if (tensor.dtype() == DType::f32)
-        options_.wire == DType::bf16&& reduction != Reduction::max ? reduce<float, bf16>(tensor, reduction)
-                                                                   : reduce<float, float>(tensor, reduction);
-      else if (tensor.dtype() == DType::f64)
+      if (tensor.dtype() == DType::f64)
         reduce<double, double>(tensor, reduction);
-      else
+      else if (tensor.dtype() == DType::i64)
         reduce<int64_t, int64_t>(tensor, reduction);
+      else if (options_.wire == DType::bf16 && reduction != Reduction::max)
+        reduce<float, bf16>(tensor, reduction);
+      else
+        reduce<float, float>(tensor, reduction);
     });
   }
 
@@ -189,8 +190,11 @@ class Gloo final : public Communicator {
       context_ = context;
       know_each_other();
       context->setTimeout(control()->limits().answer);
-    } catch (const std::exception& error) {
-      throw broken(error);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& gloos) {
+      context_.reset();
+      throw broken(gloos);
     }
     control()->barrier();
   }
@@ -254,8 +258,8 @@ class Gloo final : public Communicator {
       lock.unlock();
       std::exception_ptr error;
       try {
-        parallel_for(1, 1,
-                     [&](int64_t, int64_t) { operation(); });  // denormal numbers count as 0, as elsewhere
+        // In a parallel body, so that denormal numbers count as 0.
+        parallel_for(1, 1, [&](int64_t, int64_t) { operation(); });
       } catch (const Error&) {
         error = std::current_exception();
       } catch (const std::exception& gloos) {

@@ -43,7 +43,7 @@ struct Server::Peer {
 Server::Server(Socket listener, Socket own, int size, const Key& key, const Limits& limits)
     : listener_(std::move(listener)), size_(size), key_(key), limits_(limits) {
   set_blocking(listener_, false);
-  peers_.push_back({.socket = std::move(own)});
+  own_ = &peers_.emplace_back(Peer{.socket = std::move(own)});
   begin_ = last_ = beat_ = Clock::now();
   thread_ = std::thread([this] { run(); });
 }
@@ -55,6 +55,7 @@ void Server::run() {
     wait();
     look_at_clock();
     for (Peer& peer : peers_) flush(peer);
+    if (own_ && !own_->socket) own_ = nullptr;
     peers_.remove_if([](const Peer& peer) { return !peer.socket; });
   }
 }
@@ -62,7 +63,7 @@ void Server::run() {
 // This process hears last that the job has ended: it may be gone a moment later, and its sockets with it.
 bool Server::done() const {
   const bool drained = draining_ && Clock::now() > *draining_ + drain_limit;
-  return peers_.empty() || (drained && (own_told_ || peers_.front().rank != 0));
+  return peers_.empty() || (drained && (own_told_ || !own_));
 }
 
 void Server::wait() {
@@ -163,7 +164,7 @@ void Server::join(Peer& peer, const Message& message) {
     return end(why);
   }
   if (ended_) return send(peer, {Kind::refused, {*ended_}});
-  if (find(rank) != peers_.end())
+  if (here(rank))
     return send(
         peer, {Kind::refused,
                {"rank " + std::to_string(rank) + " is there already; each rank needs a number of its own"}});
@@ -236,13 +237,12 @@ void Server::look_at_clock() {
         (strangers_ ? "; " + std::to_string(strangers_) + " connections had another secret" : ""));
   }
 
-  const auto own = find(0);
-  if (own == peers_.end() && !draining_) draining_ = now;
+  if (!own_ && !draining_) draining_ = now;
   // While the port is open, ranks that come late are told too.
   const bool others = listener_ || std::any_of(peers_.begin(), peers_.end(),
                                                [](const Peer& peer) { return peer.socket && peer.rank > 0; });
   if (ended_ && !own_told_ && (!others || now > *draining_ + drain_limit)) {
-    if (own != peers_.end()) send(*own, {Kind::ended, {*ended_}});
+    if (own_) send(*own_, {Kind::ended, {*ended_}});
     own_told_ = true;
   }
 }
@@ -267,9 +267,9 @@ void Server::close(Peer& peer) {
 
 void Server::send(Peer& peer, const Message& message) { peer.out += encode(message); }
 
-Server::Peers::iterator Server::find(int rank) {
-  return std::find_if(peers_.begin(), peers_.end(),
-                      [&](const Peer& peer) { return peer.socket && peer.rank == rank; });
+bool Server::here(int rank) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [&](const Peer& peer) { return peer.socket && peer.rank == rank; });
 }
 
 // "rank 2 of 4", "ranks 1, 2 of 4", or nothing if all are here.
@@ -277,8 +277,7 @@ std::string Server::missing() const {
   std::string list;
   int count = 0;
   for (int rank = 0; rank < size_; ++rank) {
-    if (std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.rank == rank; }))
-      continue;
+    if (here(rank)) continue;
     list += (count++ ? ", " : "") + std::to_string(rank);
   }
   if (!count) return {};

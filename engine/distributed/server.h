@@ -35,7 +35,6 @@ class Server {
 
  private:
   struct Peer;
-  using Peers = std::list<Peer>;
 
   void run();
   bool done() const;
@@ -53,14 +52,15 @@ class Server {
   void flush(Peer& peer);
   void close(Peer& peer);
   static void send(Peer& peer, const Message& message);
-  Peers::iterator find(int rank);
+  bool here(int rank) const;
   std::string missing() const;
 
   Socket listener_;
   const int size_;
   const Key key_;
   const Limits limits_;
-  Peers peers_;
+  std::list<Peer> peers_;
+  Peer* own_ = nullptr;  // while it is open
   std::map<std::string, std::string> values_;
   int strangers_ = 0;                      // connections without the secret
   std::optional<std::string> ended_;       // why
