@@ -5,11 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -65,6 +68,26 @@ class Ranks {
         std::this_thread::sleep_for(milliseconds(5));
     }
     return code;
+  }
+  // The ports at which these processes listen now.
+  std::vector<int> listening() const {
+    namespace fs = std::filesystem;
+    std::set<std::string> sockets;
+    std::error_code gone;
+    for (const pid_t pid : pids_)
+      for (fs::directory_iterator it("/proc/" + std::to_string(pid) + "/fd", gone), end; !gone && it != end;
+           it.increment(gone))
+        sockets.insert(fs::read_symlink(it->path(), gone).string());
+    std::vector<int> ports;
+    std::ifstream table("/proc/net/tcp");
+    for (std::string line; std::getline(table, line);) {
+      std::istringstream words(line);
+      std::vector<std::string> word{std::istream_iterator<std::string>(words), {}};
+      // Own address and port (hexadecimal), the other's, state (0A: listening) ... and the socket's number.
+      if (word.size() > 9 && word[3] == "0A" && sockets.count("socket:[" + word[9] + "]"))
+        ports.push_back(std::stoi(word[1].substr(word[1].find(':') + 1), nullptr, 16));
+    }
+    return ports;
   }
   void wait_until_all_loop() const {
     for (int rank = 0; rank < size(); ++rank)
@@ -179,6 +202,39 @@ RANKS_TEST_CASE("distributed: after kill -9 of any rank the others end with its 
       CHECK(ranks.failure(rank).find(why) != std::string::npos);
     }
   }
+}
+
+RANKS_TEST_CASE("distributed: garbage on every open port may end a job with a line, and changes no number") {
+  const Address loopback = addresses_of("127.0.0.1").front();
+  int connections = 0;
+  for (const std::string& garbage :
+       {std::string(), std::string("GET / HTTP/1.1\r\n\r\n"), std::string(48, '\0'),
+        std::string(1000, '\xff'), std::string("\x30\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 16)}) {
+    CAPTURE(garbage.size());
+    Ranks ranks(3, {"operations"}, {"TEST_JOIN=5000"});
+    std::vector<Socket> kept;  // silent after what they said
+    const auto begin = Clock::now();
+    for (bool running = true; running && Clock::now() - begin < milliseconds(15'000);) {
+      for (const int port : ranks.listening())
+        if (std::optional<Socket> socket = connect_to(loopback, port, milliseconds(100))) {
+          ++connections;
+          send_all(*socket, garbage);
+          if (kept.size() < 200) kept.push_back(std::move(*socket));
+        }
+      running = false;
+      for (int rank = 0; rank < 3; ++rank) running |= ranks.wait(rank, milliseconds(1)) < 0;
+    }
+    for (int rank = 0; rank < 3; ++rank) {
+      const int code = ranks.wait(rank, milliseconds(0));
+      const std::string line = ranks.err(rank);
+      INFO(line);
+      CHECK((code == 0 || code == 1));  // the program itself compares the numbers
+      CHECK(line.find("[test]") == std::string::npos);
+      CHECK(std::count(line.begin(), line.end(), '\n') == code);
+      CHECK((code == 0 || line.starts_with(prefix(rank) + "error: ") || line.starts_with("error: ")));
+    }
+  }
+  CHECK(connections > 0);
 }
 
 RANKS_TEST_CASE("distributed: after SIGSTOP of any rank the others end with its name") {

@@ -81,10 +81,9 @@ void Server::wait() {
 void Server::let_in() {
   Socket socket(accept4(listener_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket) return;
-  const auto strange = [](const Peer& peer) { return peer.socket && peer.rank < 0; };
-  const auto first = std::next(peers_.begin());  // after this process's own
-  if (std::count_if(first, peers_.end(), strange) >= ptrdiff_t(most_strangers))
-    close(*std::find_if(first, peers_.end(), strange));
+  const auto strange = [this](const Peer& peer) { return &peer != own_ && peer.socket && peer.rank < 0; };
+  if (std::count_if(peers_.begin(), peers_.end(), strange) >= ptrdiff_t(most_strangers))
+    close(*std::find_if(peers_.begin(), peers_.end(), strange));
   peers_.push_back({.socket = std::move(socket)});
 }
 
