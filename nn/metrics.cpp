@@ -45,6 +45,13 @@ void ConfusionMatrix::add(const Tensor& predictions, const Tensor& labels) {
   }
 }
 
+void ConfusionMatrix::set_counts(std::vector<int64_t> counts) {
+  if (counts.size() != counts_.size())
+    fail("confusion matrix",
+         "got " + std::to_string(counts.size()) + " counts, need " + std::to_string(classes_) + " squared");
+  counts_ = std::move(counts);
+}
+
 int64_t ConfusionMatrix::total() const { return std::accumulate(counts_.begin(), counts_.end(), int64_t(0)); }
 
 std::vector<double> ConfusionMatrix::iou() const {

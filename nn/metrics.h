@@ -20,6 +20,9 @@ class ConfusionMatrix {
     return counts_[size_t(label * classes_ + prediction)];
   }
   int64_t total() const;
+  // All of them, [label, prediction] row by row: counts of several processes are added up outside.
+  const std::vector<int64_t>& counts() const { return counts_; }
+  void set_counts(std::vector<int64_t> counts);
 
   // Of each class, -1 where its denominator is 0.
   std::vector<double> iou() const;       // diagonal / (row + column - diagonal)

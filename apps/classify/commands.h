@@ -10,7 +10,8 @@
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage.
 namespace pursuit::classify {
 
-int train(const Config& config, const apps::RunOptions& options);
+int train(const Config& config, const apps::RunOptions& options,
+          distributed::Communicator& ranks = apps::alone());
 
 struct EvalOptions {
   std::string checkpoint, data, format;  // data empty: the run's own

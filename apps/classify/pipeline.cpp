@@ -173,18 +173,18 @@ data::Transform evaluation_transform(
   };
 }
 
-data::LoaderOptions train_loader_options(const Config& c) {
-  data::LoaderOptions o = evaluation_loader_options(c);
+data::LoaderOptions train_loader_options(const Config& c, const data::Share& share) {
+  data::LoaderOptions o = evaluation_loader_options(c, share);
   o.batch_size = c.batch_size;
   o.shuffle = o.drop_last = true;
   o.repeats = c.repeats;
-  o.share = apps::share(c);
   o.erasing.probability = c.random_erasing;
   return o;
 }
 
-data::LoaderOptions evaluation_loader_options(const Config& c) {
+data::LoaderOptions evaluation_loader_options(const Config& c, const data::Share& share) {
   data::LoaderOptions o;
+  o.share = share;
   o.batch_size = c.eval_batch_size;
   o.channels = c.channels;
   o.height = o.width = c.image_size;
@@ -234,7 +234,7 @@ Score evaluate(const Logits& logits_of, const Config& config, data::Loader& load
   }
   if (score.count > 0)
     score.loss = loss / double(score.count);
-  else if (!apps::stop_requested())
+  else if (seen > 0 && !apps::stop_requested())
     fail("evaluate", "none of the " + std::to_string(seen) + " pictures can be read");
   return score;
 }

@@ -28,8 +28,8 @@ data::Transform train_transform(const Config& config);
 data::Transform evaluation_transform(
     const Config& config, std::function<data::Image(const data::Image&, const data::Sample&)> change = {});
 
-data::LoaderOptions train_loader_options(const Config& config);
-data::LoaderOptions evaluation_loader_options(const Config& config);
+data::LoaderOptions train_loader_options(const Config& config, const data::Share& share = {});
+data::LoaderOptions evaluation_loader_options(const Config& config, const data::Share& share = {});
 
 // What the model sees of pictures [B, channels, image_size, image_size], normalised, in the config's dtype
 // and on its device.

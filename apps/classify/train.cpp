@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <tuple>
 
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
@@ -29,21 +30,36 @@ Config with_data(Config config, const data::Dataset& train) {
   apps::require_memory("train", device_from_name(config.device),
                        "--batch-size, --eval-batch-size, --image-size, --dim or --depth",
                        [&] { train_on_shapes(config); });
-  apps::check_batch(train.size(), config.batch_size, config.accumulate);
+  apps::check_batch(train.size(), config.batch_size, config.ranks * config.accumulate);
   return config;
+}
+
+// The score of all ranks, of their parts of the pictures.
+void add_up(distributed::Communicator& ranks, Score& score) {
+  std::vector<int64_t> counts = {score.count, score.top1, score.top5};
+  counts.insert(counts.end(), score.confusion.begin(), score.confusion.end());
+  double loss = score.loss * double(score.count);
+  apps::add_up(ranks, counts);
+  apps::add_up(ranks, loss);
+  std::tie(score.count, score.top1, score.top5) = std::tuple(counts[0], counts[1], counts[2]);
+  std::copy(counts.begin() + 3, counts.end(), score.confusion.begin());
+  if (score.count > 0) score.loss = loss / double(score.count);
 }
 
 class Classification : public apps::Task {
  public:
-  explicit Classification(const Config& config)
-      : train_data_(open_data(config, data::Split::train)),
+  Classification(const Config& config, distributed::Communicator& ranks)
+      : ranks_(ranks),
+        train_data_(open_data(config, data::Split::train)),
         config_(with_data(config, *train_data_)),
         test_data_(open_data(config_, data::Split::test)),
         test_fingerprint_(data::fingerprint(*test_data_, config_.data)),
         tested_(test_data_->present_classes()),
         model_(model_config(config_)),
-        loader_(*train_data_, train_transform(config_), train_loader_options(config_)),
-        test_loader_(*test_data_, evaluation_transform(config_), evaluation_loader_options(config_)) {
+        share_(apps::share(config_, ranks.rank())),
+        loader_(*train_data_, train_transform(config_), train_loader_options(config_, share_)),
+        test_loader_(*test_data_, evaluation_transform(config_),
+                     evaluation_loader_options(config_, apps::share_of_evaluation(ranks))) {
     config_.test_split = test_data_->test_split();
     config_.data_fingerprint =
         apps::same_data(config_.data_fingerprint,
@@ -78,8 +94,7 @@ class Classification : public apps::Task {
 
   apps::Batch next_batch(int64_t step, int64_t batch) override {
     loader_.next(batch_);
-    const data::Share share = apps::share(config_);
-    const int64_t in_step = share.first + batch;
+    const int64_t in_step = share_.first + batch;
     input_->images.send(batch_.images.data());
     if (input_->erased) {
       std::vector<int32_t> boxes;
@@ -87,7 +102,7 @@ class Classification : public apps::Task {
       input_->erased->send(boxes.data());
     }
     if (input_->mix) {
-      Random random(config_.seed, streams::mixup.at(uint64_t(step * share.of + in_step)));
+      Random random(config_.seed, streams::mixup.at(uint64_t(step * share_.of + in_step)));
       const std::vector<data::Mix> mixes =
           data::draw_mixes({.mixup_alpha = config_.mixup, .cutmix_alpha = config_.cutmix}, batch_.size,
                            int(config_.image_size), int(config_.image_size), random);
@@ -107,6 +122,7 @@ class Classification : public apps::Task {
   apps::Evaluation evaluate() override {
     const Logits logits = [&](const Tensor& images) { return restricted(model_.forward(images), tested_); };
     score_ = classify::evaluate(logits, config_, test_loader_);
+    add_up(ranks_, score_);
     apps::Evaluation e;
     e.complete = !apps::stop_requested() || score_.count == test_data_->size();
     e.scores = {{"test_loss", "test/loss", score_.loss},
@@ -140,12 +156,14 @@ class Classification : public apps::Task {
   }
 
  private:
+  distributed::Communicator& ranks_;
   std::unique_ptr<data::Dataset> train_data_;
   Config config_;
   std::unique_ptr<data::Dataset> test_data_;
   std::string test_fingerprint_;
   std::vector<int64_t> tested_;  // classes that the test data is about
   nn::VisionTransformer model_;
+  data::Share share_;
   data::Loader loader_, test_loader_;
   data::Batch batch_;
   std::optional<StepInput> input_;
@@ -154,11 +172,11 @@ class Classification : public apps::Task {
 
 }  // namespace
 
-int train(const Config& config, const apps::RunOptions& options) {
-  apps::RunStart start = apps::start_run<nn::VisionTransformer>("classify", config, options);
+int train(const Config& config, const apps::RunOptions& options, distributed::Communicator& ranks) {
+  apps::RunStart start = apps::start_run<nn::VisionTransformer>("classify", config, options, ranks.rank());
   validate(config);
-  Classification task(config);
-  return apps::run_training(task, options, std::move(start));
+  Classification task(config, ranks);
+  return apps::run_training(task, options, std::move(start), ranks);
 }
 
 }  // namespace pursuit::classify

@@ -58,5 +58,6 @@ void catch_stop_signals() {
 }
 
 bool stop_requested() { return stop_flag != 0; }
+void request_stop() { stop_flag = 1; }
 
 }  // namespace pursuit::apps

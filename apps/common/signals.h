@@ -7,7 +7,8 @@ namespace pursuit::apps {
 // save a checkpoint and end cleanly. A second ctrl-C ends the process at once (exit code 130).
 void catch_stop_signals();
 
-// True once one of them has arrived.
+// True once one of them has arrived, or request_stop() was called, from any thread.
 bool stop_requested();
+void request_stop();
 
 }  // namespace pursuit::apps

@@ -12,7 +12,8 @@
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed.
 namespace pursuit::lm {
 
-int train(const Config& config, const apps::RunOptions& options);
+int train(const Config& config, const apps::RunOptions& options,
+          distributed::Communicator& ranks = apps::alone());
 
 struct EvalOptions {
   std::string checkpoint, data;  // data empty: the run's own

@@ -109,17 +109,17 @@ data::CorpusOptions corpus_options(const Config& c, const std::string& folder) {
           .cache = c.cache.empty() ? (std::filesystem::path(folder) / "cache").string() : c.cache};
 }
 
-data::TextBatchOptions evaluation_rows(const Config& c) {
+data::TextBatchOptions evaluation_rows(const Config& c, const data::Share& share) {
   return {.batch_size = c.eval_batch_size,
           .length = c.context,
           .mode = c.rows == "blocks" ? data::TextBatchOptions::Mode::blocks
-                                     : data::TextBatchOptions::Mode::documents};
+                                     : data::TextBatchOptions::Mode::documents,
+          .share = share};
 }
 
-data::TextBatchOptions train_rows(const Config& c) {
-  data::TextBatchOptions rows = evaluation_rows(c);
+data::TextBatchOptions train_rows(const Config& c, const data::Share& share) {
+  data::TextBatchOptions rows = evaluation_rows(c, share);
   rows.batch_size = c.batch_size;
-  rows.share = apps::share(c);
   rows.shuffle = c.shuffle;
   rows.seed = c.seed;
   return rows;

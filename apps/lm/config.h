@@ -109,8 +109,8 @@ std::vector<apps::ModelSize> model_sizes(const Config& config);
 nn::LocaterOptions locater_options(const Config& config);
 data::CorpusOptions corpus_options(const Config& config, const std::string& folder);
 // Rows of `batch_size`, for training or, in order, for evaluation.
-data::TextBatchOptions train_rows(const Config& config);
-data::TextBatchOptions evaluation_rows(const Config& config);
+data::TextBatchOptions train_rows(const Config& config, const data::Share& share);
+data::TextBatchOptions evaluation_rows(const Config& config, const data::Share& share = {});
 
 // The entropy of the built-in grammar in nats a token: no model expects a smaller loss. 0 for other data.
 double source_entropy(const Config& config);

@@ -45,13 +45,17 @@ Config with_data(Config config, const data::Corpus& corpus) {
 
 class LanguageModelling : public apps::Task {
  public:
-  LanguageModelling(const Config& config, const std::string& folder)
-      : corpus_(data::open_corpus(config.data, corpus_options(config, folder))),
+  LanguageModelling(const Config& config, const std::string& folder, distributed::Communicator& ranks)
+      : ranks_(ranks),
+        corpus_(open_in_turn(ranks, config, folder)),
         config_(with_data(config, corpus_)),
         model_(model_config(config_)),
-        train_rows_(corpus_.train, corpus_.vocabulary.line_end(), train_rows(config_)),
+        share_(apps::share(config_, ranks.rank())),
+        train_rows_(corpus_.train, corpus_.vocabulary.line_end(), train_rows(config_, share_)),
         valid_rows_(data::first_tokens(corpus_.valid, config_.eval_tokens), corpus_.vocabulary.line_end(),
-                    evaluation_rows(config_)) {
+                    evaluation_rows(config_, apps::share_of_evaluation(ranks))),
+        inspected_(data::first_tokens(corpus_.valid, config_.eval_tokens), corpus_.vocabulary.line_end(),
+                   evaluation_rows(config_)) {
     config_.data_fingerprint = apps::same_data(
         config_.data_fingerprint,
         {data::fingerprint(corpus_.source.train, config_.data), valid_fingerprint()}, config_.data);
@@ -89,12 +93,11 @@ class LanguageModelling : public apps::Task {
   void start_epoch(int64_t epoch, int64_t step) override { epoch_ = epoch, step_ = step; }
 
   apps::Batch next_batch(int64_t step, int64_t batch) override {
-    const data::Share share = apps::share(config_);
     train_rows_.get(epoch_, step_, batch, rows_);
-    if (batch + 1 == share.count) ++step_;
+    if (batch + 1 == share_.count) ++step_;
     input_->ids.send(rows_.ids.data());
     input_->labels.send(rows_.labels.data());
-    model_.set_step(config_.seed, uint64_t(step), uint64_t(share.first + batch));
+    model_.set_step(config_.seed, uint64_t(step), uint64_t(share_.first + batch));
     return {rows_.count, double(rows_.count) / double(rows_.labels.size())};
   }
 
@@ -102,10 +105,14 @@ class LanguageModelling : public apps::Task {
 
   apps::Evaluation evaluate() override {
     score_ = score_blocks(model_, valid_rows_);
+    std::vector<int64_t> tokens = {score_.tokens};
+    apps::add_up(ranks_, tokens);
+    apps::add_up(ranks_, score_.nats);
+    score_.tokens = tokens[0];
     apps::Evaluation e;
     e.complete = score_.tokens == valid_rows_.tokens();
     if (!e.complete) return e;
-    inspection_ = inspect(model_, valid_rows_, inspected_rows);
+    inspection_ = inspect(model_, inspected_, inspected_rows);
     e.scores = {{"valid_loss", "valid/loss", score_.loss()},
                 {"valid_perplexity", "valid/perplexity", score_.perplexity()}};
     const nlohmann::ordered_json attention = summary(inspection_);
@@ -149,10 +156,21 @@ class LanguageModelling : public apps::Task {
  private:
   std::string valid_fingerprint() const { return data::fingerprint(corpus_.source.valid, config_.data); }
 
+  // Rank 0 numbers the words of a new text, the others read what it has written.
+  static data::Corpus open_in_turn(distributed::Communicator& ranks, const Config& config,
+                                   const std::string& folder) {
+    if (ranks.rank() > 0) ranks.barrier();
+    data::Corpus corpus = data::open_corpus(config.data, corpus_options(config, folder));
+    if (ranks.rank() == 0) ranks.barrier();
+    return corpus;
+  }
+
+  distributed::Communicator& ranks_;
   data::Corpus corpus_;
   Config config_;
   nn::TransformerLm model_;
-  data::TextBatches train_rows_, valid_rows_;
+  data::Share share_;
+  data::TextBatches train_rows_, valid_rows_, inspected_;  // valid_rows_: this rank's; inspected_: all
   data::TextBatch rows_;
   int64_t epoch_ = 0, step_ = 0;  // of the epoch
   std::optional<StepInput> input_;
@@ -162,12 +180,12 @@ class LanguageModelling : public apps::Task {
 
 }  // namespace
 
-int train(const Config& config, const apps::RunOptions& options) {
-  apps::RunStart start = apps::start_run<nn::TransformerLm>("lm", config, options);
+int train(const Config& config, const apps::RunOptions& options, distributed::Communicator& ranks) {
+  apps::RunStart start = apps::start_run<nn::TransformerLm>("lm", config, options, ranks.rank());
   validate(config);
   check_with_few_words(config);
-  LanguageModelling task(config, options.folder());
-  return apps::run_training(task, options, std::move(start));
+  LanguageModelling task(config, options.folder(), ranks);
+  return apps::run_training(task, options, std::move(start), ranks);
 }
 
 }  // namespace pursuit::lm

@@ -11,7 +11,8 @@
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage.
 namespace pursuit::segment {
 
-int train(const Config& config, const apps::RunOptions& options);
+int train(const Config& config, const apps::RunOptions& options,
+          distributed::Communicator& ranks = apps::alone());
 
 // How a trained model is used, by eval and predict: as its run says where nothing else is said.
 struct UseOptions {

@@ -23,10 +23,11 @@ Evaluated evaluate(const Predictor& predictor, const data::SegmentationDataset& 
     return sample;
   };
   std::future<data::SegmentationSample> next;
-  for (int64_t i = 0; i < data.size(); ++i) {
+  const int64_t step = hooks.share.of;
+  for (int64_t i = hooks.share.first; i < data.size(); i += step) {
     if (apps::stop_requested()) return out;
     const data::SegmentationSample sample = next.valid() ? next.get() : prepare(i);
-    if (i + 1 < data.size()) next = std::async(std::launch::async, prepare, i + 1);
+    if (i + step < data.size()) next = std::async(std::launch::async, prepare, i + step);
     if (sample.index >= 0) {
       const data::Image classes = predictor.classes_of(sample.image);
       out.matrix.add(numbers(classes), numbers(sample.labels));

@@ -4,6 +4,7 @@
 
 #include "apps/segment/predictor.h"
 #include "data/segmentation.h"
+#include "data/share.h"
 #include "nn/metrics.h"
 
 namespace pursuit::segment {
@@ -14,6 +15,7 @@ struct EvaluationHooks {
   // What was predicted for sample i of the set.
   std::function<void(int64_t i, const data::SegmentationSample&, const data::Image& classes)> seen = {};
   std::function<void(int64_t pictures)> tick = {};  // pictures done, after each
+  data::Share share = {};                           // of the pictures, one a batch
 };
 
 struct Evaluated {

@@ -55,14 +55,14 @@ data::SegmentationTransform train_transform(const Config& c) {
   };
 }
 
-data::LoaderOptions train_loader_options(const Config& c) {
+data::LoaderOptions train_loader_options(const Config& c, const data::Share& share) {
   data::LoaderOptions o;
   o.batch_size = c.batch_size;
   o.channels = 3;
   o.height = c.height;
   o.width = c.width;
   o.shuffle = o.drop_last = true;
-  o.share = apps::share(c);
+  o.share = share;
   o.threads = c.workers;
   o.seed = c.seed;
   return o;

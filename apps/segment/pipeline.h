@@ -17,7 +17,7 @@ std::unique_ptr<data::SegmentationDataset> open_data(const Config& config, const
 void complete(Config& config, const data::SegmentationDataset& train);
 
 data::SegmentationTransform train_transform(const Config& config);
-data::LoaderOptions train_loader_options(const Config& config);
+data::LoaderOptions train_loader_options(const Config& config, const data::Share& share);
 
 // "camvid test"; `split` as the data itself calls it
 std::string describe_data(const Config& config, const std::string& split);

@@ -38,19 +38,21 @@ const Config& checked(const Config& config, const data::SegmentationDataset& tra
   apps::require_memory("train", device_from_name(config.device),
                        "--batch-size, --eval-batch-size, --height, --width, --dim or --depth",
                        [&] { train_on_shapes(config, first.height, first.width); });
-  apps::check_batch(train.size(), config.batch_size, config.accumulate);
+  apps::check_batch(train.size(), config.batch_size, config.ranks * config.accumulate);
   return config;
 }
 
 class Segmentation : public apps::Task {
  public:
-  Segmentation(const Config& config, bool resuming)
-      : train_data_(open_data(config, "train")),
+  Segmentation(const Config& config, bool resuming, distributed::Communicator& ranks)
+      : ranks_(ranks),
+        train_data_(open_data(config, "train")),
         config_(with_data(config, *train_data_)),
         validation_data_(open_data(config_, config_.validation)),
         validation_fingerprint_(data::fingerprint(*validation_data_, config_.data)),
         model_(model_config(checked(config_, *train_data_, *validation_data_))),
-        loader_(*train_data_, train_transform(config_), train_loader_options(config_)) {
+        share_(apps::share(config_, ranks.rank())),
+        loader_(*train_data_, train_transform(config_), train_loader_options(config_, share_)) {
     config_.validation = validation_data_->split();
     config_.data_fingerprint = apps::same_data(
         config_.data_fingerprint, {data::fingerprint(*train_data_, config_.data), validation_fingerprint_},
@@ -86,7 +88,7 @@ class Segmentation : public apps::Task {
     loader_.next(batch_);
     input_->images.send(batch_.images.data());
     input_->labels.send(batch_.labels.data());
-    model_.set_step(config_.seed, uint64_t(step), uint64_t(apps::share(config_).first + batch));
+    model_.set_step(config_.seed, uint64_t(step), uint64_t(share_.first + batch));
     const int64_t void_pixels = std::count(batch_.labels.begin(), batch_.labels.end(), data::kIgnoredLabel);
     return {batch_.size, 1 - double(void_pixels) / double(batch_.labels.size())};
   }
@@ -95,7 +97,15 @@ class Segmentation : public apps::Task {
 
   apps::Evaluation evaluate() override {
     const Predictor predictor = predictor_of(model_, config_);
-    const Evaluated found = segment::evaluate(predictor, *validation_data_);
+    EvaluationHooks mine;
+    mine.share = apps::share_of_evaluation(ranks_);
+    Evaluated found = segment::evaluate(predictor, *validation_data_, mine);
+    std::vector<int64_t> counts = found.matrix.counts();
+    counts.push_back(found.count);
+    apps::add_up(ranks_, counts);
+    found.count = counts.back();
+    counts.pop_back();
+    found.matrix.set_counts(std::move(counts));
     results_ = Results();
     results_.data = describe_data(config_, config_.validation);
     results_.views = describe(predictor.views);
@@ -134,11 +144,13 @@ class Segmentation : public apps::Task {
   }
 
  private:
+  distributed::Communicator& ranks_;
   std::unique_ptr<data::SegmentationDataset> train_data_;
   Config config_;
   std::unique_ptr<data::SegmentationDataset> validation_data_;
   std::string validation_fingerprint_;
   nn::Segmenter model_;
+  data::Share share_;
   data::Loader loader_;
   data::Batch batch_;
   std::optional<StepInput> input_;
@@ -147,11 +159,11 @@ class Segmentation : public apps::Task {
 
 }  // namespace
 
-int train(const Config& config, const apps::RunOptions& options) {
-  apps::RunStart start = apps::start_run<nn::Segmenter>("segment", config, options);
+int train(const Config& config, const apps::RunOptions& options, distributed::Communicator& ranks) {
+  apps::RunStart start = apps::start_run<nn::Segmenter>("segment", config, options, ranks.rank());
   validate(config);
-  Segmentation task(config, !options.resume.empty());
-  return apps::run_training(task, options, std::move(start));
+  Segmentation task(config, !options.resume.empty(), ranks);
+  return apps::run_training(task, options, std::move(start), ranks);
 }
 
 }  // namespace pursuit::segment

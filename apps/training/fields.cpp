@@ -33,11 +33,16 @@ std::string describe_attention(const AttentionFields& f, const std::string& wher
   return f.attention + " attention";
 }
 
-data::Share share(const TrainingFields& f) { return {0, f.accumulate, f.accumulate}; }
+data::Share share(const TrainingFields& f, int rank) {
+  return {rank * f.accumulate, f.accumulate, f.ranks * f.accumulate};
+}
 
 std::string describe_batch(const TrainingFields& f) {
-  if (f.accumulate == 1) return std::to_string(f.batch_size);
-  return fmt::format("{} ({} times {})", f.accumulate * f.batch_size, f.accumulate, f.batch_size);
+  std::string parts;
+  if (f.ranks > 1) parts = fmt::format("{} ranks, ", f.ranks);
+  if (f.accumulate > 1) parts += fmt::format("{} times ", f.accumulate);
+  const int64_t all = f.ranks * f.accumulate * f.batch_size;
+  return parts.empty() ? std::to_string(all) : fmt::format("{} ({}{})", all, parts, f.batch_size);
 }
 
 std::string evaluated_weights(const TrainingFields& f) {

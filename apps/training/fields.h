@@ -45,7 +45,7 @@ bool is_iterated(const AttentionFields& fields);
 
 struct TrainingFields {
   int64_t epochs = 10, steps = 0;  // steps > 0: so many, whatever the epochs
-  int64_t batch_size = 128, accumulate = 1, eval_batch_size = 256;
+  int64_t batch_size = 128, accumulate = 1, ranks = 1, eval_batch_size = 256;
   std::string optimizer = "adamw", schedule = "cosine";
   double lr = 1e-3, min_lr = 1e-5, warmup_lr = 1e-6, warmup_epochs = 1;
   std::string lr_step = "batch";  // batch, or epoch as some published recipes
@@ -68,6 +68,11 @@ void for_each_training_field(C& c, const F& f) {
   f("steps", c.steps, "End after this many steps, and the schedule with them (0: after --epochs)", any_count);
   f("batch-size", c.batch_size, "Samples per batch", Range{1, 1 << 24});
   f("accumulate", c.accumulate, "Batches per step, one after the other: their gradients add up",
+    Range{1, 65536});
+  f("ranks", c.ranks,
+    "Processes of this machine that train together, each with batches of its own: one a GPU; on CPUs they "
+    "share "
+    "the cores",
     Range{1, 65536});
   f("eval-batch-size", c.eval_batch_size, "Samples per batch in evaluation", Range{1, 1 << 24});
   f("optimizer", c.optimizer, "adamw or sgd (Nesterov momentum 0.9)");
@@ -95,9 +100,9 @@ void for_each_training_field(C& c, const F& f) {
   f("data-fingerprint", c.data_fingerprint, "");
 }
 
-// What this process takes of the training batches.
-data::Share share(const TrainingFields& fields);
-// The samples of a step: "256 (4 times 64)".
+// What a rank takes of the training batches.
+data::Share share(const TrainingFields& fields, int rank);
+// The samples of a step: "512 (2 ranks, 4 times 64)".
 std::string describe_batch(const TrainingFields& fields);
 
 // The weights that the run's evaluations are of, and that commands use unless told otherwise: "ema" or "raw".

@@ -53,7 +53,8 @@ class Task {
   // Batches follow from this step of the epoch on.
   virtual void start_epoch(int64_t epoch, int64_t step) = 0;
   // Sends the next batch, and what else differs from one to the next, to the tensors that loss() reads.
-  // `step` is the number of the optimizer step in the run, from 0, `batch` that of its batches, see share().
+  // `step` is the number of the optimizer step in the run, from 0, `batch` that of its batches, see share()
+  // in fields.h.
   virtual Batch next_batch(int64_t step, int64_t batch) = 0;
   // The loss of that batch. On a GPU it is recorded once and replayed: what it reads keeps its address, and
   // nothing waits for the device.

@@ -10,13 +10,15 @@
 #include "apps/common/options.h"
 #include "apps/common/recipes.h"
 #include "apps/common/run_folder.h"
+#include "apps/training/ranks.h"
 #include "apps/training/training_run.h"
 
 namespace pursuit::apps {
 
 // Adds `train` to an app's command line. What --resume and --recipe name is read here, before the parser
-// runs: it sets what the options start from. `code` becomes what train(config, options) returns; all that is
-// given must outlive the parser.
+// runs: it sets what the options start from. `code` becomes what train(config, options, ranks) returns, or
+// with
+// --ranks what the ranks return that are started then; all that is given must outlive the parser.
 template <class Config, class Train>
 void add_train_command(CLI::App& app, const std::string& help, std::vector<std::string>& args, Config& config,
                        RunOptions& options, int& code, Train train) {
@@ -32,7 +34,8 @@ void add_train_command(CLI::App& app, const std::string& help, std::vector<std::
   CLI::App* command = app.add_subcommand("train", help);
   add_run_options(*command, options, "runs/" + app.get_name() + "-ATTENTION-SEED");
   add_options(*command, config);
-  command->callback([&, command, train, recipe] {
+  const int64_t batches = config.ranks * config.accumulate;  // of a step of the run that goes on
+  command->callback([&, command, train, recipe, batches] {
     if (!options.resume.empty()) check_resume_options(*command);
     if (!recipe.requires_data.empty() && config.data.empty())
       throw CLI::ValidationError(
@@ -41,8 +44,19 @@ void add_train_command(CLI::App& app, const std::string& help, std::vector<std::
     if (!recipe.file.empty()) validate_with(recipe, config);
     if (options.out.empty())
       options.out = fmt::format("runs/{}-{}-{}", app.get_name(), config.attention, config.seed);
-    check_folder(options);  // before the data is read
-    code = train(config, options);
+    const distributed::Job job = distributed::job_from_environment();
+    if (job.size > 1 && command->count("--ranks") > 0 && config.ranks != job.size)
+      throw CLI::ValidationError("--ranks",
+                                 fmt::format("is {}, but {} ranks were started", config.ranks, job.size));
+    if (job.size > 1) config.ranks = job.size;
+    if (!options.resume.empty()) keep_batches(batches, config);
+    if (job.rank == 0) check_folder(options);  // before the data is read
+    if (job.size == 1 && config.ranks > 1) {
+      code = launch_ranks(config.ranks);
+      return;
+    }
+    code = with_ranks(device_from_name(config.device), options.ranks,
+                      [&](distributed::Communicator& ranks) { return train(config, options, ranks); });
   });
 }
 

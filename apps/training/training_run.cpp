@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -21,6 +24,7 @@
 #include "apps/common/tensorboard.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/provenance.h"
+#include "apps/training/ranks.h"
 #include "apps/training/training_step.h"
 #include "engine/error.h"
 #include "engine/files/atomic_file.h"
@@ -51,10 +55,13 @@ void check_no_run(const RunOptions& o) {
 
 class TrainingRun {
  public:
-  TrainingRun(Task& task, const RunOptions& options, RunStart& start)
+  TrainingRun(Task& task, const RunOptions& options, RunStart& start, distributed::Communicator& ranks)
       : task_(task),
         fields_(task.fields()),
         options_(options),
+        ranks_(ranks),
+        leads_(ranks.rank() == 0),
+        quiet_(options.quiet || !leads_),
         folder_(options.folder()),
         lock_(std::move(start.lock)),
         flat_(
@@ -68,8 +75,8 @@ class TrainingRun {
     if (fields_.ema > 0) ema_.emplace(flat_, fields_.ema);
     if (start.checkpoint) go_on_from(*start.checkpoint);
     if (is_finished()) return;
-    open_folder(start.checkpoint ? config_with_changes(start.checkpoint->config) : task.config());
-    step_.emplace(task_, fields_.accumulate, flat_, optimizer_, ema(), !options.no_graph);
+    if (leads_) open_folder(start.checkpoint ? config_with_changes(start.checkpoint->config) : task.config());
+    step_.emplace(task_, share(fields_, ranks.rank()), ranks, flat_, optimizer_, ema(), !options.no_graph);
     catch_stop_signals();
     started_ = saved_ = logged_ = Clock::now();
   }
@@ -77,30 +84,32 @@ class TrainingRun {
   int run() {
     const int64_t end = last_step();
     if (is_finished()) {
-      note("{} is finished: all {} steps are done; for more give {}\n", folder_, end, limit());
+      if (leads_) note("{} is finished: all {} steps are done; for more give {}\n", folder_, end, limit());
       return 0;
     }
-    bar_.emplace("train", state_.step, end, ProgressOptions{.quiet = options_.quiet, .unit = task_.unit()});
+    bar_.emplace("train", state_.step, end, ProgressOptions{.quiet = quiet_, .unit = task_.unit()});
     // What a stop cut off: the evaluation at the step that the checkpoint is of.
     if (state_.step < end && evaluation_is_due()) evaluate();
     task_.start_epoch(state_.epoch, state_.batch);
-    while (state_.step < end && !stop_requested()) {
+    while (state_.step < end && !stop_) {
       step();
       if (state_.batch == task_.steps_per_epoch()) next_epoch(state_.step < end);
     }
     finish_steps(0);
     bar_.reset();
     save();
-    if (stop_requested()) {
-      note("stopped at step {}; go on with: {} train --resume {}\n", state_.step, task_.app(), folder_);
+    if (stop_) {
+      if (leads_)
+        note("stopped at step {}; go on with: {} train --resume {}\n", state_.step, task_.app(), folder_);
       return 1;
     }
     if (!evaluate()) {
-      note("stopped; all {} steps are done, for the last evaluation: {} train --resume {}\n", state_.step,
-           task_.app(), folder_);
+      if (leads_)
+        note("stopped; all {} steps are done, for the last evaluation: {} train --resume {}\n", state_.step,
+             task_.app(), folder_);
       return 1;
     }
-    task_.finish(folder_, state_.step);
+    if (leads_) task_.finish(folder_, state_.step);
     save();  // says that nothing is left to do
     return 0;
   }
@@ -149,7 +158,7 @@ class TrainingRun {
                     resuming ? std::optional(state_.step) : std::nullopt);
     // Last, so that a start that fails leaves the file as it was.
     write_config(folder_, config, task_.app(), fields_.device, state_.step);
-    if (!options_.quiet) print_head();
+    if (!quiet_) print_head();
   }
 
   // The task's config, and the changes of resumed starts so far, this one's too. The checkpoint says what its
@@ -211,6 +220,7 @@ class TrainingRun {
     ++state_.batch;
     under_way_.push_back({state_.step, state_.epoch, state_.batch, samples, lr});
     finish_steps(flat_.on_gpu() ? 1 : 0);
+    if (options_.ranks.check_replicas && ranks_.size() > 1) check_replicas();
     // The end of an epoch evaluates and saves by itself: a checkpoint never says "epoch 1, all batches done",
     // which a run that goes on from its last step would keep.
     if (state_.batch == task_.steps_per_epoch()) return;
@@ -223,6 +233,7 @@ class TrainingRun {
     for (; under_way_.size() > left_under_way; under_way_.pop_front()) {
       const StepUnderWay& s = under_way_.front();
       const double loss = step_->loss(s.number - 1);
+      stop_ = stop_ || step_->stop(s.number - 1);
       if (!std::isfinite(loss)) stop_diverged(fmt::format("the loss is {} at step {}", loss, s.number));
       if (s.batch == 1) state_.loss_sum = state_.loss_count = 0;
       state_.loss_sum += loss;
@@ -240,7 +251,7 @@ class TrainingRun {
   void report(const StepUnderWay& s, double loss) {
     bar_->update(s.number, s.samples, fmt::format("loss {:.3f}", loss));
     samples_ += s.samples;
-    if (s.number % log_every != 0) return;
+    if (s.number % log_every != 0 || !leads_) return;
     const double rate = double(samples_) / std::max(1e-9, seconds_since(logged_));
     const std::string rate_name = task_.unit() + "_per_second";
     metrics_->write(s.number, {{"epoch", epochs(s.number)}, {"loss", loss}, {"lr", s.lr}, {rate_name, rate}});
@@ -282,7 +293,10 @@ class TrainingRun {
       stop_diverged(fmt::format("{}, in the evaluation at step {}", e.what(), state_.step));
     }
     if (weights == "ema") ema_->swap();
-    if (!evaluation.complete) return false;
+    if (any_rank(!evaluation.complete)) {
+      stop_ = true;
+      return false;
+    }
     const double epoch = epochs(state_.step);
     const double mean_loss = state_.loss_count ? state_.loss_sum / double(state_.loss_count) : NAN;
     Json line = {{"epoch", epoch}, {"train_loss", mean_loss}};
@@ -293,10 +307,12 @@ class TrainingRun {
     }
     line["weights"] = weights;
     line["seconds"] = seconds_since(started_);
-    metrics_->write(state_.step, line);
-    events_->scalars(state_.step, scalars);
+    if (leads_) {
+      metrics_->write(state_.step, line);
+      events_->scalars(state_.step, scalars);
+    }
     state_.evaluated = state_.step;
-    if (!options_.quiet) {
+    if (!quiet_) {
       const std::string text = fmt::format("epoch {:>4}  train loss {:.4f}  {}", fmt::format("{:.4g}", epoch),
                                            mean_loss, evaluation.text);
       bar_ ? bar_->print(text) : note("{}\n", text);
@@ -310,6 +326,25 @@ class TrainingRun {
     return true;
   }
 
+  bool any_rank(bool here) const {
+    if (ranks_.size() == 1) return here;
+    const Tensor flag = full({1}, here ? 1 : 0);
+    ranks_.all_reduce(flag, distributed::Reduction::max);
+    return flag.item() > 0;
+  }
+
+  // The hash of the weights is the same on all ranks.
+  void check_replicas() const {
+    const Tensor values = flat_.values.to(cpu);
+    const Tensor mine =
+        from_vector(std::vector<int64_t>{int64_t(XXH3_64bits(values.raw(), size_t(values.bytes())))}, {1});
+    const Tensor all = empty({ranks_.size(), 1}, DType::i64);
+    ranks_.all_gather(mine, all);
+    for (int rank = 1; rank < ranks_.size(); ++rank)
+      if (all.data<int64_t>()[rank] != all.data<int64_t>()[0])
+        fail("train", fmt::format("rank {} has other weights than rank 0 after step {}", rank, state_.step));
+  }
+
   void save() {
     finish_steps(0);
     const std::string path = checkpoint_path(folder_);
@@ -321,6 +356,7 @@ class TrainingRun {
   }
 
   void save_to(const std::string& path, const std::string& old_name = "") {
+    if (!leads_) return;
     try {
       save_checkpoint(path, task_.app(), task_.config(), state_, task_.model(), optimizer_, ema(), old_name);
     } catch (const NotFinite& e) {
@@ -331,6 +367,9 @@ class TrainingRun {
   Task& task_;
   const TrainingFields& fields_;
   const RunOptions& options_;
+  distributed::Communicator& ranks_;
+  const bool leads_, quiet_;  // leads_: writes the run's files
+  bool stop_ = false;         // a rank was asked to stop
   std::string folder_;
   std::optional<TrainingLock> lock_;
   RunState state_;
@@ -352,6 +391,21 @@ class TrainingRun {
   int64_t samples_ = 0;
 };
 
+// What all ranks must have in common. A long value is told by its hash.
+distributed::Description description(const Task& task) {
+  static const std::set<std::string> own = {"device", "threads", "workers", "cache"};
+  distributed::Description all = {{"the program", fmt::format("{} {}", PURSUIT_VERSION, build_commit)}};
+  const Json config = task.config();
+  for (const auto& [name, value] : config.items()) {
+    if (own.contains(name)) continue;
+    const std::string text = value.dump();
+    all.emplace_back(name, text.size() <= 200 ? text
+                                              : fmt::format("{} bytes, hash {:x}", text.size(),
+                                                            XXH3_64bits(text.data(), text.size())));
+  }
+  return all;
+}
+
 }  // namespace
 
 void add_run_options(CLI::App& command, RunOptions& o, const std::string& default_out) {
@@ -363,6 +417,12 @@ void add_run_options(CLI::App& command, RunOptions& o, const std::string& defaul
                    "With --resume: do not compare the checkpoint's checksums");
   command.add_flag("--no-graph", o.no_graph,
                    "Run every step operator by operator, also on a GPU; same result");
+  command.add_flag("--ordered-reduce", o.ranks.ordered_reduce,
+                   "Several ranks: add gradients in the order of the ranks, as --accumulate does");
+  command.add_option("--wire", o.ranks.wire, "Several ranks: gradients travel as f32 or bf16")
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  command.add_flag("--check-replicas", o.ranks.check_replicas,
+                   "Several ranks: compare their weights after every step");
   command.add_flag("--quiet", o.quiet, "No progress on stderr");
 }
 
@@ -373,17 +433,24 @@ void check_folder(const RunOptions& o) {
 }
 
 bool may_change(const std::string& option) {
-  static const std::set<std::string> names = {"epochs",         "steps",
-                                              "device",         "threads",
-                                              "workers",        "data",
-                                              "cache",          "checkpoint-seconds",
-                                              "eval-every",     "checkpoint-steps",
+  static const std::set<std::string> names = {"epochs",
+                                              "steps",
+                                              "device",
+                                              "threads",
+                                              "workers",
+                                              "data",
+                                              "cache",
+                                              "checkpoint-seconds",
+                                              "ranks",
+                                              "eval-every",
+                                              "checkpoint-steps",
                                               "eval-batch-size"};
   return names.contains(option);
 }
 
 void check_resume_options(const CLI::App& train) {
-  static const std::set<std::string> beside = {"resume", "quiet", "no-graph", "no-verify"};
+  static const std::set<std::string> beside = {"resume",         "quiet", "no-graph",      "no-verify",
+                                               "ordered-reduce", "wire",  "check-replicas"};
   for (const CLI::Option* option : train.get_options()) {
     const std::string name = option->get_single_name();
     if (option->count() > 0 && !beside.contains(name) && !may_change(name))
@@ -392,10 +459,11 @@ void check_resume_options(const CLI::App& train) {
   }
 }
 
-RunStart start_run(const std::string& app, const nlohmann::ordered_json& config, const RunOptions& o) {
+RunStart start_run(const std::string& app, const nlohmann::ordered_json& config, const RunOptions& o,
+                   int rank) {
   RunStart start;
   if (o.resume.empty()) return start;
-  start.lock.emplace(o.resume);
+  if (rank == 0) start.lock.emplace(o.resume);
   if (!fs::exists(checkpoint_path(o.resume)) && !fs::exists(previous_path(o.resume))) {
     for (const std::string& later : {best_path(o.resume), evaluations_path(o.resume)})
       if (fs::exists(later))
@@ -403,22 +471,34 @@ RunStart start_run(const std::string& app, const nlohmann::ordered_json& config,
              fmt::format("{} is there, but no checkpoint.safetensors to go on from; put that back, or "
                          "begin anew with --out {} --overwrite",
                          later, o.resume));
-    note("{} holds no checkpoint yet: the run begins at step 0\n", o.resume);
+    if (rank == 0) note("{} holds no checkpoint yet: the run begins at step 0\n", o.resume);
     return start;
   }
   start.checkpoint = open_checkpoint(app, o.resume, o.verify);
   if (!start.checkpoint->file.metadata.contains("progress"))
     fail("train", start.checkpoint->path + " holds weights alone, no training to go on with");
+  // Other ranks may share the batches of a step, each accumulating more or fewer.
+  const auto batches = [](const Json& c) {
+    int64_t product = 1;
+    for (const char* factor : {"ranks", "accumulate"})
+      if (c.contains(factor)) product *= member_of<int64_t>(c, factor);
+    return product;
+  };
+  if (batches(config) != batches(start.checkpoint->config))
+    fail("config",
+         fmt::format("{}: 'ranks' times 'accumulate' is {}, but the run was trained with {}; put that back",
+                     config_path(o.resume), batches(config), batches(start.checkpoint->config)));
   for (const auto& [field, value] : start.checkpoint->config.items())
-    if (config.contains(field) && config[field] != value && !may_change(field))
+    if (config.contains(field) && config[field] != value && !may_change(field) && field != "accumulate")
       fail("config", fmt::format("{}: '{}' is {:.40}, but the run was trained with {:.40}; put that back",
                                  config_path(o.resume), field, config[field].dump(), value.dump()));
   return start;
 }
 
-int run_training(Task& task, const RunOptions& options, RunStart start) {
+int run_training(Task& task, const RunOptions& options, RunStart start, distributed::Communicator& ranks) {
   if (const int threads = task.fields().threads; threads > 0) set_num_threads(threads);
-  TrainingRun run(task, options, start);
+  ranks.agree(description(task));
+  TrainingRun run(task, options, start, ranks);
   start.checkpoint.reset();  // its tensors are in the model now
   return run.run();
 }

@@ -6,6 +6,7 @@
 #include "apps/common/run_folder.h"
 #include "apps/common/run_lock.h"
 #include "apps/training/model_sizes.h"
+#include "apps/training/ranks.h"
 #include "apps/training/task.h"
 
 namespace CLI {
@@ -18,6 +19,7 @@ namespace pursuit::apps {
 struct RunOptions {
   std::string recipe, out, resume;
   bool quiet = false, overwrite = false, no_graph = false, verify = true;
+  RankOptions ranks;
 
   const std::string& folder() const { return resume.empty() ? out : resume; }
 };
@@ -41,11 +43,13 @@ struct RunStart {
 };
 // Before anything is built: locks and reads what --resume names. `config` is the run's, with what the command
 // line changes in it. Throws Error that names the file and the field if it is not that of the checkpoint.
-RunStart start_run(const std::string& app, const nlohmann::ordered_json& config, const RunOptions& options);
+// Of several ranks the first holds the lock.
+RunStart start_run(const std::string& app, const nlohmann::ordered_json& config, const RunOptions& options,
+                   int rank);
 // The same, and holds the config against the tensors of the checkpoint, see check_config.
 template <class Model, class Config>
-RunStart start_run(const std::string& app, const Config& config, const RunOptions& options) {
-  RunStart start = start_run(app, fields_to_json(config), options);
+RunStart start_run(const std::string& app, const Config& config, const RunOptions& options, int rank) {
+  RunStart start = start_run(app, fields_to_json(config), options, rank);
   if (start.checkpoint) check_config<Model>(config, config_path(options.resume), *start.checkpoint);
   return start;
 }
@@ -55,7 +59,8 @@ RunStart start_run(const std::string& app, const Config& config, const RunOption
 // events, and what the task's finish() writes. What is not finite is never saved. Going on with `resume`
 // gives the same bits and records as a run that was never stopped; what a resumed run changes stands in
 // config.json under "changes", with the step from which on it holds. A run that is
-// finished is left as it is. Returns the process's exit code.
-int run_training(Task& task, const RunOptions& options, RunStart start);
+// finished is left as it is. Of several ranks the first writes and speaks for all. Returns the process's exit
+// code.
+int run_training(Task& task, const RunOptions& options, RunStart start, distributed::Communicator& ranks);
 
 }  // namespace pursuit::apps

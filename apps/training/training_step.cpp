@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "apps/common/signals.h"
 #include "engine/copy.h"
 #include "engine/ops.h"
 
@@ -13,47 +14,39 @@ Tensor shown(const Loss& loss) { return (loss.shown.defined() ? loss.shown : los
 
 }  // namespace
 
-TrainingStep::TrainingStep(Task& task, int64_t batches, nn::FlatParameters& flat, nn::Optimizer& optimizer,
-                           nn::Ema* ema, bool record)
+TrainingStep::TrainingStep(Task& task, const data::Share& share, distributed::Communicator& ranks,
+                           nn::FlatParameters& flat, nn::Optimizer& optimizer, nn::Ema* ema, bool record)
     : task_(task),
-      batches_(batches),
+      share_(share),
+      ranks_(ranks),
       flat_(flat),
       optimizer_(optimizer),
       ema_(ema),
+      gradients_(flat, ranks),
       step_(flat.values.device(), record),
       batch_(flat.values.device(), record),
+      last_batch_(flat.values.device(), record),
       update_(flat.values.device(), record),
       weight_({}, DType::f32, flat.values.device()),
-      sums_(zeros({2}, DType::f32, flat.values.device())),
-      losses_{Readback(flat.values.device()), Readback(flat.values.device())} {}
+      sums_(zeros({3}, DType::f32, flat.values.device())),
+      losses_{Readback(flat.values.device()), Readback(flat.values.device())},
+      stops_{Readback(flat.values.device()), Readback(flat.values.device())} {}
 
 int64_t TrainingStep::start(int64_t step, double lr) {
   task_.model().set_training(true);
   optimizer_.begin(lr);
+  const float sums[3] = {0, 0, stop_requested() ? 1.0f : 0.0f};
+  write_small(sums_, sums);
   int64_t samples = 0;
-  if (batches_ == 1) {
+  if (share_.of == 1) {
     samples = task_.next_batch(step, 0).samples;
     step_([this] { of_one_batch(); });
   } else {
-    flat_.zero_sum();
-    const float none[2] = {0, 0};
-    write_small(sums_, none);
-    for (int64_t b = 0; b < batches_; ++b) {
-      const Batch batch = task_.next_batch(step, b);
-      samples += batch.samples;
-      const float weight = float(batch.weight);
-      weight_.send(&weight);
-      batch_([this] { add_batch(); });
-    }
-    update_([this] {
-      // A step without a label changes nothing.
-      const Tensor weight = clamp(sums_.select(0, 1), 1e-20, INFINITY);
-      shown_ = sums_.select(0, 0) / weight;
-      update(weight);
-    });
+    of_several_batches(step, samples);
   }
   losses_[step % 2].start(shown_);
-  return samples;
+  stops_[step % 2].start(sums_.select(0, 2));
+  return samples * ranks_.size();
 }
 
 void TrainingStep::of_one_batch() {
@@ -64,13 +57,39 @@ void TrainingStep::of_one_batch() {
   shown_ = shown(loss);
 }
 
-void TrainingStep::add_batch() {
+void TrainingStep::of_several_batches(int64_t step, int64_t& samples) {
+  flat_.zero_sum();
+  for (int64_t b = 0; b < share_.count; ++b) {
+    const Batch batch = task_.next_batch(step, b);
+    samples += batch.samples;
+    const float weight = float(batch.weight);
+    weight_.send(&weight);
+    const bool last = b + 1 == share_.count;
+    (last ? last_batch_ : batch_)([this, last] { add_batch(last); });
+  }
+  update_([this] { divide_and_update(); });
+}
+
+void TrainingStep::add_batch(bool last) {
   const Loss loss = task_.loss();
-  loss.minimised.backward(weight_.tensor());
-  flat_.add_grad();
-  const Tensor weight = weight_.tensor();
+  const Tensor& weight = weight_.tensor();
   add_to(sums_.select(0, 0), weight * shown(loss));
   add_to(sums_.select(0, 1), weight);
+  if (last && ranks_.size() > 1) {
+    ranks_.start_all_reduce(sums_, distributed::Reduction::sum);
+    gradients_.backward(loss.minimised, weight);
+  } else {
+    loss.minimised.backward(weight);
+    flat_.add_grad();
+  }
+}
+
+void TrainingStep::divide_and_update() {
+  ranks_.wait();
+  // A step without a label changes nothing.
+  const Tensor weight = clamp(sums_.select(0, 1), 1e-20, INFINITY);
+  shown_ = sums_.select(0, 0) / weight;
+  update(weight);
 }
 
 void TrainingStep::update(const Tensor& weight) {

@@ -1,0 +1,172 @@
+#include "apps/training/ranks.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apps/common/print.h"
+#include "apps/common/signals.h"
+#include "engine/distributed/secret.h"
+#include "engine/distributed/socket.h"
+#include "engine/error.h"
+#include "engine/parallel.h"
+
+namespace pursuit::apps {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// What the operating system was given for this process.
+std::vector<std::string> own_arguments() {
+  std::vector<std::string> words;
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  return words;
+}
+
+std::string hexadecimal(const std::string& bytes) {
+  std::string text;
+  for (const char c : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return text;
+}
+
+// Tells the other ranks when this one was asked to stop.
+class StopWatch {
+ public:
+  explicit StopWatch(distributed::Communicator& ranks) {
+    if (ranks.size() > 1)
+      thread_ = std::jthread([&ranks](const std::stop_token& end) {
+        while (!end.stop_requested() && !stop_requested()) std::this_thread::sleep_for(milliseconds(50));
+        if (!end.stop_requested()) ranks.request_stop();
+      });
+  }
+
+ private:
+  std::jthread thread_;
+};
+
+// The first exit code that is not 0. Ranks see themselves when one is lost; what is left of them after that,
+// a process that was stopped for one, is killed.
+int wait_for(std::vector<pid_t> running) {
+  constexpr milliseconds beat(50), last_words(5'000);
+  int code = 0;
+  bool told = false;
+  std::optional<std::chrono::steady_clock::time_point> first_end;
+  while (!running.empty()) {
+    std::this_thread::sleep_for(beat);
+    std::erase_if(running, [&](pid_t pid) {
+      int status = 0;
+      if (waitpid(pid, &status, WNOHANG) != pid) return false;
+      const int ended = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      if (code == 0) code = ended;
+      if (ended != 0 && !first_end) first_end = std::chrono::steady_clock::now();
+      return true;
+    });
+    if (stop_requested() && !told)
+      for (const pid_t pid : running) kill(pid, SIGTERM);
+    told = told || stop_requested();
+    if (first_end && std::chrono::steady_clock::now() - *first_end > last_words)
+      for (const pid_t pid : running) kill(pid, SIGKILL);
+  }
+  return code;
+}
+
+}  // namespace
+
+void keep_batches(int64_t batches, TrainingFields& f) {
+  if (batches % f.ranks)
+    fail("train", fmt::format("the run takes {} batches a step, which {} ranks cannot share equally; give a "
+                              "--ranks that divides {}",
+                              batches, f.ranks, batches));
+  f.accumulate = batches / f.ranks;
+}
+
+int launch_ranks(int64_t ranks) {
+  using namespace distributed;
+  std::optional<Socket> listener = listen_at(addresses_of("127.0.0.1").front(), 0);
+  if (!listener) fail("ranks", "no port is free on the loopback address");
+  setenv("PURSUIT_PORT", std::to_string(own_address(*listener).port()).c_str(), 1);
+  setenv("PURSUIT_RANKS", std::to_string(ranks).c_str(), 1);
+  // In the environment, which only this user can read; a command line is everybody's.
+  if (!getenv("PURSUIT_JOB_SECRET")) setenv("PURSUIT_JOB_SECRET", hexadecimal(random_bytes(32)).c_str(), 1);
+  const std::vector<std::string> words = own_arguments();
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  catch_stop_signals();
+  std::vector<pid_t> running;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const pid_t pid = fork();
+    if (pid < 0) fail("ranks", fmt::format("rank {} cannot be started: {}", rank, std::strerror(errno)));
+    if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGTERM);  // none outlives this process
+      setenv("PURSUIT_RANK", std::to_string(rank).c_str(), 1);
+      if (rank == 0) {
+        fcntl(listener->descriptor(), F_SETFD, 0);
+        setenv("PURSUIT_LISTENER", std::to_string(listener->descriptor()).c_str(), 1);
+      }
+      execv("/proc/self/exe", arguments.data());
+      _exit(127);
+    }
+    running.push_back(pid);
+  }
+  listener->close();
+  return wait_for(running);
+}
+
+int with_ranks(Device device, const RankOptions& o,
+               const std::function<int(distributed::Communicator&)>& body) {
+  const distributed::Job job = distributed::job_from_environment();
+  distributed::Options options;
+  options.ordered = o.ordered_reduce;
+  options.wire = dtype_from_name(o.wire);
+  options.on_stop = request_stop;
+  if (!getenv("OMP_NUM_THREADS")) set_num_threads(std::max(1, num_threads() / job.local_size));
+  if (job.rank > 0) note_prefix = fmt::format("[rank {}] ", job.rank);
+  const std::unique_ptr<distributed::Communicator> ranks = distributed::connect(job, device, options);
+  int code = 0;
+  try {
+    const StopWatch watch(*ranks);
+    code = body(*ranks);
+  } catch (const std::exception& error) {
+    ranks->abort(error.what());
+    throw;
+  }
+  ranks->leave();
+  return code;
+}
+
+distributed::Communicator& alone() {
+  static const std::unique_ptr<distributed::Communicator> one = distributed::connect({}, cpu);
+  return *one;
+}
+
+void add_up(distributed::Communicator& ranks, std::vector<int64_t>& counts) {
+  if (ranks.size() == 1) return;
+  const Tensor all = from_vector(counts, {int64_t(counts.size())});
+  ranks.all_reduce(all, distributed::Reduction::sum);
+  std::copy_n(all.data<int64_t>(), counts.size(), counts.begin());
+}
+
+void add_up(distributed::Communicator& ranks, double& sum) {
+  if (ranks.size() == 1) return;
+  const Tensor all = full({1}, sum, DType::f64);
+  ranks.all_reduce(all, distributed::Reduction::sum);
+  sum = all.item();
+}
+
+}  // namespace pursuit::apps

@@ -1,0 +1,42 @@
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "apps/training/fields.h"
+#include "engine/distributed/communicator.h"
+
+// Training by several processes, see engine/distributed.
+namespace pursuit::apps {
+
+struct RankOptions {
+  bool ordered_reduce = false, check_replicas = false;
+  std::string wire = "f32";
+};
+
+// Sets how many batches each rank accumulates so that a step has as many `batches` as before. Throws Error if
+// the ranks cannot share them equally.
+void keep_batches(int64_t batches, TrainingFields& fields);
+
+// Starts this program with its own arguments as so many ranks of this machine, and waits for them. What stops
+// this process stops them; one that is lost ends the others. Returns their exit code.
+int launch_ranks(int64_t ranks);
+
+// Runs body(ranks) with the other ranks of this process's job; without a launcher it is the only one. Notes
+// of other ranks than 0 begin with their number. An exception ends the others too, with its text. Returns the
+// body's exit code.
+int with_ranks(Device device, const RankOptions& options,
+               const std::function<int(distributed::Communicator& ranks)>& body);
+
+// One process, without others.
+distributed::Communicator& alone();
+
+// A rank's part of the evaluation's batches.
+inline data::Share share_of_evaluation(const distributed::Communicator& ranks) {
+  return {ranks.rank(), 1, ranks.size()};
+}
+
+// The sum over all ranks, in place.
+void add_up(distributed::Communicator& ranks, std::vector<int64_t>& counts);
+void add_up(distributed::Communicator& ranks, double& sum);
+
+}  // namespace pursuit::apps

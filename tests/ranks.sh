@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Several ranks train as one process that accumulates as many batches, bit for bit: two by any reduction, four in order;
+# they stop together, and a run goes on with other numbers of ranks.
+# Usage: ranks.sh APP STEPS SETTING...
+set -euo pipefail
+app=$(realpath "$1") steps=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+# same A B: their checkpoints hold the same bytes, but for the settings in the header.
+same() {
+  python3 - "$1/checkpoint.safetensors" "$2/checkpoint.safetensors" <<'END' || { echo "$1 and $2 differ" >&2 && exit 1; }
+import json, sys
+def tensors(path):
+    data = open(path, "rb").read()
+    n = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + n])
+    header.pop("__metadata__")
+    assert len(header) > 10
+    return header, data[8 + n :]
+sys.exit(tensors(sys.argv[1]) != tensors(sys.argv[2]))
+END
+}
+train() { "$app" train "${settings[@]}" --quiet --threads 1 "$@" >/dev/null; }
+for attention in softmax rpc; do
+  settings=("${@:3}" --attention "$attention" --schedule constant --seed 3)
+  train --steps "$steps" --accumulate 2 --out one
+  train --steps "$steps" --ranks 2 --check-replicas --out two
+  same one two
+  train --steps 10 --accumulate 4 --out four
+  train --steps 10 --ranks 4 --ordered-reduce --check-replicas --out ordered
+  same four ordered
+  # On with one rank, and on with two again.
+  train --steps 4 --ranks 2 --out half
+  "$app" train --resume half --steps 7 --ranks 1 --quiet >/dev/null
+  "$app" train --resume half --steps "$steps" --ranks 2 --quiet >/dev/null
+  same one half
+  if "$app" train --resume half --ranks 3 --quiet 2>err; then echo "3 ranks shared 2 batches" >&2 && exit 1; fi
+  grep -q "cannot share equally" err
+  rm -r one two four ordered half
+done
+echo "ranks equal accumulated batches"
