@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 
 // Ranks here are processes: the program test_rank (tests/distributed/rank.cpp), which checks what it
 // computes.
-#define RANKS_TEST_CASE(name) TEST_CASE(name* doctest::skip(!gloo_available()))
+#define RANKS_TEST_CASE(name) TEST_CASE(name* doctest::test_suite("ranks") * doctest::skip(!gloo_available()))
 
 namespace {
 

@@ -37,6 +37,8 @@ for attention in softmax rpc; do
   same one half
   if "$app" train --resume half --ranks 3 --quiet 2>err; then echo "3 ranks shared 2 batches" >&2 && exit 1; fi
   grep -q "cannot share equally" err
+  if "$app" train --out many --ranks 65536 --quiet 2>err; then echo "65536 ranks were started" >&2 && exit 1; fi
+  grep -q "ranks are more than 8 for each of" err
   rm -r one two four ordered half
 done
 echo "ranks equal accumulated batches"

@@ -97,6 +97,13 @@ void keep_batches(int64_t batches, TrainingFields& f) {
 
 int launch_ranks(int64_t ranks) {
   using namespace distributed;
+  // The number may come from a config.json that somebody else wrote.
+  const int64_t processors = std::max<int64_t>(1, std::thread::hardware_concurrency()), most = 8 * processors;
+  if (ranks > most)
+    fail("ranks",
+         fmt::format("{} ranks are more than 8 for each of the {} processors here; give a --ranks of at "
+                     "most {}",
+                     ranks, processors, most));
   std::optional<Socket> listener = listen_at(addresses_of("127.0.0.1").front(), 0);
   if (!listener) fail("ranks", "no port is free on the loopback address");
   setenv("PURSUIT_PORT", std::to_string(own_address(*listener).port()).c_str(), 1);

@@ -18,7 +18,8 @@ struct RankOptions {
 void keep_batches(int64_t batches, TrainingFields& fields);
 
 // Starts this program with its own arguments as so many ranks of this machine, and waits for them. What stops
-// this process stops them; one that is lost ends the others. Returns their exit code.
+// this process stops them; one that is lost ends the others. Returns their exit code. Throws
+// Error if they are more than 8 a processor.
 int launch_ranks(int64_t ranks);
 
 // Runs body(ranks) with the other ranks of this process's job; without a launcher it is the only one. Notes
