@@ -31,11 +31,13 @@ int current_device() { absent(); }
 void* current_stream() { absent(); }
 void* stream(int) { absent(); }
 void* copy_stream(int) { absent(); }
+void* rank_stream(int) { absent(); }
 void* create_event(int) { absent(); }
 void destroy_event(void*) noexcept {}
 void record_event(void*, void*) { absent(); }
 void wait_for_event(void*, void*) { absent(); }
 void synchronize_event(void*) { absent(); }
+bool event_done(void*) { absent(); }
 void start_copy_to_host(void*, const void*, size_t, void*) { absent(); }
 void start_copy_to_device(void*, const void*, size_t, void*) { absent(); }
 void begin_capture(int) { absent(); }

@@ -18,7 +18,7 @@ constexpr size_t most_devices = 16;
 // captured.
 struct Streams {
   std::once_flag once;
-  cudaStream_t work, copies;
+  cudaStream_t work, copies, ranks;
 };
 
 Streams& streams(int device) {
@@ -28,6 +28,11 @@ Streams& streams(int device) {
     CUDA_CHECK(cudaSetDevice(device));
     CUDA_CHECK(cudaStreamCreateWithFlags(&s.work, cudaStreamNonBlocking));
     CUDA_CHECK(cudaStreamCreateWithFlags(&s.copies, cudaStreamNonBlocking));
+    // Another GPU waits for a collective, which needs few multiprocessors: it gets them before the next
+    // kernel.
+    int least = 0, greatest = 0;
+    CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    CUDA_CHECK(cudaStreamCreateWithPriority(&s.ranks, cudaStreamNonBlocking, greatest));
   });
   return s;
 }
@@ -184,6 +189,7 @@ int current_device() {
 void* current_stream() { return streams(current_device()).work; }
 void* stream(int device) { return streams(device).work; }
 void* copy_stream(int device) { return streams(device).copies; }
+void* rank_stream(int device) { return streams(device).ranks; }
 
 void* create_event(int device) {
   CUDA_CHECK(cudaSetDevice(device));
@@ -197,6 +203,12 @@ void wait_for_event(void* s, void* event) {
   CUDA_CHECK(cudaStreamWaitEvent(as_stream(s), as_event(event), 0));
 }
 void synchronize_event(void* event) { CUDA_CHECK(cudaEventSynchronize(as_event(event))); }
+bool event_done(void* event) {
+  const cudaError_t e = cudaEventQuery(as_event(event));
+  if (e == cudaErrorNotReady) cudaGetLastError();
+  if (e != cudaErrorNotReady) CUDA_CHECK(e);
+  return e == cudaSuccess;
+}
 
 void start_copy_to_host(void* to, const void* from, size_t bytes, void* s) {
   CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, as_stream(s)));

@@ -32,23 +32,27 @@ void fill_zero(void* to, int device, size_t bytes);
 void synchronize(int device);
 
 // Streams and events are handles (cudaStream_t, cudaEvent_t). A device has one stream on which everything
-// runs, the current one for the current device, and one for copies beside it.
+// runs, the current one for the current device, and beside it one for copies and one for what travels between
+// ranks.
 int current_device();  // of this thread
 void* current_stream();
 void* stream(int device);
 void* copy_stream(int device);
+void* rank_stream(int device);
 void* create_event(int device);
 void destroy_event(void* event) noexcept;
 void record_event(void* event, void* stream);
 void wait_for_event(void* stream, void* event);  // `stream` does, with what it is given from now on
 void synchronize_event(void* event);             // the host does
+bool event_done(void* event);                    // whether it would not have to wait; from any thread
 // Return at once; the host's memory is pinned and left alone until the stream has come this far.
 void start_copy_to_host(void* to, const void* from, size_t bytes, void* stream);
 void start_copy_to_device(void* to, const void* from, size_t bytes, void* stream);
 
 // What is given to the device's stream between begin and end is not run but becomes a graph, which
-// launch_graph runs on that stream as often as wanted, with the same arguments. Nothing may wait for the GPU
-// in between.
+// launch_graph runs on that stream as often as wanted, with the same arguments. So does what another stream
+// is given after it has waited for an event of the first one; in the end that one must wait for it. Nothing
+// may wait for the GPU in between.
 void begin_capture(int device);
 bool capturing(int device);
 void* end_capture(int device);

@@ -16,9 +16,11 @@ struct Device {
 inline constexpr Device cpu{};
 inline Device cuda_device(int index = 0) { return {Device::Kind::cuda, static_cast<signed char>(index)}; }
 
-// Reads "cpu", "cuda", "cuda:1" or "auto" (the first GPU if there is one, else the CPU).
+// Reads "cpu", "cuda", "cuda:1" or "auto" (a GPU if there is one, else the CPU).
 // Throws if the device is not there, with the reason.
 Device device_from_name(const std::string& name);
+// The GPU that "cuda" and "auto" mean in this process, 0 without a call. Throws if it is not there.
+void use_gpu(int index);
 
 // One line for the head of a log: which device runs and why, e.g. "cpu (built without CUDA), 2 threads,
 // avx512".

@@ -28,6 +28,7 @@ Event::~Event() { cuda::destroy_event(handle_); }
 void Event::record(void* stream) { cuda::record_event(handle_, stream); }
 void Event::hold_up(void* stream) const { cuda::wait_for_event(stream, handle_); }
 void Event::wait() const { cuda::synchronize_event(handle_); }
+bool Event::done() const { return cuda::event_done(handle_); }
 
 Upload::Upload(const Shape& shape, DType dtype, Device device) {
   MemoryTag tag("batches");

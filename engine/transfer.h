@@ -16,6 +16,7 @@ class Event {
   void record(void* stream);
   void hold_up(void* stream) const;  // what `stream` is given from now on waits for the event
   void wait() const;                 // the host does; at once if nothing was recorded
+  bool done() const;                 // whether it would not have to wait; from any thread
 
  private:
   void* handle_;

@@ -17,8 +17,10 @@
 #include <thread>
 #include <vector>
 
+#include "cuda/runtime.h"
 #include "engine/distributed/communicator.h"
 #include "engine/distributed/gloo.h"
+#include "engine/distributed/nccl.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit;
@@ -29,7 +31,21 @@ using std::chrono::milliseconds;
 // computes.
 #define RANKS_TEST_CASE(name) TEST_CASE(name* doctest::test_suite("ranks") * doctest::skip(!gloo_available()))
 
+// Each rank has a GPU of its own, several real ones or simulated ones.
+#ifdef PURSUIT_SIMULATED
+int most_gpu_ranks() { return 3; }
+#else
+int most_gpu_ranks() { return nccl_available() ? std::min(3, pursuit::cuda::device_count()) : 0; }
+#endif
+#define GPU_RANKS_TEST_CASE(name) \
+  TEST_CASE(name* doctest::test_suite("ranks") * doctest::skip(most_gpu_ranks() < 2))
+
 namespace {
+
+std::vector<std::string> on_gpus(std::vector<std::string> variables) {
+  variables.push_back("TEST_DEVICE=cuda");
+  return variables;
+}
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path);
@@ -108,7 +124,7 @@ class Ranks {
                                             "TORCHELASTIC_ERROR_FILE=" + path(rank, "failure"),
                                             "TEST_ANSWER=20000",
                                             "OMP_NUM_THREADS=1"};
-    environment.insert(environment.end(), variables.begin(), variables.end());
+    environment.insert(environment.begin(), variables.begin(), variables.end());  // the first counts
     std::vector<std::string> all = {program};
     all.insert(all.end(), words.begin(), words.end());
     const auto pointers = [](std::vector<std::string>& texts) {
@@ -182,8 +198,8 @@ RANKS_TEST_CASE("distributed: tensors of different sizes are an error where call
   for (int rank = 0; rank < 3; ++rank) {
     CHECK(ranks.wait(rank) == 1);
     INFO(ranks.err(rank));
-    found += ranks.err(rank).find("is at all-reduce of f32[" + std::to_string(rank + 1) +
-                                  "] on cpu, and rank") != std::string::npos;
+    found += ranks.err(rank).find("is at all-reduce of f32[" + std::to_string(rank + 1) + "], and rank") !=
+             std::string::npos;
   }
   CHECK(found >= 1);  // the others may hear of it from the first
 }
@@ -289,6 +305,57 @@ RANKS_TEST_CASE("distributed: one rank's SIGTERM stops all of them after the sam
   }
 }
 
+GPU_RANKS_TEST_CASE("distributed on GPUs: every operation equals a plain computation, with equal bits") {
+  for (const std::vector<std::string>& variables :
+       {std::vector<std::string>{"SIMT_LATE_RANK=0"},
+        {"TEST_ORDERED=1", "TEST_COMPARE=1", "SIMT_STREAMS=early"},
+        {"TEST_BF16=1", "SIMT_STREAMS=early", "SIMT_LATE_RANK=1"},
+        {"TEST_BF16=1", "TEST_ORDERED=1"}}) {
+    Ranks ranks(most_gpu_ranks(), {"operations"}, on_gpus(variables));
+    check_all_succeed(ranks);
+  }
+}
+
+GPU_RANKS_TEST_CASE("distributed on GPUs: gradients in slices are those of one process, eager and captured") {
+  for (const std::vector<std::string>& variables :
+       {std::vector<std::string>{}, {"TEST_ORDERED=1", "SIMT_LATE_RANK=1"}, {"SIMT_STREAMS=early"}})
+    for (int size = 2; size <= most_gpu_ranks(); ++size) {
+      CAPTURE(size);
+      Ranks ranks(size, {"gradients"}, on_gpus(variables));
+      check_all_succeed(ranks);
+    }
+}
+
+GPU_RANKS_TEST_CASE("distributed on GPUs: one rank has NCCL too where it is asked for") {
+  Ranks ranks(1, {"gradients"}, on_gpus({"TEST_ALONE=1"}));
+  check_all_succeed(ranks);
+}
+
+GPU_RANKS_TEST_CASE("distributed on GPUs: calls that differ are an error where they are compared") {
+  Ranks ranks(2, {"unequal"}, on_gpus({"TEST_COMPARE=1"}));
+  for (int rank = 0; rank < 2; ++rank) CHECK(ranks.wait(rank) == 1);
+  CHECK((ranks.err(0) + ranks.err(1)).find("is at all-reduce of f32[") != std::string::npos);
+}
+
+GPU_RANKS_TEST_CASE("distributed on GPUs: an operation to which a rank never comes ends with a line") {
+  Ranks ranks(2, {"absent"}, on_gpus({"TEST_ANSWER=1000"}));
+  for (int rank = 0; rank < 2; ++rank) CHECK(ranks.wait(rank) == 1);
+  CHECK(ranks.err(0) == "error: an operation of the ranks did not end within 1 s\n");
+  CHECK(ranks.err(1) == "[rank 1] error: rank 0 failed: an operation of the ranks did not end within 1 s\n");
+}
+
+GPU_RANKS_TEST_CASE("distributed on GPUs: after kill -9 of any rank the others end with its name") {
+  for (const int lost : {0, 1}) {
+    CAPTURE(lost);
+    Ranks ranks(2, {"loop"}, on_gpus({}));
+    ranks.wait_until_all_loop();
+    ranks.send(lost, SIGKILL);
+    CHECK(ranks.wait(1 - lost, milliseconds(5000)) == 1);
+    CHECK(ranks.err(1 - lost) ==
+          prefix(1 - lost) + "error: rank " + std::to_string(lost) + " is lost (its connection closed)\n");
+  }
+}
+
 TEST_CASE("distributed: one process is a communicator of one, which changes nothing") {
   const auto ranks = connect({}, cpu);
   CHECK(ranks->rank() == 0);
@@ -306,5 +373,5 @@ TEST_CASE("distributed: one process is a communicator of one, which changes noth
 
 TEST_CASE("distributed: a device that this build has no ranks for is refused before they meet") {
   Job job{.rank = 1, .size = 2, .local_rank = 1, .local_size = 2, .launcher = "test"};
-  CHECK_THROWS_WITH(connect(job, cuda_device()), doctest::Contains("need NCCL"));
+  if (!nccl_available()) CHECK_THROWS_WITH(connect(job, cuda_device()), doctest::Contains("need NCCL"));
 }

@@ -159,8 +159,8 @@ int run_all(const Options& options) {
     apps::check_output(options.start);
   }
   if (options.threads) set_num_threads(options.threads);
-  const auto ranks =
-      distributed::connect(distributed::job_from_environment(), device_from_name(options.device));
+  const distributed::Job job = distributed::job_from_environment();
+  const auto ranks = distributed::connect(job, distributed::device_of_rank(options.device, job));
   try {
     report(workloads, options, *ranks);
   } catch (const std::exception& e) {

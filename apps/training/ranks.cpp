@@ -135,7 +135,7 @@ int launch_ranks(int64_t ranks) {
   return wait_for(running);
 }
 
-int with_ranks(Device device, const RankOptions& o,
+int with_ranks(const std::string& device, const RankOptions& o,
                const std::function<int(distributed::Communicator&)>& body) {
   const distributed::Job job = distributed::job_from_environment();
   distributed::Options options;
@@ -144,7 +144,8 @@ int with_ranks(Device device, const RankOptions& o,
   options.on_stop = request_stop;
   if (!getenv("OMP_NUM_THREADS")) set_num_threads(std::max(1, num_threads() / job.local_size));
   if (job.rank > 0) note_prefix = fmt::format("[rank {}] ", job.rank);
-  const std::unique_ptr<distributed::Communicator> ranks = distributed::connect(job, device, options);
+  const std::unique_ptr<distributed::Communicator> ranks =
+      distributed::connect(job, distributed::device_of_rank(device, job), options);
   int code = 0;
   try {
     const StopWatch watch(*ranks);

@@ -22,10 +22,11 @@ void keep_batches(int64_t batches, TrainingFields& fields);
 // Error if they are more than 8 a processor.
 int launch_ranks(int64_t ranks);
 
-// Runs body(ranks) with the other ranks of this process's job; without a launcher it is the only one. Notes
+// Runs body(ranks) with the other ranks of this process's job; without a launcher it is the only one. Of the
+// device "cuda" every rank of a machine has a GPU of its own. Notes
 // of other ranks than 0 begin with their number. An exception ends the others too, with its text. Returns the
 // body's exit code.
-int with_ranks(Device device, const RankOptions& options,
+int with_ranks(const std::string& device, const RankOptions& options,
                const std::function<int(distributed::Communicator& ranks)>& body);
 
 // One process, without others.

@@ -55,7 +55,7 @@ void add_train_command(CLI::App& app, const std::string& help, std::vector<std::
       code = launch_ranks(config.ranks);
       return;
     }
-    code = with_ranks(device_from_name(config.device), options.ranks,
+    code = with_ranks(config.device, options.ranks,
                       [&](distributed::Communicator& ranks) { return train(config, options, ranks); });
   });
 }

@@ -26,7 +26,6 @@ TrainingStep::TrainingStep(Task& task, const data::Share& share, distributed::Co
       step_(flat.values.device(), record),
       batch_(flat.values.device(), record),
       last_batch_(flat.values.device(), record),
-      update_(flat.values.device(), record),
       weight_({}, DType::f32, flat.values.device()),
       sums_(zeros({3}, DType::f32, flat.values.device())),
       losses_{Readback(flat.values.device()), Readback(flat.values.device())},
@@ -64,10 +63,15 @@ void TrainingStep::of_several_batches(int64_t step, int64_t& samples) {
     samples += batch.samples;
     const float weight = float(batch.weight);
     weight_.send(&weight);
-    const bool last = b + 1 == share_.count;
-    (last ? last_batch_ : batch_)([this, last] { add_batch(last); });
+    if (b + 1 < share_.count)
+      batch_([this] { add_batch(false); });
+    else
+      last_batch_([this] {
+        add_batch(true);
+        divide_and_update();
+      });
   }
-  update_([this] { divide_and_update(); });
+  ranks_.watch();
 }
 
 void TrainingStep::add_batch(bool last) {

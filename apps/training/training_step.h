@@ -59,7 +59,7 @@ class TrainingStep {
   nn::Optimizer& optimizer_;
   nn::Ema* ema_;
   nn::RankGradients gradients_;
-  Replayed step_, batch_, last_batch_, update_;
+  Replayed step_, batch_, last_batch_;
   Upload weight_;  // [], of the batch
   // [3], over the batches of a step: the sum of the losses to show, each times its weight; of the weights; of
   // the ranks that were asked to stop.

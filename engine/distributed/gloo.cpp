@@ -14,6 +14,7 @@
 #include <exception>
 #include <functional>
 
+#include "engine/distributed/combine.h"
 #include "engine/error.h"
 #include "engine/parallel.h"
 
@@ -59,37 +60,11 @@ void end_with_a_line(int rank) {
   });
 }
 
-template <class T>
-void add(T* sum, const T* a, const T* b, size_t n) {
-#pragma omp simd
-  for (size_t i = 0; i < n; ++i) sum[i] = a[i] + b[i];
-}
-void add(bf16* sum, const bf16* a, const bf16* b, size_t n) {
-#pragma omp simd
-  for (size_t i = 0; i < n; ++i) sum[i] = down<bf16>(up(a[i]) + up(b[i]));
-}
-template <class T>
-void take_larger(T* larger, const T* a, const T* b, size_t n) {
-#pragma omp simd
-  for (size_t i = 0; i < n; ++i) larger[i] = a[i] > b[i] || a[i] != a[i] ? a[i] : b[i];
-}
-template <class T>
-void scale(T* x, size_t n, int size) {
-  const T factor = T(1) / T(size);
-#pragma omp simd
-  for (size_t i = 0; i < n; ++i) x[i] *= factor;
-}
-template <class To, class From>
-void convert(To* to, const From* from, size_t n) {
-#pragma omp simd
-  for (size_t i = 0; i < n; ++i) to[i] = down<To>(up(from[i]));
-}
-
 // Operations run one after the other in a thread of their own, as `start` gives them.
 class Gloo final : public Communicator {
  public:
   Gloo(std::shared_ptr<ControlChannel> channel, const Options& options)
-      : Communicator(std::move(channel)), options_(options) {
+      : Communicator(std::move(channel), cpu), options_(options) {
     // A write to a connection that is closed is an error of the write.
     std::signal(SIGPIPE, SIG_IGN);
     end_with_a_line(rank());
@@ -111,12 +86,7 @@ class Gloo final : public Communicator {
   }
 
   void start_all_reduce(const Tensor& tensor, Reduction reduction) override {
-    require("all-reduce", tensor);
-    const DType type = tensor.dtype();
-    if (type != DType::f32 && type != DType::f64 && type != DType::i64)
-      fail("all-reduce", "is of f32, f64 and i64, got " + tensor.str());
-    if (type == DType::i64 && reduction == Reduction::mean)
-      fail("all-reduce", "there is no mean of " + tensor.str());
+    require_reducible(tensor, reduction);
     tensor.bump_version("all-reduce");
     start([this, tensor, reduction] {
       compare_calls({"all-reduce", tensor, int(reduction)});
@@ -138,9 +108,7 @@ class Gloo final : public Communicator {
   }
 
   void broadcast(const Tensor& tensor, int root) override {
-    require("broadcast", tensor);
-    if (root < 0 || root >= size())
-      fail("broadcast", "got root " + std::to_string(root) + " of " + std::to_string(size()) + " ranks");
+    require_sendable(tensor, root);
     if (rank() != root) tensor.bump_version("broadcast");
     start([this, tensor, root] {
       compare_calls({"broadcast", tensor, root});
@@ -155,13 +123,7 @@ class Gloo final : public Communicator {
   }
 
   void all_gather(const Tensor& mine, const Tensor& all) override {
-    require("all-gather", mine);
-    require("all-gather", all);
-    Shape shape = mine.shape();
-    shape.insert(0, size());
-    if (all.dtype() != mine.dtype() || !(all.shape() == shape))
-      fail("all-gather",
-           "of " + mine.str() + " on " + std::to_string(size()) + " ranks does not fit into " + all.str());
+    require_gathered(mine, all);
     all.bump_version("all-gather");
     start([this, mine, all] {
       compare_calls({"all-gather", mine, 0});
@@ -171,14 +133,6 @@ class Gloo final : public Communicator {
   }
 
  private:
-  // What all ranks must do at the same time.
-  struct Call {
-    const char* name;
-    const Tensor& tensor;
-    int detail;
-    std::string str() const { return std::string(name) + " of " + tensor.str(); }
-  };
-
   void connect() {
     try {
       gloo::transport::tcp::attr attributes(control()->address().c_str());
@@ -232,12 +186,6 @@ class Gloo final : public Communicator {
     return stopping_;
   }
 
-  static void require(const char* name, const Tensor& tensor) {
-    if (!tensor.defined()) fail(name, "got an undefined tensor");
-    if (!tensor.is_contiguous() || tensor.device() != cpu)
-      fail(name, "needs a contiguous tensor on cpu, got " + tensor.str());
-  }
-
   void start(std::function<void()> operation) {
     {
       const std::lock_guard lock(guard_);
@@ -278,14 +226,10 @@ class Gloo final : public Communicator {
 
   void compare_calls(const Call& call) {
     if (!options_.compare_calls) return;
-    const std::string text = call.str() + " " + std::to_string(call.detail);
-    const uint64_t mine = hash(text);
-    std::vector<uint64_t> all(static_cast<size_t>(size()));
-    gather(&mine, all.data(), sizeof mine);
-    for (size_t other = 0; other < all.size(); ++other)
-      if (all[other] != mine)
-        fail("ranks", "rank " + std::to_string(rank()) + " is at " + call.str() + ", and rank " +
-                          std::to_string(other) + " at another operation or size");
+    const int64_t mine = call.hash();
+    const Tensor all = empty({size(), 1}, DType::i64);
+    gather(&mine, all.raw(), sizeof mine);
+    require_same(call, all);
   }
 
   void gather(const void* mine, void* all, size_t bytes) {

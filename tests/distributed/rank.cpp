@@ -1,11 +1,14 @@
 // One rank of a job, for tests of the communicator: started by the unit tests and by real launchers.
 //   test_rank operations          every operation, against a plain computation
 //   test_rank gradients           those of a small model, in slices, against the sum of all ranks' computed
-//   here test_rank loop                reduces until a signal asks it to stop, or another rank is lost
+//                                 here
+//   test_rank loop                reduces until a signal asks it to stop, or another rank is lost
 //   test_rank fail RANK           that rank fails after a few steps
 //   test_rank unequal             the ranks reduce tensors of different sizes
+//   test_rank absent              the last rank stays away from an operation
 //   test_rank describe TEXT       agrees on a text, or is refused
-// Limits in ms by TEST_JOIN, TEST_SILENCE and TEST_ANSWER.
+// On the device TEST_DEVICE (cpu). With TEST_ALONE one process is a rank of NCCL's too. Limits in ms by
+// TEST_JOIN, TEST_SILENCE and TEST_ANSWER.
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -19,7 +22,9 @@
 #include <thread>
 
 #include "engine/distributed/communicator.h"
+#include "engine/distributed/nccl.h"
 #include "engine/error.h"
+#include "engine/graph.h"
 #include "engine/ops.h"
 #include "engine/program.h"
 #include "nn/rank_gradients.h"
@@ -30,6 +35,7 @@ using namespace pursuit::distributed;
 namespace {
 
 int checks = 0;
+Device device = cpu;
 
 void expect(bool ok, const std::string& what) {
   ++checks;
@@ -46,7 +52,15 @@ std::vector<float> numbers(int rank, int64_t n) {
   return {drawn.data<float>(), drawn.data<float>() + n};
 }
 
-std::vector<float> values(const Tensor& t) { return {t.data<float>(), t.data<float>() + t.numel()}; }
+std::vector<float> values(const Tensor& t) {
+  const Tensor here = t.to(cpu);
+  return {here.data<float>(), here.data<float>() + here.numel()};
+}
+
+template <class T>
+Tensor there(const std::vector<T>& values) {
+  return from_vector(values, {int64_t(values.size())}, device);
+}
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
@@ -56,10 +70,11 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 void expect_replicas(Communicator& ranks, const Tensor& t, const std::string& what) {
   Shape shape = t.shape();
   shape.insert(0, ranks.size());
-  const Tensor all = empty(shape, t.dtype());
-  ranks.all_gather(t, all);
+  const Tensor gathered = empty(shape, t.dtype(), device);
+  ranks.all_gather(t, gathered);
+  const Tensor all = gathered.to(cpu), mine = t.to(cpu);
   for (int other = 0; other < ranks.size(); ++other)
-    expect(std::memcmp(static_cast<char*>(all.raw()) + other * t.bytes(), t.raw(), size_t(t.bytes())) == 0,
+    expect(std::memcmp(static_cast<char*>(all.raw()) + other * t.bytes(), mine.raw(), size_t(t.bytes())) == 0,
            what + ": rank " + std::to_string(other) + " has other bits");
 }
 
@@ -85,7 +100,7 @@ bool rounds(const Communicator& ranks, const Options& options) {
 void reduce_floats(Communicator& ranks, const Options& options, int64_t n) {
   const int size = ranks.size();
   const std::string what = "sum of " + std::to_string(n);
-  const Tensor sum = from_vector(numbers(ranks.rank(), n), {n});
+  const Tensor sum = there(numbers(ranks.rank(), n));
   ranks.all_reduce(sum, Reduction::sum);
   const bool bf16_wire = rounds(ranks, options);
   std::vector<float> expected = sum_in_order(size, n, bf16_wire);
@@ -100,13 +115,13 @@ void reduce_floats(Communicator& ranks, const Options& options, int64_t n) {
            what + " is off at " + std::to_string(i));
   expect_replicas(ranks, sum, what);
 
-  const Tensor mean = from_vector(numbers(ranks.rank(), n), {n});
+  const Tensor mean = there(numbers(ranks.rank(), n));
   ranks.all_reduce(mean, Reduction::mean);
   std::vector<float> scaled = values(sum);
   for (float& v : scaled) v *= 1.0f / float(size);
   expect(same_bits(values(mean), scaled), "mean of " + std::to_string(n));
 
-  const Tensor larger = from_vector(numbers(ranks.rank(), n), {n});
+  const Tensor larger = there(numbers(ranks.rank(), n));
   ranks.all_reduce(larger, Reduction::max);
   std::vector<float> largest = numbers(0, n);
   for (int rank = 1; rank < size; ++rank) {
@@ -122,7 +137,7 @@ void operations(Communicator& ranks, const Options& options) {
 
   // Several at a time, of more than a stretch and a segment.
   const int64_t n = 600'000;
-  const Tensor flat = from_vector(numbers(rank, n), {n});
+  const Tensor flat = there(numbers(rank, n));
   for (int64_t slice = 0; slice < 4; ++slice)
     ranks.start_all_reduce(flat.slice(0, slice * n / 4, (slice + 1) * n / 4), Reduction::sum);
   ranks.wait();
@@ -130,11 +145,12 @@ void operations(Communicator& ranks, const Options& options) {
   if (options.ordered)
     expect(same_bits(values(flat), sum_in_order(size, n, rounds(ranks, options))), "four slices in order");
 
-  const Tensor nothing = empty({0});
+  const Tensor nothing = empty({0}, DType::f32, device);
   ranks.all_reduce(nothing, Reduction::sum);
 
-  const Tensor counts = from_vector(std::vector<int64_t>{rank, int64_t(1) << 40}, {2});
-  ranks.all_reduce(counts, Reduction::sum);
+  const Tensor added = there(std::vector<int64_t>{rank, int64_t(1) << 40});
+  ranks.all_reduce(added, Reduction::sum);
+  const Tensor counts = added.to(cpu);
   expect(counts.data<int64_t>()[0] == size * (size - 1) / 2 &&
              counts.data<int64_t>()[1] == size * (int64_t(1) << 40),
          "sum of i64");
@@ -142,20 +158,29 @@ void operations(Communicator& ranks, const Options& options) {
   ranks.all_reduce(exact, Reduction::max);
   expect(exact.data<double>()[0] == 0.1 * (size - 1) && exact.data<double>()[1] == 0, "max of f64");
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const Tensor one_nan = from_vector(std::vector<float>{rank == size - 1 ? nan : float(rank)}, {1});
+  const Tensor one_nan = there(std::vector<float>{rank == size - 1 ? nan : float(rank)});
   ranks.all_reduce(one_nan, Reduction::max);
   expect(std::isnan(one_nan.item()), "max with a NaN");
 
   for (int root = 0; root < size; ++root) {
-    const Tensor sent = from_vector(std::vector<int32_t>{rank, 10 * rank, 3}, {3});
-    ranks.broadcast(sent, root);
+    const Tensor given = there(std::vector<int32_t>{rank, 10 * rank, 3});
+    ranks.broadcast(given, root);
+    const Tensor sent = given.to(cpu);
     expect(sent.data<int32_t>()[0] == root && sent.data<int32_t>()[1] == 10 * root &&
                sent.data<int32_t>()[2] == 3,
            "broadcast from " + std::to_string(root));
   }
-  const Tensor mine = full({2, 3}, 5 + rank, DType::u8), all = empty({size, 2, 3}, DType::u8);
-  ranks.all_gather(mine, all);
+  const Tensor mine = full({2, 3}, 5 + rank, DType::u8).to(device),
+               gathered = empty({size, 2, 3}, DType::u8, device);
+  ranks.all_gather(mine, gathered);
+  const Tensor all = gathered.to(cpu);
   for (int i = 0; i < size * 6; ++i) expect(all.data<uint8_t>()[i] == 5 + i / 6, "all-gather");
+  // f64 is on the CPU alone, beside GPUs too.
+  const Tensor here = full({3}, 0.5 + rank, DType::f64), all_here = empty({size, 3}, DType::f64);
+  ranks.all_gather(here, all_here);
+  for (int i = 0; i < size * 3; ++i) expect(all_here.data<double>()[i] == 0.5 + i / 3, "all-gather of f64");
+  ranks.broadcast(here, size - 1);
+  expect(here.data<double>()[2] == size - 0.5, "broadcast of f64");
   ranks.barrier();
 
   const auto refused = [&](const std::string& what, const std::function<void()>& call) {
@@ -167,13 +192,14 @@ void operations(Communicator& ranks, const Options& options) {
     expect(false, what + " is not refused");
   };
   if (size == 1) return;
-  refused("u8", [&] { ranks.all_reduce(empty({2}, DType::u8), Reduction::sum); });
-  refused("the mean of i64", [&] { ranks.all_reduce(empty({2}, DType::i64), Reduction::mean); });
-  refused("a strided tensor", [&] { ranks.all_reduce(empty({2, 3}).transpose(0, 1), Reduction::sum); });
+  const auto some = [](const Shape& shape, DType dtype = DType::f32) { return empty(shape, dtype, device); };
+  refused("u8", [&] { ranks.all_reduce(some({2}, DType::u8), Reduction::sum); });
+  refused("the mean of i64", [&] { ranks.all_reduce(some({2}, DType::i64), Reduction::mean); });
+  refused("a strided tensor", [&] { ranks.all_reduce(some({2, 3}).transpose(0, 1), Reduction::sum); });
   refused("an undefined tensor", [&] { ranks.all_reduce(Tensor(), Reduction::sum); });
-  refused("a root that is not there", [&] { ranks.broadcast(empty({1}), size); });
-  refused("a gather of another size", [&] { ranks.all_gather(empty({2}), empty({size, 3})); });
-  ranks.all_reduce(empty({3}), Reduction::sum);
+  refused("a root that is not there", [&] { ranks.broadcast(some({1}), size); });
+  refused("a gather of another size", [&] { ranks.all_gather(some({2}), some({size, 3})); });
+  ranks.all_reduce(some({3}), Reduction::sum);
 }
 
 std::atomic<bool> asked = false, stop = false;
@@ -188,17 +214,36 @@ struct Model : nn::Module {
     uint64_t stream = 0;
     for (const nn::NamedTensor& p : parameters())
       copy_values(*p.tensor, uniform(p.tensor->shape(), -1, 1, 3, ++stream));
+    to(device);
   }
-  // Of batch number `batch`.
-  Tensor loss(int batch) const {
-    const Tensor x = normal({7, 31}, 0, 1, 4, uint64_t(batch));
-    return mean(square(matmul(tanh(matmul(x, a) + b), c)));
-  }
+  static Tensor input(int batch) { return normal({7, 31}, 0, 1, 4, uint64_t(batch)).to(device); }
+  Tensor loss_of(const Tensor& x) const { return mean(square(matmul(tanh(matmul(x, a) + b), c))); }
+  Tensor loss(int batch) const { return loss_of(input(batch)); }
 };
+
+// A step as a graph has the bits of one that runs operator by operator.
+void captured(Communicator& ranks, const Model& model, nn::FlatParameters& flat, nn::RankGradients& sum) {
+  const Tensor weight = full({}, 0.5).to(device);
+  const Tensor x = model.input(ranks.rank());
+  const auto step = [&] {
+    flat.zero_sum();
+    sum.backward(model.loss_of(x), weight);
+    ranks.wait();
+  };
+  step();
+  const std::vector<float> want = values(flat.grads);
+  const Graph graph(device, step);
+  for (int launch = 0; launch < 2; ++launch) {
+    copy_values(flat.grads, flat.grads * 3.0);
+    graph.launch();
+    ranks.watch();
+    expect(same_bits(values(flat.grads), want), "a captured step has other bits");
+  }
+}
 
 void gradients(Communicator& ranks, const Options& options) {
   const double weights[] = {1, 0.5, 0.25, 2};
-  const auto weight_of = [&](int rank) { return full({}, weights[rank % 4]); };
+  const auto weight_of = [&](int rank) { return full({}, weights[rank % 4]).to(device); };
   for (const int slices : {1, 2, 3, 100}) {
     // Each rank has two batches; the sum of the others' is made here as one process makes it.
     Model model, alone;
@@ -219,7 +264,8 @@ void gradients(Communicator& ranks, const Options& options) {
           alone.loss(batch).backward(weight_of(rank));
           all.add_grad();
         }
-        for (size_t i = 0; i < want.size(); ++i) want[i] += all.grads.data<float>()[i];
+        const std::vector<float> of_rank = values(all.grads);
+        for (size_t i = 0; i < want.size(); ++i) want[i] += of_rank[i];
       }
       const std::vector<float> got = values(flat.grads);
       double most = 0;
@@ -234,12 +280,22 @@ void gradients(Communicator& ranks, const Options& options) {
       expect(most > 0.01, "the gradients are zeros");
       expect_replicas(ranks, flat.grads, "gradients");
     }
+    if (device.is_cuda()) captured(ranks, model, flat, sum);
   }
+}
+
+void absent(Communicator& ranks) {
+  const Tensor sum = ones({3}).to(device);
+  if (ranks.rank() == ranks.size() - 1)
+    std::this_thread::sleep_for(std::chrono::seconds(60));
+  else
+    ranks.all_reduce(sum, Reduction::sum);
+  values(sum);  // the host waits for the GPU
 }
 
 void loop(Communicator& ranks, int failing) {
   std::signal(SIGTERM, [](int) { asked = true; });
-  const Tensor gradient = ones({20'000}), ending = zeros({1});
+  const Tensor gradient = ones({20'000}).to(device), ending = zeros({1});
   for (int step = 0;; ++step) {
     ranks.start_all_reduce(gradient, Reduction::mean);
     ranks.wait();
@@ -263,8 +319,13 @@ int body(const std::vector<std::string>& words) {
   if (std::getenv("TEST_BF16")) options.wire = DType::bf16;
   options.compare_calls = std::getenv("TEST_COMPARE");
   options.on_stop = [] { stop = true; };
-  const Job job = job_from_environment();
-  const std::unique_ptr<Communicator> ranks = connect(job, cpu, options);
+  Job job = job_from_environment();
+  if (std::getenv("TEST_ALONE")) job.address = "127.0.0.1";
+  if (const char* name = std::getenv("TEST_DEVICE")) device = device_of_rank(name, job);
+  const std::unique_ptr<Communicator> ranks =
+      std::getenv("TEST_ALONE")
+          ? nccl_communicator(std::make_shared<ControlChannel>(job, options), device, options)
+          : connect(job, device, options);
   try {
     if (mode == "operations")
       operations(*ranks, options);
@@ -275,7 +336,9 @@ int body(const std::vector<std::string>& words) {
     else if (mode == "fail")
       loop(*ranks, std::stoi(words.at(1)));
     else if (mode == "unequal")
-      ranks->all_reduce(ones({ranks->rank() + 1}), Reduction::sum);
+      ranks->all_reduce(ones({ranks->rank() + 1}).to(device), Reduction::sum);
+    else if (mode == "absent")
+      absent(*ranks);
     else if (mode == "describe")
       ranks->agree({{"seed", "1"}, {"config", words.at(1)}});
     else

@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <memory>
 #include <new>
@@ -62,45 +61,6 @@ bool memory_equals(const Snapshot& s) {
   return true;
 }
 
-namespace {
-
-using Work = std::function<void()>;
-using Recording = std::vector<Work>;
-
-std::unique_ptr<Recording> recording;  // of the graph that is being captured
-std::string broken;                    // what was done meanwhile that a real one would not survive
-
-struct Stream {
-  std::deque<Work> waiting;
-  size_t done = 0;
-  void run_until(size_t number) {
-    for (; done < number; ++done) {
-      waiting.front()();
-      waiting.pop_front();
-    }
-  }
-  size_t given() const { return done + waiting.size(); }
-};
-Stream work, copies;
-
-// How many of the copies it stands for.
-struct Event {
-  size_t number = 0;
-};
-
-void forbid_capture(const char* what) {
-  if (recording) pursuit::fail("simt", std::string(what) + " while a graph is captured");
-}
-
-}  // namespace
-
-void submit(Work w) {
-  if (recording)
-    recording->push_back(std::move(w));
-  else
-    w();
-}
-
 }  // namespace simt
 
 // cuda/runtime.h on the simulated GPU.
@@ -116,7 +76,8 @@ void* allocate(int, size_t bytes) {
   return simt::memory_used() + bytes > memory_size ? nullptr : simt::take_memory(bytes);
 }
 void release(int, void* p) noexcept {
-  if (simt::recording) simt::broken = "memory was given back to the system while a graph was captured";
+  simt::break_recording("memory was given back to the system while a graph was captured");
+  simt::run_before_release();
   simt::give_memory(p);
 }
 void* allocate_async(int device, size_t bytes) { return allocate(device, bytes); }
@@ -131,12 +92,12 @@ void* allocate_pinned(size_t bytes) { return std::malloc(bytes); }
 void release_pinned(void* p) noexcept { std::free(p); }
 
 void copy_to_host(void* to, const void* from, int, size_t bytes) {
-  simt::forbid_capture("the host waits for a copy");
-  std::memcpy(to, from, bytes);
+  simt::forbid_recording("the host waits for a copy");
+  simt::submit([=] { std::memcpy(to, from, bytes); });
+  simt::work.run_until(simt::work.given());
 }
-void copy_to_device(void* to, const void* from, int, size_t bytes) {
-  simt::forbid_capture("the host waits for a copy");
-  std::memcpy(to, from, bytes);
+void copy_to_device(void* to, const void* from, int device, size_t bytes) {
+  copy_to_host(to, from, device, bytes);
 }
 void copy_on_device(void* to, const void* from, int, size_t bytes) {
   simt::submit([=] { std::memcpy(to, from, bytes); });
@@ -145,60 +106,64 @@ void fill_zero(void* to, int, size_t bytes) {
   simt::submit([=] { std::memset(to, 0, bytes); });
 }
 void synchronize(int) {
-  simt::forbid_capture("the host waits for the GPU");
-  simt::copies.run_until(simt::copies.given());
+  simt::forbid_recording("the host waits for the GPU");
+  simt::run_all();
 }
+
+namespace {
+
+struct Event {
+  std::shared_ptr<simt::Mark> mark;  // none before the first record
+};
+
+Event* as_event(void* event) { return static_cast<Event*>(event); }
+simt::Stream* as_stream(void* stream) { return static_cast<simt::Stream*>(stream); }
+
+void refuse_recorded(const Event* event) {
+  if (event->mark && event->mark->recorded) fail("simt", "the host waits for an event of a recording");
+}
+
+}  // namespace
 
 int current_device() { return 0; }
 void* current_stream() { return &simt::work; }
 void* stream(int) { return &simt::work; }
 void* copy_stream(int) { return &simt::copies; }
-void* create_event(int) { return new simt::Event; }
-void destroy_event(void* event) noexcept { delete static_cast<simt::Event*>(event); }
-void record_event(void* event, void*) {
-  simt::forbid_capture("an event is recorded");
-  static_cast<simt::Event*>(event)->number = simt::copies.given();
-}
+void* rank_stream(int) { return &simt::ranks; }
+void* create_event(int) { return new Event; }
+void destroy_event(void* event) noexcept { delete as_event(event); }
+void record_event(void* event, void* stream) { as_event(event)->mark = as_stream(stream)->record(); }
 void wait_for_event(void* stream, void* event) {
-  simt::forbid_capture("a stream waits for an event");
-  if (stream == &simt::work) synchronize_event(event);
+  if (as_event(event)->mark) as_stream(stream)->wait_for(as_event(event)->mark);
 }
 void synchronize_event(void* event) {
-  simt::forbid_capture("the host waits for an event");
-  simt::copies.run_until(static_cast<simt::Event*>(event)->number);
+  simt::forbid_recording("the host waits for an event");
+  refuse_recorded(as_event(event));
+  const std::shared_ptr<simt::Mark> mark = as_event(event)->mark;
+  if (!mark) return;
+  mark->stream->run_until(mark->number);
+  simt::arrivals.run_until(mark->arrivals);
 }
-void start_copy_to_host(void* to, const void* from, size_t bytes, void*) {
-  simt::submit([=] {
+bool event_done(void* event) {
+  refuse_recorded(as_event(event));
+  return !as_event(event)->mark || as_event(event)->mark->done;
+}
+void start_copy_to_host(void* to, const void* from, size_t bytes, void* stream) {
+  as_stream(stream)->give([=] {
     const auto* p = static_cast<const unsigned char*>(from);
-    simt::copies.waiting.push_back(
+    simt::arrivals.give(
         [to, values = std::vector(p, p + bytes)] { std::memcpy(to, values.data(), values.size()); });
   });
 }
 void start_copy_to_device(void* to, const void* from, size_t bytes, void* stream) {
-  const auto copy = [=] { std::memcpy(to, from, bytes); };
-  if (stream == &simt::copies)
-    simt::copies.waiting.push_back(copy);
-  else
-    simt::submit(copy);
+  as_stream(stream)->give([=] { std::memcpy(to, from, bytes); });
 }
 
-void begin_capture(int) {
-  simt::forbid_capture("another capture begins");
-  simt::recording = std::make_unique<simt::Recording>();
-  simt::broken.clear();
-}
-bool capturing(int) { return simt::recording != nullptr; }
-
-void* end_capture(int) {
-  const std::unique_ptr<simt::Recording> done = std::move(simt::recording);
-  if (!simt::broken.empty()) fail("simt", simt::broken);
-  return new simt::Recording(std::move(*done));
-}
-void cancel_capture(int) noexcept { simt::recording.reset(); }
-void launch_graph(void* graph, int) {
-  simt::forbid_capture("a graph is launched");
-  for (const simt::Work& w : *static_cast<simt::Recording*>(graph)) w();
-}
-void destroy_graph(void* graph) noexcept { delete static_cast<simt::Recording*>(graph); }
+void begin_capture(int) { simt::begin_recording(); }
+bool capturing(int) { return simt::recording(); }
+void* end_capture(int) { return new std::shared_ptr<simt::Recording>(simt::end_recording()); }
+void cancel_capture(int) noexcept { simt::cancel_recording(); }
+void launch_graph(void* graph, int) { simt::launch(*static_cast<std::shared_ptr<simt::Recording>*>(graph)); }
+void destroy_graph(void* graph) noexcept { delete static_cast<std::shared_ptr<simt::Recording>*>(graph); }
 
 }  // namespace pursuit::cuda
