@@ -129,6 +129,20 @@ TEST_CASE("compare: runs that differ in their seed alone are one row with mean a
   CHECK(json["rows"][1]["options"]["attention"] == "softmax");
 }
 
+TEST_CASE("compare: ranks are as many accumulated batches") {
+  const Scratch at("ranks");
+  for (const auto& [ranks, accumulate] : {std::pair(2, 1), std::pair(1, 2), std::pair(2, 2)}) {
+    Config config = small_config("softmax", uint64_t(ranks));
+    config.ranks = ranks;
+    config.accumulate = accumulate;
+    write_run(at(fmt::format("{}x{}", ranks, accumulate)), config);
+  }
+  const apps::Comparison comparison = compare_runs({at("2x1"), at("1x2"), at("2x2")});
+  REQUIRE(comparison.groups.size() == 2);
+  CHECK(comparison.groups[0].names.size() == 2);
+  CHECK(comparison.differences == std::vector<std::string>{"batches a step"});
+}
+
 TEST_CASE("compare: speed and time come from the metrics, also over a resumed run") {
   const Scratch at("metrics");
   write_run(at("a"), small_config("softmax", 0));

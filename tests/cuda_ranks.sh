@@ -17,7 +17,7 @@ same() {
 }
 for run in softmax-f32 rpc-bf16; do
   settings=("${@:2}" --attention "${run%-*}" --dtype "${run#*-}" --schedule constant --seed 3 --threads 1 --quiet
-    --steps 5 --device cuda)
+    --steps 3 --device cuda)
   train "$run" --accumulate 2
   train "$run-ranks" --ranks 2 --check-replicas
   SIMT_STREAMS=early SIMT_LATE_RANK=0 train "$run-early" --ranks 2

@@ -72,7 +72,7 @@ int64_t left_of_address_space(const std::string& root) {
 
 }  // namespace
 
-FreeMemory free_memory(Device device, const std::string& root) {
+FreeMemory free_memory(Device device, int processes, const std::string& root) {
   if (device.is_cuda()) {
     size_t free = 0, total = 0;
     cuda::memory_info(device.index, free, total);
@@ -82,6 +82,10 @@ FreeMemory free_memory(Device device, const std::string& root) {
   const auto available = number_in(root + "/proc/meminfo", "MemAvailable:");
   FreeMemory least{available ? *available * 1024 : without_limit, "available memory"};
   if (const int64_t left = left_in_cgroups(root); left < least.bytes) least = {left, "the cgroup's limit"};
+  if (processes > 1) {
+    least.bytes /= processes;
+    least.limit += fmt::format(" of each of {} ranks", processes);
+  }
   if (const int64_t left = left_of_address_space(root); left < least.bytes) least = {left, "ulimit -v"};
   return least;
 }

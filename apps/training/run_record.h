@@ -37,10 +37,13 @@ struct RunRecord : RunFolder {
 [[noreturn]] void fail_no_run(const RunFolder& run);
 
 // A run's options, and what --resume changed on the way: runs that differ in that are no two seeds of one
-// setting.
+// setting. Several ranks are as many accumulated batches.
 template <class Record>
 nlohmann::ordered_json compared_options(const Record& run) {
   nlohmann::ordered_json options = options_to_json(*run.config);
+  options.erase("ranks");
+  options.erase("accumulate");
+  options["batches a step"] = run.config->ranks * run.config->accumulate;
   options["changed by --resume"] = run.changes;
   return options;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "apps/common/free_memory.h"
+#include "engine/distributed/job.h"
 #include "engine/shapes_only.h"
 #include "nn/optim.h"
 
@@ -39,7 +40,7 @@ int64_t memory_of(Device device, const std::function<void()>& work) {
 
 void require_memory(const char* app, Device device, const std::string& lower,
                     const std::function<void()>& work) {
-  const FreeMemory free = free_memory(device);
+  const FreeMemory free = free_memory(device, distributed::job_from_environment().local_size);
   const int64_t bytes = memory_of(device, work);
   if (bytes > free.bytes)
     fail(app, fmt::format("this takes about {} of memory, and {} are left ({}); lower {}",

@@ -155,10 +155,12 @@ TEST_CASE("free memory: the least of the system's and the cgroups' limits") {
     std::filesystem::create_directories(std::filesystem::path(root.file(path)).parent_path());
     std::ofstream(root.file(path)) << text;
   };
-  const auto bytes = [&] { return apps::free_memory(cpu, root.path.string()); };
+  const auto bytes = [&](int processes = 1) { return apps::free_memory(cpu, processes, root.path.string()); };
   write("proc/meminfo", "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable: 4000 kB\n");
   CHECK(bytes().bytes == 4000 * 1024);
   CHECK(bytes().limit == "available memory");
+  CHECK(bytes(4).bytes == 1000 * 1024);
+  CHECK(bytes(4).limit == "available memory of each of 4 ranks");
   // Version 2: of all groups up to the root; the file cache gives way.
   write("proc/self/cgroup", "0::/a/b\n");
   write("sys/fs/cgroup/a/b/memory.max", "max\n");
