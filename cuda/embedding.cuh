@@ -1,6 +1,7 @@
 #pragma once
 #include "cuda/launch.h"
 #include "cuda/pack.h"
+#include "engine/tensor.h"
 
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
@@ -98,17 +99,34 @@ static __global__ void __launch_bounds__(sort_warps* warp_size)
   }
 }
 
+// Of sort_tokens_kernel, i32.
+struct SortedTokens {
+  Tensor start, order;
+};
+inline SortedTokens sort_tokens(const char* where, const Tensor& ids, int64_t vocab) {
+  const int64_t count = ids.numel();
+  if (count > INT32_MAX)
+    fail(where, "got " + std::to_string(count) + " ids, need fewer than 2^31 for a gradient on the GPU");
+  const SortedTokens tokens{empty({vocab + 1}, DType::i32, ids.device()),
+                            empty({count}, DType::i32, ids.device())};
+  constexpr size_t shared =
+      shared_size<int>(sort_ids * sort_warps) + shared_size<int>(sort_ids) + shared_size<int>(sort_warps);
+  launch<sort_tokens_kernel>({blocks_for(vocab, sort_ids, vocab), sort_warps * warp_size, shared},
+                             ids.data<int64_t>(), int(count), vocab, tokens.start.data<int32_t>(),
+                             tokens.order.data<int32_t>());
+  return tokens;
+}
+
 constexpr int sum_threads = 128;
 
-// gw[id] = sum of gy's rows of the id's tokens; a block an id. The block's groups of threads, each as wide as
-// a row, take a token in turn, and their sums are added up in order.
+// to [dim] = sum of gy's rows of `tokens` tokens. The block's groups of threads, each as wide as a row, take
+// a token in turn, and their sums are added up in order.
 template <int V, class T>
-__global__ void embedding_gradient_kernel(const T* gy, const int* start, const int* order, int64_t dim,
-                                          T* gw) {
+__device__ void sum_tokens(const T* gy, const int* order, int tokens, int64_t dim, T* to) {
   Shared shared;
   float* all = shared.array<float>(V * sum_threads);
-  const int64_t id = blockIdx.x, packs = dim / V;
-  const int begin = start[id], tokens = start[id + 1] - begin, thread = int(threadIdx.x);
+  const int64_t packs = dim / V;
+  const int thread = int(threadIdx.x);
   for (int64_t p = 0; p < packs; p += sum_threads) {
     const int across = int(packs - p < sum_threads ? packs - p : sum_threads);
     const int groups = sum_threads / across, group = thread / across;
@@ -117,7 +135,7 @@ __global__ void embedding_gradient_kernel(const T* gy, const int* start, const i
     if (group < groups) {
 #pragma unroll 4
       for (int k = group; k < tokens; k += groups) {
-        const Pack<T, V> g = load_pack<V>(gy + order[begin + k] * dim + j);
+        const Pack<T, V> g = load_pack<V>(gy + order[k] * dim + j);
         for (int v = 0; v < V; ++v) s[v] += up(g.v[v]);
       }
     }
@@ -131,7 +149,45 @@ __global__ void embedding_gradient_kernel(const T* gy, const int* start, const i
     if (group > 0) continue;
     Pack<T, V> sum;
     for (int v = 0; v < V; ++v) sum.v[v] = down<T>(s[v]);
-    store_pack(gw + id * dim + j, sum);
+    store_pack(to + j, sum);
+  }
+}
+
+// gw[id] = sum of gy's rows of the id's tokens; a block an id.
+template <int V, class T>
+__global__ void embedding_gradient_kernel(const T* gy, const int* start, const int* order, int64_t dim,
+                                          T* gw) {
+  const int64_t id = blockIdx.x;
+  sum_tokens<V>(gy, order + start[id], start[id + 1] - start[id], dim, gw + id * dim);
+}
+
+// The same sums of the ids that occur alone, into part *batch of numbers [batches, count] and sums [batches,
+// count, dim]: an id's place is that of its first token by id.
+template <int V>
+__global__ void sum_rows_kernel(const float* gradients, const int* start, const int* order, int64_t count,
+                                int64_t dim, const int64_t* batch, int64_t* numbers, float* sums) {
+  const int64_t id = blockIdx.x;
+  const int tokens = start[id + 1] - start[id];
+  if (tokens == 0) return;
+  const int64_t place = *batch * count + start[id];
+  if (threadIdx.x == 0) numbers[place] = id;
+  sum_tokens<V>(gradients, order + start[id], tokens, dim, sums + place * dim);
+}
+
+// table[numbers[i]] += sums[i], a pack of columns a thread; numbers differ, those outside of the table are
+// left out.
+template <int V>
+__global__ void add_rows_kernel(const int64_t* numbers, int64_t count, const float* sums, int64_t rows,
+                                int64_t dim, float* table) {
+  const int64_t packs = dim / V;
+  for (int64_t p = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; p < count * packs;
+       p += int64_t(gridDim.x) * blockDim.x) {
+    const int64_t i = p / packs, j = p % packs * V, number = numbers[i];
+    if (number < 0 || number >= rows) continue;
+    Pack<float, V> row = load_pack<V>(table + number * dim + j);
+    const Pack<float, V> sum = load_pack<V>(sums + i * dim + j);
+    for (int v = 0; v < V; ++v) row.v[v] += sum.v[v];
+    store_pack(table + number * dim + j, row);
   }
 }
 

@@ -7,9 +7,12 @@
 
 namespace pursuit::nn {
 
+class Lookups;
+
 struct NamedTensor {
   std::string name;
   Tensor* tensor;
+  Lookups* lookups = nullptr;  // of a table whose lookups' gradients can be kept apart, see nn/lookups.h
 };
 
 // A part of a model that owns parameters and other modules, each under the name it has in a PyTorch
@@ -34,7 +37,7 @@ class Module {
 
  protected:
   // A parameter of this shape: zeros that require a gradient. Initialisers fill it.
-  void add_parameter(const std::string& name, Tensor& tensor, const Shape& shape);
+  void add_parameter(const std::string& name, Tensor& tensor, const Shape& shape, Lookups* lookups = nullptr);
   void add_module(const std::string& name, Module& child);
 
  private:

@@ -7,6 +7,7 @@
 #include "engine/optim.h"
 #include "engine/parallel.h"
 #include "engine/shapes_only.h"
+#include "nn/lookups.h"
 
 namespace pursuit::nn {
 
@@ -93,7 +94,16 @@ std::vector<FlatPart> FlatParameters::parts(size_t first, size_t last) const {
   return parts;
 }
 
+Lookups* FlatParameters::lookups(size_t i) const {
+  Lookups* lookups = segments_[i].parameter.lookups;
+  return lookups && lookups->apart() ? lookups : nullptr;
+}
+
 void FlatParameters::finish_grad() {
+  for (size_t i = 0; i < size(); ++i)
+    if (lookups(i))
+      fail("optimizer", "the lookups of " + segments_[i].parameter.name +
+                            " are kept apart, for steps of several batches: use zero_sum and RankGradients");
   finished_at_ = arrivals();
   if (on_gpu()) return gather(parts(0, size()), grads);
   for (const FlatPart& p : parts(0, size()))
@@ -102,6 +112,8 @@ void FlatParameters::finish_grad() {
 
 void FlatParameters::zero_sum() {
   zero_grad();
+  for (size_t i = 0; i < size(); ++i)
+    if (Lookups* apart = lookups(i)) apart->clear();
   if (on_gpu()) copy_values(grads, zeros({1}, DType::f32, grads.device()).expand(grads.shape()));
 }
 

@@ -25,8 +25,9 @@ class FlatParameters {
   // first.
   void finish_grad();
   bool finished() const;  // whether no gradient has arrived since
-  // For the sum of several batches' gradients: zero_sum before the first, add_grad after each backward; or by
-  // parts, of parameters first to last - 1.
+  // For the sum of several batches' gradients: zero_sum before the first, add_grad after each backward, or by
+  // parts, of parameters first to last - 1; and what lookups keep apart is added in the end, by
+  // RankGradients::wait.
   void zero_sum();
   void add_grad() { add_grad(0, size()); }
   void add_grad(size_t first, size_t last);
@@ -34,6 +35,8 @@ class FlatParameters {
   void refresh();
 
   size_t size() const { return segments_.size(); }  // parameters
+  // Of parameter i, if they are kept apart.
+  Lookups* lookups(size_t i) const;
   const Node* leaf(size_t i) const { return segments_[i].parameter.tensor->node().get(); }
   // Where parameter i begins; of size(), the end.
   int64_t offset(size_t i) const { return i < size() ? segments_[i].offset : values.numel(); }

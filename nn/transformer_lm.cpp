@@ -97,7 +97,7 @@ Tensor LmBlock::forward(const Tensor& x, DType dtype, const Noise& noise, Attent
 }
 
 TransformerLm::TransformerLm(const LmConfig& config) : config_(checked(config)) {
-  add_parameter("embed.weight", embed_weight, {config.vocab, config.dim});
+  add_parameter("embed.weight", embed_weight, {config.vocab, config.dim}, &lookups_);
   if (config.positions == Positions::learned)
     add_parameter("pos_embed", pos_embed, {config.context, config.dim});
   for (int i = 0; i < int(config.depth); ++i) {
@@ -122,7 +122,7 @@ Tensor TransformerLm::embed(const Tensor& ids, int64_t first) const {
     fail("lm", "got ids " + ids.str() + (first ? " after " + std::to_string(first) + " tokens" : "") +
                    ", need [batch, 1 to " + std::to_string(c.context) + " tokens] in all");
   const DType stream = compute_type(dtype_);
-  const Tensor words = embedding(ids, embed_weight.to(stream));
+  const Tensor words = lookups_.rows(ids, embed_weight.to(stream));
   const bool learned = c.positions == Positions::learned;
   if (!learned && (!sinusoids_.defined() || sinusoids_.device() != ids.device()))
     sinusoids_ = sinusoids(c).to(ids.device());

@@ -6,6 +6,7 @@
 #include "nn/adaptive_softmax.h"
 #include "nn/attention.h"
 #include "nn/layers.h"
+#include "nn/lookups.h"
 #include "nn/noise.h"
 
 namespace pursuit::nn {
@@ -106,6 +107,12 @@ class TransformerLm : public Module {
   // function of them alone.
   void set_step(uint64_t seed, uint64_t step, uint64_t batch = 0) {
     noise_.set_step(seed, step, batch, embed_weight.device());
+    lookups_.set_batch(int64_t(batch));
+  }
+  // Where the output layer shares the embedding, and a step of this rank is of so many batches of so many
+  // tokens, and those of the other ranks likewise; see Lookups::keep_apart. After to(device).
+  void keep_lookups_apart(int64_t tokens, int64_t batches, int64_t ranks) {
+    if (config_.tied) lookups_.keep_apart(embed_weight, tokens, batches, ranks);
   }
   void set_dtype(DType dtype) { dtype_ = dtype; }
 
@@ -121,6 +128,7 @@ class TransformerLm : public Module {
   std::vector<std::unique_ptr<LmBlock>> blocks_;
   std::unique_ptr<LayerNorm> norm_;
   std::unique_ptr<AdaptiveSoftmax> output_;
+  Lookups lookups_;           // of embed_weight
   mutable Tensor sinusoids_;  // [context, dim], where the ids are; made by the first window
   Noise noise_;
 };

@@ -184,7 +184,7 @@ RANKS_TEST_CASE("distributed: every operation equals a plain computation, with e
 RANKS_TEST_CASE(
     "distributed: gradients in slices are those of one process, with its bits at two ranks or in order") {
   for (const std::vector<std::string>& variables :
-       {std::vector<std::string>{}, {"TEST_ORDERED=1", "TEST_COMPARE=1"}})
+       {std::vector<std::string>{}, {"TEST_ORDERED=1", "TEST_COMPARE=1"}, {"TEST_BF16=1"}})
     for (const int size : {1, 2, 3, 4}) {
       CAPTURE(size);
       Ranks ranks(size, {"gradients"}, variables);

@@ -73,12 +73,14 @@ class TrainingStep : public ModelStep {
 
   void join(distributed::Communicator& ranks) override {
     ranks_ = &ranks;
-    gradients_ = std::make_unique<nn::RankGradients>(flat_, ranks);
     all_ = full({}, ranks.size(), DType::f32, flat_.values.device());
     for (auto& [name, t] : batch_) {
       const int64_t part = t.size(0) / ranks.size();
       t = t.slice(0, ranks.rank() * part, (ranks.rank() + 1) * part);
     }
+    if constexpr (requires { model_->keep_lookups_apart(1, 1, 1); })
+      model_->keep_lookups_apart(batch_.at("ids").numel(), 1, ranks.size());
+    gradients_ = std::make_unique<nn::RankGradients>(flat_, ranks);
   }
 
  private:
@@ -95,7 +97,7 @@ class TrainingStep : public ModelStep {
     } else {
       flat_.zero_sum();
       gradients_->backward(value, full({}, 1, value.dtype(), value.device()));
-      ranks_->wait();
+      gradients_->wait();
       optimizer_.update(all_);
     }
     return value;

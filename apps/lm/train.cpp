@@ -63,6 +63,7 @@ class LanguageModelling : public apps::Task {
     const Device device = device_from_name(config_.device);
     model_.to(device);
     model_.set_dtype(dtype_from_name(config_.dtype));
+    model_.keep_lookups_apart(config_.batch_size * config_.context, config_.accumulate, config_.ranks);
     input_.emplace(config_, device);
   }
 

@@ -89,7 +89,7 @@ void TrainingStep::add_batch(bool last) {
 }
 
 void TrainingStep::divide_and_update() {
-  ranks_.wait();
+  gradients_.wait();
   // A step without a label changes nothing.
   const Tensor weight = clamp(sums_.select(0, 1), 1e-20, INFINITY);
   shown_ = sums_.select(0, 0) / weight;

@@ -39,6 +39,8 @@ class Communicator {
   int rank() const { return control_ ? control_->rank() : 0; }
   int size() const { return control_ ? control_->size() : 1; }
   Device device() const { return device_; }
+  // What f32 tensors of a sum or mean travel as.
+  DType wire() const { return wire_; }
 
   // In place, beside what is computed next: the tensor is not touched until wait() returns. f32, f64 and i64
   // (no mean of i64). The largest of numbers and a NaN is NaN. On a GPU f32's sums and means can be captured
@@ -68,8 +70,8 @@ class Communicator {
   void leave();
 
  protected:
-  Communicator(std::shared_ptr<ControlChannel> control, Device device)
-      : control_(std::move(control)), device_(device) {}
+  Communicator(std::shared_ptr<ControlChannel> control, Device device, DType wire = DType::f32)
+      : control_(std::move(control)), device_(device), wire_(wire) {}
   ControlChannel* control() const { return control_.get(); }
 
   // What all ranks must do at the same time.
@@ -91,6 +93,7 @@ class Communicator {
 
   std::shared_ptr<ControlChannel> control_;  // none for one process
   Device device_;
+  DType wire_;
 };
 
 // The device that `name` means for this rank: of "cuda" every rank of a machine has a GPU of its own, which

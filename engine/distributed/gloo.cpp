@@ -64,7 +64,7 @@ void end_with_a_line(int rank) {
 class Gloo final : public Communicator {
  public:
   Gloo(std::shared_ptr<ControlChannel> channel, const Options& options)
-      : Communicator(std::move(channel), cpu), options_(options) {
+      : Communicator(std::move(channel), cpu, options.wire), options_(options) {
     // A write to a connection that is closed is an error of the write.
     std::signal(SIGPIPE, SIG_IGN);
     end_with_a_line(rank());

@@ -52,7 +52,7 @@ void use_interface_of(const std::string& address) {
 class Nccl final : public Communicator {
  public:
   Nccl(std::shared_ptr<ControlChannel> channel, Device device, const Options& options)
-      : Communicator(std::move(channel), device),
+      : Communicator(std::move(channel), device, options.wire),
         options_(options),
         ready_(device.index),
         done_(device.index),

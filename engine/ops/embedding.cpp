@@ -26,9 +26,9 @@ struct Embedding {
   // Every thread adds up a range of columns over all ids in their order, so the sum does not depend on the
   // threads.
   template <class T>
-  static void gradient(Cpu, const int64_t* ids, int64_t count, const T* gy, const Tensor& gw) {
+  static void gradient(Cpu, const Tensor& tokens, const T* gy, const Tensor& gw) {
     using R = compute_t<T>;
-    const int64_t dim = gw.size(1);
+    const int64_t *ids = tokens.data<int64_t>(), count = tokens.numel(), dim = gw.size(1);
     std::vector<R> wide;
     std::fill_n(gw.data<T>(), gw.numel(), T{});
     change_row(gw.data<T>(), gw.numel(), wide, [&](R* sums) {
@@ -49,24 +49,14 @@ struct Embedding {
     });
   }
   template <class T>
-  static void gradient(Cuda, const int64_t* ids, int64_t count, const T* gy, const Tensor& gw) {
+  static void gradient(Cuda, const Tensor& ids, const T* gy, const Tensor& gw) {
     const int64_t vocab = gw.size(0), dim = gw.size(1);
     if (gw.numel() == 0) return;
-    if (count > INT32_MAX)
-      fail(name, "got " + std::to_string(count) + " ids, need fewer than 2^31 for a gradient on the GPU");
-    const Tensor start = empty({vocab + 1}, DType::i32, gw.device()),
-                 order = empty({count}, DType::i32, gw.device());
-    constexpr int threads = cuda::sort_warps * cuda::warp_size;
-    constexpr size_t shared = cuda::shared_size<int>(cuda::sort_ids * cuda::sort_warps) +
-                              cuda::shared_size<int>(cuda::sort_ids) +
-                              cuda::shared_size<int>(cuda::sort_warps);
-    cuda::launch<cuda::sort_tokens_kernel>({cuda::blocks_for(vocab, cuda::sort_ids, vocab), threads, shared},
-                                           ids, int(count), vocab, start.data<int32_t>(),
-                                           order.data<int32_t>());
+    const cuda::SortedTokens tokens = cuda::sort_tokens(name, ids, vocab);
     cuda::with_pack<T>(dim, gy, [&]<int V>() {
       cuda::launch<cuda::embedding_gradient_kernel<V, T>>(
           {unsigned(vocab), cuda::sum_threads, cuda::shared_size<float>(V * cuda::sum_threads)}, gy,
-          start.data<int32_t>(), order.data<int32_t>(), dim, gw.data<T>());
+          tokens.start.data<int32_t>(), tokens.order.data<int32_t>(), dim, gw.data<T>());
     });
   }
 #endif
@@ -88,7 +78,7 @@ struct Embedding {
     const Tensor g = gy.contiguous();
     Tensor gw = empty(weight_shape, g.dtype(), g.device());
     dispatch(g, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      launch_gradient<Embedding>(dev, ids.data<int64_t>(), ids.numel(), g.data<T>(), gw);
+      launch_gradient<Embedding>(dev, ids, g.data<T>(), gw);
     });
     return {Tensor(), gw};
   }

@@ -1,0 +1,18 @@
+#pragma once
+#include "engine/tensor.h"
+
+// Gradients of a table [rows, dim] of which few rows are looked up, as pairs of a row's number and its sum.
+// In f32, all on one device, off the tape; on a GPU nothing waits for it.
+namespace pursuit {
+
+// Adds the rows of gradients [n, dim] up that ids (i64 [n], of a table of `rows`) looked up, those of one id
+// in their order. Of batch number *batch (i64 []) of several: numbers[*batch] (i64 [n]) gets every id once,
+// sums[*batch] (f32 [n, dim]) its sum beside it; the places that are left stay as they are. On the CPU they
+// are the last ones, and an id outside of the table throws Error; on a GPU it is left out.
+void sum_rows(const Tensor& ids, const Tensor& gradients, int64_t rows, const Tensor& batch,
+              const Tensor& numbers, const Tensor& sums);
+
+// table[numbers[i]] += sums[i], where numbers [n] differ from each other, but for any -1, which are left out.
+void add_rows(const Tensor& numbers, const Tensor& sums, const Tensor& table);
+
+}  // namespace pursuit
