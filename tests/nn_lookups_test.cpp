@@ -156,6 +156,25 @@ TEST_CASE("lookups: rows are added up by id in their order, and added to a table
   }
 }
 
+TEST_CASE("lookups: batches are added one after the other; one that gave nothing adds nothing") {
+  Tensor table = zeros({6, 1});
+  nn::Lookups lookups;
+  lookups.keep_apart(table, 2, 5, 1);
+  for (int step = 0; step < 2; ++step) {
+    lookups.clear();
+    const float given[] = {1, 1e8f, -1e8f, 1};
+    for (int batch = 0; batch < 4; ++batch) {
+      if (step == 1 && batch == 0) continue;
+      lookups.set_batch(batch);
+      const Tensor rows = lookups.rows(from_vector<int64_t>({3, batch}, {2}), table);
+      rows.backward(from_vector<float>({given[batch], 1}, {2, 1}));
+    }
+    const Tensor gradient = zeros({6, 1});
+    lookups.add_to(gradient, alone());
+    CHECK(gradient.to_vector() == std::vector<double>{step == 0 ? 1. : 0., 1, 1, 2, 0, 0});
+  }
+}
+
 TEST_CASE("lookups: kept apart only where there are several batches, and few ids for the table") {
   const auto apart = [](const nn::LmConfig& c, int64_t ids, int64_t batches, int64_t ranks) {
     const auto model = model_on(cpu, c);
