@@ -44,7 +44,7 @@ void require_address_space(int, char**, char**) {
 #endif
 
 int failed(const std::string& what) {
-  std::fprintf(stderr, "error: %s\n", printable(what).c_str());
+  std::fprintf(stderr, "%serror: %s\n", line_prefix.c_str(), printable(what).c_str());
   return 1;
 }
 

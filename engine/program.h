@@ -5,6 +5,9 @@
 
 namespace pursuit {
 
+// Stands before a program's lines on stderr: "[rank 3] " where several processes share it.
+inline std::string line_prefix;
+
 // Runs a program: `body` with its arguments, which returns the exit code (0 done, 1 failed, 2 wrong usage).
 // An exception becomes one line on stderr, "error: ...", and exit code 1; so does output that could not be
 // written, and a limit of the address space under which the libraries would hang. Streams 0 to 2 that are

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "engine/program.h"
 #include "engine/text.h"
 
 // What the apps print. Text may come from a file (names of classes and files, words, configs): a control
@@ -35,13 +36,10 @@ void print(Format<T...> format, const T&... values) {
   fmt::print(format, shown(values)...);
 }
 
-// What notes of this process begin with: "[rank 3] ".
-inline std::string note_prefix;
-
 // To stderr. What cannot be written is let go: no work ends because nobody looks at it.
 template <class... T>
 void note(Format<T...> format, const T&... values) {
-  const std::string line = note_prefix + fmt::format(format, shown(values)...);
+  const std::string line = line_prefix + fmt::format(format, shown(values)...);
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -18,11 +19,13 @@
 #include <vector>
 
 #include "apps/common/print.h"
+#include "apps/common/run_folder.h"
 #include "apps/common/signals.h"
 #include "engine/distributed/secret.h"
 #include "engine/distributed/socket.h"
 #include "engine/error.h"
 #include "engine/parallel.h"
+#include "engine/program.h"
 
 namespace pursuit::apps {
 
@@ -59,28 +62,37 @@ class StopWatch {
   std::jthread thread_;
 };
 
-// The first exit code that is not 0. Ranks see themselves when one is lost; what is left of them after that,
-// a process that was stopped for one, is killed.
-int wait_for(std::vector<pid_t> running) {
+struct Started {
+  int64_t rank;
+  pid_t pid;
+};
+
+// The first exit code that is not 0. Ranks end together, and see themselves when one is lost; what is left of
+// them after that, a process that was stopped for one, is killed.
+int wait_for(std::vector<Started> running) {
   constexpr milliseconds beat(50), last_words(5'000);
   int code = 0;
-  bool told = false;
+  bool told = false, killed = false;
   std::optional<std::chrono::steady_clock::time_point> first_end;
   while (!running.empty()) {
     std::this_thread::sleep_for(beat);
-    std::erase_if(running, [&](pid_t pid) {
+    std::erase_if(running, [&](const Started& s) {
       int status = 0;
-      if (waitpid(pid, &status, WNOHANG) != pid) return false;
+      if (waitpid(s.pid, &status, WNOHANG) != s.pid) return false;
       const int ended = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       if (code == 0) code = ended;
-      if (ended != 0 && !first_end) first_end = std::chrono::steady_clock::now();
+      if (!first_end) first_end = std::chrono::steady_clock::now();
       return true;
     });
     if (stop_requested() && !told)
-      for (const pid_t pid : running) kill(pid, SIGTERM);
+      for (const Started& s : running) kill(s.pid, SIGTERM);
     told = told || stop_requested();
-    if (first_end && std::chrono::steady_clock::now() - *first_end > last_words)
-      for (const pid_t pid : running) kill(pid, SIGKILL);
+    if (!first_end || killed || std::chrono::steady_clock::now() - *first_end < last_words) continue;
+    killed = true;
+    for (const Started& s : running) {
+      if (code == 0) note("error: rank {} is lost (it did not end with the others)\n", s.rank);
+      kill(s.pid, SIGKILL);
+    }
   }
   return code;
 }
@@ -115,7 +127,7 @@ int launch_ranks(int64_t ranks) {
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   catch_stop_signals();
-  std::vector<pid_t> running;
+  std::vector<Started> running;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const pid_t pid = fork();
     if (pid < 0) fail("ranks", fmt::format("rank {} cannot be started: {}", rank, std::strerror(errno)));
@@ -129,7 +141,7 @@ int launch_ranks(int64_t ranks) {
       execv("/proc/self/exe", arguments.data());
       _exit(127);
     }
-    running.push_back(pid);
+    running.push_back({rank, pid});
   }
   listener->close();
   return wait_for(running);
@@ -143,7 +155,7 @@ int with_ranks(const std::string& device, const RankOptions& o,
   options.wire = dtype_from_name(o.wire);
   options.on_stop = request_stop;
   if (!getenv("OMP_NUM_THREADS")) set_num_threads(std::max(1, num_threads() / job.local_size));
-  if (job.rank > 0) note_prefix = fmt::format("[rank {}] ", job.rank);
+  if (job.rank > 0) line_prefix = fmt::format("[rank {}] ", job.rank);
   const std::unique_ptr<distributed::Communicator> ranks =
       distributed::connect(job, distributed::device_of_rank(device, job), options);
   int code = 0;
@@ -156,6 +168,21 @@ int with_ranks(const std::string& device, const RankOptions& o,
   }
   ranks->leave();
   return code;
+}
+
+std::string job_name() {
+  if (!getenv("TORCHELASTIC_RUN_ID")) return "";
+  std::string text = distributed::job_from_environment().identity;
+  for (const std::string& word : own_arguments()) text += '\0' + word;
+  return fmt::format("{:016x}", distributed::hash(text));
+}
+
+bool began_before(const std::string& folder) {
+  const char* restarts = getenv("TORCHELASTIC_RESTART_COUNT");
+  if (!restarts || std::string(restarts) == "0" || !std::filesystem::exists(config_path(folder)))
+    return false;
+  const nlohmann::ordered_json config = config_of_run(folder);
+  return config.contains("job") && config["job"] == job_name();
 }
 
 distributed::Communicator& alone() {

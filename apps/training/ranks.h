@@ -29,6 +29,12 @@ int launch_ranks(int64_t ranks);
 int with_ranks(const std::string& device, const RankOptions& options,
                const std::function<int(distributed::Communicator& ranks)>& body);
 
+// What the config.json of a run says of the job that trains it: torchrun's name for it and the command line.
+// Empty under another launcher: only torchrun starts a job again when a rank is lost.
+std::string job_name();
+// Whether the launcher started this job again, and the folder holds the run that it began.
+bool began_before(const std::string& folder);
+
 // One process, without others.
 distributed::Communicator& alone();
 

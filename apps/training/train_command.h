@@ -34,8 +34,8 @@ void add_train_command(CLI::App& app, const std::string& help, std::vector<std::
   CLI::App* command = app.add_subcommand("train", help);
   add_run_options(*command, options, "runs/" + app.get_name() + "-ATTENTION-SEED");
   add_options(*command, config);
-  const int64_t batches = config.ranks * config.accumulate;  // of a step of the run that goes on
-  command->callback([&, command, train, recipe, batches] {
+  int64_t batches = config.ranks * config.accumulate;  // of a step of the run that goes on
+  command->callback([&, command, train, recipe, batches]() mutable {
     if (!options.resume.empty()) check_resume_options(*command);
     if (!recipe.requires_data.empty() && config.data.empty())
       throw CLI::ValidationError(
@@ -44,6 +44,11 @@ void add_train_command(CLI::App& app, const std::string& help, std::vector<std::
     if (!recipe.file.empty()) validate_with(recipe, config);
     if (options.out.empty())
       options.out = fmt::format("runs/{}-{}-{}", app.get_name(), config.attention, config.seed);
+    if (options.resume.empty() && began_before(options.out)) {
+      options.resume = options.out;
+      config = fields_from_json<Config>(config_of_run(options.out), config_path(options.out));
+      batches = config.ranks * config.accumulate;
+    }
     const distributed::Job job = distributed::job_from_environment();
     if (job.size > 1 && command->count("--ranks") > 0 && config.ranks != job.size)
       throw CLI::ValidationError("--ranks",

@@ -157,7 +157,9 @@ class TrainingRun {
     events_.emplace((fs::path(folder_) / "tensorboard").string(),
                     resuming ? std::optional(state_.step) : std::nullopt);
     // Last, so that a start that fails leaves the file as it was.
-    write_config(folder_, config, task_.app(), fields_.device, state_.step);
+    Json noted = config;
+    if (const std::string job = job_name(); !job.empty()) noted["job"] = job;
+    write_config(folder_, noted, task_.app(), fields_.device, state_.step);
     if (!quiet_) print_head();
   }
 

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Training by three ranks, one of which is killed or stopped, again and again: the others end within 15 seconds with a
+line that names it, no process is left, and the run goes on from its checkpoint to the weights of one that was never
+disturbed. Usage: ranks_killed.py [--all] [--random N] HOLD APP SETTING...
+
+HOLD is the library that holds a rank in a reduction or while it saves. By itself a few cases; --all has each rank,
+both signals and all places, --random N as many moments of a run. A run that is asked to stop, by any rank or as a
+whole, saves once, and all its ranks end with the same code.
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+RANKS = 3
+LIMIT = 15
+
+
+class Run:
+    """A training, under its launcher."""
+
+    def __init__(self, app, words, hold=None):
+        self.tag, self.rank_pids = str(uuid.uuid4()), {}
+        self.err = Path(f"err-{self.tag}")
+        environment = os.environ | {"TEST_TAG": self.tag, "OMP_NUM_THREADS": "1"} | (hold or {})
+        with open(self.err, "w") as err:
+            self.process = subprocess.Popen([app, "train", *words, "--quiet"], env=environment, stdout=subprocess.DEVNULL,
+                                            stderr=err, start_new_session=True)
+
+    def processes(self):
+        """Those of this training that are alive, by rank (None: the launcher)."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                variables = (entry / "environ").read_bytes().split(b"\0")
+                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            except OSError:
+                continue
+            if f"TEST_TAG={self.tag}".encode() not in variables or state in "ZX":
+                continue
+            ranks = [v.split(b"=")[1] for v in variables if v.startswith(b"PURSUIT_RANK=")]
+            found[int(ranks[0]) if ranks else None] = int(entry.name)
+        return found
+
+    def pid_of(self, rank):
+        until = time.monotonic() + 10
+        while time.monotonic() < until and self.process.poll() is None:
+            if rank in (found := self.processes()):
+                return found[rank]
+            time.sleep(0.02)
+        sys.exit(f"rank {rank} did not start: {self.text()}")
+
+    def text(self):
+        return self.err.read_text(errors="replace")
+
+    def end(self, limit):
+        """Its exit code and how long that took."""
+        begin = time.monotonic()
+        try:
+            code = self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            alive = self.processes()
+            os.killpg(self.process.pid, signal.SIGKILL)
+            sys.exit(f"after {limit} s these still ran: {alive}: {self.text()}")
+        took = time.monotonic() - begin
+        time.sleep(0.1)
+        if alive := self.processes():
+            sys.exit(f"left behind: {alive}: {self.text()}")
+        return code, took
+
+
+class Test:
+    def __init__(self, o):
+        self.o, self.count, self.slowest = o, 0, 0.0
+        run = Run(o.app, [*o.settings, "--out", "whole", "--ranks", str(RANKS)])
+        begin = time.monotonic()
+        code, _ = run.end(300)
+        if code:
+            sys.exit(f"the undisturbed run failed: {run.text()}")
+        self.span = time.monotonic() - begin
+
+    def words(self):
+        begun = Path("run/config.json").exists()
+        return ["--resume", "run"] if begun else [*self.o.settings, "--out", "run", "--ranks", str(RANKS)]
+
+    def disturb(self, number, rank, place):
+        """One rank is ended, or stopped and not continued."""
+        hold = {}
+        if place in ("reduction", "saving"):
+            held = Path(f"held-{uuid.uuid4()}")
+            hold = {"LD_PRELOAD": str(self.o.hold), "HOLD_FILE": str(held.absolute()),
+                    "HOLD_RANK": str(rank if place == "reduction" else 0),
+                    "HOLD_AT": "writev" if place == "reduction" else "fsync"}
+        run = Run(self.o.app, self.words(), hold)
+        pid = run.pid_of(rank)
+        if hold:
+            until = time.monotonic() + 20
+            while not held.exists() and run.process.poll() is None and time.monotonic() < until:
+                time.sleep(0.01)
+            if not held.exists():
+                if run.process.poll() is not None:  # it had less to do than that
+                    return False
+                sys.exit(f"rank {rank} never came to {place}")
+        else:
+            time.sleep(0.3 + random.random() * self.span)
+            if run.process.poll() is not None:
+                return False
+        os.kill(pid, number)
+        code, took = run.end(LIMIT + 1)
+        what = f"{signal.Signals(number).name} of rank {rank} in {place}"
+        said = run.text()
+        if code == 0:
+            if "is lost" not in said:
+                return False  # it was done already
+            sys.exit(f"{what}: exit code 0")
+        if took > LIMIT:
+            sys.exit(f"{what}: it took {took:.1f} s")
+        if f"rank {rank} is lost" not in said:
+            sys.exit(f"{what}: nobody names it: {said}")
+        self.count += 1
+        self.slowest = max(self.slowest, took)
+        print(f"{what}: exit {code} after {took:.1f} s: {said.splitlines()[0][:100] if said else ''}", flush=True)
+        return True
+
+    def ask(self, number, whom):
+        """It is asked to stop: a rank, its launcher, or all of them as a terminal does."""
+        run = Run(self.o.app, self.words())
+        run.pid_of(RANKS - 1)
+        time.sleep(0.3 + random.random() * self.span / 3)
+        if run.process.poll() is not None:
+            return False
+        before = set(Path("run").glob("checkpoint*"))
+        if whom == "all":
+            os.killpg(run.process.pid, number)
+        else:
+            os.kill(run.process.pid if whom is None else run.pid_of(whom), number)
+        code, took = run.end(LIMIT)
+        if code == 0:
+            return False  # it was done already
+        said = run.text()
+        if code != 1 or said.count("stopped at step") + said.count("stopped; all") != 1:
+            sys.exit(f"{signal.Signals(number).name} to {whom}: exit code {code}: {said}")
+        after = set(Path("run").glob("checkpoint*"))
+        if not after >= before:
+            sys.exit(f"checkpoints went: {before - after}")
+        self.count += 1
+        print(f"{signal.Signals(number).name} to {'the launcher' if whom is None else whom}: exit {code} after {took:.1f} s",
+              flush=True)
+        return True
+
+    def finish(self):
+        run = Run(self.o.app, self.words())
+        code, _ = run.end(300)
+        if code:
+            sys.exit(f"the last resume failed: {run.text()}")
+        whole, killed = (Path(name, "checkpoint.safetensors").read_bytes() for name in ("whole", "run"))
+        body = [data[8 + int.from_bytes(data[:8], "little"):] for data in (whole, killed)]
+        if body[0] != body[1] or len(body[0]) < 10_000:
+            sys.exit("the weights are not those of the undisturbed run")
+        steps = [json.loads(line).get("step") for line in Path("run/metrics.jsonl").read_text().splitlines()]
+        if steps != sorted(steps):
+            sys.exit(f"the metrics go back: {steps}")
+        shutil.rmtree("run")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--all", action="store_true", help="each rank, both signals, all places")
+    p.add_argument("--random", type=int, default=3, metavar="N", help="so many random moments")
+    p.add_argument("--seed", type=int, default=0, help="of the moments")
+    p.add_argument("hold", type=lambda path: Path(path).resolve())
+    p.add_argument("app", type=lambda path: Path(path).resolve())
+    p.add_argument("settings", nargs=argparse.REMAINDER)
+    o = p.parse_args()
+    random.seed(o.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        test = Test(o)
+        kill, stop = signal.SIGKILL, signal.SIGSTOP
+        places = [(number, rank, place) for place in ("reduction", "saving") for number in (kill, stop)
+                  for rank in range(RANKS)] if o.all else [(kill, 2, "reduction"), (kill, 1, "saving"), (stop, 0, "reduction")]
+        done = 0
+        for case in places:
+            done += test.disturb(*case)
+            test.finish()
+        if done < len(places):
+            sys.exit(f"{len(places) - done} of {len(places)} cases came too late")
+        moments = 0
+        for i in range(5 * o.random):
+            if moments == o.random:
+                break
+            moments += test.disturb(kill if i % 5 else stop, i % RANKS, "a random moment") if o.all else \
+                test.disturb(kill, i % RANKS, "a random moment")
+            if i % 4 == 3:
+                test.finish()
+        test.finish()
+        if moments < o.random:
+            sys.exit(f"only {moments} of {o.random} moments hit a running training")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            for whom in (None, 0, 2, "all") if o.all else (None, 1):
+                for _ in range(3):
+                    asked = test.ask(number, whom)
+                    test.finish()
+                    if asked:
+                        break
+                else:
+                    sys.exit(f"{signal.Signals(number).name} to {whom} came too late three times")
+        print(f"{test.count} times disturbed, the slowest end after {test.slowest:.1f} s; the weights are those of an "
+              "undisturbed run")
+        os.chdir("/")
+
+
+if __name__ == "__main__":
+    main()
