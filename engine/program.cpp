@@ -14,6 +14,7 @@
 #include <string>
 #include <system_error>
 
+#include "engine/distributed/control.h"
 #include "engine/text.h"
 
 namespace pursuit {
@@ -45,6 +46,7 @@ void require_address_space(int, char**, char**) {
 
 int failed(const std::string& what) {
   std::fprintf(stderr, "%serror: %s\n", line_prefix.c_str(), printable(what).c_str());
+  distributed::record_failure(what);
   return 1;
 }
 

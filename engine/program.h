@@ -9,7 +9,8 @@ namespace pursuit {
 inline std::string line_prefix;
 
 // Runs a program: `body` with its arguments, which returns the exit code (0 done, 1 failed, 2 wrong usage).
-// An exception becomes one line on stderr, "error: ...", and exit code 1; so does output that could not be
+// An exception becomes one line on stderr, "error: ...", and exit code 1, and
+// torchrun is told (distributed::record_failure); so does output that could not be
 // written, and a limit of the address space under which the libraries would hang. Streams 0 to 2 that are
 // closed are taken first, so that no file of the program gets their numbers. A reader of the output that goes
 // away, and a file that reaches its size limit, are errors of the write, not signals.

@@ -5,6 +5,9 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <string>
+
+#include "engine/program.h"
 
 namespace pursuit::apps {
 namespace {
@@ -12,6 +15,7 @@ namespace {
 volatile std::sig_atomic_t stop_flag = 0;
 volatile std::sig_atomic_t interrupted = 0;
 timespec first_interrupt;
+std::string message;  // of the first signal
 
 double seconds_since_first_interrupt() {
   timespec now;
@@ -28,8 +32,7 @@ void on_signal(int signal, siginfo_t* info, void*) {
   // it.
   if (signal == SIGINT && interrupted && seconds_since_first_interrupt() > 0.2) _exit(128 + SIGINT);
   if (!stop_flag) {
-    constexpr char message[] = "\nstopping after this step; press ctrl-C again to end at once\n";
-    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, message.data(), message.size());
   }
   if (signal == SIGINT && !interrupted) {
     clock_gettime(CLOCK_MONOTONIC, &first_interrupt);
@@ -42,6 +45,7 @@ void on_signal(int signal, siginfo_t* info, void*) {
 }  // namespace
 
 void catch_stop_signals() {
+  message = "\n" + line_prefix + "stopping after this step; press ctrl-C again to end at once\n";
   struct sigaction action = {};
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_RESTART | SA_SIGINFO;

@@ -55,13 +55,15 @@ void add_train_command(CLI::App& app, const std::string& help, std::vector<std::
                                  fmt::format("is {}, but {} ranks were started", config.ranks, job.size));
     if (job.size > 1) config.ranks = job.size;
     if (!options.resume.empty()) keep_batches(batches, config);
-    if (job.rank == 0) check_folder(options);  // before the data is read
     if (job.size == 1 && config.ranks > 1) {
+      check_folder(options);
       code = launch_ranks(config.ranks);
       return;
     }
-    code = with_ranks(config.device, options.ranks,
-                      [&](distributed::Communicator& ranks) { return train(config, options, ranks); });
+    code = with_ranks(config.device, options.ranks, [&](distributed::Communicator& ranks) {
+      if (ranks.rank() == 0) check_folder(options);  // before the data is read
+      return train(config, options, ranks);
+    });
   });
 }
 

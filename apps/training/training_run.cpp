@@ -394,9 +394,14 @@ class TrainingRun {
 };
 
 // What all ranks must have in common. A long value is told by its hash.
-distributed::Description description(const Task& task) {
+distributed::Description description(const Task& task, const RunOptions& o, const RunStart& start) {
   static const std::set<std::string> own = {"device", "threads", "workers", "cache"};
-  distributed::Description all = {{"the program", fmt::format("{} {}", PURSUIT_VERSION, build_commit)}};
+  distributed::Description all = {
+      {"the program", fmt::format("{} {}", PURSUIT_VERSION, build_commit)},
+      {"the first step", std::to_string(start.checkpoint ? start.checkpoint->state.step : 0)},
+      {"ordered-reduce", o.ranks.ordered_reduce ? "true" : "false"},
+      {"wire", o.ranks.wire},
+      {"check-replicas", o.ranks.check_replicas ? "true" : "false"}};
   const Json config = task.config();
   for (const auto& [name, value] : config.items()) {
     if (own.contains(name)) continue;
@@ -499,7 +504,7 @@ RunStart start_run(const std::string& app, const nlohmann::ordered_json& config,
 
 int run_training(Task& task, const RunOptions& options, RunStart start, distributed::Communicator& ranks) {
   if (const int threads = task.fields().threads; threads > 0) set_num_threads(threads);
-  ranks.agree(description(task));
+  ranks.agree(description(task, options, start));
   TrainingRun run(task, options, start, ranks);
   start.checkpoint.reset();  // its tensors are in the model now
   return run.run();

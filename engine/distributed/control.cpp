@@ -304,7 +304,6 @@ void ControlChannel::agree(const Description& description) {
   const std::string verdict = get(place);
   if (verdict.empty()) return;
   leave();
-  record_failure(verdict);
   fail("ranks", verdict);
 }
 
@@ -316,7 +315,6 @@ void ControlChannel::abort(const std::string& why) {
     if (phase_ != Phase::joined) return;
     phase_ = Phase::leaving;
   }
-  record_failure(why);
   send({Kind::failed, {why.substr(0, 4096)}});
   wait_for_end(abort_limit);
 }

@@ -43,6 +43,19 @@ cd ../there; as 1 2 lm train "${language[@]}"; cd ..
 both_refuse "rank 1 differs from rank 0: data-fingerprint"
 [[ ! -e a/checkpoint.safetensors && ! -e here/l/checkpoint.safetensors ]] || fail "a run was begun"
 
+# What is no part of the config, and would end in a reduction that never ends or in other weights.
+as 0 2 classify train "${small[@]}" --out a
+as 1 2 classify train "${small[@]}" --out a --ordered-reduce
+both_refuse "rank 1 differs from rank 0: ordered-reduce is 'true', not 'false'"
+ok classify train "${small[@]}" --ranks 2 --out begun
+as 0 2 classify train "${small[@]}" --out a
+as 1 2 classify train --resume begun --quiet
+both_refuse "rank 1 differs from rank 0: the first step is '4', not '0'"
+# Rank 0 fails before anything is read.
+as 0 2 classify train "${small[@]}" --out begun
+as 1 2 classify train "${small[@]}" --out begun
+both_refuse "begun already holds a run"
+
 as 0 2 classify train "${small[@]}" --out a
 as 1 3 classify train "${small[@]}" --out a
 both_refuse "rank 1 was started as one of 3 ranks, and rank 0 as one of 2"
@@ -84,7 +97,8 @@ kill -9 "${pids[1]}"
 check "the cause is not in torchrun's file" grep -q "rank 1 is lost" failure-0
 agent 1 other
 ! wait "${pids[0]}" || fail "another job went on with the run"
-kill -9 "${pids[1]}" # which torchrun does
+! wait "${pids[1]}" || fail "rank 1 went on alone"
+check "the cause is not in torchrun's file" grep -q "r already holds a run" failure-0
 agent 1
 for pid in "${pids[@]}"; do wait "$pid" || fail "started again, it does not go on: $(cat 0 1)"; done
 check "it began anew: $(cat 0)" grep -q "going on at step" 0
