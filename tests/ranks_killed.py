@@ -112,7 +112,7 @@ class Test:
                     return False
                 sys.exit(f"rank {rank} never came to {place}")
         else:
-            time.sleep(0.3 + random.random() * self.span)
+            time.sleep(0.3 + 0.7 * random.random() * self.span)
             if run.process.poll() is not None:
                 return False
         os.kill(pid, number)
@@ -139,7 +139,7 @@ class Test:
         time.sleep(0.3 + random.random() * self.span / 3)
         if run.process.poll() is not None:
             return False
-        before = set(Path("run").glob("checkpoint*"))
+        before = set(Path("run").glob("checkpoint*.safetensors"))
         if whom == "all":
             os.killpg(run.process.pid, number)
         else:
@@ -150,7 +150,7 @@ class Test:
         said = run.text()
         if code != 1 or said.count("stopped at step") + said.count("stopped; all") != 1:
             sys.exit(f"{signal.Signals(number).name} to {whom}: exit code {code}: {said}")
-        after = set(Path("run").glob("checkpoint*"))
+        after = set(Path("run").glob("checkpoint*.safetensors"))
         if not after >= before:
             sys.exit(f"checkpoints went: {before - after}")
         self.count += 1
@@ -199,9 +199,10 @@ def main():
         for i in range(5 * o.random):
             if moments == o.random:
                 break
-            moments += test.disturb(kill if i % 5 else stop, i % RANKS, "a random moment") if o.all else \
-                test.disturb(kill, i % RANKS, "a random moment")
-            if i % 4 == 3:
+            number = stop if o.all and i % 5 == 0 else kill
+            hit = test.disturb(number, i % RANKS, "a random moment")
+            moments += hit
+            if not hit or i % 4 == 3:
                 test.finish()
         test.finish()
         if moments < o.random:

@@ -78,7 +78,7 @@ class TrainingRun {
     if (leads_) open_folder(start.checkpoint ? config_with_changes(start.checkpoint->config) : task.config());
     step_.emplace(task_, share(fields_, ranks.rank()), ranks, flat_, optimizer_, ema(), !options.no_graph);
     catch_stop_signals();
-    started_ = saved_ = logged_ = Clock::now();
+    started_ = saved_ = logged_ = evaluated_ = Clock::now();
   }
 
   int run() {
@@ -285,6 +285,7 @@ class TrainingRun {
     // The best weights are never there without a checkpoint to go on from.
     if (fields_.keep_best && !kept_) save();
     const Clock::time_point start = Clock::now();
+    const std::string slow = slow_rank();
     task_.model().set_training(false);
     const std::string weights = evaluated_weights(fields_);
     if (weights == "ema") ema_->swap();
@@ -315,8 +316,8 @@ class TrainingRun {
     }
     state_.evaluated = state_.step;
     if (!quiet_) {
-      const std::string text = fmt::format("epoch {:>4}  train loss {:.4f}  {}", fmt::format("{:.4g}", epoch),
-                                           mean_loss, evaluation.text);
+      const std::string text = fmt::format("epoch {:>4}  train loss {:.4f}  {}{}",
+                                           fmt::format("{:.4g}", epoch), mean_loss, evaluation.text, slow);
       bar_ ? bar_->print(text) : note("{}\n", text);
     }
     if (evaluation.score > state_.best_score) {
@@ -324,8 +325,25 @@ class TrainingRun {
       if (fields_.keep_best) save_to(best_path(folder_));
     }
     // What the evaluation took belongs to no training step.
-    logged_ += std::chrono::duration_cast<Clock::duration>(Clock::now() - start);
+    evaluated_ = Clock::now();
+    logged_ += std::chrono::duration_cast<Clock::duration>(evaluated_ - start);
+    waited_ = ranks_.waited();
     return true;
+  }
+
+  // "  waited for rank 3: 12 %": by how much of the time since the last evaluation another rank has waited
+  // longer than the one that was waited for. Empty below 5 % and below a second.
+  std::string slow_rank() const {
+    if (ranks_.size() == 1) return "";
+    const double seconds = seconds_since(evaluated_);
+    const Tensor mine = full({1}, ranks_.waited() - waited_, DType::f64);
+    const Tensor all = empty({ranks_.size(), 1}, DType::f64);
+    ranks_.all_gather(mine, all);
+    const double* waited = all.data<double>();
+    const auto [least, most] = std::minmax_element(waited, waited + ranks_.size());
+    const double longer = *most - *least;
+    if (longer < std::max(1.0, 0.05 * seconds)) return "";
+    return fmt::format("  waited for rank {}: {:.0f} %", least - waited, 100 * longer / seconds);
   }
 
   bool any_rank(bool here) const {
@@ -389,7 +407,8 @@ class TrainingRun {
   std::optional<MetricsWriter> metrics_;
   std::optional<TensorboardWriter> events_;
   std::optional<Progress> bar_;
-  Clock::time_point started_, saved_, logged_;
+  Clock::time_point started_, saved_, logged_, evaluated_;
+  double waited_ = 0;  // see Communicator::waited, by the last evaluation
   int64_t samples_ = 0;
 };
 

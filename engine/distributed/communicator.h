@@ -41,6 +41,9 @@ class Communicator {
   Device device() const { return device_; }
   // What f32 tensors of a sum or mean travel as.
   DType wire() const { return wire_; }
+  // Seconds that this rank has been in wait() so far: the one that is waited for least. On a GPU no host
+  // waits.
+  double waited() const { return waited_; }
 
   // In place, beside what is computed next: the tensor is not touched until wait() returns. f32, f64 and i64
   // (no mean of i64). The largest of numbers and a NaN is NaN. On a GPU f32's sums and means can be captured
@@ -73,6 +76,7 @@ class Communicator {
   Communicator(std::shared_ptr<ControlChannel> control, Device device, DType wire = DType::f32)
       : control_(std::move(control)), device_(device), wire_(wire) {}
   ControlChannel* control() const { return control_.get(); }
+  double waited_ = 0;
 
   // What all ranks must do at the same time.
   struct Call {

@@ -102,8 +102,10 @@ class Gloo final : public Communicator {
   }
 
   void wait() override {
+    const auto begin = std::chrono::steady_clock::now();
     std::unique_lock lock(guard_);
     changed_.wait(lock, [&] { return !busy_ && work_.empty(); });
+    waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (error_) std::rethrow_exception(error_);
   }
 
