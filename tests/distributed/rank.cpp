@@ -254,21 +254,46 @@ void captured(Communicator& ranks, const Model& model, nn::FlatParameters& flat,
   }
 }
 
-void gradients(Communicator& ranks, const Options& options) {
+// Of the loss of a batch.
+Tensor weight_of(int rank) {
   const double weights[] = {1, 0.5, 0.25, 2};
+  return full({}, weights[rank % 4]).to(device);
+}
+
+// The sum of the gradients of so many ranks, each with two batches, as one process makes it: of the lookups
+// in the end.
+std::vector<float> gradients_of_one(int ranks) {
+  Model model;
+  model.lookups.keep_apart(model.table, 7, 2 * ranks, 1);
+  std::vector<nn::NamedTensor> parameters = model.parameters();
+  for (nn::NamedTensor& p : parameters) p.lookups = nullptr;
+  nn::FlatParameters flat(parameters, nn::decays_by_timm);
+  std::vector<float> sum(size_t(flat.grads.numel()));
+  for (int rank = 0; rank < ranks; ++rank) {
+    flat.zero_sum();
+    for (const int batch : {0, 1}) {
+      model.lookups.set_batch(2 * rank + batch);
+      model.loss(batch == 0 ? 100 + rank : rank).backward(weight_of(rank));
+      flat.add_grad();
+    }
+    const std::vector<float> of_rank = values(flat.grads);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += of_rank[i];
+  }
+  copy_values(flat.grads, there(sum));
+  const std::unique_ptr<Communicator> one = connect({}, device);
+  for (const auto& [name, gradient] : flat.named(flat.grads))
+    if (name == "table") model.lookups.add_to(gradient, *one);
+  return values(flat.grads);
+}
+
+void gradients(Communicator& ranks, const Options& options) {
   const bool bf16_wire = rounds(ranks, options);
   const double bar = bf16_wire ? 0.05 : 1e-5;
-  const auto weight_of = [&](int rank) { return full({}, weights[rank % 4]).to(device); };
+  const std::vector<float> want = gradients_of_one(ranks.size());
   for (const int slices : {1, 2, 3, 100}) {
-    // Each rank has two batches; the sum of the others' is made here as one process makes it: of the lookups
-    // in the end.
-    Model model, alone;
+    Model model;
     model.lookups.keep_apart(model.table, 7, 2, ranks.size());
-    alone.lookups.keep_apart(alone.table, 7, 2 * ranks.size(), 1);
-    std::vector<nn::NamedTensor> parameters = alone.parameters();
-    for (nn::NamedTensor& p : parameters) p.lookups = nullptr;
-    nn::FlatParameters flat(model.parameters(), nn::decays_by_timm), all(parameters, nn::decays_by_timm);
-    const std::unique_ptr<Communicator> one = connect({}, device);
+    nn::FlatParameters flat(model.parameters(), nn::decays_by_timm);
     nn::RankGradients sum(flat, ranks, slices);
     for (int step = 0; step < 2; ++step) {
       flat.zero_sum();
@@ -278,22 +303,6 @@ void gradients(Communicator& ranks, const Options& options) {
       model.lookups.set_batch(1);
       sum.backward(model.loss(ranks.rank()), weight_of(ranks.rank()));
       sum.wait();
-      alone.lookups.clear();
-      std::vector<float> want(size_t(all.grads.numel()));
-      for (int rank = 0; rank < ranks.size(); ++rank) {
-        all.zero_sum();
-        for (const int batch : {0, 1}) {
-          alone.lookups.set_batch(2 * rank + batch);
-          alone.loss(batch == 0 ? 100 + rank : rank).backward(weight_of(rank));
-          all.add_grad();
-        }
-        const std::vector<float> of_rank = values(all.grads);
-        for (size_t i = 0; i < want.size(); ++i) want[i] += of_rank[i];
-      }
-      copy_values(all.grads, there(want));
-      for (const auto& [name, gradient] : all.named(all.grads))
-        if (name == "table") alone.lookups.add_to(gradient, *one);
-      want = values(all.grads);
       const std::vector<float> got = values(flat.grads);
       double most = 0;
       for (size_t i = 0; i < want.size(); ++i) {
