@@ -41,8 +41,7 @@ class Communicator {
   Device device() const { return device_; }
   // What f32 tensors of a sum or mean travel as.
   DType wire() const { return wire_; }
-  // Seconds that this rank has been in wait() so far: the one that is waited for least. On a GPU no host
-  // waits.
+  // Seconds that this rank has been in wait() so far. The slowest rank waits least. On a GPU no host waits.
   double waited() const { return waited_; }
 
   // In place, beside what is computed next: the tensor is not touched until wait() returns. f32, f64 and i64
