@@ -80,6 +80,10 @@ int wait_for(std::vector<Started> running) {
       int status = 0;
       if (waitpid(s.pid, &status, WNOHANG) != s.pid) return false;
       const int ended = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      // The others know it only while they are connected with it.
+      if (WIFSIGNALED(status) && !killed && !stop_requested())
+        note("error: rank {} is lost (signal {}: {})\n", s.rank, WTERMSIG(status),
+             strsignal(WTERMSIG(status)));
       if (code == 0) code = ended;
       if (!first_end) first_end = std::chrono::steady_clock::now();
       return true;
