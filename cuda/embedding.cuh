@@ -161,17 +161,52 @@ __global__ void embedding_gradient_kernel(const T* gy, const int* start, const i
   sum_tokens<V>(gy, order + start[id], start[id + 1] - start[id], dim, gw + id * dim);
 }
 
-// The same sums of the ids that occur alone, into part *batch of numbers [batches, count] and sums [batches,
-// count, dim]: an id's place is that of its first token by id.
+// place[id] = how many of the ids before it have tokens; place [vocab + 1]. One block.
+static __global__ void __launch_bounds__(sort_warps* warp_size)
+    place_ids_kernel(const int* start, int64_t vocab, int* place) {
+  Shared shared;
+  int* before = shared.array<int>(sort_warps);  // of a warp: its ids, then those of the warps before
+  const int lane = int(threadIdx.x % warp_size), warp = int(threadIdx.x / warp_size);
+  const int64_t begin = vocab * threadIdx.x / blockDim.x, end = vocab * (threadIdx.x + 1) / blockDim.x;
+  int n = 0;
+  for (int64_t id = begin; id < end; ++id) n += start[id + 1] > start[id];
+  const int sum = lanes_sum(n);
+  if (lane == warp_size - 1) before[warp] = sum;
+  __syncthreads();
+  if (warp == 0) {
+    const int of_warp = before[lane];
+    before[lane] = lanes_sum(of_warp) - of_warp;
+  }
+  __syncthreads();
+  int at = before[warp] + sum - n;
+  for (int64_t id = begin; id < end; ++id) {
+    place[id] = at;
+    at += start[id + 1] > start[id];
+  }
+  if (end == vocab && begin < end) place[vocab] = at;
+}
+
+// Of place_ids_kernel, i32 [vocab + 1].
+inline Tensor place_ids(const SortedTokens& tokens, int64_t vocab) {
+  const Tensor place = empty({vocab + 1}, DType::i32, tokens.start.device());
+  launch<place_ids_kernel>({1, sort_warps * warp_size, shared_size<int>(sort_warps)},
+                           tokens.start.data<int32_t>(), vocab, place.data<int32_t>());
+  return place;
+}
+
+// The same sums of the ids that occur alone, side by side, into part *batch of numbers [batches, places] and
+// sums [batches, places, dim]. A kernel cannot throw: where there are more ids than places, sums become NaN.
 template <int V>
-__global__ void sum_rows_kernel(const float* gradients, const int* start, const int* order, int64_t count,
-                                int64_t dim, const int64_t* batch, int64_t* numbers, float* sums) {
+__global__ void sum_rows_kernel(const float* gradients, const int* start, const int* order, const int* place,
+                                int64_t vocab, int64_t places, int64_t dim, const int64_t* batch,
+                                int64_t* numbers, float* sums) {
   const int64_t id = blockIdx.x;
   const int tokens = start[id + 1] - start[id];
-  if (tokens == 0) return;
-  const int64_t place = *batch * count + start[id];
-  if (threadIdx.x == 0) numbers[place] = id;
-  sum_tokens<V>(gradients, order + start[id], tokens, dim, sums + place * dim);
+  if (tokens == 0 || place[id] >= places) return;
+  const int64_t at = *batch * places + place[id];
+  if (threadIdx.x == 0) numbers[at] = id;
+  sum_tokens<V>(gradients, order + start[id], tokens, dim, sums + at * dim);
+  if (threadIdx.x == 0 && place[vocab] > places) sums[at * dim] = NAN;
 }
 
 // table[numbers[i]] += sums[i], a pack of columns a thread; numbers differ, those outside of the table are

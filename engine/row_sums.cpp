@@ -17,7 +17,8 @@ struct SumRows {
 
   static void kernel(Cpu, const Tensor& ids, const Tensor& gradients, int64_t rows, const Tensor& batch,
                      const Tensor& numbers, const Tensor& sums) {
-    const int64_t n = ids.numel(), dim = gradients.size(1), at = *batch.data<int64_t>() * n;
+    const int64_t n = ids.numel(), dim = gradients.size(1), most = numbers.size(1),
+                  at = *batch.data<int64_t>() * most;
     const int64_t* id = ids.data<int64_t>();
     int64_t* number = numbers.data<int64_t>() + at;
     std::unordered_map<int64_t, int64_t> place_of;
@@ -28,6 +29,7 @@ struct SumRows {
                        std::to_string(rows - 1));
       const auto [found, first] = place_of.emplace(id[i], int64_t(place_of.size()));
       places[size_t(i)] = found->second;
+      if (found->second == most) fail(name, "more than " + std::to_string(most) + " different ids");
       if (first) number[found->second] = id[i];
     }
     const float* gradient = gradients.data<float>();
@@ -41,14 +43,16 @@ struct SumRows {
 #ifdef PURSUIT_GPU
   static void kernel(Cuda, const Tensor& ids, const Tensor& gradients, int64_t rows, const Tensor& batch,
                      const Tensor& numbers, const Tensor& sums) {
-    const int64_t n = ids.numel(), dim = gradients.size(1);
-    if (n == 0 || rows == 0) return;
+    const int64_t dim = gradients.size(1);
+    if (ids.numel() == 0 || rows == 0) return;
     const cuda::SortedTokens tokens = cuda::sort_tokens(name, ids, rows);
+    const Tensor place = cuda::place_ids(tokens, rows);
     cuda::with_pack<float>(dim, gradients.data<float>(), [&]<int V>() {
       cuda::launch<cuda::sum_rows_kernel<V>>(
           {unsigned(rows), cuda::sum_threads, cuda::shared_size<float>(V * cuda::sum_threads)},
-          gradients.data<float>(), tokens.start.data<int32_t>(), tokens.order.data<int32_t>(), n, dim,
-          batch.data<int64_t>(), numbers.data<int64_t>(), sums.data<float>());
+          gradients.data<float>(), tokens.start.data<int32_t>(), tokens.order.data<int32_t>(),
+          place.data<int32_t>(), rows, numbers.size(1), dim, batch.data<int64_t>(), numbers.data<int64_t>(),
+          sums.data<float>());
     });
   }
 #endif
@@ -102,8 +106,8 @@ void sum_rows(const Tensor& ids, const Tensor& gradients, int64_t rows, const Te
   const int64_t n = ids.numel();
   require(ids.dtype() == DType::i64 && batch.dtype() == DType::i64 && numbers.dtype() == DType::i64 &&
               gradients.dtype() == DType::f32 && sums.dtype() == DType::f32 && gradients.ndim() == 2 &&
-              gradients.size(0) == n && numbers.ndim() == 2 && numbers.size(1) == n &&
-              sums.shape() == Shape{numbers.size(0), n, gradients.size(1)},
+              gradients.size(0) == n && numbers.ndim() == 2 &&
+              sums.shape() == Shape{numbers.size(0), numbers.size(1), gradients.size(1)},
           "sum_rows", {&ids, &gradients, &batch, &numbers, &sums});
   dispatch(ids.device(), "sum_rows",
            [&](auto device) { launch<SumRows>(device, ids, gradients, rows, batch, numbers, sums); });

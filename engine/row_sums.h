@@ -6,9 +6,10 @@
 namespace pursuit {
 
 // Adds the rows of gradients [n, dim] up that ids (i64 [n], of a table of `rows`) looked up, those of one id
-// in their order. Of batch number *batch (i64 []) of several: numbers[*batch] (i64 [n]) gets every id once,
-// sums[*batch] (f32 [n, dim]) its sum beside it; the places that are left stay as they are. On the CPU they
-// are the last ones, and an id outside of the table throws Error; on a GPU it is left out.
+// in their order. Of batch number *batch (i64 []) of several: numbers[*batch] (i64 [places]) gets every id
+// once, sums[*batch] (f32 [places, dim]) its sum beside it; the places that are left, the last ones, stay as
+// they are. An id outside of the table and more different ids than places throw Error; on a GPU the former is
+// left out, and by the latter sums become NaN.
 void sum_rows(const Tensor& ids, const Tensor& gradients, int64_t rows, const Tensor& batch,
               const Tensor& numbers, const Tensor& sums);
 

@@ -10,15 +10,17 @@
 
 namespace pursuit::nn {
 
-void Lookups::keep_apart(const Tensor& table, int64_t ids, int64_t batches, int64_t ranks) {
+void Lookups::keep_apart(const Tensor& table, int64_t ids, int64_t different, int64_t batches,
+                         int64_t ranks) {
   *this = Lookups();
-  if (batches * ranks == 1 || ids > (2 * table.size(0) - 1) / (batches * ranks)) return;
+  if (batches * ranks == 1 || different > (2 * table.size(0) - 1) / (batches * ranks)) return;
   MemoryTag tag("weight gradients");
   anchor_ = zeros({});
   anchor_.requires_grad();
   batch_ = zeros({}, DType::i64, table.device());
-  numbers_ = full({batches, ids}, -1, DType::i64, table.device());
-  sums_ = zeros({batches, ids, table.size(1)}, DType::f32, table.device());
+  ids_ = ids;
+  numbers_ = full({batches, different}, -1, DType::i64, table.device());
+  sums_ = zeros({batches, different, table.size(1)}, DType::f32, table.device());
 }
 
 void Lookups::set_batch(int64_t batch) {
@@ -34,9 +36,9 @@ Tensor Lookups::rows(const Tensor& ids, const Tensor& table) const {
   const Argument anchor[] = {{&anchor_, anchor_.storage().use_count()}};
   record(found, "lookup", anchor, [this, ids, rows = table.size(0)](const Tensor& gradient) {
     if (given_) fail("lookup", "a batch looked up twice, and its gradients are kept for one lookup");
-    if (ids.numel() != numbers_.size(1))
+    if (ids.numel() != ids_)
       fail("lookup", "a batch looked up " + std::to_string(ids.numel()) +
-                         " rows, and gradients are kept for " + std::to_string(numbers_.size(1)));
+                         " rows, and gradients are kept for " + std::to_string(ids_));
     given_ = true;
     sum_rows(ids.to(DType::i64).reshape({-1}), gradient.reshape({-1, sums_.size(2)}).contiguous(), rows,
              batch_, numbers_, sums_);
@@ -52,12 +54,12 @@ void Lookups::clear() {
 
 // On a GPU nothing waits for the number.
 int64_t Lookups::most_pairs(distributed::Communicator& ranks) const {
-  const int64_t batches = numbers_.size(0), ids = numbers_.size(1);
-  if (numbers_.device().is_cuda()) return ids;
+  const int64_t batches = numbers_.size(0), different = numbers_.size(1);
+  if (numbers_.device().is_cuda()) return different;
   int64_t most = 0;
   for (int64_t b = 0; b < batches; ++b) {
-    const int64_t* begin = numbers_.data<int64_t>() + b * ids;
-    most = std::max<int64_t>(most, std::find(begin, begin + ids, -1) - begin);
+    const int64_t* begin = numbers_.data<int64_t>() + b * different;
+    most = std::max<int64_t>(most, std::find(begin, begin + different, -1) - begin);
   }
   const Tensor of_all = full({1}, double(most), DType::i64);
   ranks.all_reduce(of_all, distributed::Reduction::max);

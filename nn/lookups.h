@@ -13,8 +13,9 @@ class Lookups {
  public:
   // Keeps the gradients of so many `ids` a batch apart, of so many `batches` a step on each of the `ranks`,
   // all of this size: if there are several and all their pairs are fewer than two for each of the table's
-  // rows, which is what a reduction of the whole table moves.
-  void keep_apart(const Tensor& table, int64_t ids, int64_t batches, int64_t ranks);
+  // rows, which is what a reduction of the whole table moves. At most so many of a batch's ids are
+  // `different`.
+  void keep_apart(const Tensor& table, int64_t ids, int64_t different, int64_t batches, int64_t ranks);
   bool apart() const { return sums_.defined(); }
   // What backward gives from now on is of this batch of a step's. May be recorded: the number changes on the
   // device.
@@ -34,8 +35,9 @@ class Lookups {
 
   Tensor anchor_;               // the leaf by which lookups are on the tape
   Tensor batch_;                // i64 []
-  Tensor numbers_;              // i64 [batches, ids], -1 where none
-  Tensor sums_;                 // [batches, ids, dim]
+  int64_t ids_ = 0;             // of a batch
+  Tensor numbers_;              // i64 [batches, different], -1 where none
+  Tensor sums_;                 // [batches, different, dim]
   mutable bool given_ = false;  // the batch has looked up and backward was there
 };
 

@@ -110,9 +110,10 @@ class TransformerLm : public Module {
     lookups_.set_batch(int64_t(batch));
   }
   // Where the output layer shares the embedding, and a step of this rank is of so many batches of so many
-  // tokens, and those of the other ranks likewise; see Lookups::keep_apart. After to(device).
-  void keep_lookups_apart(int64_t tokens, int64_t batches, int64_t ranks) {
-    if (config_.tied) lookups_.keep_apart(embed_weight, tokens, batches, ranks);
+  // tokens, of at most so many words, and those of the other ranks likewise; see Lookups::keep_apart. After
+  // to(device).
+  void keep_lookups_apart(int64_t tokens, int64_t words, int64_t batches, int64_t ranks) {
+    if (config_.tied) lookups_.keep_apart(embed_weight, tokens, words, batches, ranks);
   }
   void set_dtype(DType dtype) { dtype_ = dtype; }
 

@@ -63,7 +63,7 @@ distributed::Communicator& alone() {
 // The sum of the gradients of three batches, on a GPU recorded or not, after a step of other ones.
 std::vector<double> sum_of_batches(Device device, bool apart, bool recorded = false) {
   const auto model = model_on(device);
-  if (apart) model->keep_lookups_apart(tokens, 3, 1);
+  if (apart) model->keep_lookups_apart(tokens, tokens, 3, 1);
   nn::FlatParameters flat(model->parameters(), nn::decays_by_timm);
   nn::RankGradients gradients(flat, alone());
   const Tensor ids = ids_of(0).to(device), labels = labels_of(0).to(device);
@@ -105,7 +105,7 @@ std::string message_of(const std::function<void()>& f) {
 // The names of the parameters in the order in which backward completes their gradients.
 std::vector<std::string> order_of_arrival(bool apart) {
   const auto model = model_on(cpu);
-  if (apart) model->keep_lookups_apart(tokens, 2, 1);
+  if (apart) model->keep_lookups_apart(tokens, tokens, 2, 1);
   std::vector<std::string> order;
   backward(model->loss(ids_of(0), labels_of(0)), full({}, 1), [&](const Node& leaf) {
     for (const nn::NamedTensor& p : model->parameters())
@@ -146,20 +146,28 @@ TEST_CASE("lookups: rows are added up by id in their order, and added to a table
     const Tensor ids = from_vector<int64_t>({4, 0, 4, 2, 4}, {5}, device);
     const Tensor rows = given({1, 1e8f, 2, 20, 3, -1e8f, 4, 40, 5, 1}, {5, 2});
     const Tensor batch = from_vector<int64_t>({1}, {}, device);
-    const Tensor numbers = full({2, 5}, -1, DType::i64, device), sums = zeros({2, 5, 2}).to(device);
+    const Tensor numbers = full({2, 3}, -1, DType::i64, device), sums = zeros({2, 3, 2}).to(device);
     sum_rows(ids, rows, 6, batch, numbers, sums);
-    CHECK(numbers.select(0, 0).to_vector() == std::vector<double>(5, -1));
+    CHECK(numbers.select(0, 0).to_vector() == std::vector<double>(3, -1));
     const Tensor table = full({6, 2}, 100, DType::f32, device);
     add_rows(numbers.select(0, 1), sums.select(0, 1), table);
     CHECK(table.to_vector() ==
           std::vector<double>{102, 120, 100, 100, 104, 140, 100, 100, 109, 101, 100, 100});
+    const Tensor two = full({1, 2}, -1, DType::i64, device), few = zeros({1, 2, 2}).to(device);
+    const auto too_many = [&] { sum_rows(ids, rows, 6, from_vector<int64_t>({0}, {}, device), two, few); };
+    if (device == cpu) {
+      CHECK(message_of(too_many) == "[sum_rows] more than 2 different ids");
+    } else {
+      too_many();
+      CHECK(std::isnan(few.to_vector()[0]));
+    }
   }
 }
 
 TEST_CASE("lookups: batches are added one after the other; one that gave nothing adds nothing") {
   Tensor table = zeros({6, 1});
   nn::Lookups lookups;
-  lookups.keep_apart(table, 2, 5, 1);
+  lookups.keep_apart(table, 2, 2, 5, 1);
   for (int step = 0; step < 2; ++step) {
     lookups.clear();
     const float given[] = {1, 1e8f, -1e8f, 1};
@@ -178,7 +186,7 @@ TEST_CASE("lookups: batches are added one after the other; one that gave nothing
 TEST_CASE("lookups: kept apart only where there are several batches, and few ids for the table") {
   const auto apart = [](const nn::LmConfig& c, int64_t ids, int64_t batches, int64_t ranks) {
     const auto model = model_on(cpu, c);
-    model->keep_lookups_apart(ids, batches, ranks);
+    model->keep_lookups_apart(ids, ids, batches, ranks);
     return nn::FlatParameters(model->parameters(), nn::decays_by_timm).lookups(0) != nullptr;
   };
   CHECK_FALSE(apart(config(), 12, 1, 1));
@@ -193,7 +201,7 @@ TEST_CASE("lookups: kept apart only where there are several batches, and few ids
 
 TEST_CASE("lookups: what would be lost is an error") {
   const auto model = model_on(cpu);
-  model->keep_lookups_apart(tokens, 2, 1);
+  model->keep_lookups_apart(tokens, tokens, 2, 1);
   nn::FlatParameters flat(model->parameters(), nn::decays_by_timm);
   const auto backward = [&](const Tensor& ids) { model->loss(ids, labels_of(0)).backward(); };
   flat.zero_sum();

@@ -78,8 +78,10 @@ class TrainingStep : public ModelStep {
       const int64_t part = t.size(0) / ranks.size();
       t = t.slice(0, ranks.rank() * part, (ranks.rank() + 1) * part);
     }
-    if constexpr (requires { model_->keep_lookups_apart(1, 1, 1); })
-      model_->keep_lookups_apart(batch_.at("ids").numel(), 1, ranks.size());
+    if constexpr (requires { model_->keep_lookups_apart(1, 1, 1, 1); }) {
+      const int64_t tokens = batch_.at("ids").numel();
+      model_->keep_lookups_apart(tokens, tokens, 1, ranks.size());
+    }
     gradients_ = std::make_unique<nn::RankGradients>(flat_, ranks);
   }
 

@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "apps/common/files.h"
 #include "apps/common/print.h"
@@ -63,7 +66,8 @@ class LanguageModelling : public apps::Task {
     const Device device = device_from_name(config_.device);
     model_.to(device);
     model_.set_dtype(dtype_from_name(config_.dtype));
-    model_.keep_lookups_apart(config_.batch_size * config_.context, config_.accumulate, config_.ranks);
+    model_.keep_lookups_apart(config_.batch_size * config_.context, most_words(device), config_.accumulate,
+                              config_.ranks);
     input_.emplace(config_, device);
   }
 
@@ -156,6 +160,24 @@ class LanguageModelling : public apps::Task {
 
  private:
   std::string valid_fingerprint() const { return data::fingerprint(corpus_.source.valid, config_.data); }
+
+  // Of a batch of any rank, at most. A GPU must know it before, and where the order of the text is the same
+  // in every epoch it can be counted; elsewhere it is the number of tokens.
+  int64_t most_words(Device device) {
+    if (config_.shuffle || !config_.tied || share_.of == 1 || !device.is_cuda())
+      return config_.batch_size * config_.context;
+    data::TextBatches all(corpus_.train, corpus_.vocabulary.line_end(),
+                          train_rows(config_, {0, share_.of, share_.of}));
+    std::vector<int64_t> last_batch(size_t(corpus_.vocabulary.size()), -1);  // in which a word occurred
+    int64_t most = 0;
+    for (int64_t number = 0; number < all.steps() * share_.of; ++number) {
+      all.get(0, number / share_.of, number % share_.of, rows_);
+      int64_t words = 0;
+      for (const int32_t id : rows_.ids) words += std::exchange(last_batch[size_t(id)], number) != number;
+      most = std::max(most, words);
+    }
+    return most;
+  }
 
   // Rank 0 numbers the words of a new text, the others read what it has written.
   static data::Corpus open_in_turn(distributed::Communicator& ranks, const Config& config,

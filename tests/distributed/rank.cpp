@@ -264,7 +264,7 @@ Tensor weight_of(int rank) {
 // in the end.
 std::vector<float> gradients_of_one(int ranks) {
   Model model;
-  model.lookups.keep_apart(model.table, 7, 2 * ranks, 1);
+  model.lookups.keep_apart(model.table, 7, 5, 2 * ranks, 1);
   std::vector<nn::NamedTensor> parameters = model.parameters();
   for (nn::NamedTensor& p : parameters) p.lookups = nullptr;
   nn::FlatParameters flat(parameters, nn::decays_by_timm);
@@ -292,7 +292,7 @@ void gradients(Communicator& ranks, const Options& options) {
   const std::vector<float> want = gradients_of_one(ranks.size());
   for (const int slices : {1, 2, 3, 100}) {
     Model model;
-    model.lookups.keep_apart(model.table, 7, 2, ranks.size());
+    model.lookups.keep_apart(model.table, 7, 5, 2, ranks.size());
     nn::FlatParameters flat(model.parameters(), nn::decays_by_timm);
     nn::RankGradients sum(flat, ranks, slices);
     for (int step = 0; step < 2; ++step) {
