@@ -3,9 +3,10 @@
 line that names it, no process is left, and the run goes on from its checkpoint to the weights of one that was never
 disturbed. Usage: ranks_killed.py [--all] [--random N] HOLD APP SETTING...
 
-HOLD is the library that holds a rank in a reduction or while it saves. By itself a few cases; --all has each rank,
-both signals and all places, --random N as many moments of a run. A run that is asked to stop, by any rank or as a
-whole, saves once, and all its ranks end with the same code.
+HOLD is the library that holds a rank in a forward pass, a reduction, an evaluation or while rank 0 saves. By itself a few
+cases; --all has each rank, both signals and all places, --random N as many moments of a run. Garbage on the ports may end
+a run with a line and changes nothing in it. A run that is asked to stop, by any rank or as a whole, saves once, and all
+its ranks end with the same code.
 """
 import argparse
 import json
@@ -13,6 +14,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,7 @@ from pathlib import Path
 
 RANKS = 3
 LIMIT = 15
+HELD = ("forward", "reduction", "evaluation", "saving")
 
 
 class Run:
@@ -60,6 +63,18 @@ class Run:
             time.sleep(0.02)
         sys.exit(f"rank {rank} did not start: {self.text()}")
 
+    def ports(self):
+        """Of 127.0.0.1, at which its processes listen."""
+        sockets = set()
+        for pid in self.processes().values():
+            for entry in Path(f"/proc/{pid}/fd").glob("*"):
+                try:
+                    sockets.add(os.readlink(entry))
+                except OSError:
+                    continue
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return {int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets}
+
     def text(self):
         return self.err.read_text(errors="replace")
 
@@ -96,11 +111,10 @@ class Test:
     def disturb(self, number, rank, place):
         """One rank is ended, or stopped and not continued."""
         hold = {}
-        if place in ("reduction", "saving"):
+        if place in HELD:
             held = Path(f"held-{uuid.uuid4()}")
-            hold = {"LD_PRELOAD": str(self.o.hold), "HOLD_FILE": str(held.absolute()),
-                    "HOLD_RANK": str(rank if place == "reduction" else 0),
-                    "HOLD_AT": "writev" if place == "reduction" else "fsync"}
+            hold = {"LD_PRELOAD": str(self.o.hold), "HOLD_FILE": str(held.absolute()), "HOLD_AT": place,
+                    "HOLD_RANK": str(0 if place == "saving" else rank)}
         run = Run(self.o.app, self.words(), hold)
         pid = run.pid_of(rank)
         if hold:
@@ -111,7 +125,7 @@ class Test:
                 if run.process.poll() is not None:  # it had less to do than that
                     return False
                 sys.exit(f"rank {rank} never came to {place}")
-        else:
+        elif place != "its start":
             time.sleep(0.3 + 0.7 * random.random() * self.span)
             if run.process.poll() is not None:
                 return False
@@ -131,6 +145,27 @@ class Test:
         self.slowest = max(self.slowest, took)
         print(f"{what}: exit {code} after {took:.1f} s: {said.splitlines()[0][:100] if said else ''}", flush=True)
         return True
+
+    def throw_garbage(self):
+        """Strangers write to every port that the ranks listen at, and some keep their connection."""
+        run = Run(self.o.app, self.words())
+        run.pid_of(RANKS - 1)
+        kept, ports, until = [], set(), time.monotonic() + 300
+        while run.process.poll() is None and time.monotonic() < until:
+            for port in run.ports() - ports:
+                ports.add(port)
+                for garbage in (b"GET / HTTP/1.1\r\n\r\n", bytes(4096), random.randbytes(100_000), b""):
+                    try:
+                        kept.append(socket.create_connection(("127.0.0.1", port), timeout=1))
+                        kept[-1].sendall(garbage)
+                    except OSError:
+                        pass
+            time.sleep(0.02)
+        code, _ = run.end(1)
+        if not ports or code not in (0, 1) or (code and "error: " not in run.text()):
+            sys.exit(f"garbage on {len(ports)} ports: exit {code}: {run.text()}")
+        self.count += 1
+        print(f"garbage on {len(ports)} ports: exit {code}: {(run.text().splitlines() or [''])[0][:100]}", flush=True)
 
     def ask(self, number, whom):
         """It is asked to stop: a rank, its launcher, or all of them as a terminal does."""
@@ -187,8 +222,11 @@ def main():
         os.chdir(folder)
         test = Test(o)
         kill, stop = signal.SIGKILL, signal.SIGSTOP
-        places = [(number, rank, place) for place in ("reduction", "saving") for number in (kill, stop)
-                  for rank in range(RANKS)] if o.all else [(kill, 2, "reduction"), (kill, 1, "saving"), (stop, 0, "reduction")]
+        places = [(kill, 0, "forward"), (kill, 2, "reduction"), (kill, 1, "evaluation"), (kill, 1, "saving"),
+                  (kill, 2, "its start"), (stop, 0, "reduction")]
+        if o.all:
+            places = [(number, rank, place) for place in HELD for number in (kill, stop) for rank in range(RANKS)]
+            places += [(kill, rank, "its start") for rank in range(RANKS)]
         done = 0
         for case in places:
             done += test.disturb(*case)
@@ -207,6 +245,8 @@ def main():
         test.finish()
         if moments < o.random:
             sys.exit(f"only {moments} of {o.random} moments hit a running training")
+        test.throw_garbage()
+        test.finish()
         for number in (signal.SIGINT, signal.SIGTERM):
             for whom in (None, 0, 2, "all") if o.all else (None, 1):
                 for _ in range(3):

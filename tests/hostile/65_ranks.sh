@@ -78,6 +78,18 @@ ok classify train "${few[@]}" --limit 12 --ranks 3 --ordered-reduce --out ranks
 ok classify train "${few[@]}" --limit 12 --accumulate 3 --out one
 same <(sed 's/,"seconds.*//' ranks/metrics.jsonl) <(sed 's/,"seconds.*//' one/metrics.jsonl)
 
+# Only rank 0 writes: what is printed and the run's files are those of one process.
+loud=(--recipe nano-synthetic --limit 48 --test-limit 5 --epochs 2 --batch-size 8 --threads 1)
+"$bin/classify" train "${loud[@]}" --ranks 2 --out two >two.out 2>two.err || fail "$(cat two.err)"
+"$bin/classify" train "${loud[@]}" --accumulate 2 --out alone >alone.out 2>alone.err || fail "$(cat alone.err)"
+for run in two alone; do
+  (cd $run && find . -type f | sed 's/tfevents.*/tfevents/' | sort) >$run.files
+  grep -vE "^(batch|train) " $run.out $run.err -h | sed "s/ $run/ RUN/" >$run.lines
+done
+same two.files alone.files
+same two.lines alone.lines
+check "nothing was compared" grep -q "test accuracy" two.lines
+
 # torchrun: one rank is killed, all are started again with the same command line. Usage: agent RESTARTS [JOB]
 agent() {
   local rank
