@@ -165,6 +165,8 @@ void check_all_succeed(Ranks& ranks) {
   }
 }
 
+const std::vector<std::string> over_tcp = {"PURSUIT_SHARED_MEMORY=off"};
+
 std::string prefix(int rank) { return rank ? "[rank " + std::to_string(rank) + "] " : ""; }
 
 }  // namespace
@@ -173,7 +175,10 @@ RANKS_TEST_CASE("distributed: every operation equals a plain computation, with e
   for (const std::vector<std::string>& variables : {std::vector<std::string>{},
                                                     {"TEST_ORDERED=1", "TEST_COMPARE=1"},
                                                     {"TEST_BF16=1"},
-                                                    {"TEST_BF16=1", "TEST_ORDERED=1"}})
+                                                    {"TEST_BF16=1", "TEST_ORDERED=1"},
+                                                    over_tcp,
+                                                    {over_tcp[0], "TEST_ORDERED=1"},
+                                                    {over_tcp[0], "TEST_BF16=1"}})
     for (const int size : {1, 2, 3, 4}) {
       CAPTURE(size);
       Ranks ranks(size, {"operations"}, variables);
@@ -184,7 +189,7 @@ RANKS_TEST_CASE("distributed: every operation equals a plain computation, with e
 RANKS_TEST_CASE(
     "distributed: gradients in slices are those of one process, with its bits at two ranks or in order") {
   for (const std::vector<std::string>& variables :
-       {std::vector<std::string>{}, {"TEST_ORDERED=1", "TEST_COMPARE=1"}, {"TEST_BF16=1"}})
+       {std::vector<std::string>{}, {"TEST_ORDERED=1", "TEST_COMPARE=1"}, {"TEST_BF16=1"}, over_tcp})
     for (const int size : {1, 2, 3, 4}) {
       CAPTURE(size);
       Ranks ranks(size, {"gradients"}, variables);
@@ -205,9 +210,10 @@ RANKS_TEST_CASE("distributed: tensors of different sizes are an error where call
 }
 
 RANKS_TEST_CASE("distributed: after kill -9 of any rank the others end with its name") {
-  for (const int lost : {0, 1, 2}) {
+  for (const auto& [lost, variables] :
+       {std::pair(0, std::vector<std::string>{}), {1, {}}, {2, {}}, {2, over_tcp}}) {
     CAPTURE(lost);
-    Ranks ranks(3, {"loop"});
+    Ranks ranks(3, {"loop"}, variables);
     ranks.wait_until_all_loop();
     ranks.send(lost, SIGKILL);
     for (int rank = 0; rank < 3; ++rank) {
@@ -281,9 +287,10 @@ RANKS_TEST_CASE("distributed: ranks that were all stopped for longer than that g
 }
 
 RANKS_TEST_CASE("distributed: the reason of a rank that fails reaches the others, and torchrun's file") {
-  for (const int failing : {0, 2}) {
+  for (const auto& [failing, variables] :
+       {std::pair(0, std::vector<std::string>{}), {2, {}}, {2, over_tcp}}) {
     CAPTURE(failing);
-    Ranks ranks(3, {"fail", std::to_string(failing)});
+    Ranks ranks(3, {"fail", std::to_string(failing)}, variables);
     for (int rank = 0; rank < 3; ++rank) {
       CHECK(ranks.wait(rank) == 1);
       const std::string reason = "[disk] no space left";

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Several ranks train as one process that accumulates as many batches, bit for bit: two by any reduction, four in order,
-# and four by any reduction to 1e-6 of the loss; they stop together, and a run goes on with other numbers of ranks.
+# Several ranks train as one process that accumulates as many batches, bit for bit: on one machine, and over TCP two of
+# them and four in order; four over TCP in any order to 1e-6 of the loss. A run goes on with other numbers of ranks.
 # Usage: ranks.sh APP STEPS SETTING...  (STEPS by two ranks, the long form is 100; four take 20)
 set -euo pipefail
 app=$(realpath "$1") steps=$2
@@ -36,10 +36,16 @@ for attention in softmax rpc; do
   train --steps "$steps" --ranks 2 --check-replicas --out two
   same one two
   train --steps 20 --accumulate 4 --out four
-  train --steps 20 --ranks 4 --ordered-reduce --check-replicas --out ordered
+  train --steps 20 --ranks 4 --check-replicas --out ordered
   same four ordered
+  export PURSUIT_SHARED_MEMORY=off
+  train --steps "$steps" --ranks 2 --out tcp
+  same one tcp
+  train --steps 20 --ranks 4 --ordered-reduce --out tcp-ordered
+  same four tcp-ordered
   train --steps 20 --ranks 4 --check-replicas --out unordered
   close four unordered
+  unset PURSUIT_SHARED_MEMORY
   # On with one rank, and on with two again.
   train --steps 4 --ranks 2 --out half
   "$app" train --resume half --steps 7 --ranks 1 --quiet >/dev/null
@@ -49,6 +55,6 @@ for attention in softmax rpc; do
   grep -q "cannot share equally" err
   if "$app" train --out many --ranks 65536 --quiet 2>err; then echo "65536 ranks were started" >&2 && exit 1; fi
   grep -q "ranks are more than 8 for each of" err
-  rm -r one two four ordered unordered half
+  rm -r one two four ordered tcp tcp-ordered unordered half
 done
 echo "ranks equal accumulated batches"

@@ -116,7 +116,7 @@ std::unique_ptr<Communicator> connect(const Job& job, Device device, const Optio
   const auto control = std::make_shared<ControlChannel>(job, options);
   try {
     return device.is_cuda() ? nccl_communicator(control, device, options)
-                            : gloo_communicator(control, options);
+                            : gloo_communicator(control, job.on_one_machine(), options);
   } catch (const std::exception& error) {
     control->abort(error.what());
     throw;

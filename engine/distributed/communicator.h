@@ -13,11 +13,11 @@ enum class Reduction { sum, mean, max };  // mean: the sum, times 1 / size
 
 struct Options : ControlOptions {
   // Sums and means are made by gathering all and adding in rank order: ((x0 + x1) + x2) + x3, as one process
-  // that adds them one after the other. Without it the order is the backend's; all ranks have the same bits
-  // either way.
+  // that adds them one after the other. Without it the order is the backend's (on CPUs of one machine it is
+  // this one); all ranks have the same bits either way.
   bool ordered = false;
   // What f32 tensors of a sum or mean travel as: f32, or bf16, with half the bytes. Numbers are added in f32,
-  // and rounded to bf16 before every transfer (with `ordered` only once, before the first).
+  // and rounded to bf16 before every transfer (where they are added in rank order only once, before it).
   DType wire = DType::f32;
   // Every operation first compares on all ranks what it is, its type and its size: an Error instead of a wait
   // without end. Takes some 0.15 ms an operation.

@@ -15,6 +15,7 @@
 #include <functional>
 
 #include "engine/distributed/combine.h"
+#include "engine/distributed/shared_memory.h"
 #include "engine/error.h"
 #include "engine/parallel.h"
 
@@ -63,11 +64,12 @@ void end_with_a_line(int rank) {
 // Operations run one after the other in a thread of their own, as `start` gives them.
 class Gloo final : public Communicator {
  public:
-  Gloo(std::shared_ptr<ControlChannel> channel, const Options& options)
+  Gloo(std::shared_ptr<ControlChannel> channel, bool one_machine, const Options& options)
       : Communicator(std::move(channel), cpu, options.wire), options_(options) {
     // A write to a connection that is closed is an error of the write.
     std::signal(SIGPIPE, SIG_IGN);
     end_with_a_line(rank());
+    if (one_machine) memory_ = SharedMemory::open(*control());
     connect();
     thread_ = std::thread([this] { run(); });
   }
@@ -82,6 +84,7 @@ class Gloo final : public Communicator {
     changed_.notify_all();
     // Where the caller left with an exception its operations end with one too.
     if (under_way) under_way->closeConnections();
+    if (under_way && memory_) memory_->close();
     thread_.join();
   }
 
@@ -220,6 +223,7 @@ class Gloo final : public Communicator {
         error_ = error;
         work_.clear();
         context_.reset();  // or the other ranks would wait for it
+        if (memory_) memory_->close();
       }
       busy_ = false;
       changed_.notify_all();
@@ -249,7 +253,7 @@ class Gloo final : public Communicator {
     const size_t n = size_t(tensor.numel());
     T* values = tensor.data<T>();
     if (n == 0) return;
-    if (options_.ordered && reduction != Reduction::max)
+    if ((options_.ordered || memory_) && reduction != Reduction::max)
       add_in_order<T, Wire>(values, n);
     else if constexpr (std::is_same_v<T, Wire>)
       combine(values, n, reduction == Reduction::max ? take_larger<T> : static_cast<Combine<T>*>(add));
@@ -280,25 +284,47 @@ class Gloo final : public Communicator {
   // A stretch at a time, so that the ranks' numbers need little memory and stay in the cache.
   template <class T, class Wire>
   void add_in_order(T* values, size_t n) {
-    constexpr size_t stretch = size_t(1) << 18;
-    std::vector<Wire> mine(std::min(n, stretch)), all(mine.size() * size_t(size()));
-    std::vector<T> next(mine.size());
+    constexpr size_t stretch = SharedMemory::stretch / sizeof(Wire);
+    std::vector<Wire> mine, all;
+    std::vector<T> next(std::is_same_v<T, Wire> ? 0 : std::min(n, stretch));
+    if (!memory_) {
+      mine.resize(std::min(n, stretch));
+      all.resize(mine.size() * size_t(size()));
+    }
     for (size_t begin = 0; begin < n; begin += stretch) {
       const size_t count = std::min(stretch, n - begin);
       T* sum = values + begin;
-      convert(mine.data(), sum, count);
-      gather(mine.data(), all.data(), count * sizeof(Wire));
-      convert(sum, all.data(), count);
-      for (int other = 1; other < size(); ++other) {
-        convert(next.data(), all.data() + count * size_t(other), count);
-        add(sum, sum, next.data(), count);
+      convert(memory_ ? static_cast<Wire*>(memory_->mine()) : mine.data(), sum, count);
+      if (memory_)
+        memory_->meet([this] { check_others(); });
+      else
+        gather(mine.data(), all.data(), count * sizeof(Wire));
+      const auto of = [&](int other) {
+        return memory_ ? static_cast<const Wire*>(memory_->of(other)) : all.data() + count * size_t(other);
+      };
+      if constexpr (std::is_same_v<T, Wire>) {
+        add(sum, of(0), of(1), count);
+        for (int other = 2; other < size(); ++other) add(sum, sum, of(other), count);
+      } else {
+        convert(sum, of(0), count);
+        for (int other = 1; other < size(); ++other) {
+          convert(next.data(), of(other), count);
+          add(sum, sum, next.data(), count);
+        }
       }
     }
   }
 
+  // While it waits for others in shared memory, where no connection tells that one is lost.
+  void check_others() {
+    if (stopping()) fail("ranks", "the communicator is gone");
+    if (const auto why = control()->wait_for_end(milliseconds(0))) fail("ranks", *why);
+  }
+
   const Options options_;
   std::shared_ptr<gloo::Context> context_;
-  uint32_t tag_ = 0;  // of the next operation: those of two that overlap must differ
+  std::unique_ptr<SharedMemory> memory_;  // of ranks on one machine
+  uint32_t tag_ = 0;                      // of the next operation: those of two that overlap must differ
 
   std::mutex guard_;
   std::condition_variable changed_;
@@ -312,9 +338,9 @@ class Gloo final : public Communicator {
 
 bool gloo_available() { return true; }
 
-std::unique_ptr<Communicator> gloo_communicator(std::shared_ptr<ControlChannel> control,
+std::unique_ptr<Communicator> gloo_communicator(std::shared_ptr<ControlChannel> control, bool one_machine,
                                                 const Options& options) {
-  return std::make_unique<Gloo>(std::move(control), options);
+  return std::make_unique<Gloo>(std::move(control), one_machine, options);
 }
 
 }  // namespace pursuit::distributed

@@ -6,7 +6,7 @@ namespace pursuit::distributed {
 
 bool gloo_available() { return false; }
 
-std::unique_ptr<Communicator> gloo_communicator(std::shared_ptr<ControlChannel>, const Options&) {
+std::unique_ptr<Communicator> gloo_communicator(std::shared_ptr<ControlChannel>, bool, const Options&) {
   fail("ranks", missing_backend(cpu));
 }
 
