@@ -2,6 +2,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/choice.h"
 #include "engine/tensor.h"
 
 // Every differentiable function of the engine. Elementwise and binary ones broadcast by NumPy's rules; all
@@ -138,6 +139,22 @@ struct RpcOptions {
   bool detach_mu = false;
   bool shrink_every_iteration = true;  // false: S = X in all but the last
 };
+inline std::vector<Choice<RpcOptions::Threshold>> choices_of(RpcOptions::Threshold) {
+  return {{"product", RpcOptions::Threshold::product, "tau = lambda mu, the published code"},
+          {"quotient", RpcOptions::Threshold::quotient, "lambda / mu"}};
+}
+inline std::vector<Choice<RpcOptions::MuWidth>> choices_of(RpcOptions::MuWidth) {
+  return {{"model", RpcOptions::MuWidth::model}, {"head", RpcOptions::MuWidth::head}};
+}
+inline std::vector<Choice<RpcOptions::DualSign>> choices_of(RpcOptions::DualSign) {
+  return {{"minus", RpcOptions::DualSign::minus, "the published code"},
+          {"plus", RpcOptions::DualSign::plus, "the exact minimiser"}};
+}
+inline std::vector<Choice<RpcOptions::MuScope>> choices_of(RpcOptions::MuScope) {
+  return {{"prefix", RpcOptions::MuScope::prefix, "of the tokens seen so far"},
+          {"window", RpcOptions::MuScope::window,
+           "of the whole window, which tells every token one number about those after it"}};
+}
 // mu: undefined (computed from the keys of each batch and head) or a constant [B, H].
 Tensor rpc_attention(const Tensor& kv, const RpcOptions& options = {}, const Tensor& mu = {});
 // Z of the last iteration [B, H, N, D] in the compute type; the output is softmax(scale Z Z^T) V.

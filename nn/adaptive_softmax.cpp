@@ -21,7 +21,7 @@ AdaptiveSoftmax::AdaptiveSoftmax(int64_t dim, int64_t classes, const std::vector
   if (!(div_value >= 1))
     fail("adaptive_softmax", "div_value is " + std::to_string(div_value) + ", need at least 1");
   const int64_t columns = cutoffs.empty() ? classes : cutoffs[0] + int64_t(cutoffs.size());
-  add_parameter("head.weight", head_weight_, {columns, dim});
+  add_parameter("head.weight", head_weight_, {columns, dim}, {Role::embedding});
   if (bias != OutputBias::none) add_parameter("head.bias", head_bias_, {columns});
   for (size_t i = 0; i < cutoffs.size(); ++i) {
     Tail& tail = tails_[i];
@@ -30,8 +30,8 @@ AdaptiveSoftmax::AdaptiveSoftmax(int64_t dim, int64_t classes, const std::vector
       fail("adaptive_softmax", "cluster " + std::to_string(i) + " would project " + std::to_string(dim) +
                                    " numbers to none; use a smaller div_value or fewer cutoffs");
     const std::string name = "tail." + std::to_string(i);
-    add_parameter(name + ".0.weight", tail.project, {inner, dim});
-    add_parameter(name + ".1.weight", tail.weight, {tail.end - tail.begin, inner});
+    add_parameter(name + ".0.weight", tail.project, {inner, dim}, {Role::tail_projection, dim});
+    add_parameter(name + ".1.weight", tail.weight, {tail.end - tail.begin, inner}, {Role::weight, inner});
     if (bias == OutputBias::all) add_parameter(name + ".1.bias", tail.bias, {tail.end - tail.begin});
   }
 }
@@ -44,7 +44,7 @@ AdaptiveSoftmax::AdaptiveSoftmax(const Tensor& embedding, const std::vector<int6
       tails_(cutoffs.size()) {
   cut_classes();
   const int64_t clusters = int64_t(cutoffs.size());
-  if (clusters) add_parameter("head.cluster.weight", head_weight_, {clusters, dim_});
+  if (clusters) add_parameter("head.cluster.weight", head_weight_, {clusters, dim_}, {Role::embedding});
   if (with_bias) add_parameter("bias", bias_, {classes_});
   if (with_bias && clusters) add_parameter("head.cluster.bias", head_bias_, {clusters});
 }

@@ -1,21 +1,41 @@
 #pragma once
 #include <string>
+#include <vector>
 
+#include "engine/choice.h"
 #include "nn/module.h"
 
-// Initialisers fill a parameter in place; the numbers are those of Philox stream (seed, stream).
 namespace pursuit::nn {
 
+// How the weights of a model start.
+enum class Init {
+  timm,     // truncated normal of std 0.02 for weights and embeddings; biases 0
+  pytorch,  // U(+-1/sqrt(fan_in)) for weights and biases, as the published RPC code ends up with (spec
+            // 2.6, row 16), embeddings as timm
+  gpt2,     // N(0, 0.02), the layers that add to the residual stream N(0, 0.02 / sqrt(2 depth)); biases 0
+  transformer_xl,  // N(0, 0.02), norms' weights N(1, 0.02), tail projections N(0, 0.01); biases 0
+  fairseq,  // embeddings N(0, 1/dim), q, k and v Xavier-uniform of gain 1/sqrt(2), the attention's output
+            // Xavier-uniform with zero bias, the other layers PyTorch's default
+};
+inline std::vector<Choice<Init>> choices_of(Init) {
+  return {{"timm", Init::timm, "truncated normal 0.02"},
+          {"pytorch", Init::pytorch, "uniform by fan-in"},
+          {"gpt2", Init::gpt2},
+          {"transformer-xl", Init::transformer_xl},
+          {"fairseq", Init::fairseq}};
+}
+
+// Gives every parameter its initial value, by what it is (its Role) and numbers that follow from the seed.
+// In all schemes norms start as the identity unless said, and the projections of mask decoders with a
+// truncated normal of std 1/sqrt(in).
+void initialise(Module& model, Init init, uint64_t seed);
+
+// The functions below fill a parameter in place; the numbers are those of Philox stream (seed, stream).
 void fill_constant(Tensor& t, double value);
 void fill_normal(Tensor& t, double mean, double std, uint64_t seed, uint64_t stream);
 // U(-bound, bound).
 void fill_uniform(Tensor& t, double bound, uint64_t seed, uint64_t stream);
 // N(0, std^2) cut at +-2 (absolute, as timm's trunc_normal_ with its defaults).
 void fill_truncated_normal(Tensor& t, double std, uint64_t seed, uint64_t stream);
-// U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's default for linear layers and convolutions.
-void fill_fan_in_uniform(Tensor& t, int64_t fan_in, uint64_t seed, uint64_t stream);
-
-// The inputs of one output of the layer that parameter `name` belongs to (a bias has its weight's).
-int64_t fan_in(const Module& model, const std::string& name);
 
 }  // namespace pursuit::nn

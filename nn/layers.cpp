@@ -2,9 +2,9 @@
 
 namespace pursuit::nn {
 
-Linear::Linear(int64_t in, int64_t out, bool with_bias) {
-  add_parameter("weight", weight, {out, in});
-  if (with_bias) add_parameter("bias", bias, {out});
+Linear::Linear(int64_t in, int64_t out, bool with_bias, Role of_weight, Role of_bias) {
+  add_parameter("weight", weight, {out, in}, {of_weight, in});
+  if (with_bias) add_parameter("bias", bias, {out}, {of_bias, in});
 }
 
 Tensor Linear::forward(const Tensor& x, const Tensor& residual) const {
@@ -12,8 +12,8 @@ Tensor Linear::forward(const Tensor& x, const Tensor& residual) const {
 }
 
 LayerNorm::LayerNorm(int64_t dim, double eps) : eps_(eps) {
-  add_parameter("weight", weight, {dim});
-  add_parameter("bias", bias, {dim});
+  add_parameter("weight", weight, {dim}, {Role::norm_weight});
+  add_parameter("bias", bias, {dim}, {Role::norm_bias});
 }
 
 Tensor LayerNorm::forward(const Tensor& x, DType result) const {
@@ -21,7 +21,8 @@ Tensor LayerNorm::forward(const Tensor& x, DType result) const {
   return layer_norm(x, weight.to(t), bias.to(t), eps_, result);
 }
 
-Mlp::Mlp(int64_t dim, int64_t hidden, Activation f) : fc1(dim, hidden), fc2(hidden, dim), activation_(f) {
+Mlp::Mlp(int64_t dim, int64_t hidden, Activation f)
+    : fc1(dim, hidden), fc2(hidden, dim, true, Role::mlp_out_weight), activation_(f) {
   add_module("fc1", fc1);
   add_module("fc2", fc2);
 }
@@ -36,8 +37,9 @@ Tensor Mlp::forward(const Tensor& x, const Tensor& residual, const Dropout& drop
 }
 
 PatchProjection::PatchProjection(int64_t channels, int64_t patch, int64_t dim) {
-  add_parameter("weight", weight, {dim, channels, patch, patch});
-  add_parameter("bias", bias, {dim});
+  const int64_t fan_in = channels * patch * patch;
+  add_parameter("weight", weight, {dim, channels, patch, patch}, {Role::weight, fan_in});
+  add_parameter("bias", bias, {dim}, {Role::bias, fan_in});
 }
 
 Tensor PatchProjection::forward(const Tensor& images) const {

@@ -11,7 +11,8 @@ namespace pursuit::nn {
 // y = x weight^T + bias; weight [out, in], bias [out] or undefined.
 class Linear : public Module {
  public:
-  Linear(int64_t in, int64_t out, bool with_bias = true);
+  Linear(int64_t in, int64_t out, bool with_bias = true, Role of_weight = Role::weight,
+         Role of_bias = Role::bias);
   Tensor forward(const Tensor& x, const Tensor& residual = {}) const;
   Tensor weight, bias;
 };

@@ -15,8 +15,8 @@ int64_t Module::parameter_count() const {
 }
 
 void Module::collect(const std::string& prefix, std::vector<NamedTensor>& out) const {
-  for (const NamedTensor& p : own_) out.push_back({prefix + p.name, p.tensor, p.lookups});
-  for (const auto& [name, child] : children_) child->collect(prefix + name + ".", out);
+  for (const NamedTensor& p : own_) out.push_back({prefix + p.name, p.tensor, p.initial, p.lookups});
+  for (const auto& [name, child] : children_) child->collect(prefix + (name.empty() ? "" : name + "."), out);
 }
 
 void Module::to(Device device) {
@@ -33,11 +33,12 @@ void Module::set_training(bool on) {
   for (const auto& [name, child] : children_) child->set_training(on);
 }
 
-void Module::add_parameter(const std::string& name, Tensor& tensor, const Shape& shape, Lookups* lookups) {
+void Module::add_parameter(const std::string& name, Tensor& tensor, const Shape& shape, Initial initial,
+                           Lookups* lookups) {
   MemoryTag tag("weights");
   tensor = zeros(shape);
   tensor.requires_grad();
-  own_.push_back({name, &tensor, lookups});
+  own_.push_back({name, &tensor, initial, lookups});
 }
 
 void Module::add_module(const std::string& name, Module& child) { children_.push_back({name, &child}); }

@@ -22,7 +22,8 @@ VitConfig decoder_blocks(const SegmenterConfig& c) {
   blocks.attention_dropout = c.decoder_attention_dropout;
   blocks.activation_dropout = c.decoder_activation_dropout;
   blocks.drop_path = 0;
-  if (!c.decoder_iterates) blocks.iterated_layer = int(c.decoder_depth);  // none
+  if (!c.decoder_iterates && attention_kind(blocks.attention.kind).traits.iterates)
+    blocks.attention.layers = "none";
   return blocks;
 }
 
@@ -52,9 +53,9 @@ class Segmenter::MaskTransformer : public Module {
         decoder_norm_(c.encoder.dim, decoder_ln_eps),
         mask_norm_(c.encoder.classes, decoder_ln_eps) {
     const int64_t dim = c.encoder.dim;
-    add_parameter("cls_emb", cls_emb_, {1, c.encoder.classes, dim});
-    add_parameter("proj_patch", proj_patch_, {dim, dim});
-    add_parameter("proj_classes", proj_classes_, {dim, dim});
+    add_parameter("cls_emb", cls_emb_, {1, c.encoder.classes, dim}, {Role::embedding});
+    add_parameter("proj_patch", proj_patch_, {dim, dim}, {Role::projection, dim});
+    add_parameter("proj_classes", proj_classes_, {dim, dim}, {Role::projection, dim});
     add_module("proj_dec", proj_dec_);
     const VitConfig blocks = decoder_blocks(c);
     for (int i = 0; i < int(c.decoder_depth); ++i) {

@@ -21,8 +21,8 @@ struct SegmenterConfig {
   int64_t decoder_depth = 2;
   double decoder_dropout = 0.1;  // of what its layers add to the residual stream
   double decoder_attention_dropout = 0, decoder_activation_dropout = 0;  // as VitConfig's
-  // Of the iterated kinds (rpc, svt): decoder blocks iterate like the encoder's, by `iterated_layer`. The
-  // published RPC code does so, because it compares a block's number only. false: symmetric decoder blocks.
+  // Of kinds that iterate: decoder blocks do so by the encoder's `layers`, counted from the decoder's first.
+  // The published RPC code does so, because it compares a block's number only. false: the decoder has none.
   bool decoder_iterates = true;
 };
 

@@ -5,18 +5,14 @@
 
 #include "engine/ops.h"
 #include "engine/shapes_only.h"
-#include "nn/init.h"
 
 namespace pursuit::nn {
 
 namespace {
 
-AttentionConfig attention_at(const LmConfig& config, int index) {
-  AttentionConfig a = config.attention;
-  a.causal = true;
-  if (a.kind == AttentionKind::rpc && config.iterated_layers >= 0 && index >= config.iterated_layers)
-    a.kind = AttentionKind::symmetric;
-  return a;
+AttentionConfig causal(AttentionConfig config) {
+  config.causal = true;
+  return config;
 }
 
 const LmConfig& checked(const LmConfig& c) {
@@ -30,9 +26,7 @@ const LmConfig& checked(const LmConfig& c) {
   at_least_one("hidden", c.hidden);
   if (c.dim % 2 || (c.positions == Positions::fairseq && c.dim < 4))
     fail("lm", "width " + std::to_string(c.dim) + " does not divide into the halves of sinusoids");
-  if (c.attention.kind == AttentionKind::rpc && c.iterated_layers > c.depth)
-    fail("lm", std::to_string(c.iterated_layers) + " iterated layers of a model with " +
-                   std::to_string(c.depth) + " blocks");
+  check(causal(c.attention), c.depth);
   return c;
 }
 
@@ -59,7 +53,7 @@ Tensor sinusoids(const LmConfig& c) {
 }  // namespace
 
 LmBlock::LmBlock(const LmConfig& config, int index)
-    : attn(config.dim, config.heads, attention_at(config, index)),
+    : attn(config.dim, config.heads, of_block(causal(config.attention), index)),
       norm1(config.dim, config.ln_eps),
       mlp(config.dim, config.hidden, config.activation),
       norm2(config.dim, config.ln_eps),
@@ -97,9 +91,9 @@ Tensor LmBlock::forward(const Tensor& x, DType dtype, const Noise& noise, Attent
 }
 
 TransformerLm::TransformerLm(const LmConfig& config) : config_(checked(config)) {
-  add_parameter("embed.weight", embed_weight, {config.vocab, config.dim}, &lookups_);
+  add_parameter("embed.weight", embed_weight, {config.vocab, config.dim}, {Role::embedding}, &lookups_);
   if (config.positions == Positions::learned)
-    add_parameter("pos_embed", pos_embed, {config.context, config.dim});
+    add_parameter("pos_embed", pos_embed, {config.context, config.dim}, {Role::embedding});
   for (int i = 0; i < int(config.depth); ++i) {
     blocks_.push_back(std::make_unique<LmBlock>(config, i));
     add_module("blocks." + std::to_string(i), *blocks_.back());
@@ -170,7 +164,7 @@ bool TransformerLm::has_cache() const {
 
 Tensor TransformerLm::next_logits(const Tensor& ids, LmCache& cache) const {
   if (!has_cache())
-    fail("lm", std::string("a model with ") + name_of(config_.attention.kind) + " attention" +
+    fail("lm", "a model with " + config_.attention.kind + " attention" +
                    (config_.positions == Positions::reversed ? " and reversed positions" : "") +
                    " keeps no cache; give next_logits the whole context");
   NoGrad off;
@@ -202,46 +196,6 @@ const Attention& TransformerLm::attention(int layer) const {
     fail("lm",
          "layer " + std::to_string(layer) + " of a model with " + std::to_string(blocks_.size()) + " blocks");
   return blocks_[size_t(layer)]->attn;
-}
-
-void initialise(TransformerLm& model, uint64_t seed) {
-  const LmConfig& c = model.config();
-  uint64_t number = 0;
-  for (const NamedTensor& p : model.parameters()) {
-    Tensor& t = *p.tensor;
-    const auto has = [&](const char* part) { return p.name.find(part) != std::string::npos; };
-    const bool bias = p.name.ends_with("bias");
-    const bool table = has("embed") || has("output.head");  // a row is a word or a position
-    const uint64_t stream = streams::weights.at(number++);
-    if (has(".alpha") || has(".gate.") || (has("output.") && bias)) {
-      fill_constant(t, 0);
-    } else if (has("norm")) {
-      if (c.init == LmInit::transformer_xl && !bias)
-        fill_normal(t, 1, 0.02, seed, stream);
-      else
-        fill_constant(t, bias ? 0 : 1);
-    } else if (c.init == LmInit::transformer_xl) {
-      if (bias)
-        fill_constant(t, 0);
-      else
-        fill_normal(t, 0, has("output.tail") && p.name.ends_with(".0.weight") ? 0.01 : 0.02, seed, stream);
-    } else if (c.init == LmInit::gpt2) {
-      const bool adds = p.name.ends_with("attn.proj.weight") || p.name.ends_with("fc2.weight");
-      if (bias)
-        fill_constant(t, 0);
-      else
-        fill_normal(t, 0, adds ? 0.02 / std::sqrt(2 * double(c.depth)) : 0.02, seed, stream);
-    } else if (table) {
-      fill_normal(t, 0, 1 / std::sqrt(double(c.dim)), seed, stream);
-    } else if (has("attn") && !bias) {
-      // Xavier-uniform of a [dim, dim] matrix: sqrt(6 / (dim + dim)); q, k and v are one each.
-      fill_uniform(t, std::sqrt(3 / double(c.dim)) * (has("qkv") ? std::sqrt(0.5) : 1), seed, stream);
-    } else if (has("attn.proj")) {
-      fill_constant(t, 0);
-    } else {
-      fill_fan_in_uniform(t, fan_in(model, p.name), seed, stream);
-    }
-  }
 }
 
 }  // namespace pursuit::nn

@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "nn/adaptive_softmax.h"
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
+#include "nn/init.h"
 #include "nn/layers.h"
 #include "nn/lookups.h"
 #include "nn/noise.h"
@@ -19,14 +20,6 @@ enum class Positions {
   learned      // pos_embed [context, dim]
 };
 
-// How the weights start.
-enum class LmInit {
-  transformer_xl,  // N(0, 0.02) for matrices and embeddings, norms' weights N(1, 0.02), biases 0
-  fairseq,  // embeddings N(0, 1/dim), q, k and v Xavier-uniform of gain 1/sqrt(2), proj Xavier-uniform with
-            // zero bias, the other layers PyTorch's default, an untied head N(0, 1/dim)
-  gpt2      // N(0, 0.02), the layers that add to the residual stream N(0, 0.02 / sqrt(2 depth)), biases 0
-};
-
 // The defaults are those of the published language model (Teo & Nguyen 2024, after Schlag et al. 2021), but
 // for its attention, its adaptive softmax with biases and its further dropout. Whole models are the recipes
 // of `lm`.
@@ -38,8 +31,6 @@ struct LmConfig {
   bool pre_norm = false;  // norms inside the residual branches and one at the end, or after every sum
   double ln_eps = 1e-5;
   AttentionConfig attention;  // always causal
-  // The first blocks run an iterated kind (rpc), the others are symmetric; -1: all run it.
-  int iterated_layers = 4;
   Positions positions = Positions::reversed;
   bool scale_embedding = true;                        // tokens' embeddings times sqrt(dim)
   double dropout = 0.1;                               // of the embedded tokens and of what every branch adds
@@ -48,7 +39,7 @@ struct LmConfig {
   bool output_bias = false;                           // a number a word, and a cluster of an adaptive softmax
   std::vector<int64_t> cutoffs;  // of an adaptive softmax; none: a softmax over all words
   double div_value = 4;          // of an untied adaptive softmax
-  LmInit init = LmInit::transformer_xl;
+  Init init = Init::transformer_xl;
 };
 
 class LmBlock : public Module {
@@ -133,7 +124,5 @@ class TransformerLm : public Module {
   mutable Tensor sinusoids_;  // [context, dim], where the ids are; made by the first window
   Noise noise_;
 };
-
-void initialise(TransformerLm& model, uint64_t seed);
 
 }  // namespace pursuit::nn

@@ -1,23 +1,10 @@
 #include "nn/vit.h"
 
-#include <cmath>
-
 #include "engine/ops.h"
-#include "nn/init.h"
 
 namespace pursuit::nn {
 
 namespace {
-
-bool iterated(AttentionKind kind) { return kind == AttentionKind::rpc || kind == AttentionKind::svt; }
-
-AttentionConfig attention_at(const VitConfig& config, int index) {
-  AttentionConfig a = config.attention;
-  a.tokens = config.tokens();
-  if (iterated(a.kind) && config.iterated_layer >= 0 && config.iterated_layer != index)
-    a.kind = AttentionKind::symmetric;
-  return a;
-}
 
 const VitConfig& checked(const VitConfig& c) {
   for (int64_t side : {c.image, c.width})
@@ -26,9 +13,7 @@ const VitConfig& checked(const VitConfig& c) {
                       std::to_string(c.patch));
   if (c.depth < 1 || c.dim < 1 || c.classes < 0 || c.channels < 1 || c.image < 1)
     fail("vit", "depth, dim, image and channels must be at least 1, classes at least 0");
-  if (iterated(c.attention.kind) && c.iterated_layer >= c.depth)
-    fail("vit", "layer " + std::to_string(c.iterated_layer) + " of a model with " + std::to_string(c.depth) +
-                    " blocks");
+  check(c.attention, c.depth);
   return c;
 }
 
@@ -36,7 +21,7 @@ const VitConfig& checked(const VitConfig& c) {
 
 VitBlock::VitBlock(const VitConfig& config, int index)
     : norm1(config.dim, config.ln_eps),
-      attn(config.dim, config.heads, attention_at(config, index)),
+      attn(config.dim, config.heads, of_block(config.attention, index), config.tokens()),
       norm2(config.dim, config.ln_eps),
       mlp(config.dim, config.hidden()),
       dropout_(config.branch_dropout),
@@ -70,8 +55,8 @@ VisionTransformer::VisionTransformer(const VitConfig& config)
     : config_(checked(config)),
       patch_(config.channels, config.patch, config.dim),
       norm_(config.dim, config.ln_eps) {
-  add_parameter("cls_token", cls_token, {1, 1, config.dim});
-  add_parameter("pos_embed", pos_embed, {1, config.tokens(), config.dim});
+  add_parameter("cls_token", cls_token, {1, 1, config.dim}, {Role::embedding});
+  add_parameter("pos_embed", pos_embed, {1, config.tokens(), config.dim}, {Role::embedding});
   add_module("patch_embed.proj", patch_);
   for (int i = 0; i < int(config.depth); ++i) {
     blocks_.push_back(std::make_unique<VitBlock>(config, i));
@@ -143,27 +128,6 @@ Tensor resize_positions(const Tensor& pos_embed, int64_t from_rows, int64_t from
   const Tensor grid = pos_embed.slice(1, 1, pos_embed.size(1)).reshape({1, from_rows, from_cols, dim});
   const Tensor resized = upsample_bilinear(grid.permute({0, 3, 1, 2}), rows, cols);
   return concat(pos_embed.slice(1, 0, 1), resized.permute({0, 2, 3, 1}).reshape({1, rows * cols, dim}), 1);
-}
-
-void initialise(Module& model, Init init, uint64_t seed) {
-  uint64_t number = 0;
-  for (const NamedTensor& p : model.parameters()) {
-    Tensor& t = *p.tensor;
-    const auto ends = [&](const char* s) { return p.name.ends_with(s); };
-    const uint64_t stream = streams::weights.at(number++);
-    if (ends("cls_token") || ends("pos_embed") || ends("cls_emb"))
-      fill_truncated_normal(t, 0.02, seed, stream);
-    else if (ends("proj_patch") || ends("proj_classes"))
-      fill_truncated_normal(t, 1 / std::sqrt(double(t.size(0))), seed, stream);
-    else if (p.name.find("norm") != std::string::npos)
-      fill_constant(t, ends("weight") ? 1 : 0);
-    else if (ends(".S") || ends(".alpha") || p.name.find(".gate.") != std::string::npos)
-      fill_constant(t, 0);
-    else if (init == Init::timm)
-      ends("weight") ? fill_truncated_normal(t, 0.02, seed, stream) : fill_constant(t, 0);
-    else
-      fill_fan_in_uniform(t, fan_in(model, p.name), seed, stream);
-  }
 }
 
 }  // namespace pursuit::nn

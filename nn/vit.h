@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
 #include "nn/layers.h"
 #include "nn/noise.h"
 
@@ -16,8 +16,6 @@ struct VitConfig {
   int64_t classes = 1000;  // 0: no head, for a model that is an encoder
   double mlp_ratio = 4, ln_eps = 1e-6;
   AttentionConfig attention;
-  // Block that runs an iterated kind (rpc, svt), the others being symmetric; -1: every block.
-  int iterated_layer = 0;
   double dropout = 0;  // after the position embedding
   // Of every block: of what its attention and MLP add to the residual stream, of the attention's
   // probabilities, and of the MLP's hidden units.
@@ -89,14 +87,5 @@ class VisionTransformer : public Module {
 // others are interpolated bilinearly.
 Tensor resize_positions(const Tensor& pos_embed, int64_t from_rows, int64_t from_cols, int64_t rows,
                         int64_t cols);
-
-// How the weights start.
-enum class Init {
-  timm,     // truncated normal of std 0.02 for matrices, the patch projection and the embeddings; zero biases
-  pytorch,  // U(+-1/sqrt(fan_in)) for matrices and biases, as the published RPC code ends up with (spec 2.6,
-            // row 16)
-};
-// Any module made of the layers of this room.
-void initialise(Module& model, Init init, uint64_t seed);
 
 }  // namespace pursuit::nn

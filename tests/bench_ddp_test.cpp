@@ -216,7 +216,7 @@ void check_order_of_arrival(DType dtype, Device device) {
   lm.hidden = 32;
   lm.cutoffs = {20};
   lm.output_bias = true;
-  const nn::VitConfig rpc = with_attention(small_vit(), nn::AttentionKind::rpc, 2);
+  const nn::VitConfig rpc = with_attention(small_vit(), "rpc", {{"iterations", 2}});
   for (const Workload& w : {training("vit", "", 2, small_vit()), training("rpc", "", 2, rpc),
                             segmentation("segmenter", "", 2, segmenter), language("lm", "", 2, lm)}) {
     INFO(w.name);

@@ -6,6 +6,7 @@
 #include "apps/classify/attacks.h"
 #include "engine/error.h"
 #include "engine/ops.h"
+#include "nn/init.h"
 #include "nn/vit.h"
 
 using namespace pursuit;
@@ -277,7 +278,7 @@ TEST_CASE("attacks: pgd hurts a vision transformer far more than noise of its si
   config.depth = 2;
   config.heads = 2;
   config.classes = 5;
-  config.attention.kind = nn::AttentionKind::rpc;
+  config.attention.kind = "rpc";
   nn::VisionTransformer model(config);
   nn::initialise(model, nn::Init::pytorch, 1);
   for (const nn::NamedTensor& p : model.parameters()) *p.tensor = p.tensor->detach();

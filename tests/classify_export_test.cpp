@@ -49,7 +49,7 @@ Config tiny_config(const std::string& attention = "softmax") {
   c.depth = 2;
   c.heads = 3;
   c.mlp_ratio = 2;
-  c.iterations = 2;
+  c.kind_options["iterations"] = 2;
   c.channels = 3;
   c.classes = {"cat", "dog", "wéird & <b>", "ship", "frog"};
   c.mean = {0.5, 0.4, 0.3};
@@ -131,7 +131,7 @@ void import_into(const RunFolder& f, const std::string& weights, const Config& o
 Config options_for(const Config& config) {
   Config c;
   c.attention = config.attention;
-  c.iterations = config.iterations;
+  c.kind_options["iterations"] = config.kind_options.at("iterations");
   c.heads = config.heads;
   return c;
 }
@@ -447,7 +447,7 @@ TEST_CASE("report: runs side by side") {
   Config config = tiny_config();
   make_run(f.file("a"), config);
   config.attention = "rpc";
-  config.lambda = 2.5;
+  config.kind_options["lambda"] = 2.5;
   make_run(f.file("b"), config);
   fabricate_results(f.file("a"), 0.8);
   fabricate_results(f.file("b"), 0.9);

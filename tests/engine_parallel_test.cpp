@@ -11,6 +11,7 @@
 #include "engine/ops.h"
 #include "engine/parallel.h"
 #include "engine/random.h"
+#include "nn/init.h"
 #include "nn/optim.h"
 #include "nn/vit.h"
 
@@ -123,7 +124,7 @@ TEST_CASE("a training step's gradients are the same bits on 1, 2 and 5 threads")
     config.depth = 2;
     config.heads = 3;
     config.classes = 7;
-    config.attention.kind = nn::AttentionKind::rpc;
+    config.attention.kind = "rpc";
     nn::VisionTransformer model(config);
     nn::initialise(model, nn::Init::timm, 3);
     nn::FlatParameters flat(model.parameters(), nn::decays_by_timm);

@@ -7,7 +7,7 @@
 #include "engine/linalg.h"
 #include "engine/ops.h"
 #include "engine/pcp.h"
-#include "nn/svt_attention.h"
+#include "nn/attention/functions.h"
 
 using namespace pursuit;
 

@@ -5,6 +5,7 @@
 #include "data/shuffle.h"
 #include "engine/random.h"
 #include "engine/streams.h"
+#include "nn/init.h"
 #include "nn/noise.h"
 #include "nn/vit.h"
 

@@ -35,12 +35,11 @@ nn::LmConfig tiny_model(const std::string& attention = "softmax") {
   c.depth = 2;
   c.heads = 2;
   c.hidden = 16;
-  c.attention.kind = nn::attention_kind(attention);
-  c.iterated_layers = 1;
+  c.attention.kind = attention;
   c.positions = nn::Positions::learned;
   c.dropout = 0;
   c.pre_norm = true;
-  c.init = nn::LmInit::gpt2;
+  c.init = nn::Init::gpt2;
   return c;
 }
 
@@ -138,7 +137,7 @@ TEST_CASE("lm perplexity: no word is predicted from what follows it, padding inc
   for (const std::string kind :
        {"softmax", "symmetric", "rpc", "clipped", "gated", "linear", "scaled-alpha"}) {
     nn::LmConfig c = tiny_model(kind);
-    c.attention.rpc.mu_scope = RpcOptions::MuScope::prefix;
+    c.attention.options["mu-scope"] = "prefix";
     nn::TransformerLm model(c);
     randomise(model);
     std::vector<int32_t> text = {3, 1, 4, 1, 5};
@@ -273,7 +272,7 @@ TEST_CASE("lm inspect: attention of the LOCATER setting is nearly even before tr
   config.vocabulary = "<eos>\n";
   for (int i = 1; i < 2000; ++i) config.vocabulary += std::to_string(i) + "\n";
   nn::TransformerLm model(model_config(config));
-  nn::initialise(model, 0);
+  nn::initialise(model, model.config().init, 0);
   std::vector<int32_t> ids;
   Random random(1);
   for (int64_t t = 0; t < 64 * 64; ++t) ids.push_back(int32_t(random.below(2000)));
@@ -424,6 +423,6 @@ TEST_CASE("lm config: bad values name their option") {
   CHECK(error([](Config& c) { c.heads = 3; }).find("--dim is 16") != std::string::npos);
   CHECK(error([](Config& c) { c.dropout = 1; }).find("--dropout") != std::string::npos);
   CHECK(error([](Config& c) { c.locater_form = "x"; }).find("anchor") != std::string::npos);
-  CHECK(error([](Config& c) { c.mu_scope = "x"; }).find("--mu-scope") != std::string::npos);
+  CHECK(error([](Config& c) { c.kind_options["mu-scope"] = "x"; }).find("--mu-scope") != std::string::npos);
   CHECK(error([](Config& c) { c.attention = "svt"; }).find("causal") != std::string::npos);
 }

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "engine/gradcheck.h"
-#include "nn/attention_kinds.h"
+#include "nn/attention/functions.h"
 
 using namespace pursuit;
 

@@ -4,7 +4,7 @@
 
 #include "cuda/runtime.h"
 #include "engine/ops.h"
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
 #include "nn/layers.h"
 #include "nn/transformer_lm.h"
 #include "tests/needs.h"
@@ -36,12 +36,10 @@ nn::Dropout dropout_of(double rate, uint64_t stream) {
   return d;
 }
 
-nn::AttentionConfig attention_of(nn::AttentionKind kind, int iterations) {
+nn::AttentionConfig attention_of(const std::string& kind, int iterations) {
   nn::AttentionConfig config;
   config.kind = kind;
-  config.tokens = 7;
-  config.rpc.iterations = iterations;
-  config.rpc.lambda = 0.5;
+  config.options = {{"iterations", iterations}, {"lambda", 0.5}};
   return config;
 }
 
@@ -57,12 +55,12 @@ TEST_CASE(
     "dropout in attention: where it drops nothing it is the fused one, in value and gradient, every kind") {
   for (const std::string& name : nn::attention_kinds())
     for (const bool causal : {false, true}) {
-      nn::AttentionConfig config = attention_of(nn::attention_kind(name), 3);
+      nn::AttentionConfig config = attention_of(name, 3);
       config.causal = causal;
-      if (causal && !nn::may_be_causal(config.kind)) continue;
+      if (causal && !nn::attention_kind(config.kind).traits.may_be_causal) continue;
       CAPTURE(name);
       CAPTURE(causal);
-      nn::Attention attention(12, 3, config);
+      nn::Attention attention(12, 3, config, 7);
       uint64_t stream = 0;
       for (const nn::NamedTensor& p : attention.parameters())
         copy_values(p.tensor->detach(), normal(p.tensor->shape(), 0, 0.4, 3, ++stream));
@@ -90,7 +88,7 @@ TEST_CASE(
 
 TEST_CASE("dropout in attention: drops probabilities, those of the last iteration for RPC") {
   // One-hot values and no projection: what comes out is the probabilities.
-  for (const auto kind : {nn::AttentionKind::symmetric, nn::AttentionKind::rpc}) {
+  for (const auto kind : {"symmetric", "rpc"}) {
     nn::AttentionConfig config = attention_of(kind, 2);
     config.bias = false;
     nn::Attention attention(48, 1, config);
@@ -129,7 +127,7 @@ TEST_CASE(
   config.dim = 16;
   config.depth = config.heads = 2;
   config.hidden = 32;
-  config.attention.kind = nn::AttentionKind::symmetric;
+  config.attention.kind = "symmetric";
   const Tensor ids = from_vector(std::vector<int32_t>{0, 4, 7, 22, 1, 1, 9, 3}, {2, 4});
   for (const auto rate :
        {&nn::LmConfig::dropout, &nn::LmConfig::activation_dropout, &nn::LmConfig::output_dropout}) {
@@ -137,7 +135,7 @@ TEST_CASE(
     one.dropout = 0;
     one.*rate = 0.25;
     nn::TransformerLm model(one);
-    nn::initialise(model, 1);
+    nn::initialise(model, model.config().init, 1);
     NoGrad off;
     const Tensor whole = model.features(ids);
     model.set_training(true);
@@ -155,9 +153,9 @@ TEST_CASE(
 }
 
 GPU_TEST_CASE("dropout inside branches: on a GPU it drops what it drops on the CPU") {
-  const nn::AttentionConfig config = attention_of(nn::AttentionKind::rpc, 2);
+  const nn::AttentionConfig config = attention_of("rpc", 2);
   const auto run = [&](Device device) {
-    nn::Attention attention(12, 3, config);
+    nn::Attention attention(12, 3, config, 7);
     uint64_t stream = 0;
     for (const nn::NamedTensor& p : attention.parameters())
       copy_values(p.tensor->detach(), normal(p.tensor->shape(), 0, 0.4, 3, ++stream));

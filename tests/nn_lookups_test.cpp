@@ -37,7 +37,7 @@ nn::LmConfig config() {
 
 std::unique_ptr<nn::TransformerLm> model_on(Device device, const nn::LmConfig& c = config()) {
   auto model = std::make_unique<nn::TransformerLm>(c);
-  nn::initialise(*model, 1);
+  nn::initialise(*model, model->config().init, 1);
   model->to(device);
   model->set_training(true);
   return model;

@@ -52,7 +52,7 @@ TEST_CASE("segmenter: every attention kind and both decoders give logits of the 
     for (const std::string& kind : nn::attention_kinds()) {
       CAPTURE(kind);
       nn::SegmenterConfig config = small(decoder);
-      config.encoder.attention.kind = nn::attention_kind(kind);
+      config.encoder.attention.kind = kind;
       nn::Segmenter model(config);
       nn::initialise(model, nn::Init::pytorch, 2);
       const Tensor logits = model.forward(images);
@@ -96,18 +96,18 @@ TEST_CASE("segmenter: the official names") {
 
 TEST_CASE("segmenter: RPC iterates in block 0 of encoder and decoder, in the decoder only if wanted") {
   nn::SegmenterConfig config = small(nn::SegmenterDecoder::mask);
-  config.encoder.attention.kind = nn::AttentionKind::rpc;
-  config.encoder.attention.rpc.lambda = 0.05;
+  config.encoder.attention.kind = "rpc";
+  config.encoder.attention.options["lambda"] = 0.05;
   const Tensor images = uniform({1, 3, 16, 24}, -1, 1, 1, 1);
-  const auto logits = [&](nn::AttentionKind kind, bool decoder_iterates) {
+  const auto logits = [&](const std::string& kind, bool decoder_iterates) {
     config.encoder.attention.kind = kind;
     config.decoder_iterates = decoder_iterates;
     nn::Segmenter model(config);
     nn::initialise(model, nn::Init::pytorch, 2);
     return model.forward(images).to_vector();
   };
-  const auto both = logits(nn::AttentionKind::rpc, true), encoder = logits(nn::AttentionKind::rpc, false);
-  const auto none = logits(nn::AttentionKind::symmetric, true);
+  const auto both = logits("rpc", true), encoder = logits("rpc", false);
+  const auto none = logits("symmetric", true);
   CHECK(both != encoder);
   CHECK(encoder != none);
 }
@@ -185,7 +185,7 @@ TEST_CASE("segmenter: every kind of the decoder's dropout, for every attention k
           &nn::SegmenterConfig::decoder_activation_dropout}) {
       CAPTURE(kind);
       nn::SegmenterConfig config = small(nn::SegmenterDecoder::mask);
-      config.encoder.attention.kind = nn::attention_kind(kind);
+      config.encoder.attention.kind = kind;
       config.decoder_dropout = 0;
       config.*rate = 0.3;
       nn::Segmenter model(config);
@@ -207,8 +207,8 @@ TEST_CASE("segmenter: logits, loss and gradients are those of PyTorch in f64") {
   nn::SegmenterConfig config;
   config.encoder.image = 32, config.encoder.width = 48, config.encoder.patch = 8;
   config.encoder.dim = 24, config.encoder.depth = 2, config.encoder.heads = 3, config.encoder.classes = 7;
-  config.encoder.attention.kind = nn::AttentionKind::rpc;
-  config.encoder.attention.rpc.lambda = 0.5;
+  config.encoder.attention.kind = "rpc";
+  config.encoder.attention.options["lambda"] = 0.5;
   nn::Segmenter model(config);
   nn::initialise(model, nn::Init::pytorch, 3);
   const Tensor labels = uniform({2, 32, 48}, 0, 7, 1, 2).to(DType::i32);

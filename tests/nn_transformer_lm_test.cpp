@@ -16,7 +16,7 @@ using namespace pursuit;
 
 namespace {
 
-nn::LmConfig small(nn::AttentionKind kind = nn::AttentionKind::softmax) {
+nn::LmConfig small(const std::string& kind = "softmax") {
   nn::LmConfig c;
   c.vocab = 23;
   c.context = 12;
@@ -25,13 +25,12 @@ nn::LmConfig small(nn::AttentionKind kind = nn::AttentionKind::softmax) {
   c.hidden = 64;
   c.activation = Activation::gelu;
   c.pre_norm = true;
-  c.iterated_layers = 1;
   c.positions = nn::Positions::learned;
   c.scale_embedding = false;
   c.dropout = 0;
-  c.init = nn::LmInit::gpt2;
+  c.init = nn::Init::gpt2;
   c.attention.kind = kind;
-  c.attention.rpc.mu_scope = RpcOptions::MuScope::prefix;
+  c.attention.options["mu-scope"] = "prefix";
   return c;
 }
 
@@ -39,9 +38,10 @@ nn::LmConfig small(nn::AttentionKind kind = nn::AttentionKind::softmax) {
 nn::LmConfig published(int64_t vocab) {
   nn::LmConfig c;
   c.vocab = vocab;
-  c.attention.kind = nn::AttentionKind::rpc;
+  c.attention.kind = "rpc";
+  c.attention.layers = "0-3";
   c.attention.bias = false;
-  c.attention.rpc.mu_scope = RpcOptions::MuScope::prefix;
+  c.attention.options["mu-scope"] = "prefix";
   return c;
 }
 
@@ -54,7 +54,7 @@ nn::LmConfig one_layer(int64_t vocab) {
   c.hidden = 128;
   c.positions = nn::Positions::fairseq;
   c.tied = false;
-  c.init = nn::LmInit::fairseq;
+  c.init = nn::Init::fairseq;
   return c;
 }
 
@@ -66,7 +66,7 @@ Tensor random_ids(int64_t batch, int64_t tokens, int64_t vocab, uint64_t stream)
 
 // Weights large enough for attention to be far from uniform.
 void fill(nn::TransformerLm& model) {
-  nn::initialise(model, 1);
+  nn::initialise(model, model.config().init, 1);
   uint64_t stream = 100;
   for (const nn::NamedTensor& p : model.parameters())
     copy_values(p.tensor->detach(), p.tensor->detach() + normal(p.tensor->shape(), 0, 0.2, 7, ++stream));
@@ -93,28 +93,28 @@ int64_t first_changed(const nn::TransformerLm& model, int64_t at) {
 TEST_CASE("lm: no kind and no setting shows a token those after it") {
   std::vector<nn::LmConfig> all;
   for (const std::string& name : nn::attention_kinds()) {
-    const nn::AttentionKind kind = nn::attention_kind(name);
-    if (!nn::may_be_causal(kind)) {
-      CHECK_THROWS_AS(nn::TransformerLm(small(kind)), Error);
+    if (!nn::attention_kind(name).traits.may_be_causal) {
+      CHECK_THROWS_AS(nn::TransformerLm(small(name)), Error);
       continue;
     }
-    all.push_back(small(kind));
+    all.push_back(small(name));
     all.back().pre_norm = false;
-    all.push_back(small(kind));
+    all.push_back(small(name));
   }
   CHECK(all.size() == 14);  // seven kinds, two places of the norms
-  nn::LmConfig every_layer = small(nn::AttentionKind::rpc);
-  every_layer.iterated_layers = -1;
-  every_layer.attention.rpc.detach_mu = true;
+  nn::LmConfig every_layer = small("rpc");
+  every_layer.attention.layers = "all";
+  every_layer.attention.options["detach-mu"] = true;
   all.push_back(every_layer);
   for (nn::LmConfig of_a_paper : {published(23), one_layer(23)}) {
     of_a_paper.context = 12;
     of_a_paper.dim = 16;
-    of_a_paper.depth = of_a_paper.iterated_layers = 1;
+    of_a_paper.depth = 1;
+    of_a_paper.attention.layers = "auto";
     all.push_back(of_a_paper);
   }
   for (const nn::LmConfig& config : all) {
-    CAPTURE(nn::name_of(config.attention.kind));
+    CAPTURE(config.attention.kind);
     nn::TransformerLm model(config);
     fill(model);
     for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -125,8 +125,8 @@ TEST_CASE("lm: no kind and no setting shows a token those after it") {
 }
 
 TEST_CASE("lm: mu of the whole window shows every token something of the others, as published") {
-  nn::LmConfig config = small(nn::AttentionKind::rpc);
-  config.attention.rpc.mu_scope = RpcOptions::MuScope::window;
+  nn::LmConfig config = small("rpc");
+  config.attention.options["mu-scope"] = "window";
   nn::TransformerLm model(config);
   fill(model);
   CHECK(first_changed(model, 11) < 11);
@@ -135,7 +135,7 @@ TEST_CASE("lm: mu of the whole window shows every token something of the others,
 TEST_CASE("lm: with a cache the next words are those of the whole context") {
   for (const std::string name : {"softmax", "symmetric", "clipped", "gated"}) {
     CAPTURE(name);
-    nn::TransformerLm model(small(nn::attention_kind(name)));
+    nn::TransformerLm model(small(name));
     fill(model);
     model.set_dtype(DType::f64);
     const Tensor ids = random_ids(3, 12, 23, 2);
@@ -151,7 +151,7 @@ TEST_CASE("lm: with a cache the next words are those of the whole context") {
     CHECK_THROWS_AS(model.next_logits(ids.slice(1, 0, 1), cache), Error);  // the context is full
   }
   for (const std::string name : {"rpc", "linear", "scaled-alpha"}) {
-    nn::TransformerLm model(small(nn::attention_kind(name)));
+    nn::TransformerLm model(small(name));
     CHECK_FALSE(model.has_cache());
     nn::LmCache cache;
     CHECK_THROWS_AS(model.next_logits(random_ids(1, 3, 23, 1), cache), Error);
@@ -193,13 +193,13 @@ TEST_CASE("lm: loss, log probabilities and next words agree") {
 }
 
 TEST_CASE("lm: gradients are slopes of the loss, of every parameter") {
-  nn::LmConfig rpc = published(19), pre = small(nn::AttentionKind::gated);
+  nn::LmConfig rpc = published(19), pre = small("gated");
   rpc.context = 6;
   rpc.dim = 8;
   rpc.depth = 2;
   rpc.heads = 2;
   rpc.hidden = 12;
-  rpc.iterated_layers = 1;
+  rpc.attention.layers = "0";
   rpc.cutoffs = {5, 11};
   rpc.output_bias = true;
   rpc.activation_dropout = rpc.output_dropout = 0.1;
@@ -257,7 +257,7 @@ TEST_CASE("lm: dropout follows the seed and the step alone") {
 
 TEST_CASE("lm: attention entropy is that of the probabilities, 3.0 nats in the LOCATER setting at first") {
   nn::TransformerLm model(one_layer(1000));
-  nn::initialise(model, 1);
+  nn::initialise(model, model.config().init, 1);
   const Tensor entropy = model.attention_entropy(random_ids(16, 64, 1000, 1));
   CHECK(entropy.shape() == Shape{1, 1});
   CHECK(std::fabs(entropy.item() - 3.0) < 0.05);
@@ -265,7 +265,7 @@ TEST_CASE("lm: attention entropy is that of the probabilities, 3.0 nats in the L
   // Keys of 0 leave attention uniform: row t has log(t + 1).
   for (const std::string name : {"softmax", "symmetric", "linear", "rpc"}) {
     CAPTURE(name);
-    nn::LmConfig config = small(nn::attention_kind(name));
+    nn::LmConfig config = small(name);
     nn::TransformerLm uniform_model(config);
     fill(uniform_model);
     for (const nn::NamedTensor& p : uniform_model.parameters())
@@ -280,7 +280,7 @@ TEST_CASE("lm: attention entropy is that of the probabilities, 3.0 nats in the L
 
 TEST_CASE("lm: the query and key weights of a head give its scores") {
   for (const std::string name : {"softmax", "symmetric"}) {
-    nn::LmConfig config = small(nn::attention_kind(name));
+    nn::LmConfig config = small(name);
     config.attention.bias = false;
     nn::TransformerLm model(config);
     fill(model);
@@ -304,7 +304,7 @@ TEST_CASE("lm: the query and key weights of a head give its scores") {
 TEST_CASE("lm: LOCATER of all heads at once is the sum over the heads, in value and gradient") {
   for (const std::string name : {"softmax", "symmetric"}) {
     CAPTURE(name);
-    nn::TransformerLm model(small(nn::attention_kind(name)));
+    nn::TransformerLm model(small(name));
     fill(model);
     const nn::Attention& attn = model.attention(1);
     const nn::LocaterOptions options{.beta = 0.7, .c = 3};
@@ -361,7 +361,7 @@ TEST_CASE("lm: parameters by name, and errors") {
 }
 
 GPU_TEST_CASE("lm: on a GPU, recorded or not, the loss and the gradients are the CPU's") {
-  nn::LmConfig config = small(nn::AttentionKind::rpc);
+  nn::LmConfig config = small("rpc");
   config.pre_norm = false;
   config.dropout = config.activation_dropout = config.output_dropout = 0.1;
   config.cutoffs = {7, 15};

@@ -61,7 +61,7 @@ Json rpc(int iterations, double lambda) {
           {"detach-mu", false},     {"shrink-every-iteration", true}};
 }
 Json rpc_of(int iterations, double lambda, int layer) {
-  return joined({rpc(iterations, lambda), {{"layer", layer}}});
+  return joined({rpc(iterations, lambda), {{"layers", layer < 0 ? "all" : std::to_string(layer)}}});
 }
 Json kind(const std::string& attention) { return {{"attention", attention}}; }
 Json size(int dim, int heads) {
@@ -227,7 +227,7 @@ TEST_CASE("published recipes: lm's are the models of WikiText-103 and of LOCATER
                       {"seed", 1111},
                       {"eval-every", 0.952154},
                       {"keep-best", true}};
-  const Json four = joined({rpc(4, 4), {{"iterated-layers", 4}, {"mu-scope", "prefix"}}});
+  const Json four = joined({rpc(4, 4), {{"layers", "0-3"}, {"mu-scope", "prefix"}}});
   const Json locater = {{"dim", 128},
                         {"depth", 1},
                         {"heads", 1},

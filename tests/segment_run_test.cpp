@@ -12,6 +12,7 @@
 #include "apps/segment/run.h"
 #include "apps/training/checkpoint.h"
 #include "engine/error.h"
+#include "nn/init.h"
 #include "nn/vit.h"
 #include "tests/temporary_folder.h"
 
@@ -81,7 +82,7 @@ TEST_CASE("segment: a config comes back from JSON, bad values are named") {
   refused("--patch", [](Config& c) { c.patch = 0; });
   refused("--decoder", [](Config& c) { c.decoder = "conv"; });
   refused("--dim", [](Config& c) { c.dim = 13; });
-  refused("--layer", [](Config& c) { c.layer = 1; });
+  refused("--layers", [](Config& c) { c.layers = "1"; });
   refused("--stride", [](Config& c) { c.stride = 33; });
   refused("--scales", [](Config& c) { c.scales = {}; });
   refused("--ratio-max", [](Config& c) { c.ratio_max = 0.1; });

@@ -5,12 +5,12 @@
 #include "apps/bench/training_step.h"
 #include "engine/ops.h"
 #include "engine/random.h"
+#include "nn/init.h"
 
 namespace pursuit::bench {
 
 namespace {
 
-using nn::AttentionKind;
 using nn::VitConfig;
 
 constexpr uint64_t seed = 1;
@@ -74,7 +74,7 @@ Workload language(const std::string& name, const std::string& what, int64_t batc
                   const nn::LmConfig& config) {
   const auto make = [config](int64_t b, DType dtype, Device device) {
     auto model = std::make_unique<nn::TransformerLm>(config);
-    nn::initialise(*model, seed);
+    nn::initialise(*model, config.init, seed);
     model->set_dtype(dtype);
     using Training = TrainingStep<nn::TransformerLm>;
     const Shape shape{b, config.context};
@@ -92,11 +92,11 @@ Workload language(const std::string& name, const std::string& what, int64_t batc
           }};
 }
 
-VitConfig with_attention(VitConfig config, AttentionKind kind, int iterations, int layer, double lambda) {
+VitConfig with_attention(VitConfig config, const std::string& kind, const nn::KindOptions& options,
+                         const std::string& layers) {
   config.attention.kind = kind;
-  config.attention.rpc.iterations = iterations;
-  config.attention.rpc.lambda = lambda;
-  config.iterated_layer = layer;
+  config.attention.options = options;
+  config.attention.layers = layers;
   return config;
 }
 
@@ -117,21 +117,22 @@ std::vector<Workload> model_workloads() {
   nn::LmConfig adaptive = full;
   adaptive.cutoffs = {20000};
   nn::LmConfig rpc = adaptive;
-  rpc.attention.kind = AttentionKind::rpc;
-  rpc.attention.rpc.mu_scope = RpcOptions::MuScope::prefix;
+  rpc.attention.kind = "rpc";
+  rpc.attention.options["mu-scope"] = "prefix";
+  rpc.attention.layers = "0-3";
   return {
       training("deit-tiny-softmax", "DeiT-tiny training step, softmax attention", 8,
-               with_attention(deit, AttentionKind::softmax)),
+               with_attention(deit, "softmax")),
       training("deit-tiny-symmetric", "DeiT-tiny training step, keys as queries", 8,
-               with_attention(deit, AttentionKind::symmetric)),
+               with_attention(deit, "symmetric")),
       training("deit-tiny-rpc", "DeiT-tiny training step, RPC n=4 lambda=4 in block 0", 8,
-               with_attention(deit, AttentionKind::rpc)),
+               with_attention(deit, "rpc")),
       training("deit-tiny-rpc-all", "DeiT-tiny training step, RPC n=2 lambda=3 in every block", 8,
-               with_attention(deit, AttentionKind::rpc, 2, -1, 3)),
+               with_attention(deit, "rpc", {{"iterations", 2}, {"lambda", 3.0}}, "all")),
       training("vit32-softmax", "6-block ViT on 32 px training step, softmax attention", 64,
-               with_attention(small, AttentionKind::softmax)),
+               with_attention(small, "softmax")),
       training("vit32-rpc", "6-block ViT on 32 px training step, RPC n=4 lambda=4 in block 0", 64,
-               with_attention(small, AttentionKind::rpc)),
+               with_attention(small, "rpc")),
       segmentation("segment-tiny", "ViT-tiny on 256 px, linear decoder of 150 classes, training step", 4,
                    linear),
       language("lm-paper", "16-layer LM training step, 256 tokens, softmax over 33278 words", 4, full),

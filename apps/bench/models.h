@@ -17,8 +17,7 @@ Workload segmentation(const std::string& name, const std::string& what, int64_t 
 Workload language(const std::string& name, const std::string& what, int64_t batch,
                   const nn::LmConfig& config);
 
-// `layer` iterates, the others are symmetric; -1: all do.
-nn::VitConfig with_attention(nn::VitConfig config, nn::AttentionKind kind, int iterations = 4, int layer = 0,
-                             double lambda = 4);
+nn::VitConfig with_attention(nn::VitConfig config, const std::string& kind,
+                             const nn::KindOptions& options = {}, const std::string& layers = "auto");
 
 }  // namespace pursuit::bench

@@ -27,10 +27,8 @@ Work vit_work(const nn::VitConfig& c, int64_t batch, const std::string& layer, c
   Work w = product_work(rows, parameters[0]);
   if (layer == "patch_embed.proj") w.backward_macs /= 2;  // the pictures have no gradient
   if (layer.ends_with("attn.qkv")) {
-    const bool iterates =
-        c.attention.kind == nn::AttentionKind::rpc &&
-        (c.iterated_layer < 0 || layer.starts_with("blocks." + std::to_string(c.iterated_layer) + "."));
-    w = w + attention_work(rows, dim, tokens, iterates ? c.attention.rpc.iterations : 1);
+    const int64_t block = std::stoll(layer.substr(std::string("blocks.").size()));
+    w = w + attention_work(rows, dim, tokens, double(nn::iterations_of_block(c.attention, block)));
   }
   return w;
 }
@@ -42,7 +40,6 @@ Work segmenter_work(const nn::SegmenterConfig& c, int64_t batch, const std::stri
   if (layer == "encoder") return vit_work(c.encoder, batch, "", parameters);
   nn::VitConfig d = c.encoder;
   d.extra_tokens = d.classes;
-  d.iterated_layer = 0;
   const double rows = double(batch * d.tokens());
   // Projections of patches and of classes, and their products.
   if (layer == "decoder") return linear_work(rows, double(d.dim), double(d.dim + d.classes));
@@ -82,7 +79,7 @@ StepTimes estimate_of(const Workload& w, const Config& config, double step_ms,
 }  // namespace
 
 std::vector<Published> published() {
-  const nn::VitConfig softmax, rpc = with_attention(softmax, nn::AttentionKind::rpc);
+  const nn::VitConfig softmax, rpc = with_attention(softmax, "rpc");
   const Workload deit = training("deit-tiny-softmax", "DeiT-tiny, softmax attention", 256, softmax),
                  deit_rpc = training("deit-tiny-rpc", "DeiT-tiny, RPC n=4 in block 0", 256, rpc);
 

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -54,11 +55,24 @@ TensorFile read_weights(const std::string& file) {
   return clean;
 }
 
-// What the weights tell of their attention: the scaled kinds have a tensor of their own.
+// What the weights tell of their attention: kinds with parameters of their own are known by them.
 std::string infer_attention(const std::string& wanted, const TensorFile& weights) {
   if (wanted != "softmax") return wanted;
-  if (weights.tensors.contains("blocks.0.attn.S")) return "scaled-s";
-  return weights.tensors.contains("blocks.0.attn.alpha") ? "scaled-alpha" : wanted;
+  for (const std::string& name : nn::attention_kinds()) {
+    const std::vector<nn::NamedTensor> own =
+        nn::attention_kind(name).make({1, 1, 1, false}, {})->parameters();
+    const auto is_there = [&](const nn::NamedTensor& p) {
+      return weights.tensors.contains("blocks.0.attn." + p.name);
+    };
+    if (!own.empty() && std::all_of(own.begin(), own.end(), is_there)) return name;
+  }
+  return wanted;
+}
+
+std::string kinds_that_share_queries() {
+  std::vector<std::string> names = nn::attention_kinds();
+  std::erase_if(names, [](const std::string& n) { return !nn::attention_kind(n).traits.shares_queries; });
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 // The model's sizes as the shapes of its weights tell them, written into `config`; returns the number of
@@ -102,13 +116,13 @@ int64_t infer_sizes(Config& c, const TensorFile& weights, const std::string& fil
     c.mlp_ratio = (double(hidden[0]) + 0.5) / double(c.dim);
   need(head.size() == 2 && head[0] > 0 && head[1] == c.dim, "head.weight", head, "[classes, " + dim + "]");
 
-  const bool has_queries = c.attention != "symmetric" && c.attention != "rpc" && c.attention != "svt";
-  need(qkv.size() == 2 && qkv[0] == (has_queries ? 3 : 2) * c.dim && qkv[1] == c.dim,
-       "blocks.0.attn.qkv.weight", qkv,
-       fmt::format(
-           "[{}, {}] for --attention {}; {} rows per unit of width are {}", (has_queries ? 3 : 2) * c.dim,
-           dim, c.attention, has_queries ? 2 : 3,
-           has_queries ? "keys and values alone (symmetric, rpc, svt)" : "the kinds with queries (softmax)"));
+  const bool shares = nn::attention_kind(c.attention).traits.shares_queries;
+  need(qkv.size() == 2 && qkv[0] == (shares ? 2 : 3) * c.dim && qkv[1] == c.dim, "blocks.0.attn.qkv.weight",
+       qkv,
+       fmt::format("[{}, {}] for --attention {}; {} rows per unit of width are {}", (shares ? 2 : 3) * c.dim,
+                   dim, c.attention, shares ? 3 : 2,
+                   shares ? "the kinds with queries (softmax)"
+                          : "keys and values alone (" + kinds_that_share_queries() + ")"));
   if (c.heads <= 0) c.heads = std::max<int64_t>(1, c.dim / 64);
 
   c.depth = 0;

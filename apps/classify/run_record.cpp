@@ -7,9 +7,7 @@
 
 namespace pursuit::classify {
 
-std::string describe_attention(const Config& c) {
-  return apps::describe_attention(c, c.layer < 0 ? "every block" : fmt::format("block {}", c.layer));
-}
+std::string describe_attention(const Config& c) { return apps::describe_attention(c, c.depth); }
 
 const Results* main_evaluation(const std::vector<Results>& results, const Config& c) {
   return apps::main_evaluation(results, apps::evaluated_weights(c), [&](const Results& r) {

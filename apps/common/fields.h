@@ -76,6 +76,7 @@ Config fields_from_json(const nlohmann::ordered_json& json, const std::string& f
     if (const std::string problem = read_member(json, name, member); !problem.empty())
       fail("config", file + ": " + problem);
   });
+  if constexpr (requires { config.read_old(json); }) config.read_old(json);
   return config;
 }
 

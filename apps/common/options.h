@@ -44,6 +44,7 @@ void add_options(CLI::App& app, Config& config) {
     if constexpr (is_number<T> || is_number_list<T>) option->check(within(range));
     if constexpr (std::is_same_v<T, bool>) option->check(boolean);
   });
+  if constexpr (requires { config.add_old(app); }) config.add_old(app);
 }
 
 }  // namespace pursuit::apps

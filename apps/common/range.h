@@ -1,32 +1,13 @@
 #pragma once
-#include <fmt/format.h>
-
 #include <concepts>
-#include <string>
 #include <type_traits>
 #include <vector>
 
+#include "engine/range.h"
+
 namespace pursuit::apps {
 
-// The numbers that an option, or a field of a config, may be; NaN is none of them. One that was not given
-// holds none at all.
-struct Range {
-  double low = 1, high = 0;
-  bool without_low = false, without_high = false;
-
-  constexpr bool holds(double v) const {
-    return (without_low ? v > low : v >= low) && (without_high ? v < high : v <= high);
-  }
-  // "1 to 1024"; "above 0, up to 1"; "0 up to, not including, 1"
-  std::string text() const {
-    if (without_low) return fmt::format("above {:.16g}, up to {:.16g}", low, high);
-    if (without_high) return fmt::format("{:.16g} up to, not including, {:.16g}", low, high);
-    return fmt::format("{:.16g} to {:.16g}", low, high);
-  }
-};
-
-constexpr Range above(double low, double high) { return {low, high, true, false}; }
-constexpr Range below(double low, double high) { return {low, high, false, true}; }
+using pursuit::above, pursuit::below, pursuit::Range;
 
 constexpr Range any_count = {0, 1e9};  // 0: all, or none
 constexpr Range any_batch = {0, 1 << 24};

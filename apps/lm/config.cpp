@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "apps/common/checks.h"
@@ -23,22 +24,17 @@ nn::Positions positions(const std::string& name) {
                                 : nn::Positions::fairseq;
 }
 
-nn::LmInit init(const std::string& name) {
-  return name == "gpt2"      ? nn::LmInit::gpt2
-         : name == "fairseq" ? nn::LmInit::fairseq
-                             : nn::LmInit::transformer_xl;
-}
-
 }  // namespace
 
 void validate(const Config& c) {
   apps::check_fields(app, c);
-  apps::validate(app, static_cast<const apps::AttentionFields&>(c));
   apps::validate(app, static_cast<const apps::TrainingFields&>(c));
-  if (!nn::may_be_causal(nn::attention_kind(c.attention)))
-    fail(app,
-         "--attention " + c.attention + " mixes all tokens of a window and cannot be causal; choose another");
-  check_word(app, "mu-scope", c.mu_scope, {"prefix", "window"});
+  const std::vector<std::string> kinds = nn::attention_kinds();
+  for (const std::string& kind : {c.attention, c.other_attention})
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end() &&
+        !nn::attention_kind(kind).traits.may_be_causal)
+      fail(app, "--attention " + kind + " mixes all tokens of a window and cannot be causal; choose another");
+  apps::validate(app, static_cast<const apps::AttentionFields&>(c), c.depth);
   check_word(app, "norm", c.norm, {"pre", "post"});
   check_word(app, "activation", c.activation, {"gelu", "relu"});
   check_word(app, "positions", c.positions, {"learned", "sinusoidal", "reversed", "fairseq"});
@@ -72,9 +68,6 @@ nn::LmConfig model_config(const Config& c) {
   m.pre_norm = c.norm == "pre";
   m.attention = apps::attention_config(c);
   m.attention.bias = c.attention_bias;
-  m.attention.rpc.mu_scope =
-      c.mu_scope == "prefix" ? RpcOptions::MuScope::prefix : RpcOptions::MuScope::window;
-  m.iterated_layers = int(std::min<int64_t>(c.iterated_layers, c.depth));
   m.positions = positions(c.positions);
   m.scale_embedding = c.scale_embedding;
   m.dropout = c.dropout;
@@ -85,7 +78,7 @@ nn::LmConfig model_config(const Config& c) {
   for (const int64_t cutoff : c.cutoffs)
     if (cutoff < m.vocab) m.cutoffs.push_back(cutoff);
   m.div_value = c.div_value;
-  m.init = init(c.init);
+  m.init = choice_of<nn::Init>("init", c.init);
   return m;
 }
 
@@ -137,11 +130,6 @@ std::string data_name(const Config& c) {
   return c.data.empty() ? "the built-in grammar" : apps::last_name(c.data);
 }
 
-std::string describe_attention(const Config& c) {
-  const int64_t layers = c.iterated_layers < 0 ? c.depth : std::min<int64_t>(c.iterated_layers, c.depth);
-  return apps::describe_attention(c, layers == c.depth ? "every block"
-                                     : layers == 1     ? "block 0"
-                                                       : fmt::format("blocks 0 to {}", layers - 1));
-}
+std::string describe_attention(const Config& c) { return apps::describe_attention(c, c.depth); }
 
 }  // namespace pursuit::lm

@@ -23,8 +23,6 @@ struct Config : apps::AttentionFields, apps::TrainingFields {
   bool attention_bias = true, scale_embedding = false, tied = true, output_bias = false;
   double dropout = 0, activation_dropout = 0, output_dropout = 0, div_value = 4;
   std::vector<int64_t> cutoffs;
-  int iterated_layers = 1;
-  std::string mu_scope = "prefix";
 
   // data
   std::string data;  // empty: the built-in grammar
@@ -43,18 +41,16 @@ struct Config : apps::AttentionFields, apps::TrainingFields {
   // filled in when the data is opened
   std::string vocabulary;    // one word a line; empty: bytes
   double unknown_share = 0;  // of the training text
+
+  Config() {
+    causal = true;
+    kind_options["mu-scope"] = "prefix";
+  }
 };
 
 template <class C, class F>
 void for_each_field(C& c, const F& f) {
   for_each_attention_field(c, f);
-  f("iterated-layers", c.iterated_layers,
-    "rpc: the first blocks that iterate, the others being symmetric (-1: every block)",
-    apps::Range{-1, 1000});
-  f("mu-scope", c.mu_scope,
-    "rpc: mu of the tokens seen so far (prefix), or of the whole window (window), which tells every token "
-    "one "
-    "number about those after it");
   f("dim", c.dim, "Width of the model", apps::Range{1, 65536});
   f("depth", c.depth, "Number of blocks", apps::Range{1, 1000});
   f("heads", c.heads, "Attention heads", apps::Range{1, 65536});

@@ -62,7 +62,7 @@ class LanguageModelling : public apps::Task {
     config_.data_fingerprint = apps::same_data(
         config_.data_fingerprint,
         {data::fingerprint(corpus_.source.train, config_.data), valid_fingerprint()}, config_.data);
-    nn::initialise(model_, config_.seed);
+    nn::initialise(model_, model_.config().init, config_.seed);
     const Device device = device_from_name(config_.device);
     model_.to(device);
     model_.set_dtype(dtype_from_name(config_.dtype));

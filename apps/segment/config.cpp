@@ -63,9 +63,8 @@ void validate(const Config& c) {
 }
 
 std::string describe_attention(const Config& c) {
-  std::string where = c.layer < 0 ? "every block" : fmt::format("block {}", c.layer);
-  if (c.decoder == "mask" && c.iterate_decoder) where += ", and the decoder's block 0";
-  return apps::describe_attention(c, where);
+  const bool decoder = c.decoder == "mask" && c.iterate_decoder;
+  return apps::describe_attention(c, c.depth, decoder ? ", and the decoder's block 0" : "");
 }
 
 }  // namespace pursuit::segment

@@ -1,36 +1,86 @@
 #include "apps/training/fields.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "apps/common/checks.h"
+#include "apps/common/options.h"
 
 namespace pursuit::apps {
 
-nn::AttentionConfig attention_config(const AttentionFields& f) {
-  nn::AttentionConfig attention;
-  attention.kind = nn::attention_kind(f.attention);
-  RpcOptions& rpc = attention.rpc;
-  rpc.iterations = f.iterations;
-  rpc.lambda = f.lambda;
-  rpc.threshold = f.threshold == "product" ? RpcOptions::Threshold::product : RpcOptions::Threshold::quotient;
-  rpc.mu_width = f.mu_width == "model" ? RpcOptions::MuWidth::model : RpcOptions::MuWidth::head;
-  rpc.dual_sign = f.dual_sign == "minus" ? RpcOptions::DualSign::minus : RpcOptions::DualSign::plus;
-  rpc.detach_mu = f.detach_mu;
-  rpc.shrink_every_iteration = f.shrink_every_iteration;
-  return attention;
+namespace {
+
+std::string layers_of_old(int64_t n, bool first_ones) {
+  if (n < 0) return "all";
+  if (!first_ones) return std::to_string(n);
+  return n == 0 ? "none" : n == 1 ? "0" : "0-" + std::to_string(n - 1);
 }
 
-bool is_iterated(const AttentionFields& f) { return f.attention == "rpc" || f.attention == "svt"; }
+const char* old_name(bool causal) { return causal ? "iterated-layers" : "layer"; }
 
-std::string describe_attention(const AttentionFields& f, const std::string& where) {
-  const std::string iterated =
-      fmt::format(" ({} iteration{}, {})", f.iterations, f.iterations == 1 ? "" : "s", where);
-  if (f.attention == "rpc") return "RPC-Attention" + iterated;
-  if (f.attention == "svt") return "RPC-Attention with singular value thresholding" + iterated;
-  if (f.attention == "scaled-s") return "Scaled Attention (S)";
-  if (f.attention == "scaled-alpha") return "Scaled Attention (alpha)";
-  if (f.attention == "clipped") return "clipped softmax attention";
-  return f.attention + " attention";
+}  // namespace
+
+void AttentionFields::read_old(const nlohmann::ordered_json& config) {
+  const char* name = old_name(causal);
+  const std::vector<std::string> kinds = nn::attention_kinds();
+  if (config.contains("layers") || !config.contains(name) ||
+      std::find(kinds.begin(), kinds.end(), attention) == kinds.end() ||
+      !nn::attention_kind(attention).traits.iterates)
+    return;
+  int64_t n = 0, depth = 0;
+  if (!read_member(config, name, n).empty()) return;
+  if (causal && config.contains("depth") && read_member(config, "depth", depth).empty())
+    n = std::min(n, depth);
+  layers = layers_of_old(n, causal);
+}
+
+void AttentionFields::add_old(CLI::App& app) {
+  app.add_option_function<int64_t>(std::string("--") + old_name(causal),
+                                   [this](const int64_t& n) { layers = layers_of_old(n, causal); })
+      ->group("")
+      ->check(within({-1, 1000}))
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+std::string kinds_help(bool causal) {
+  std::vector<std::string> names = nn::attention_kinds();
+  if (causal)
+    std::erase_if(names,
+                  [](const std::string& name) { return !nn::attention_kind(name).traits.may_be_causal; });
+  return fmt::format("Attention kind: {}", fmt::join(names, ", "));
+}
+
+nn::AttentionConfig attention_config(const AttentionFields& f) {
+  return {.kind = f.attention, .options = f.kind_options, .layers = f.layers, .other = f.other_attention};
+}
+
+// Also of a config that somebody else wrote and nothing has checked yet.
+std::string describe_attention(const AttentionFields& f, int64_t depth, const std::string& more) {
+  constexpr int64_t most_blocks = 1000;  // as many as --depth takes
+  const std::vector<std::string> kinds = nn::attention_kinds();
+  if (std::find(kinds.begin(), kinds.end(), f.attention) == kinds.end() || depth > most_blocks ||
+      !nn::are_layers(f.layers, depth))
+    return f.attention + " attention";
+  const nn::KindInfo& kind = nn::attention_kind(f.attention);
+  const nn::AttentionConfig config = attention_config(f);
+  std::vector<int64_t> blocks;
+  for (int64_t i = 0; i < depth; ++i)
+    if (nn::runs_kind(config, i)) blocks.push_back(i);
+  const int64_t count = int64_t(blocks.size());
+  std::string where = fmt::format("block{} {}", count == 1 ? "" : "s", fmt::join(blocks, ", "));
+  if (count == depth)
+    where = "every block";
+  else if (count == 0)
+    where = "no block";
+  else if (count > 1 && blocks.back() - blocks.front() == count - 1)
+    where = fmt::format("blocks {} to {}", blocks.front(), blocks.back());
+  if (kind.traits.iterates) where += more;
+  const std::string title = kind.title();
+  if (!kind.traits.iterates) return count == depth ? title : fmt::format("{} ({})", title, where);
+  const int64_t n = std::get<int64_t>(f.kind_options.at("iterations"));
+  return fmt::format("{} ({} iteration{}, {})", title, n, n == 1 ? "" : "s", where);
 }
 
 data::Share share(const TrainingFields& f, int rank) {
@@ -82,11 +132,17 @@ nn::Schedule schedule(const TrainingFields& f) {
   return s;
 }
 
-void validate(const char* app, const AttentionFields& f) {
-  check_word(app, "attention", f.attention, nn::attention_kinds());
-  check_word(app, "threshold", f.threshold, {"product", "quotient"});
-  check_word(app, "mu-width", f.mu_width, {"model", "head"});
-  check_word(app, "dual-sign", f.dual_sign, {"minus", "plus"});
+void validate(const char* app, const AttentionFields& f, int64_t depth) {
+  const std::vector<std::string> kinds = nn::attention_kinds();
+  check_word(app, "attention", f.attention, kinds);
+  if (f.other_attention != "auto") check_word(app, "other-attention", f.other_attention, kinds);
+  for (const nn::KindOption& option : nn::attention_options())
+    if (!option.words.empty())
+      check_word(app, option.name.c_str(), std::get<std::string>(f.kind_options.at(option.name)),
+                 option.words);
+  check_range(app, "layers", f.layers, nn::are_layers(f.layers, depth),
+              "all, none, auto, or numbers below --depth such as 0,3-5");
+  nn::check(attention_config(f), depth);
 }
 
 void validate(const char* app, const TrainingFields& f) {

@@ -4,44 +4,56 @@
 #include <utility>
 #include <vector>
 
+#include "apps/common/json.h"
 #include "apps/common/range.h"
 #include "data/share.h"
 #include "engine/dtype.h"
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
 #include "nn/optim.h"
 #include "nn/schedule.h"
 
 // The part of a Config that every app has, see apps/common/fields.h: an app's Config derives from these and
 // its for_each_field calls theirs.
+namespace CLI {
+class App;
+}
+
 namespace pursuit::apps {
 
 struct AttentionFields {
-  std::string attention = "softmax";
-  // Iterated kinds (rpc, svt), see RpcOptions.
-  int iterations = 4;
-  double lambda = 4;
-  std::string threshold = "product", mu_width = "model", dual_sign = "minus";
-  bool detach_mu = false, shrink_every_iteration = true;
+  std::string attention = "softmax", layers = "auto", other_attention = "auto";
+  nn::KindOptions kind_options = nn::default_kind_options();  // of all kinds
+  bool causal = false;                                        // what the app's models are
+
+  // What `layers` replaced: of pictures --layer, the block that iterates (-1: all), of text
+  // --iterated-layers, how many of the first ones do. In a run's config.json, and as an option that --help
+  // leaves out.
+  void read_old(const nlohmann::ordered_json& config);
+  void add_old(CLI::App& app);
 };
 
+std::string kinds_help(bool causal);  // "Attention kind: clipped, ..."
+
+// The options of kinds come from the list of kinds.
 template <class C, class F>
 void for_each_attention_field(C& c, const F& f) {
-  f("attention", c.attention,
-    "Attention kind: softmax, symmetric, rpc, svt, scaled-s, scaled-alpha, clipped, gated, linear");
-  f("iterations", c.iterations, "rpc, svt: iterations", Range{1, 1000});
-  f("lambda", c.lambda, "rpc: weight of the sparse part", above(0, 1e6));
-  f("threshold", c.threshold, "rpc: product (tau = lambda mu, the published code) or quotient (lambda / mu)");
-  f("mu-width", c.mu_width, "rpc: model or head, the width in mu = N width / (4 |K|_1)");
-  f("dual-sign", c.dual_sign, "rpc: minus (the published code) or plus (the exact minimiser)");
-  f("detach-mu", c.detach_mu, "rpc: no gradient through mu");
-  f("shrink-every-iteration", c.shrink_every_iteration,
-    "rpc: soft threshold in every iteration, not only the last");
+  static const std::string kinds = kinds_help(c.causal);
+  f("attention", c.attention, kinds.c_str());
+  f("layers", c.layers,
+    "Blocks that run it: all, none, or numbers and ranges such as 0,3-5 (auto: the first one of kinds that "
+    "iterate, all of others)");
+  f("other-attention", c.other_attention,
+    "Kind of the other blocks (auto: symmetric where keys serve as queries, else softmax)");
+  for (const nn::KindOption& option : nn::attention_options())
+    if (c.causal || !option.of_causal)
+      std::visit([&](auto& value) { f(option.name.c_str(), value, option.help.c_str(), option.range); },
+                 c.kind_options.at(option.name));
 }
 
 nn::AttentionConfig attention_config(const AttentionFields& fields);
-// "RPC-Attention (4 iterations, block 0)"; `where` names the blocks that iterate.
-std::string describe_attention(const AttentionFields& fields, const std::string& where);
-bool is_iterated(const AttentionFields& fields);
+// "RPC-Attention (4 iterations, block 0)" of a model with so many blocks; `more` is said after the blocks of
+// kinds that iterate.
+std::string describe_attention(const AttentionFields& fields, int64_t depth, const std::string& more = "");
 
 struct TrainingFields {
   int64_t epochs = 10, steps = 0;  // steps > 0: so many, whatever the epochs
@@ -117,7 +129,7 @@ nn::OptimizerConfig optimizer_config(const TrainingFields& fields);
 nn::Schedule schedule(const TrainingFields& fields);  // in epochs
 
 // Checks values that no option checks by itself; throw Error that names the option and starts with `app`.
-void validate(const char* app, const AttentionFields& fields);
+void validate(const char* app, const AttentionFields& fields, int64_t depth);
 void validate(const char* app, const TrainingFields& fields);
 
 }  // namespace pursuit::apps

@@ -1,5 +1,6 @@
 #pragma once
 #include "apps/training/fields.h"
+#include "nn/init.h"
 #include "nn/vit.h"
 
 // The part of a Config that the apps on pictures share: a vision transformer, and how pictures are read.
@@ -9,7 +10,6 @@ struct VisionFields : AttentionFields {
   // model
   int64_t patch = 0, dim = 192, depth = 12, heads = 3;
   double mlp_ratio = 4, ln_eps = 1e-6, dropout = 0, drop_path = 0;
-  int layer = 0;  // that iterates, -1: every one
   std::string init = "timm";
 
   // data
@@ -25,8 +25,6 @@ struct VisionFields : AttentionFields {
 template <class C, class F>
 void for_each_vision_field(C& c, const F& f) {
   for_each_attention_field(c, f);
-  f("layer", c.layer, "rpc, svt: the block that iterates, the others being symmetric (-1: every block)",
-    Range{-1, 999});
   f("dim", c.dim, "Width of the model", Range{1, 65536});
   f("depth", c.depth, "Number of blocks", Range{1, 1000});
   f("heads", c.heads, "Attention heads", Range{1, 65536});

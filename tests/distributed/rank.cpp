@@ -221,7 +221,7 @@ struct Model : nn::Module {
     add_parameter("a", a, {31, 17});
     add_parameter("b", b, {17});
     add_parameter("unused", unused, {5, 3});
-    add_parameter("table", table, {67, 17}, &lookups);
+    add_parameter("table", table, {67, 17}, {}, &lookups);
     add_parameter("c", c, {17, 3});
     uint64_t stream = 0;
     for (const nn::NamedTensor& p : parameters())

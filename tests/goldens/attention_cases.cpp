@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "engine/ops.h"
-#include "nn/attention_kinds.h"
+#include "nn/attention/functions.h"
 #include "tests/goldens/cases.h"
 
 // Files hold every part as [B, H, N, D]; the engine takes [B, N, parts, H, D] and gives [B, N, H * D].

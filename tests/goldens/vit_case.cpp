@@ -21,11 +21,12 @@ nn::VitConfig read_config(const Golden& g) {
   c.classes = g.integer("classes");
   c.mlp_ratio = g.number("mlp_ratio");
   c.ln_eps = g.number("ln_eps");
-  c.attention.kind = nn::attention_kind(g.word("attention"));
-  if (c.attention.kind == nn::AttentionKind::rpc) {
-    c.attention.rpc.iterations = int(g.integer("n"));
-    c.attention.rpc.lambda = g.number("lambda");
-    c.iterated_layer = int(g.integer("layer"));
+  c.attention.kind = g.word("attention");
+  if (c.attention.kind == "rpc") {
+    c.attention.options["iterations"] = g.integer("n");
+    c.attention.options["lambda"] = g.number("lambda");
+    const int64_t layer = g.integer("layer");
+    c.attention.layers = layer < 0 ? "all" : std::to_string(layer);
   }
   return c;
 }
@@ -59,10 +60,11 @@ void compare_after(Golden& g, const std::string& full_name, const Tensor& parame
 // tells nothing against the file (golden.cpp says why, and the files of rpc_attention hold the operator's):
 // compare_away_from_kinks is for those.
 bool in_front_of_kinks(const nn::VitConfig& c, const std::string& name) {
-  if (c.attention.kind != nn::AttentionKind::rpc) return false;
+  if (c.attention.kind != "rpc") return false;
   if (!name.starts_with("blocks.")) return !name.starts_with("norm.") && !name.starts_with("head.");
-  const int last = c.iterated_layer < 0 ? int(c.depth) - 1 : c.iterated_layer,
-            block = std::stoi(name.substr(7));
+  int last = int(c.depth) - 1;
+  while (last >= 0 && !nn::runs_kind(c.attention, last)) --last;
+  const int block = std::stoi(name.substr(7));
   return block < last || (block == last && (name.find("norm1") != std::string::npos ||
                                             name.find("attn.qkv") != std::string::npos));
 }
@@ -93,8 +95,8 @@ double exact_loss(const Golden& g, const nn::VitConfig& vit, const std::vector<n
 // grows from one to the next, and with it what rounding does.
 void compare_away_from_kinks(Golden& g, nn::VitConfig vit, const Tensor& x, const Tensor& y,
                              double smoothing) {
-  vit.attention.rpc.lambda *= 1e3;
-  vit.attention.rpc.iterations = 2;
+  std::get<double>(vit.attention.options.at("lambda")) *= 1e3;
+  vit.attention.options["iterations"] = 2;
   nn::VisionTransformer model(vit);
   set_parameters(g, model);
   const Tensor logits = model.forward(x);
@@ -118,7 +120,7 @@ void vit_case(Golden& g) {
   const Tensor x = g.constant("x"), y = g.constant("y");
   const double smoothing = g.number("label_smoothing"), lr = g.number("lr");
   const int64_t steps = g.integer("steps");
-  if (vit.attention.kind == nn::AttentionKind::rpc) compare_away_from_kinks(g, vit, x, y, smoothing);
+  if (vit.attention.kind == "rpc") compare_away_from_kinks(g, vit, x, y, smoothing);
   nn::FlatParameters flat(parameters, [](const std::string&, const Tensor&) { return true; });
   nn::OptimizerConfig config;
   config.beta1 = g.number("beta1");

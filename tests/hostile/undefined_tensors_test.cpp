@@ -14,11 +14,10 @@
 #include "engine/pcp.h"
 #include "engine/transfer.h"
 #include "nn/adaptive_softmax.h"
-#include "nn/attention_kinds.h"
+#include "nn/attention/functions.h"
 #include "nn/init.h"
 #include "nn/metrics.h"
 #include "nn/segmenter.h"
-#include "nn/svt_attention.h"
 #include "nn/transformer_lm.h"
 #include "nn/vit.h"
 

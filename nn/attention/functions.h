@@ -1,9 +1,13 @@
 #pragma once
 #include "engine/ops.h"
 
-// Attention kinds that are compositions of operators. All take packed projections [B, N, 3 (q, k, v), H, D]
-// and give [B, N, H * D], heads merged, as pursuit::attention does.
+// What attention kinds are made of beside the operators of engine/ops.h, each defined in the file of its
+// kind. Those that mix take packed projections [B, N, 3 (q, k, v), H, D] and give [B, N, H * D], heads
+// merged, as pursuit::attention does.
 namespace pursuit::nn {
+
+// Throws Error unless qkv is [batch, tokens, parts, heads, head_dim] with at least so many parts.
+void check_packed(const char* where, const Tensor& qkv, int64_t least_parts);
 
 // Part i (negative: from the end) of packed projections, [B, H, N, D].
 Tensor part(const Tensor& qkv, int64_t i);
@@ -45,5 +49,24 @@ Tensor linear_attention_weights(const Tensor& q, const Tensor& k, bool causal);
 // softmax(scale q k^T) of queries [B, H, M, D] and keys [B, H, N, D]: [B, H, M, N]. Causal queries are the
 // last M of the N tokens and see the keys up to their own.
 Tensor attention_weights(const Tensor& q, const Tensor& k, double scale, bool causal);
+
+// Symmetric attention on keys cleaned by principal component pursuit with exact singular value thresholding.
+// Per batch and head, with K [N, D], mu = N D / (4 sum |K|) and L = S = U = 0, `iterations` times
+//   L = D_{1/mu}(K - S + U),  S = soft_threshold(K - L + U, lambda / mu),  U = U + K - L - S,
+// the ADMM of Candes, Li, Ma & Wright 2011 with the dual divided by mu (engine/pcp.h); then
+// softmax(scale L L^T) V. RPC-Attention puts the attention itself in the place of D. Gradients flow through
+// all of it. A token's cleaned key depends on all tokens, also later ones: not for causal models.
+struct SvtAttentionOptions {
+  int iterations = 4;  // as RPC-Attention's; each costs an eigendecomposition [D, D] a head
+  double lambda = 0;   // 0: 1 / sqrt(max(N, D))
+  double scale = 0;    // of the scores; 0: 1 / sqrt(D)
+  bool detach_mu = false;
+};
+
+// kv [B, N, 2, H, D], result [B, N, H * D].
+Tensor svt_attention(const Tensor& kv, const SvtAttentionOptions& options = {});
+
+// The cleaned keys [B, H, N, D].
+Tensor svt_keys(const Tensor& kv, const SvtAttentionOptions& options = {});
 
 }  // namespace pursuit::nn

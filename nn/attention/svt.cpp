@@ -1,10 +1,9 @@
-#include "nn/svt_attention.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "engine/ops.h"
-#include "nn/attention_kinds.h"
+#include "nn/attention/functions.h"
+#include "nn/attention/kind.h"
 
 namespace pursuit::nn {
 
@@ -16,6 +15,36 @@ void check(const Tensor& kv, const SvtAttentionOptions& o) {
     fail("svt_attention", "got " + std::to_string(o.iterations) + " iterations and lambda " +
                               std::to_string(o.lambda) + ", need at least 1 and 0 (the default) or more");
 }
+
+// RPC-Attention with exact singular value thresholding.
+struct Svt : AttentionKind {
+  static constexpr KindTraits traits = {.name = "svt",
+                                        .title = "RPC-Attention with singular value thresholding",
+                                        .shares_queries = true,
+                                        .may_be_causal = false,
+                                        .iterates = true};
+  struct Options {
+    int iterations = SvtAttentionOptions().iterations;
+  };
+
+  template <class O, class F>
+  static void for_each_option(O& o, const F& f) {
+    f("iterations", o.iterations, "iterations", Range{1, 1000});
+  }
+
+  Svt(const AttentionLayer& layer, const Options& o)
+      : AttentionKind(layer), options{.iterations = o.iterations} {}
+
+  Tensor mix(const Tensor& packed, const Tensor&) const override { return svt_attention(packed, options); }
+
+  Tensor probabilities(const Tensor& packed, int64_t queries) const override {
+    const Tensor keys = svt_keys(packed, options);
+    return softmax_of(keys, keys, queries);
+  }
+
+  SvtAttentionOptions options;
+};
+PURSUIT_ATTENTION_KIND(Svt)
 
 }  // namespace
 

@@ -1,0 +1,145 @@
+#include "nn/attention/attention.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "engine/ops.h"
+#include "nn/attention/functions.h"
+
+namespace pursuit::nn {
+
+namespace {
+
+// Numbers and ranges of a list: "0,3-5". Calls f(first, last) for each; whether it is one.
+template <class F>
+bool for_each_range(std::string_view list, F f) {
+  while (true) {
+    int64_t first = 0, last = 0;
+    const char* const end = list.data() + list.size();
+    auto at = std::from_chars(list.data(), end, first);
+    last = first;
+    if (at.ec == std::errc() && at.ptr != end && *at.ptr == '-') at = std::from_chars(at.ptr + 1, end, last);
+    if (at.ec != std::errc() || first < 0 || last < first) return false;
+    f(first, last);
+    if (at.ptr == end) return true;
+    if (*at.ptr != ',') return false;
+    list.remove_prefix(size_t(at.ptr + 1 - list.data()));
+  }
+}
+
+// "auto" is one of the other words.
+std::string named_layers(const AttentionConfig& c) {
+  if (c.layers != "auto") return c.layers;
+  return attention_kind(c.kind).traits.iterates ? "0" : "all";
+}
+
+std::string named_other(const AttentionConfig& c) {
+  if (c.other != "auto") return c.other;
+  return attention_kind(c.kind).traits.shares_queries ? "symmetric" : "softmax";
+}
+
+const AttentionConfig& checked(const AttentionConfig& config, int64_t dim, int64_t heads) {
+  const KindTraits& traits = attention_kind(config.kind).traits;
+  check_kind_options(config.options);
+  if (heads < 1 || dim % heads)
+    fail("attention",
+         "width " + std::to_string(dim) + " does not divide into " + std::to_string(heads) + " heads");
+  if (config.causal && !traits.may_be_causal)
+    fail("attention", config.kind + " mixes all tokens into each and cannot be causal; use another kind");
+  return config;
+}
+
+}  // namespace
+
+bool are_layers(const std::string& layers, int64_t depth) {
+  if (layers == "auto" || layers == "all" || layers == "none") return true;
+  constexpr size_t longest = 4096;  // characters; a list is read again for every block
+  bool within = layers.size() <= longest;
+  return within && for_each_range(layers, [&](int64_t, int64_t last) { within &= last < depth; }) && within;
+}
+
+void check(const AttentionConfig& config, int64_t depth) {
+  checked(config, 1, 1);
+  checked(of_block(config, -1), 1, 1);
+  if (!are_layers(config.layers, depth))
+    fail("attention", "layers are '" + config.layers + "' of a model with " + std::to_string(depth) +
+                          " blocks; need all, none, auto, or their numbers from 0, such as 0,3-5");
+}
+
+bool runs_kind(const AttentionConfig& config, int64_t block) {
+  const std::string layers = named_layers(config);
+  if (layers == "all" || layers == "none") return layers == "all" && block >= 0;
+  bool runs = false;
+  for_each_range(layers, [&](int64_t first, int64_t last) { runs |= first <= block && block <= last; });
+  return runs;
+}
+
+AttentionConfig of_block(const AttentionConfig& config, int64_t block) {
+  AttentionConfig own = config;
+  if (!runs_kind(config, block)) own.kind = named_other(config);
+  return own;
+}
+
+int64_t iterations_of_block(const AttentionConfig& config, int64_t block) {
+  const AttentionConfig own = of_block(config, block);
+  if (!attention_kind(own.kind).traits.iterates) return 1;
+  const auto given = own.options.find("iterations");
+  return std::get<int64_t>(given == own.options.end() ? default_kind_options().at("iterations")
+                                                      : given->second);
+}
+
+Attention::Attention(int64_t dim, int64_t heads, const AttentionConfig& config, int64_t tokens)
+    : qkv(dim, (attention_kind(config.kind).traits.shares_queries ? 2 : 3) * dim, config.bias,
+          Role::qkv_weight),
+      proj(dim, dim, config.bias, Role::attention_out_weight, Role::attention_out_bias),
+      dim_(dim),
+      heads_(heads),
+      config_(checked(config, dim, heads)),
+      traits_(attention_kind(config.kind).traits),
+      kind_(attention_kind(config.kind).make({dim, heads, tokens, config.causal}, config.options)) {
+  add_module("", *kind_);
+  add_module("qkv", qkv);
+  add_module("proj", proj);
+}
+
+Tensor Attention::project(const Tensor& x) const {
+  if (x.ndim() != 3 || x.size(2) != dim_)
+    fail("attention", "got " + x.str() + ", need [batch, tokens, " + std::to_string(dim_) + "]");
+  return qkv.forward(x).reshape({x.size(0), x.size(1), qkv.weight.size(0) / dim_, heads_, dim_ / heads_});
+}
+
+Tensor Attention::forward(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
+  const Tensor packed = project(x);
+  if (dropout.rate == 0) return proj.forward(kind_->mix(packed, x), residual);
+  const Tensor values = kind_->values(packed), p = kind_->probabilities(packed, x.size(1));
+  return proj.forward(merge_heads(kind_->mix_by(p, values, x, dropout)), residual);
+}
+
+Tensor Attention::forward_cached(const Tensor& x, AttentionCache& cache) const {
+  if (!has_cache())
+    fail("attention", std::string("there is no key/value cache for ") +
+                          (config_.causal ? "" : "non-causal ") + config_.kind +
+                          " attention; run the whole context");
+  NoGrad off;
+  const Tensor packed = project(x), q = part(packed, 0), k = part(packed, -2), v = part(packed, -1);
+  cache.keys = cache.keys.defined() ? concat(cache.keys, k, 2) : k;
+  cache.values = cache.values.defined() ? concat(cache.values, v, 2) : v;
+  const Tensor p = attention_weights(q, cache.keys, 1 / std::sqrt(double(dim_ / heads_)), true);
+  return proj.forward(merge_heads(kind_->mix_by(p, cache.values, x, {})));
+}
+
+Tensor Attention::probabilities(const Tensor& x, int64_t queries) const {
+  NoGrad off;
+  return kind_->probabilities(project(x.detach()), queries < 0 ? x.size(1) : queries);
+}
+
+Tensor Attention::query_weights() const {
+  return qkv.weight.slice(0, 0, dim_).reshape({heads_, dim_ / heads_, dim_});
+}
+
+Tensor Attention::key_weights() const {
+  const int64_t first = qkv.weight.size(0) - 2 * dim_;
+  return qkv.weight.slice(0, first, first + dim_).reshape({heads_, dim_ / heads_, dim_});
+}
+
+}  // namespace pursuit::nn

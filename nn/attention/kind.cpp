@@ -1,0 +1,111 @@
+#include "nn/attention/kind.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/ops.h"
+#include "nn/attention/functions.h"
+
+namespace pursuit::nn {
+
+namespace {
+
+// Registrations come in any order, so lists are sorted by name.
+std::map<std::string, KindInfo>& inventory() {
+  static std::map<std::string, KindInfo> all;
+  return all;
+}
+
+std::vector<KindOption> options_of_all() {
+  std::vector<KindOption> all;
+  std::vector<std::string> owners;
+  for (const auto& [name, kind] : inventory())
+    for (const KindOption& option : kind.options) {
+      const auto same =
+          std::find_if(all.begin(), all.end(), [&](const auto& o) { return o.name == option.name; });
+      if (same == all.end()) {
+        all.push_back(option);
+        owners.push_back(name);
+        continue;
+      }
+      if (same->value != option.value || same->words != option.words)
+        fail("attention", "option " + option.name + " is another one of " + name + " than of " +
+                              owners[size_t(same - all.begin())] + "; give it another name");
+      owners[size_t(same - all.begin())] += ", " + name;
+    }
+  for (size_t i = 0; i < all.size(); ++i) all[i].help = owners[i] + ": " + all[i].help;
+  return all;
+}
+
+}  // namespace
+
+Tensor AttentionKind::probabilities(const Tensor& packed, int64_t queries) const {
+  const Tensor q = part(packed, 0), k = part(packed, -2);
+  return softmax_of(q, k, queries);
+}
+
+Tensor AttentionKind::values(const Tensor& packed) const { return part(packed, -1); }
+
+Tensor AttentionKind::mix_by(const Tensor& probabilities, const Tensor& values, const Tensor&,
+                             const Dropout& dropout) const {
+  return matmul(dropout(probabilities), values);
+}
+
+Tensor AttentionKind::softmax_of(const Tensor& q, const Tensor& k, int64_t queries) const {
+  const double scale = 1 / std::sqrt(double(layer_.dim / layer_.heads));
+  // Causal queries are counted from the last token, others are taken before the product.
+  if (layer_.causal) return attention_weights(q, k, scale, true).slice(2, 0, queries);
+  return attention_weights(q.slice(2, 0, queries), k, scale, false);
+}
+
+std::vector<std::string> attention_kinds() {
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : inventory()) names.push_back(name);
+  return names;
+}
+
+const KindInfo& attention_kind(const std::string& name) {
+  if (const auto found = inventory().find(name); found != inventory().end()) return found->second;
+  std::string known;
+  for (const std::string& other : attention_kinds()) known += (known.empty() ? "" : ", ") + other;
+  fail("attention", "unknown kind '" + name + "'; known are " + known);
+}
+
+const std::vector<KindOption>& attention_options() {
+  static const std::vector<KindOption> all = options_of_all();
+  return all;
+}
+
+KindOptions default_kind_options() {
+  KindOptions values;
+  for (const KindOption& option : attention_options()) values[option.name] = option.value;
+  return values;
+}
+
+void check_kind_options(const KindOptions& options) {
+  const std::vector<KindOption>& known = attention_options();
+  for (const auto& [name, value] : options) {
+    const auto option = std::find_if(known.begin(), known.end(),
+                                     [&name = name](const KindOption& o) { return o.name == name; });
+    if (option == known.end()) fail("attention", "no kind has an option '" + name + "'");
+    if (const auto* word = std::get_if<std::string>(&value);
+        word && std::find(option->words.begin(), option->words.end(), *word) == option->words.end())
+      fail("attention", "option " + name + " is '" + *word + "', need " + option->help);
+    const bool number =
+        std::holds_alternative<int64_t>(option->value) || std::holds_alternative<double>(option->value);
+    if (number && !option->range.holds(detail::number_of<double>(name, value)))
+      fail("attention", "option " + name + " is out of range, need " + option->range.text());
+  }
+}
+
+namespace detail {
+
+void register_kind(KindInfo info) {
+  const std::string name = info.traits.name;
+  if (!inventory().emplace(name, std::move(info)).second)
+    fail("attention", "there are two kinds of the name '" + name + "'");
+}
+
+}  // namespace detail
+
+}  // namespace pursuit::nn

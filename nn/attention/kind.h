@@ -1,0 +1,198 @@
+#pragma once
+#include <concepts>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "engine/choice.h"
+#include "engine/range.h"
+#include "nn/module.h"
+#include "nn/noise.h"
+
+// An attention kind is one type in one file, as an operator is:
+//
+//   struct Tempered : AttentionKind {
+//     static constexpr KindTraits traits = {.name = "tempered", .title = "tempered attention"};
+//     struct Options {
+//       double temperature = 1;
+//     };
+//     template <class O, class F>
+//     static void for_each_option(O& o, const F& f) {
+//       f("temperature", o.temperature, "what scores are divided by", above(0, 1e3));
+//     }
+//     Tempered(const AttentionLayer& layer, const Options& o) : AttentionKind(layer), options(o) {}
+//     Tensor mix(const Tensor& packed, const Tensor&) const override { ... }
+//     Options options;
+//   };
+//   PURSUIT_ATTENTION_KIND(Tempered)
+//
+// With that it is in every list of kinds, and its options are on the command lines, in recipes and in config
+// files of all apps. Parameters of its own are added in its constructor, under their names in the layer.
+namespace pursuit::nn {
+
+struct KindTraits {
+  const char* name;
+  const char* title = nullptr;  // in sentences; by default "NAME attention"
+  bool shares_queries = false;  // keys serve as queries: projections are k and v, not q, k and v
+  bool may_be_causal = true;    // false: mixes all tokens into each
+  bool has_cache = false;       // keys and values of earlier tokens are all that it needs of them, if causal
+  bool iterates = false;        // by its option "iterations"; unless chosen otherwise in the first block only
+};
+
+// What a kind is told of the layer that it is part of.
+struct AttentionLayer {
+  int64_t dim, heads;
+  int64_t tokens;  // of a sequence; 0: any number
+  bool causal;
+};
+
+// The part of an attention layer that differs between kinds: how tokens are mixed. Packed projections are
+// [B, N, parts, H, D], parts being q, k, v, or k, v where keys serve as queries. All of it is differentiable.
+class AttentionKind : public Module {
+ public:
+  explicit AttentionKind(const AttentionLayer& layer) : layer_(layer) {}
+
+  // The mixture [B, N, H * D]; x [B, N, dim] is the layer's input.
+  virtual Tensor mix(const Tensor& packed, const Tensor& x) const = 0;
+
+  // The same by probabilities that are in memory, which is what dropout, caches and pictures of attention
+  // need: mix_by(probabilities(packed, N), values(packed), x, {}) is mix(packed, x) as [B, H, N, D]. Of
+  // iterated kinds the probabilities are those of the last iteration.
+  //
+  // Of the first `queries` tokens, [B, H, queries, N]; by default softmax(q k^T / sqrt(D)).
+  virtual Tensor probabilities(const Tensor& packed, int64_t queries) const;
+  // What they mix, [B, H, N, D]; by default v.
+  virtual Tensor values(const Tensor& packed) const;
+  // From probabilities [B, H, M, N] of the tokens x [B, M, dim] to [B, H, M, D].
+  virtual Tensor mix_by(const Tensor& probabilities, const Tensor& values, const Tensor& x,
+                        const Dropout& dropout) const;
+
+ protected:
+  // softmax(q k^T / sqrt(D)) of the first `queries` tokens, for q and k [B, H, N, D].
+  Tensor softmax_of(const Tensor& q, const Tensor& k, int64_t queries) const;
+  const AttentionLayer& layer() const { return layer_; }
+
+ private:
+  AttentionLayer layer_;
+};
+
+// Options of kinds by name. Those that are left out have their defaults, and a kind reads only its own.
+using KindValue = std::variant<bool, int64_t, double, std::string>;
+using KindOptions = std::map<std::string, KindValue>;
+
+struct KindOption {
+  std::string name, help;
+  KindValue value;                 // the default
+  Range range;                     // of a number
+  std::vector<std::string> words;  // that text may be
+  bool of_causal = false;          // means something in causal models only
+};
+
+struct KindInfo {
+  KindTraits traits;
+  std::vector<KindOption> options;
+  std::function<std::unique_ptr<AttentionKind>(const AttentionLayer&, const KindOptions&)> make;
+
+  std::string title() const { return traits.title ? traits.title : std::string(traits.name) + " attention"; }
+};
+
+// The names of all kinds, sorted.
+std::vector<std::string> attention_kinds();
+// Throws Error with the list of names.
+const KindInfo& attention_kind(const std::string& name);
+// Those of all kinds, each once; the help begins with the kinds that have it: "rpc, svt: iterations".
+const std::vector<KindOption>& attention_options();
+// With their defaults.
+KindOptions default_kind_options();
+// Throws Error for names that no kind has, values of another type or out of range, and unknown words.
+void check_kind_options(const KindOptions& options);
+
+// Marks an option as of_causal, as the last argument of for_each_option's function.
+struct OfCausal {};
+
+namespace detail {
+
+void register_kind(KindInfo info);
+// Throws Error unless the value is a number that is whole where T is.
+template <class T>
+T number_of(const std::string& name, const KindValue& value) {
+  if (const auto* whole = std::get_if<int64_t>(&value)) return T(*whole);
+  if constexpr (std::floating_point<T>)
+    if (const auto* real = std::get_if<double>(&value)) return T(*real);
+  fail("attention", "option " + name + " needs a " + (std::floating_point<T> ? "" : "whole ") + "number");
+}
+
+template <class T>
+void read(const std::string& name, const KindValue& value, T& member) {
+  const auto need = [&](const auto* held, const char* what) -> const auto& {
+    if (!held) fail("attention", "option " + name + " needs " + what);
+    return *held;
+  };
+  if constexpr (std::same_as<T, bool>)
+    member = need(std::get_if<bool>(&value), "true or false");
+  else if constexpr (std::is_enum_v<T>)
+    member = choice_of<T>("option " + name, need(std::get_if<std::string>(&value), "a word"));
+  else
+    member = number_of<T>(name, value);
+}
+
+template <class T>
+KindOption described(const char* name, const T& member, const char* help, Range range, bool of_causal) {
+  KindOption option{name, help, {}, range, {}, of_causal};
+  if constexpr (std::is_enum_v<T>) {
+    option.value = std::string(choice_name(member));
+    option.words = choice_names<T>();
+    option.help += (option.help.empty() ? "" : ": ") + choice_help<T>();
+  } else if constexpr (std::same_as<T, bool>) {
+    option.value = member;
+  } else if constexpr (std::integral<T>) {
+    option.value = int64_t(member);
+  } else {
+    option.value = double(member);
+  }
+  return option;
+}
+
+template <class Kind>
+KindInfo kind_info() {
+  KindInfo info{Kind::traits, {}, {}};
+  if constexpr (requires { typename Kind::Options; }) {
+    const typename Kind::Options defaults;
+    const auto add = [&](const char* name, const auto& member, const char* help, Range range = {},
+                         bool of_causal = false) {
+      info.options.push_back(described(name, member, help, range, of_causal));
+    };
+    Kind::for_each_option(defaults,
+                          [&](const char* name, const auto& member, const char* help, auto... more) {
+                            if constexpr ((std::same_as<decltype(more), OfCausal> || ...))
+                              add(name, member, help, {}, true);
+                            else
+                              add(name, member, help, more...);
+                          });
+    info.make = [](const AttentionLayer& layer, const KindOptions& given) {
+      typename Kind::Options options;
+      Kind::for_each_option(options, [&](const char* name, auto& member, const char*, auto...) {
+        if (const auto found = given.find(name); found != given.end()) read(name, found->second, member);
+      });
+      return std::make_unique<Kind>(layer, options);
+    };
+  } else {
+    info.make = [](const AttentionLayer& layer, const KindOptions&) { return std::make_unique<Kind>(layer); };
+  }
+  return info;
+}
+
+template <class Kind>
+struct RegisterKind {
+  RegisterKind() { register_kind(kind_info<Kind>()); }
+};
+
+}  // namespace detail
+
+#define PURSUIT_ATTENTION_KIND(Kind) static const ::pursuit::nn::detail::RegisterKind<Kind> registered_##Kind;
+
+}  // namespace pursuit::nn

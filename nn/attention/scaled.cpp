@@ -1,0 +1,83 @@
+#include "engine/ops.h"
+#include "nn/attention/functions.h"
+#include "nn/attention/kind.h"
+
+namespace pursuit::nn {
+
+namespace {
+
+// [B, H, N, D] of several parts to [B, N, parts, H, D].
+Tensor pack(const std::vector<Tensor>& parts) { return stack(parts, 0).permute({1, 3, 0, 2, 4}); }
+
+// Softmax attention of values that lose a part of their mixture first; S or alpha is learned.
+template <ScaledVariant variant>
+struct Scaled : AttentionKind {
+  using AttentionKind::AttentionKind;
+
+  Tensor mix(const Tensor& packed, const Tensor&) const override {
+    return scaled_attention(packed, variant, learned.to(packed.dtype()), {.causal = layer().causal});
+  }
+  Tensor values(const Tensor& packed) const override {
+    return scaled_values(packed, variant, learned.to(packed.dtype()), {.causal = layer().causal});
+  }
+
+  Tensor learned;
+};
+
+struct ScaledS : Scaled<ScaledVariant::s> {
+  static constexpr KindTraits traits = {
+      .name = "scaled-s", .title = "Scaled Attention (S)", .may_be_causal = false};
+
+  explicit ScaledS(const AttentionLayer& layer) : Scaled(layer) {
+    add_parameter("S", learned, {layer.heads, layer.tokens, layer.tokens});
+  }
+};
+PURSUIT_ATTENTION_KIND(ScaledS)
+
+struct ScaledAlpha : Scaled<ScaledVariant::alpha> {
+  static constexpr KindTraits traits = {.name = "scaled-alpha", .title = "Scaled Attention (alpha)"};
+
+  explicit ScaledAlpha(const AttentionLayer& layer) : Scaled(layer) { add_parameter("alpha", learned, {1}); }
+};
+PURSUIT_ATTENTION_KIND(ScaledAlpha)
+
+}  // namespace
+
+Tensor scaled_values(const Tensor& qkv, ScaledVariant variant, const Tensor& s_or_alpha,
+                     const AttentionOptions& options) {
+  const bool symmetric = variant == ScaledVariant::alpha_sym;
+  check_packed("scaled_attention", qkv, symmetric ? 2 : 3);
+  const int64_t heads = qkv.size(3), tokens = qkv.size(1);
+  const Shape wanted = variant == ScaledVariant::s ? Shape{heads, tokens, tokens} : Shape{1};
+  if (s_or_alpha.shape() != wanted)
+    fail("scaled_attention", std::string(variant == ScaledVariant::s ? "S" : "alpha") + " is " +
+                                 s_or_alpha.str() + ", need " + wanted.str() + " for a " + qkv.str());
+
+  const Tensor k = part(qkv, -2), v = part(qkv, -1), q = symmetric ? k : part(qkv, 0);
+  const auto mix_by = [&](const std::vector<Tensor>& parts) {
+    return split_heads(attention(pack(parts), options), heads);
+  };
+  Tensor taken;
+  switch (variant) {
+    case ScaledVariant::s:
+      taken = matmul(s_or_alpha, v);
+      break;
+    case ScaledVariant::alpha_asym:
+      taken = s_or_alpha * mix_by({q, k, v});
+      break;
+    case ScaledVariant::alpha:
+    case ScaledVariant::alpha_sym:
+      taken = s_or_alpha * mix_by({k, v});
+      break;
+  }
+  return v - taken;
+}
+
+Tensor scaled_attention(const Tensor& qkv, ScaledVariant variant, const Tensor& s_or_alpha,
+                        const AttentionOptions& options) {
+  const Tensor values = scaled_values(qkv, variant, s_or_alpha, options), k = part(qkv, -2);
+  return attention(variant == ScaledVariant::alpha_sym ? pack({k, values}) : pack({part(qkv, 0), k, values}),
+                   options);
+}
+
+}  // namespace pursuit::nn

@@ -1,0 +1,21 @@
+#include "engine/ops.h"
+#include "nn/attention/kind.h"
+
+namespace pursuit::nn {
+
+namespace {
+
+// Keys as queries, no query weights.
+struct Symmetric : AttentionKind {
+  static constexpr KindTraits traits = {.name = "symmetric", .shares_queries = true, .has_cache = true};
+  using AttentionKind::AttentionKind;
+
+  Tensor mix(const Tensor& packed, const Tensor&) const override {
+    return attention(packed, {.causal = layer().causal});
+  }
+};
+PURSUIT_ATTENTION_KIND(Symmetric)
+
+}  // namespace
+
+}  // namespace pursuit::nn
