@@ -118,9 +118,9 @@ struct AttentionOptions {
 };
 Tensor attention(const Tensor& qkv, const AttentionOptions& options = {});
 
-// RPC-Attention (Teo & Nguyen 2024): n iterations of principal attention pursuit on the keys. kv [B, N, 2, H,
-// D], result [B, N, H * D]. Defaults are the published code's; the switches are those of its differences to
-// the paper.
+// RPC-Attention (Teo & Nguyen 2024): n iterations of principal attention pursuit on the keys. kv [B, N, 2 (k,
+// v), H, D], whose keys are the queries too, or [B, N, 3 (q, k, v), H, D] (the paper's E.10); result [B, N,
+// H * D]. Defaults are the published code's; the switches are those of its differences to the paper.
 struct RpcOptions {
   int iterations = 4;
   double lambda = 4;
@@ -157,7 +157,8 @@ inline std::vector<Choice<RpcOptions::MuScope>> choices_of(RpcOptions::MuScope) 
 }
 // mu: undefined (computed from the keys of each batch and head) or a constant [B, H].
 Tensor rpc_attention(const Tensor& kv, const RpcOptions& options = {}, const Tensor& mu = {});
-// Z of the last iteration [B, H, N, D] in the compute type; the output is softmax(scale Z Z^T) V.
+// Z of the last iteration [B, H, N, D] in the compute type; the output is softmax(scale Z Z^T) V, with
+// queries softmax(scale Q Z^T) V.
 Tensor rpc_last_keys(const Tensor& kv, const RpcOptions& options = {});
 
 // Low rank and sparse. U max(sigma - tau, 0) V^T for every matrix of a [..., M, N]; tau >= 0 for all of them,

@@ -103,20 +103,23 @@ TEST_CASE("published recipes: classify's are DeiT's setting with the paper's att
                      {"repeats", 3},
                      {"seed", 0}};
   const Json clipped = {{"clip-norm", 1}};  // of base alone, as its published script has it
-  check_recipes<classify::Config>("classify", "ImageNet-1K",
-                                  {{"deit-tiny", joined({deit, tiny, kind("softmax")})},
-                                   {"symvit-tiny", joined({deit, tiny, kind("symmetric")})},
-                                   {"symvit-small", joined({deit, small, kind("symmetric")})},
-                                   {"symvit-base", joined({deit, base, kind("symmetric"), clipped})},
-                                   {"rpc-symvit-tiny-4iter", joined({deit, tiny, rpc_of(4, 4, 0)})},
-                                   {"rpc-symvit-tiny-5iter", joined({deit, tiny, rpc_of(5, 4, 0)})},
-                                   {"rpc-symvit-tiny-6iter", joined({deit, tiny, rpc_of(6, 4, 0)})},
-                                   {"rpc-symvit-tiny-2iter-all", joined({deit, tiny, rpc_of(2, 3, -1)})},
-                                   {"rpc-symvit-small", joined({deit, small, rpc_of(4, 4, 0)})},
-                                   {"rpc-symvit-base", joined({deit, base, rpc_of(2, 3, -1), clipped})},
-                                   {"scaled-attention-s", joined({deit, tiny, kind("scaled-s")})},
-                                   {"scaled-attention-alpha", joined({deit, tiny, kind("scaled-alpha")})}},
-                                  {"nano", "nano-synthetic", "nano-cifar10", "nano-imagenet"});
+  check_recipes<classify::Config>(
+      "classify", "ImageNet-1K",
+      {{"deit-tiny", joined({deit, tiny, kind("softmax")})},
+       {"symvit-tiny", joined({deit, tiny, kind("symmetric")})},
+       {"symvit-small", joined({deit, small, kind("symmetric")})},
+       {"symvit-base", joined({deit, base, kind("symmetric"), clipped})},
+       {"rpc-symvit-tiny-4iter", joined({deit, tiny, rpc_of(4, 4, 0)})},
+       {"rpc-symvit-tiny-5iter", joined({deit, tiny, rpc_of(5, 4, 0)})},
+       {"rpc-symvit-tiny-6iter", joined({deit, tiny, rpc_of(6, 4, 0)})},
+       {"rpc-symvit-tiny-2iter-all", joined({deit, tiny, rpc_of(2, 3, -1)})},
+       {"rpc-asymmetric-tiny-4iter", joined({deit, tiny, rpc_of(4, 4, 0), kind("rpc-asymmetric")})},
+       {"rpc-sym-asym-tiny-4iter", joined({deit, tiny, rpc_of(4, 4, 0), {{"other-attention", "softmax"}}})},
+       {"rpc-symvit-small", joined({deit, small, rpc_of(4, 4, 0)})},
+       {"rpc-symvit-base", joined({deit, base, rpc_of(2, 3, -1), clipped})},
+       {"scaled-attention-s", joined({deit, tiny, kind("scaled-s")})},
+       {"scaled-attention-alpha", joined({deit, tiny, kind("scaled-alpha")})}},
+      {"nano", "nano-synthetic", "nano-cifar10", "nano-imagenet"});
 }
 
 TEST_CASE("published recipes: classify's models have as many parameters as is published") {
@@ -127,7 +130,8 @@ TEST_CASE("published recipes: classify's models have as many parameters as is pu
     const ShapesOnly no_memory;
     return nn::VisionTransformer(model_config(config)).parameter_count();
   };
-  CHECK(count("deit-tiny") == 5'717'416);
+  for (const char* recipe : {"deit-tiny", "rpc-asymmetric-tiny-4iter"}) CHECK(count(recipe) == 5'717'416);
+  CHECK(count("rpc-sym-asym-tiny-4iter") == 5'717'416 - 192 * 193);  // one block without queries
   for (const char* recipe : {"symvit-tiny", "rpc-symvit-tiny-6iter", "rpc-symvit-tiny-2iter-all"})
     CHECK(count(recipe) == 5'272'744);
   for (const char* recipe : {"symvit-small", "rpc-symvit-small"}) CHECK(count(recipe) == 20'276'584);

@@ -59,11 +59,11 @@ void attend_forward(const AttendShape& a, Rows<const R> q, Rows<const R> k, Rows
   }
 }
 
-// The gradients for upstream go. gq and gk are overwritten and may be the same rows, which then receive the
-// sum; gv <- gv_beta gv + dv. Uses scratch slots 0 to 2.
+// The gradients for upstream go: gk is overwritten, gv <- beta gv + dv and gq <- beta gq + dq. gq and gk may
+// be the same rows, which then receive the sum of the two. Uses scratch slots 0 to 2.
 template <class R>
 void attend_backward(const AttendShape& a, Rows<const R> q, Rows<const R> k, Rows<const R> v, const R* stats,
-                     Rows<const R> go, Rows<R> gq, Rows<R> gk, Rows<R> gv, R gv_beta) {
+                     Rows<const R> go, Rows<R> gq, Rows<R> gk, Rows<R> gv, R beta) {
   const int64_t block = a.block(), blocks = (a.n + block - 1) / block;
   R* p = scratch<R>(0, block * a.n);
   R* g = scratch<R>(1, block * a.n);
@@ -82,8 +82,7 @@ void attend_backward(const AttendShape& a, Rows<const R> q, Rows<const R> k, Row
       rows<R>().clipped_softmax_grad_rows(p, g, m, cols, cols, R(a.gamma), R(a.zeta));
       clipped = c;
     }
-    gemm(true, false, cols, a.d, m, R(1), clipped, cols, go.at(i), go.ld, begins ? gv_beta : R(1), gv.p,
-         gv.ld);
+    gemm(true, false, cols, a.d, m, R(1), clipped, cols, go.at(i), go.ld, begins ? beta : R(1), gv.p, gv.ld);
     rows<R>().softmax_grad_rows(p, g, m, cols, cols, R(a.scale));
     if (q.p == k.p && gq.p == gk.p && m == a.n) {
       rows<R>().symmetrize(g, a.n, a.n);
@@ -91,7 +90,7 @@ void attend_backward(const AttendShape& a, Rows<const R> q, Rows<const R> k, Row
       return;
     }
     gemm(true, false, cols, a.d, m, R(1), g, cols, q.at(i), q.ld, begins ? R(0) : R(1), gk.p, gk.ld);
-    gemm(false, false, m, a.d, cols, R(1), g, cols, k.p, k.ld, gq.p == gk.p ? R(1) : R(0), gq.at(i), gq.ld);
+    gemm(false, false, m, a.d, cols, R(1), g, cols, k.p, k.ld, gq.p == gk.p ? R(1) : beta, gq.at(i), gq.ld);
   }
 }
 

@@ -10,12 +10,13 @@ namespace pursuit {
 
 // Principal attention pursuit with the scaled dual U = Y / mu, in which mu survives only in the threshold
 // tau. Per head:
-//   X = K - L + U,  S = soft_threshold(X, tau),  Z = K - S -/+ U,  L' = softmax(scale Z Z^T) V,  U' = U + K -
-//   L' - S.
+//   X = K - L + U,  S = soft_threshold(X, tau),  Z = K - S -/+ U,  L' = softmax(scale Z Z^T) V,
+//   U' = U + K - L' - S,
+// or, with queries of their own, L' = softmax(scale Q Z^T) V.
 struct RpcAttention {
   static constexpr const char* name = "rpc_attention";
   RpcOptions options = {};
-  Tensor kv = {};            // [B, N, 2, H, D]
+  Tensor kv = {};            // [B, N, 2, H, D], with queries [B, N, 3, H, D]
   Tensor z = {};             // [n, B, H, N, D], on the CPU in the compute type
   Tensor region = {};        // u8 [n, B, H, N, D], on the GPU packed: X inside, above or below the threshold
   Tensor stats = {};         // [n, B, H, N, 2], of the softmax
@@ -26,6 +27,11 @@ struct RpcAttention {
 
   AttendShape head_shape(const PackedShape& s) const {
     return {s.n, s.d, options.scale != 0 ? options.scale : 1 / std::sqrt(double(s.d)), options.causal};
+  }
+  // Parts are k, v or q, k, v.
+  static bool has_queries(const PackedShape& s) { return s.parts == 3; }
+  static int64_t keys_at(const PackedShape& s, int64_t b, int64_t h) {
+    return ((b * s.n * s.parts + s.parts - 2) * s.heads + h) * s.d;
   }
   // Whether every row has a threshold of its own, and how many a head has.
   bool by_row() const { return options.mu_scope == RpcOptions::MuScope::prefix && !constant_mu; }
@@ -54,14 +60,16 @@ struct RpcAttention {
   static void kernel(Cpu, const RpcAttention& op, const PackedShape& s, const compute_t<T>* mu, T* out) {
     using R = compute_t<T>;
     const AttendShape a = op.head_shape(s);
-    const int64_t ld = 2 * s.width(), size = s.n * s.d, heads = s.batch * s.heads;
+    const int64_t ld = s.parts * s.width(), size = s.n * s.d, heads = s.batch * s.heads;
     for_each_head(s, [&](int64_t b, int64_t h) {
       const int64_t head = b * s.heads + h;
-      const T* x = op.kv.data<T>() + (b * s.n * 2 * s.heads + h) * s.d;
+      const T* x = op.kv.data<T>() + keys_at(s, b, h);
       R* wide = scratch<R>(3, 6 * size);
       R *l = wide, *u = wide + size;
       const Rows<const R> k = read_rows(x, ld, s.n, s.d, wide + 2 * size);
       const Rows<const R> v = read_rows(x + s.width(), ld, s.n, s.d, wide + 3 * size);
+      const Rows<const R> q =
+          has_queries(s) ? read_rows(x - s.width(), ld, s.n, s.d, wide + 5 * size) : Rows<const R>{};
       T* o = out + b * s.n * s.width() + h * s.d;
       const Rows<R> to = target_rows(o, s.width(), s.d, wide + 4 * size);
 
@@ -87,7 +95,7 @@ struct RpcAttention {
         });
         const bool last = t + 1 == op.options.iterations;
         const Rows<const R> zr{z, s.d};
-        attend_forward(a, zr, zr, v, last ? to : Rows<R>{l, s.d},
+        attend_forward(a, q.p ? q : zr, zr, v, last ? to : Rows<R>{l, s.d},
                        op.stats.data<R>() + (t * heads + head) * s.n * 2);
         z_before = z;
       }
@@ -99,12 +107,12 @@ struct RpcAttention {
   static void gradient(Cpu, const RpcAttention& op, const PackedShape& s, const T* go, T* gx) {
     using R = compute_t<T>;
     const AttendShape a = op.head_shape(s);
-    const int64_t ld = 2 * s.width(), size = s.n * s.d, heads = s.batch * s.heads;
+    const int64_t ld = s.parts * s.width(), size = s.n * s.d, heads = s.batch * s.heads;
     for_each_head(s, [&](int64_t b, int64_t h) {
       const int64_t head = b * s.heads + h;
-      const int64_t at = (b * s.n * 2 * s.heads + h) * s.d;
+      const int64_t at = keys_at(s, b, h);
       const T* x = op.kv.data<T>() + at;
-      R* wide = scratch<R>(3, 8 * size);
+      R* wide = scratch<R>(3, (has_queries(s) ? 10 : 8) * size);
       const auto slot = [&](int i) { return wide + i * size; };
       const Rows<const R> k = read_rows(x, ld, s.n, s.d, slot(0));
       const Rows<const R> v = read_rows(x + s.width(), ld, s.n, s.d, slot(1));
@@ -112,6 +120,12 @@ struct RpcAttention {
       const Rows<R> gk = target_rows(gx + at, ld, s.d, slot(3));
       const Rows<R> gv = target_rows(gx + at + s.width(), ld, s.d, slot(4));
       const Rows<R> gz{slot(5), s.d};
+      Rows<const R> q{};
+      Rows<R> gq = gz;
+      if (has_queries(s)) {
+        q = read_rows(x - s.width(), ld, s.n, s.d, slot(8));
+        gq = target_rows(gx + at - s.width(), ld, s.d, slot(9));
+      }
       R* gu = slot(6);
       std::fill_n(gu, size, R(0));
       for (int64_t i = 0; i < s.n; ++i) std::fill_n(gk.at(i), s.d, R(0));
@@ -122,8 +136,8 @@ struct RpcAttention {
         const Rows<const R> z{op.z.data<R>() + (t * heads + head) * size, s.d};
         const uint8_t* region = op.region.data<uint8_t>() + (t * heads + head) * size;
         const bool last = t + 1 == op.options.iterations;
-        attend_backward(a, z, z, v, op.stats.data<R>() + (t * heads + head) * s.n * 2, g, gz, gz, gv,
-                        last ? R(0) : R(1));
+        attend_backward(a, q.p ? q : z, z, v, op.stats.data<R>() + (t * heads + head) * s.n * 2, g, gq, gz,
+                        gv, last ? R(0) : R(1));
         R* next = slot(7);
         op.for_each_tau(s, [&](int64_t i, int64_t m, int64_t at) {
           const int64_t from = i * s.d;
@@ -146,6 +160,7 @@ struct RpcAttention {
           rows<R>().rpc_tau_grad_rows(k.at(i), k.ld, R(gtau[size_t(at)]), gk.at(i), gk.ld, m, s.d);
         });
       }
+      if (q.p) store_rows(gx + at - s.width(), ld, s.n, s.d, gq);
       store_rows(gx + at, ld, s.n, s.d, gk);
       store_rows(gx + at + s.width(), ld, s.n, s.d, gv);
     });
@@ -164,10 +179,10 @@ struct RpcAttention {
     return {options.iterations, s.batch, s.heads, s.n, s.d};
   }
 
-  // The GPU's kernels end at a head dim.
+  // The GPU's kernels make use of scores that are symmetric, and end at a head dim.
   bool has_kernel([[maybe_unused]] const PackedShape& s) const {
 #ifdef PURSUIT_GPU
-    return s.d <= cuda::most_head_dim;
+    return !has_queries(s) && s.d <= cuda::most_head_dim;
 #else
     return false;
 #endif
@@ -266,15 +281,17 @@ struct RpcAttention {
   }
 
   Tensor reference(const Tensor& x, const Tensor& given) const { return attend(last_keys(x, given), x); }
-  // softmax(scale Z Z^T) V of z [B, H, N, D] and x's values, [B, N, H * D].
+  // softmax(scale Q Z^T) V of z [B, H, N, D] and x's values and queries (Q = Z without), [B, N, H * D].
   Tensor attend(const Tensor& z, const Tensor& x) const {
-    const Tensor packed = stack({z.permute({0, 2, 1, 3}), x.select(2, 1)}, 2);
-    return attention(packed, {.scale = head_shape(PackedShape(x)).scale, .causal = options.causal});
+    const PackedShape s(x);
+    std::vector<Tensor> parts = {z.permute({0, 2, 1, 3}), x.select(2, s.parts - 1)};
+    if (has_queries(s)) parts.insert(parts.begin(), x.select(2, 0));
+    return attention(stack(parts, 2), {.scale = head_shape(s).scale, .causal = options.causal});
   }
   // Z of the last iteration, [B, H, N, D].
   Tensor last_keys(const Tensor& x, const Tensor& given) const {
     const PackedShape s(x);
-    const Tensor k = x.select(2, 0).permute({0, 2, 1, 3});
+    const Tensor k = x.select(2, s.parts - 2).permute({0, 2, 1, 3});
     const Tensor keys = options.detach_mu ? k.detach() : k;
     Tensor mu;
     if (given.defined())
@@ -307,6 +324,7 @@ struct RpcAttention {
   static std::vector<Sample<RpcAttention>> samples() {
     using O = RpcOptions;
     const auto kv = [](int64_t b, int64_t n, int64_t h, int64_t d) { return Input{{b, n, 2, h, d}, -3, 3}; };
+    const auto qkv = [](int64_t b, int64_t n, int64_t h, int64_t d) { return Input{{b, n, 3, h, d}, -3, 3}; };
     // Iterating multiplies a rounding error by about 3 to 5 each time.
     return {
         {{O{.iterations = 1}}, {kv(2, 7, 2, 4), left_out()}, 4},
@@ -349,14 +367,24 @@ struct RpcAttention {
         {{O{.iterations = 2, .lambda = 1.5, .scale = 0.03, .causal = true, .mu_scope = O::MuScope::prefix}},
          {kv(1, 70, 1, 65), left_out()},
          16},
-        {{O{.iterations = 2}}, {kv(0, 5, 2, 4), left_out()}}};
+        {{O{.iterations = 2}}, {kv(0, 5, 2, 4), left_out()}},
+        // With queries.
+        {{O{.iterations = 1}}, {qkv(2, 7, 2, 4), left_out()}, 4},
+        {{O{.iterations = 3, .lambda = 2}}, {qkv(2, 35, 2, 16), left_out()}, 32},
+        {{O{.iterations = 2, .lambda = 2, .causal = true, .mu_scope = O::MuScope::prefix}},
+         {qkv(1, 70, 2, 5), left_out()},
+         16},
+        {{O{.iterations = 3, .lambda = 0.25, .threshold = O::Threshold::quotient, .detach_mu = true}},
+         {qkv(1, 11, 2, 4), left_out()},
+         32}};
   }
 };
 PURSUIT_OPERATOR(RpcAttention)
 
 Tensor rpc_attention(const Tensor& kv, const RpcOptions& options, const Tensor& mu) {
-  if (kv.ndim() != 5 || kv.size(2) != 2)
-    fail("rpc_attention", "got " + kv.str() + ", need [batch, tokens, 2 (k, v), heads, head_dim]");
+  if (kv.ndim() != 5 || (kv.size(2) != 2 && kv.size(2) != 3))
+    fail("rpc_attention",
+         "got " + kv.str() + ", need [batch, tokens, 2 (k, v) or 3 (q, k, v), heads, head_dim]");
   if (options.iterations < 1)
     fail("rpc_attention", "iterations is " + std::to_string(options.iterations) + ", need at least 1");
   if (!(options.lambda > 0))

@@ -1,4 +1,5 @@
 #include "engine/ops.h"
+#include "nn/attention/functions.h"
 #include "nn/attention/kind.h"
 
 namespace pursuit::nn {
@@ -32,12 +33,20 @@ struct Rpc : AttentionKind {
 
   Tensor probabilities(const Tensor& packed, int64_t queries) const override {
     const Tensor keys = rpc_last_keys(packed, options).to(packed.dtype());
-    return softmax_of(keys, keys, queries);
+    return softmax_of(packed.size(2) == 2 ? keys : part(packed, 0), keys, queries);
   }
 
   Options options;
 };
 PURSUIT_ATTENTION_KIND(Rpc)
+
+// The same with queries of their own (section E.10 of the paper).
+struct AsymmetricRpc : Rpc {
+  static constexpr KindTraits traits = {
+      .name = "rpc-asymmetric", .title = "asymmetric RPC-Attention", .iterates = true};
+  using Rpc::Rpc;
+};
+PURSUIT_ATTENTION_KIND(AsymmetricRpc)
 
 }  // namespace
 

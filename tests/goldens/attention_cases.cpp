@@ -107,7 +107,8 @@ void scaled_attention_case(Golden& g) {
 
 void rpc_attention_case(Golden& g) {
   g.expect_kinks();
-  const Tensor k = g.input("k"), v = g.input("v");
+  const Parts p = read_parts(g, !g.has("in.q"));
+  const Tensor& k = p.k;
   const int64_t width = k.size(1) * k.size(3);
   RpcOptions options;
   options.iterations = int(g.integer("n"));
@@ -126,7 +127,7 @@ void rpc_attention_case(Golden& g) {
   } else {
     fail("goldens", "mu is '" + g.word("mu") + "', known are from_k and given");
   }
-  g.output("x", by_heads(rpc_attention(pack({k, v}), options, mu), k));
+  g.output("x", by_heads(rpc_attention(pack(p.list), options, mu), k));
 }
 
 }  // namespace pursuit::goldens

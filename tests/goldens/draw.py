@@ -63,8 +63,8 @@ class SoftThreshold(torch.autograd.Function):
         return g * active, gt
 
 
-def rpc(k, v, n, weight, scale, causal=False, margins=None):
-    """Principal attention pursuit as the published code computes it."""
+def rpc(k, v, n, weight, scale, causal=False, margins=None, q=None):
+    """Principal attention pursuit as the published code computes it; with q by section E.10 of the paper."""
     heads, tokens, width = k.shape[1], k.shape[2], k.shape[1] * k.shape[3]
     mu = tokens * width / 4 / k.abs().sum((2, 3), keepdim=True)
     low = dual = torch.zeros_like(k)
@@ -74,7 +74,7 @@ def rpc(k, v, n, weight, scale, causal=False, margins=None):
             margins.append(float(((a.abs() - t).abs() / t).min()))
         sparse = SoftThreshold.apply(a, t)
         z = k - sparse - dual / mu
-        low = probabilities(z, z, scale, causal) @ v
+        low = probabilities(z if q is None else q, z, scale, causal) @ v
         dual = dual + mu * (k - low - sparse)
     return low
 
@@ -120,20 +120,22 @@ def scaled_attention(g, small, variant):
     return Case({"case": "scaled_attention", "variant": variant, "scale": scale}, inputs, function, ["x"])
 
 
-def rpc_attention(g, small, n, weight=3.0, causal=False):
+def rpc_attention(g, small, n, weight=3.0, causal=False, asymmetric=False):
     b, h, tokens, d = (1, 2, 14, 8) if small else (2, 4, 20, 12)
     scale = d**-0.5
     # Keys whose first threshold lets three of ten entries pass.
     std = math.sqrt(weight * h / (4 * 0.8 * 1.04))
     while True:  # until no entry lies so near a threshold that float32 falls on its other side
         inputs = {"k": normal(g, b, h, tokens, d, std=std), "v": normal(g, b, h, tokens, d)}
+        if asymmetric:
+            inputs["q"] = normal(g, b, h, tokens, d, std=1.5)
         margins = []
-        rpc(inputs["k"], inputs["v"], n, weight, scale, causal, margins)
+        rpc(**inputs, n=n, weight=weight, scale=scale, causal=causal, margins=margins)
         if min(margins) > (2e-4 if n <= 4 else 1e-3):  # every iteration multiplies what rounding does
             break
     attributes = {"case": "rpc_attention", "n": n, "lambda": weight, "scale": scale, "causal": int(causal),
                   "mu": "from_k", "C": h * d}  # fmt: skip
-    return Case(attributes, inputs, lambda x: {"x": rpc(x["k"], x["v"], n, weight, scale, causal)}, ["x"])
+    return Case(attributes, inputs, lambda x: {"x": rpc(**x, n=n, weight=weight, scale=scale, causal=causal)}, ["x"])
 
 
 def svt(g, small):
@@ -282,7 +284,10 @@ CASES = {
     "svt": lambda g, small: computed(g, svt(g, small)),
     "vit_softmax": lambda g, small: vit(g, small, "softmax"),
     "vit_rpc": lambda g, small: vit(g, small, "rpc"),
+    "rpc_asymmetric_n3": lambda g, small: computed(g, rpc_attention(g, small, 3, asymmetric=True)),
+    "rpc_asymmetric_causal_n2": lambda g, small: computed(g, rpc_attention(g, small, 2, causal=True, asymmetric=True)),
 }
+SEEDS_APART = 12  # of the generators of two draws of a case; part of what the kept files are
 
 
 def write(path, tensors, attributes):
@@ -311,7 +316,7 @@ def main():
     torch.set_num_threads(1)
     for number, name in enumerate(CASES):
         for seed in o.seeds if name in o.cases else []:
-            g = torch.Generator().manual_seed(seed * len(CASES) + number)
+            g = torch.Generator().manual_seed(seed * SEEDS_APART + number)
             write(o.folder / f"{name}-{seed}.safetensors", *CASES[name](g, o.small))
 
 
