@@ -1,5 +1,6 @@
 #pragma once
 #include "cuda/launch.h"
+#include "engine/step_numbers.h"
 
 // Passes over flat f32 buffers of n numbers: every thread takes four side by side. Buffers start at multiples
 // of 16 bytes. What changes from step to step is read from device memory.
@@ -108,11 +109,6 @@ __device__ inline void store_values(const FlatPointers& f, int64_t i, const Four
   for (int k = 0; k < 4; ++k) rounded.v[k] = down<bf16>(values.v[k]);
   store_four(f.copy, i, f.n, rounded);
 }
-
-// Of step t: keep = 1 - lr weight_decay, rate = lr / (1 - beta1^t), unbias = 1 / (1 - beta2^t).
-struct StepNumbers {
-  float lr, keep, rate, unbias;
-};
 
 // AdamW (Loshchilov & Hutter 2019) with rest = 1 - beta.
 __global__ void adamw_kernel(FlatPointers f, const StepNumbers* step, float beta1, float rest1, float beta2,

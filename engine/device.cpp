@@ -37,6 +37,10 @@ void use_gpu(int index) {
   gpu = index;
 }
 
+void synchronize(Device device) {
+  if (device.is_cuda()) cuda::synchronize(device.index);
+}
+
 std::string describe(Device device) {
   if (device.is_cuda()) return device.name() + " (" + cuda::describe(device.index) + ")";
   const std::string why = cuda::available() ? "" : " (" + cuda::why_not() + ")";

@@ -22,6 +22,9 @@ Device device_from_name(const std::string& name);
 // The GPU that "cuda" and "auto" mean in this process, 0 without a call. Throws if it is not there.
 void use_gpu(int index);
 
+// Waits for all that was started on the device. On a CPU nothing ever is under way.
+void synchronize(Device device);
+
 // One line for the head of a log: which device runs and why, e.g. "cpu (built without CUDA), 2 threads,
 // avx512".
 std::string describe(Device device);

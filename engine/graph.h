@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "engine/memory.h"
@@ -23,6 +24,24 @@ class Graph {
   Arena arena_;
   std::vector<std::weak_ptr<void>> written_;  // storages that `work` writes to in place, so every run does
   void* handle_ = nullptr;
+};
+
+// Work on a GPU that is run over and over: the first time operator by operator, from the second on as a
+// graph, with the same result. On a CPU, and unless it is to be recorded, always operator by operator.
+class Replayed {
+ public:
+  Replayed(Device device, bool record) : device_(device), record_(record && device.is_cuda()) {}
+  template <class F>
+  void operator()(const F& work) {
+    if (record_ && ran_ && !graph_) graph_ = std::make_unique<Graph>(device_, work);
+    graph_ ? graph_->launch() : work();
+    ran_ = true;
+  }
+
+ private:
+  Device device_;
+  bool record_, ran_ = false;
+  std::unique_ptr<Graph> graph_;
 };
 
 // What Tensor::bump_version tells the graph that this thread records, if there is one.

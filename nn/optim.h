@@ -34,35 +34,26 @@ class FlatParameters {
   // Call after writing to the parameters: makes the copy equal to them again.
   void refresh();
 
-  size_t size() const { return segments_.size(); }  // parameters
+  size_t size() const { return parameters_.size(); }
   // Of parameter i, if they are kept apart.
   Lookups* lookups(size_t i) const;
-  const Node* leaf(size_t i) const { return segments_[i].parameter.tensor->node().get(); }
+  const Node* leaf(size_t i) const { return parameters_[i].tensor->node().get(); }
   // Where parameter i begins; of size(), the end.
-  int64_t offset(size_t i) const { return i < size() ? segments_[i].offset : values.numel(); }
+  int64_t offset(size_t i) const { return i < size() ? ranges[i].at : values.numel(); }
   bool on_gpu() const { return values.device().is_cuda(); }
-  // On the CPU: the Euclidean norm of all gradients, and body(offset, count, decays) called on ranges that
-  // cover the parameters, over the threads.
-  double grad_norm() const;
-  void for_each_range(const std::function<void(int64_t, int64_t, bool)>& body) const;
 
   // The parameters' parts of such a buffer, views under their names.
   std::vector<std::pair<std::string, Tensor>> named(const Tensor& buffer) const;
 
-  Tensor values, grads;  // [total], f32
-  Tensor copy;           // [total], bf16, if the model computes in it
-  Tensor decays;         // u8 [total], 1 where weight decay applies; on a GPU
+  Tensor values, grads;           // [total], f32
+  Tensor copy;                    // [total], bf16, if the model computes in it
+  std::vector<FlatRange> ranges;  // of the parameters
 
  private:
-  struct Segment {
-    NamedTensor parameter;
-    int64_t offset, count;
-    bool decays;
-  };
   int64_t arrivals() const;
   std::vector<FlatPart> parts(size_t first, size_t last) const;  // the gradients that arrived
 
-  std::vector<Segment> segments_;
+  std::vector<NamedTensor> parameters_;
   int64_t finished_at_ = -1;  // arrivals by then; -1 after zero_grad
 };
 
@@ -80,15 +71,17 @@ struct OptimizerConfig {
   bool nesterov = true;   // sgd
   double weight_decay = 0.05;
   double clip_norm = 0;  // gradients of a larger norm are scaled down to it (0: never)
+
+  AdamW adamw() const { return {beta1, beta2, eps, weight_decay}; }
+  Sgd sgd() const { return {momentum, weight_decay, nesterov}; }
 };
 
-// AdamW (Loshchilov & Hutter 2019): p -= lr wd p, then p -= lr mhat / (sqrt(vhat) + eps); or SGD with
-// momentum as in PyTorch. State in f32 beside the parameters.
+// adamw or sgd of engine/optim.h. State in f32 beside the parameters.
 class Optimizer {
  public:
   Optimizer(FlatParameters& parameters, const OptimizerConfig& config);
-  // One step is begin and update. On a GPU begin leaves the step's number and learning rate in device memory,
-  // so that an update that was recorded can be replayed in later steps.
+  // One step is begin and update. begin leaves the step's number and learning rate in the device's memory, so
+  // that an update that was recorded can be replayed in later steps.
   void begin(double lr);
   // `weight`, f32 [] beside the parameters, of gradients that are a weighted sum: they are divided by it, in
   // front of the clipping. Undefined: 1.
@@ -104,15 +97,10 @@ class Optimizer {
   std::vector<NamedTensor> state();
 
  private:
-  void update_on_gpu(const Tensor& weight);
-  void update_on_cpu(double weight);
-
   FlatParameters& flat_;
   OptimizerConfig config_;
-  Tensor first_, second_;
+  Tensor first_, second_, decays_, factor_, step_;  // see FlatUpdate
   int64_t steps_ = 0;
-  double lr_ = 0;
-  Tensor numbers_, factor_;  // on a GPU, see FlatUpdate
 };
 
 // Exponential moving average of the parameters: e <- decay e + (1 - decay) p.

@@ -529,7 +529,8 @@ TEST_CASE("cpu rows: optimizers over several steps") {
     for (int step = 1; step <= 5; ++step) {
       Floats g = Floats(1, n).fill(normal(100 + step));
       const double c1 = 1 - std::pow(beta1, step), c2 = 1 - std::pow(beta2, step);
-      kernels.adamw(p.data(), g.data(), m.data(), v.data(), n, {lr, beta1, beta2, eps, wd, c1, c2, 0.5});
+      kernels.adamw(p.data(), g.data(), m.data(), v.data(), n,
+                    {1 - lr * wd, lr / c1, 1 / c2, beta1, beta2, eps, 0.5});
       kernels.ema(e.data(), p.data(), n, decay);
       for (int64_t j = 0; j < n; ++j) {
         const double gradient = 0.5 * g[j];

@@ -55,17 +55,12 @@ Tensor labels_of(int batch) {
   return from_vector(labels, {2, 6});
 }
 
-distributed::Communicator& alone() {
-  static const std::unique_ptr<distributed::Communicator> one = distributed::connect({}, cpu);
-  return *one;
-}
-
 // The sum of the gradients of three batches, on a GPU recorded or not, after a step of other ones.
 std::vector<double> sum_of_batches(Device device, bool apart, bool recorded = false) {
   const auto model = model_on(device);
   if (apart) model->keep_lookups_apart(tokens, tokens, 3, 1);
   nn::FlatParameters flat(model->parameters(), nn::decays_by_timm);
-  nn::RankGradients gradients(flat, alone());
+  nn::RankGradients gradients(flat, distributed::alone());
   const Tensor ids = ids_of(0).to(device), labels = labels_of(0).to(device);
   const auto work = [&] {
     model->loss(ids, labels).backward(full({}, 0.5, DType::f32, device));
@@ -178,7 +173,7 @@ TEST_CASE("lookups: batches are added one after the other; one that gave nothing
       rows.backward(from_vector<float>({given[batch], 1}, {2, 1}));
     }
     const Tensor gradient = zeros({6, 1});
-    lookups.add_to(gradient, alone());
+    lookups.add_to(gradient, distributed::alone());
     CHECK(gradient.to_vector() == std::vector<double>{step == 0 ? 1. : 0., 1, 1, 2, 0, 0});
   }
 }

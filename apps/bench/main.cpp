@@ -95,7 +95,7 @@ nlohmann::ordered_json run(const Workload& w, const Options& options, distribute
   if (!options.start.empty()) losses = step.model->losses(10);
 
   Protocol protocol{steps, options.seconds};
-  if (device.is_cuda()) protocol.wait = [device] { cuda::synchronize(device.index); };
+  if (device.is_cuda()) protocol.wait = [device] { synchronize(device); };
   protocol.of_rank_0 = [&](double value) { return of_rank_0(ranks, value); };
   const Measurement m = measure(step.run, protocol);
   nlohmann::ordered_json line = {

@@ -3,7 +3,6 @@
 #include "apps/bench/measure.h"
 #include "apps/common/files.h"
 #include "apps/common/json.h"
-#include "cuda/runtime.h"
 #include "engine/error.h"
 
 namespace pursuit::bench {
@@ -47,7 +46,7 @@ StepTimes step_times(const ordered_json& json) {
 StepTimes measure_times(const Workload& workload, DType dtype, Device device) {
   const Step step = workload.make(workload.batch, dtype, device);
   Protocol protocol;
-  if (device.is_cuda()) protocol.wait = [device] { cuda::synchronize(device.index); };
+  if (device.is_cuda()) protocol.wait = [device] { synchronize(device); };
   const double whole = measure(step.run, protocol).median_ms;
 
   constexpr int profiles = 5;

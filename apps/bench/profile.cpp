@@ -2,7 +2,6 @@
 
 #include <chrono>
 
-#include "cuda/runtime.h"
 #include "engine/observer.h"
 
 namespace pursuit::bench {
@@ -10,7 +9,7 @@ namespace pursuit::bench {
 StepTimes profile(const std::vector<nn::NamedTensor>& parameters, Device device,
                   const std::function<Tensor()>& forward, const std::function<void()>& update) {
   const auto now = [device] {
-    if (device.is_cuda()) cuda::synchronize(device.index);
+    synchronize(device);
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
   };

@@ -2,22 +2,20 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/bench/model_step.h"
 #include "apps/bench/profile.h"
 #include "engine/files/safetensors.h"
-#include "engine/graph.h"
-#include "engine/ops.h"
-#include "nn/optim.h"
-#include "nn/rank_gradients.h"
+#include "nn/training_step.h"
 
 namespace pursuit::bench {
 
-// As the apps do it: on a GPU recorded as a graph in the second step.
+// As the apps do it, always with the same batch.
 template <class Model>
-class TrainingStep : public ModelStep {
+class TrainingStep : public ModelStep, public nn::Objective {
  public:
   using Batch = std::map<std::string, Tensor>;  // [batch, ...], where the model is
   using Loss = std::function<Tensor(const Model&, const Batch&)>;
@@ -30,21 +28,14 @@ class TrainingStep : public ModelStep {
         batch_(std::move(batch)),
         loss_(std::move(loss)) {
     model_->set_training(true);
+    use(distributed::alone());
   }
 
-  void run() override {
-    begin();
-    if (flat_.on_gpu() && ran_ && !graph_)
-      graph_ = std::make_unique<Graph>(flat_.values.device(), [this] { work(); });
-    if (graph_)
-      graph_->launch();
-    else
-      work();
-    ran_ = true;
-  }
+  void run() override { step_->start(optimizer_.steps(), learning_rate); }
 
   StepTimes profile() override {
-    begin();
+    optimizer_.begin(learning_rate);
+    next_batch(optimizer_.steps() - 1, 0);
     flat_.zero_grad();
     return bench::profile(
         model_->parameters(), flat_.values.device(), [this] { return loss_(*model_, batch_); },
@@ -55,10 +46,8 @@ class TrainingStep : public ModelStep {
     model_->set_training(false);
     std::vector<double> means;
     for (int i = 0; i < steps; ++i) {
-      begin();
-      const Tensor value = work().to(DType::f32).reshape({1});
-      if (ranks_) ranks_->all_reduce(value, distributed::Reduction::mean);
-      means.push_back(value.item());
+      run();
+      means.push_back(step_->loss(optimizer_.steps() - 1));
     }
     model_->set_training(true);
     return means;
@@ -72,8 +61,6 @@ class TrainingStep : public ModelStep {
   }
 
   void join(distributed::Communicator& ranks) override {
-    ranks_ = &ranks;
-    all_ = full({}, ranks.size(), DType::f32, flat_.values.device());
     for (auto& [name, t] : batch_) {
       const int64_t part = t.size(0) / ranks.size();
       t = t.slice(0, ranks.rank() * part, (ranks.rank() + 1) * part);
@@ -82,40 +69,28 @@ class TrainingStep : public ModelStep {
       const int64_t tokens = batch_.at("ids").numel();
       model_->keep_lookups_apart(tokens, tokens, 1, ranks.size());
     }
-    gradients_ = std::make_unique<nn::RankGradients>(flat_, ranks);
+    use(ranks);
   }
 
  private:
-  void begin() {
-    optimizer_.begin(5e-4);
-    model_->set_step(1, uint64_t(optimizer_.steps()));
+  static constexpr double learning_rate = 5e-4;
+
+  void use(distributed::Communicator& ranks) {
+    nn::Ema* const no_average = nullptr;
+    step_.emplace(*this, 1, ranks, flat_, optimizer_, no_average, true);
   }
-  Tensor work() {
-    const Tensor value = loss_(*model_, batch_);
-    if (!ranks_) {
-      flat_.zero_grad();
-      value.backward();
-      optimizer_.update();
-    } else {
-      flat_.zero_sum();
-      gradients_->backward(value, full({}, 1, value.dtype(), value.device()));
-      gradients_->wait();
-      optimizer_.update(all_);
-    }
-    return value;
+  nn::SentBatch next_batch(int64_t step, int64_t) override {
+    model_->set_step(1, uint64_t(step + 1));
+    return {1};
   }
+  nn::Loss loss() override { return {loss_(*model_, batch_).to(DType::f32).reshape({})}; }
 
   std::unique_ptr<Model> model_;
   nn::FlatParameters flat_;
   nn::Optimizer optimizer_;
   Batch batch_;
   Loss loss_;
-  // Of one process none.
-  distributed::Communicator* ranks_ = nullptr;
-  std::unique_ptr<nn::RankGradients> gradients_;
-  Tensor all_;  // [], how many ranks
-  bool ran_ = false;
-  std::unique_ptr<Graph> graph_;
+  std::optional<nn::TrainingStep> step_;
 };
 
 }  // namespace pursuit::bench

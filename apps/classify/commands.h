@@ -11,7 +11,7 @@
 namespace pursuit::classify {
 
 int train(const Config& config, const apps::RunOptions& options,
-          distributed::Communicator& ranks = apps::alone());
+          distributed::Communicator& ranks = distributed::alone());
 
 struct EvalOptions {
   std::string checkpoint, data, format;  // data empty: the run's own

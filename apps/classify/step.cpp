@@ -20,7 +20,7 @@ StepInput::StepInput(const Config& c, Device device)
   if (mixes(c)) mix.emplace(Shape{c.batch_size, 6}, DType::f32, device);
 }
 
-apps::Loss loss(const nn::VisionTransformer& model, const Config& c, const StepInput& in) {
+nn::Loss loss(const nn::VisionTransformer& model, const Config& c, const StepInput& in) {
   const nn::Noise& noise = model.noise();
   const Tensor images = normalise_images(
       in.images.tensor(), c.mean, c.std, dtype_from_name(c.dtype), in.erased ? in.erased->tensor() : Tensor(),

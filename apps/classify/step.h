@@ -19,7 +19,7 @@ struct StepInput {
   Upload targets;                // i32 [B], or f32 [B, classes] where pictures are mixed
 };
 
-apps::Loss loss(const nn::VisionTransformer& model, const Config& config, const StepInput& input);
+nn::Loss loss(const nn::VisionTransformer& model, const Config& config, const StepInput& input);
 
 // The work of training, and of evaluating a batch, on shapes alone, for apps::require_memory; with
 // `gradients` of the pictures, as attacks take them.

@@ -92,7 +92,7 @@ class Classification : public apps::Task {
   int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
   void start_epoch(int64_t epoch, int64_t step) override { loader_.start_step(epoch, step); }
 
-  apps::Batch next_batch(int64_t step, int64_t batch) override {
+  nn::SentBatch next_batch(int64_t step, int64_t batch) override {
     loader_.next(batch_);
     const int64_t in_step = share_.first + batch;
     input_->images.send(batch_.images.data());
@@ -117,7 +117,7 @@ class Classification : public apps::Task {
     return {batch_.size};
   }
 
-  apps::Loss loss() override { return classify::loss(model_, config_, *input_); }
+  nn::Loss loss() override { return classify::loss(model_, config_, *input_); }
 
   apps::Evaluation evaluate() override {
     const Logits logits = [&](const Tensor& images) { return restricted(model_.forward(images), tested_); };

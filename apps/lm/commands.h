@@ -13,7 +13,7 @@
 namespace pursuit::lm {
 
 int train(const Config& config, const apps::RunOptions& options,
-          distributed::Communicator& ranks = apps::alone());
+          distributed::Communicator& ranks = distributed::alone());
 
 struct EvalOptions {
   std::string checkpoint, data;  // data empty: the run's own

@@ -11,7 +11,7 @@ StepInput::StepInput(const Config& c, Device device)
     : ids({c.batch_size, c.context}, DType::i32, device),
       labels({c.batch_size, c.context}, DType::i32, device) {}
 
-apps::Loss loss(const nn::TransformerLm& model, const Config& c, const StepInput& in) {
+nn::Loss loss(const nn::TransformerLm& model, const Config& c, const StepInput& in) {
   const Tensor cross_entropy = model.loss(in.ids.tensor(), in.labels.tensor());
   if (c.locater == 0) return {cross_entropy};
   Tensor penalty;

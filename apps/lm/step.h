@@ -14,7 +14,7 @@ struct StepInput {
   Upload ids, labels;  // i32 [batch, context]
 };
 
-apps::Loss loss(const nn::TransformerLm& model, const Config& config, const StepInput& input);
+nn::Loss loss(const nn::TransformerLm& model, const Config& config, const StepInput& input);
 
 // Rows for the attention's entropy at every evaluation; it changes slowly.
 constexpr int64_t inspected_rows = 32;

@@ -97,7 +97,7 @@ class LanguageModelling : public apps::Task {
   int64_t steps_per_epoch() const override { return train_rows_.steps(); }
   void start_epoch(int64_t epoch, int64_t step) override { epoch_ = epoch, step_ = step; }
 
-  apps::Batch next_batch(int64_t step, int64_t batch) override {
+  nn::SentBatch next_batch(int64_t step, int64_t batch) override {
     train_rows_.get(epoch_, step_, batch, rows_);
     if (batch + 1 == share_.count) ++step_;
     input_->ids.send(rows_.ids.data());
@@ -106,7 +106,7 @@ class LanguageModelling : public apps::Task {
     return {rows_.count, double(rows_.count) / double(rows_.labels.size())};
   }
 
-  apps::Loss loss() override { return lm::loss(model_, config_, *input_); }
+  nn::Loss loss() override { return lm::loss(model_, config_, *input_); }
 
   apps::Evaluation evaluate() override {
     score_ = score_blocks(model_, valid_rows_);

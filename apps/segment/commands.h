@@ -12,7 +12,7 @@
 namespace pursuit::segment {
 
 int train(const Config& config, const apps::RunOptions& options,
-          distributed::Communicator& ranks = apps::alone());
+          distributed::Communicator& ranks = distributed::alone());
 
 // How a trained model is used, by eval and predict: as its run says where nothing else is said.
 struct UseOptions {

@@ -15,7 +15,7 @@ struct StepInput {
   Upload labels;  // i32 [B, height, width]
 };
 
-apps::Loss loss(const nn::Segmenter& model, const Config& config, const StepInput& input);
+nn::Loss loss(const nn::Segmenter& model, const Config& config, const StepInput& input);
 
 // The work of training, with an evaluation of a picture of this size, on shapes alone, for
 // apps::require_memory.

@@ -84,7 +84,7 @@ class Segmentation : public apps::Task {
   int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
   void start_epoch(int64_t epoch, int64_t step) override { loader_.start_step(epoch, step); }
 
-  apps::Batch next_batch(int64_t step, int64_t batch) override {
+  nn::SentBatch next_batch(int64_t step, int64_t batch) override {
     loader_.next(batch_);
     input_->images.send(batch_.images.data());
     input_->labels.send(batch_.labels.data());
@@ -93,7 +93,7 @@ class Segmentation : public apps::Task {
     return {batch_.size, 1 - double(void_pixels) / double(batch_.labels.size())};
   }
 
-  apps::Loss loss() override { return segment::loss(model_, config_, *input_); }
+  nn::Loss loss() override { return segment::loss(model_, config_, *input_); }
 
   apps::Evaluation evaluate() override {
     const Predictor predictor = predictor_of(model_, config_);

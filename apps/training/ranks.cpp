@@ -189,11 +189,6 @@ bool began_before(const std::string& folder) {
   return config.contains("job") && config["job"] == job_name();
 }
 
-distributed::Communicator& alone() {
-  static const std::unique_ptr<distributed::Communicator> one = distributed::connect({}, cpu);
-  return *one;
-}
-
 void add_up(distributed::Communicator& ranks, std::vector<int64_t>& counts) {
   if (ranks.size() == 1) return;
   const Tensor all = from_vector(counts, {int64_t(counts.size())});

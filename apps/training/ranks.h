@@ -35,9 +35,6 @@ std::string job_name();
 // Whether the launcher started this job again, and the folder holds the run that it began.
 bool began_before(const std::string& folder);
 
-// One process, without others.
-distributed::Communicator& alone();
-
 // A rank's part of the evaluation's batches.
 inline data::Share share_of_evaluation(const distributed::Communicator& ranks) {
   return {ranks.rank(), 1, ranks.size()};

@@ -18,7 +18,7 @@ constexpr int64_t beside_the_pool = 24 << 20;
 
 }  // namespace
 
-void train_on_shapes(nn::Module& model, const TrainingFields& f, const std::function<Loss()>& loss,
+void train_on_shapes(nn::Module& model, const TrainingFields& f, const std::function<nn::Loss()>& loss,
                      const std::function<void()>& evaluate) {
   nn::FlatParameters flat(
       model.parameters(), [](const std::string&, const Tensor&) { return true; }, dtype_from_name(f.dtype));

@@ -10,7 +10,7 @@ namespace pursuit::apps {
 
 // What a training does with its model: gradients, optimizer, averaged weights, one step and an evaluation.
 // For shapes alone.
-void train_on_shapes(nn::Module& model, const TrainingFields& fields, const std::function<Loss()>& loss,
+void train_on_shapes(nn::Module& model, const TrainingFields& fields, const std::function<nn::Loss()>& loss,
                      const std::function<void()>& evaluate);
 
 // Bytes that the process takes at most, on the device, for `work`, which makes all its tensors by itself.

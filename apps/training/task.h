@@ -5,7 +5,7 @@
 
 #include "apps/common/json.h"
 #include "apps/training/fields.h"
-#include "nn/module.h"
+#include "nn/training_step.h"
 
 namespace pursuit::apps {
 
@@ -22,24 +22,12 @@ struct Evaluation {
   bool complete = true;  // false: it was stopped half-way
 };
 
-// Of a batch that was sent.
-struct Batch {
-  int64_t samples;
-  double weight = 1;  // of its mean loss beside other batches': the labels it counts over those of a full one
-};
-
-struct Loss {
-  Tensor minimised;   // []
-  Tensor shown = {};  // [], what progress and metrics show, if that is another number
-};
-
-// What is trained: model, data and loss of an app. A TrainingRun does the rest.
-class Task {
+// What is trained: model, data and loss of an app, a batch of next_batch being that of share() in fields.h. A
+// TrainingRun does the rest.
+class Task : public nn::Objective {
  public:
-  virtual ~Task() = default;
-
   virtual std::string app() const = 0;   // "classify"
-  virtual std::string unit() const = 0;  // of Batch::samples: "images"
+  virtual std::string unit() const = 0;  // of SentBatch::samples: "images"
   virtual const TrainingFields& fields() const = 0;
   virtual nlohmann::ordered_json config() const = 0;
   virtual std::vector<std::string> head() const = 0;  // lines on data and model, printed at the start
@@ -52,13 +40,6 @@ class Task {
   virtual int64_t steps_per_epoch() const = 0;
   // Batches follow from this step of the epoch on.
   virtual void start_epoch(int64_t epoch, int64_t step) = 0;
-  // Sends the next batch, and what else differs from one to the next, to the tensors that loss() reads.
-  // `step` is the number of the optimizer step in the run, from 0, `batch` that of its batches, see share()
-  // in fields.h.
-  virtual Batch next_batch(int64_t step, int64_t batch) = 0;
-  // The loss of that batch. On a GPU it is recorded once and replayed: what it reads keeps its address, and
-  // nothing waits for the device.
-  virtual Loss loss() = 0;
 
   virtual Evaluation evaluate() = 0;
   // After the last step and its evaluation: results and report into the run's folder, the summary to stdout.

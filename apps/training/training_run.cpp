@@ -25,7 +25,6 @@
 #include "apps/training/checkpoint.h"
 #include "apps/training/provenance.h"
 #include "apps/training/ranks.h"
-#include "apps/training/training_step.h"
 #include "engine/error.h"
 #include "engine/files/atomic_file.h"
 #include "engine/parallel.h"
@@ -76,7 +75,7 @@ class TrainingRun {
     if (start.checkpoint) go_on_from(*start.checkpoint);
     if (is_finished()) return;
     if (leads_) open_folder(start.checkpoint ? config_with_changes(start.checkpoint->config) : task.config());
-    step_.emplace(task_, share(fields_, ranks.rank()), ranks, flat_, optimizer_, ema(), !options.no_graph);
+    step_.emplace(task_, fields_.accumulate, ranks, flat_, optimizer_, ema(), !options.no_graph);
     catch_stop_signals();
     started_ = saved_ = logged_ = evaluated_ = Clock::now();
   }
@@ -217,7 +216,8 @@ class TrainingRun {
   // has work.
   void step() {
     const double lr = learning_rate();
-    const int64_t samples = step_->start(state_.step, lr);
+    task_.model().set_training(true);
+    const int64_t samples = step_->start(state_.step, lr, stop_requested());
     ++state_.step;
     ++state_.batch;
     under_way_.push_back({state_.step, state_.epoch, state_.batch, samples, lr});
@@ -402,7 +402,7 @@ class TrainingRun {
   nn::Optimizer optimizer_;
   std::optional<nn::Ema> ema_;
   nn::Schedule schedule_;
-  std::optional<TrainingStep> step_;
+  std::optional<nn::TrainingStep> step_;
   std::deque<StepUnderWay> under_way_;
   std::optional<MetricsWriter> metrics_;
   std::optional<TensorboardWriter> events_;

@@ -12,9 +12,9 @@
 // rounding, not bit for bit.
 namespace pursuit {
 
-// One step of AdamW; bias_correction_k = 1 - beta_k^step. Doubles, because 1 - beta loses digits in float.
+// One step of AdamW, see engine/step_numbers.h. Doubles, because 1 - beta loses digits in float.
 struct AdamStep {
-  double lr, beta1, beta2, eps, weight_decay, bias_correction1, bias_correction2, grad_scale;
+  double keep, rate, unbias, beta1, beta2, eps, grad_scale;
 };
 
 struct SgdStep {
@@ -150,8 +150,8 @@ struct RowKernels {
   // --- optimizers and plain arrays
   // -----------------------------------------------------------------------------
 
-  // g' = grad_scale g; p <- p (1 - lr weight_decay); m <- beta1 m + (1 - beta1) g'; v <- beta2 v + (1 -
-  // beta2) g'^2; p <- p - lr (m / c1) / (sqrt(v / c2) + eps).
+  // g' = grad_scale g; m <- beta1 m + (1 - beta1) g'; v <- beta2 v + (1 - beta2) g'^2;
+  // p <- keep p - rate m / (sqrt(unbias v) + eps).
   void (*adamw)(R* p, const R* g, R* m, R* v, int64_t n, const AdamStep& step);
   // g' = grad_scale g + weight_decay p; b <- momentum b + g'; p <- p - lr (nesterov ? g' + momentum b : b).
   // momentum_buffer is nullable: plain p <- p - lr g'.

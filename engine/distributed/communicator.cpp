@@ -123,4 +123,9 @@ std::unique_ptr<Communicator> connect(const Job& job, Device device, const Optio
   }
 }
 
+Communicator& alone() {
+  static const std::unique_ptr<Communicator> one = connect({}, cpu);
+  return *one;
+}
+
 }  // namespace pursuit::distributed

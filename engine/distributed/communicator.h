@@ -108,6 +108,9 @@ Device device_of_rank(const std::string& name, const Job& job);
 // others, or where this build lacks what the device needs.
 std::unique_ptr<Communicator> connect(const Job& job, Device device, const Options& options = {});
 
+// One process, without others.
+Communicator& alone();
+
 // Why ranks cannot train on this device in this build, and what to do; empty where they can.
 std::string missing_backend(Device device);
 

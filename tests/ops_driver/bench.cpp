@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "cuda/runtime.h"
 #include "tests/ops_driver/arrangement.h"
 #include "tests/ops_driver/driver.h"
 
@@ -23,7 +22,7 @@ double median_seconds(Device device, const F& f) {
   while (int(times.size()) < least_runs || now() - begin < seconds_an_operator) {
     const double start = now();
     f();
-    if (device.is_cuda()) cuda::synchronize(device.index);
+    synchronize(device);
     times.push_back(now() - start);
   }
   std::nth_element(times.begin(), times.begin() + int64_t(times.size()) / 2, times.end());

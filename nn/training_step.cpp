@@ -1,12 +1,11 @@
-#include "apps/training/training_step.h"
+#include "nn/training_step.h"
 
 #include <cmath>
 
-#include "apps/common/signals.h"
 #include "engine/copy.h"
 #include "engine/ops.h"
 
-namespace pursuit::apps {
+namespace pursuit::nn {
 
 namespace {
 
@@ -14,10 +13,10 @@ Tensor shown(const Loss& loss) { return (loss.shown.defined() ? loss.shown : los
 
 }  // namespace
 
-TrainingStep::TrainingStep(Task& task, const data::Share& share, distributed::Communicator& ranks,
-                           nn::FlatParameters& flat, nn::Optimizer& optimizer, nn::Ema* ema, bool record)
-    : task_(task),
-      share_(share),
+TrainingStep::TrainingStep(Objective& objective, int64_t accumulate, distributed::Communicator& ranks,
+                           FlatParameters& flat, Optimizer& optimizer, Ema* ema, bool record)
+    : objective_(objective),
+      accumulate_(accumulate),
       ranks_(ranks),
       flat_(flat),
       optimizer_(optimizer),
@@ -31,14 +30,13 @@ TrainingStep::TrainingStep(Task& task, const data::Share& share, distributed::Co
       losses_{Readback(flat.values.device()), Readback(flat.values.device())},
       stops_{Readback(flat.values.device()), Readback(flat.values.device())} {}
 
-int64_t TrainingStep::start(int64_t step, double lr) {
-  task_.model().set_training(true);
+int64_t TrainingStep::start(int64_t step, double lr, bool stop) {
   optimizer_.begin(lr);
-  const float sums[3] = {0, 0, stop_requested() ? 1.0f : 0.0f};
+  const float sums[3] = {0, 0, stop ? 1.0f : 0.0f};
   write_small(sums_, sums);
   int64_t samples = 0;
-  if (share_.of == 1) {
-    samples = task_.next_batch(step, 0).samples;
+  if (accumulate_ == 1 && ranks_.size() == 1) {
+    samples = objective_.next_batch(step, 0).samples;
     step_([this] { of_one_batch(); });
   } else {
     of_several_batches(step, samples);
@@ -50,7 +48,7 @@ int64_t TrainingStep::start(int64_t step, double lr) {
 
 void TrainingStep::of_one_batch() {
   flat_.zero_grad();
-  const Loss loss = task_.loss();
+  const Loss loss = objective_.loss();
   loss.minimised.backward();
   update({});
   shown_ = shown(loss);
@@ -58,12 +56,12 @@ void TrainingStep::of_one_batch() {
 
 void TrainingStep::of_several_batches(int64_t step, int64_t& samples) {
   flat_.zero_sum();
-  for (int64_t b = 0; b < share_.count; ++b) {
-    const Batch batch = task_.next_batch(step, b);
+  for (int64_t b = 0; b < accumulate_; ++b) {
+    const SentBatch batch = objective_.next_batch(step, b);
     samples += batch.samples;
     const float weight = float(batch.weight);
     weight_.send(&weight);
-    if (b + 1 < share_.count)
+    if (b + 1 < accumulate_)
       batch_([this] { add_batch(false); });
     else
       last_batch_([this] {
@@ -75,7 +73,7 @@ void TrainingStep::of_several_batches(int64_t step, int64_t& samples) {
 }
 
 void TrainingStep::add_batch(bool last) {
-  const Loss loss = task_.loss();
+  const Loss loss = objective_.loss();
   const Tensor& weight = weight_.tensor();
   add_to(sums_.select(0, 0), weight * shown(loss));
   add_to(sums_.select(0, 1), weight);
@@ -101,4 +99,4 @@ void TrainingStep::update(const Tensor& weight) {
   if (ema_) ema_->update();
 }
 
-}  // namespace pursuit::apps
+}  // namespace pursuit::nn

@@ -1,0 +1,11 @@
+#pragma once
+
+namespace pursuit {
+
+// What an optimizer's update reads of step t (from 1) with learning rate lr: keep = 1 - lr weight_decay,
+// rate = lr / (1 - beta1^t), unbias = 1 / (1 - beta2^t).
+struct StepNumbers {
+  float lr, keep, rate, unbias;
+};
+
+}  // namespace pursuit
