@@ -37,10 +37,12 @@ class Dataset {
   virtual int64_t skipped() const { return 0; }
 };
 
+inline const std::vector<std::string> dataset_formats = {"auto", "idx", "cifar10", "folder", "synthetic"};
+
 struct DatasetOptions {
-  std::string format = "auto";  // auto, idx, cifar10, folder, synthetic
-  int64_t first = 0;            // keep the first this many samples; 0 keeps all
-  int64_t limit = 0;            // of those keep this many, evenly spaced; 0 keeps all
+  std::string format = "auto";
+  int64_t first = 0;  // keep the first this many samples; 0 keeps all
+  int64_t limit = 0;  // of those keep this many, evenly spaced; 0 keeps all
 
   // cifar10: which files make up a split, as names inside the folder. Left empty, training takes every
   // data_batch_*.bin and testing every test_batch*.bin, except those named for the other split.

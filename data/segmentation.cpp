@@ -15,8 +15,6 @@
 namespace pursuit::data {
 namespace {
 
-const std::vector<std::string> kFormats = {"auto", "ade20k", "camvid", "coco_stuff", "folder", "scenes"};
-
 std::string size_of(const Image& image) {
   return std::to_string(image.width) + " x " + std::to_string(image.height);
 }
@@ -89,7 +87,8 @@ std::unique_ptr<SegmentationDataset> open_segmentation(const std::string& path, 
   constexpr const char* where = "segmentation";
   if (split != "train" && split != "val" && split != "test")
     fail(where, "unknown split: got " + split + ", need train, val or test");
-  if (std::find(kFormats.begin(), kFormats.end(), options.format) == kFormats.end())
+  if (std::find(segmentation_formats.begin(), segmentation_formats.end(), options.format) ==
+      segmentation_formats.end())
     fail(where, "unknown format: got " + options.format +
                     ", need auto, ade20k, camvid, coco_stuff, folder or scenes");
   if (options.format == "scenes" && !path.empty())

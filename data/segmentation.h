@@ -33,10 +33,13 @@ class SegmentationDataset {
   virtual int64_t skipped() const { return 0; }
 };
 
+inline const std::vector<std::string> segmentation_formats = {"auto",       "ade20k", "camvid",
+                                                              "coco_stuff", "folder", "scenes"};
+
 struct SegmentationOptions {
-  std::string format = "auto";  // auto, ade20k, camvid, coco_stuff, folder, scenes
-  int64_t first = 0;            // keep the first this many samples; 0 keeps all
-  int64_t limit = 0;            // of those keep this many, evenly spaced (scenes: the first); 0 keeps all
+  std::string format = "auto";
+  int64_t first = 0;  // keep the first this many samples; 0 keeps all
+  int64_t limit = 0;  // of those keep this many, evenly spaced (scenes: the first); 0 keeps all
   // Instead of an error, a picture without label map (or the reverse) is left out, and the next good pair in
   // order (the first follows the last) stands in for a damaged one.
   bool skip_bad = false;

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,15 +31,27 @@ const char* choice_name(E value) {
   return "?";
 }
 
+template <class E>
+std::optional<E> find_choice(const std::string& name) {
+  for (const Choice<E>& c : choices_of(E{}))
+    if (c.name == name) return c.value;
+  return std::nullopt;
+}
+
+// "adamw, sgd"
+template <class E>
+std::string choice_list() {
+  std::string list;
+  for (const Choice<E>& c : choices_of(E{})) list += (list.empty() ? "" : ", ") + std::string(c.name);
+  return list;
+}
+
 // Throws Error that lists the names; `what` is whose value it is.
 template <class E>
 E choice_of(const std::string& what, const std::string& name) {
-  std::string known;
-  for (const Choice<E>& c : choices_of(E{})) {
-    if (c.name == name) return c.value;
-    known += (known.empty() ? "" : ", ") + std::string(c.name);
-  }
-  fail(what, "there is no '" + name + "'; known are " + known);
+  const std::optional<E> found = find_choice<E>(name);
+  if (!found) fail(what, "there is no '" + name + "'; known are " + choice_list<E>());
+  return *found;
 }
 
 // "minus (the published code) or plus (the exact minimiser)"

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <vector>
 
+#include "engine/choice.h"
 #include "engine/error.h"
 #include "engine/hd.h"
 
@@ -114,6 +116,11 @@ inline DType dtype_from_name(const std::string& name) {
   for (DType d : {DType::f64, DType::f32, DType::bf16, DType::i64, DType::i32, DType::u8})
     if (name == name_of(d)) return d;
   fail("dtype", "unknown type '" + name + "'; known are f64, f32, bf16, i64, i32, u8");
+}
+
+// Those that models compute in.
+inline std::vector<Choice<DType>> choices_of(DType) {
+  return {{"f32", DType::f32}, {"bf16", DType::bf16, "weights and optimizer stay f32"}};
 }
 
 inline bool is_floating(DType d) { return d == DType::f64 || d == DType::f32 || d == DType::bf16; }

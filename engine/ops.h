@@ -69,6 +69,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, co
 // residual + f(x w1^T + b1) w2^T + b2, keeping only x and one tensor [..., hidden] for backward. x [...,
 // dim], w1 [hidden, dim], w2 [out, hidden]; residual as for linear.
 enum class Activation { gelu, relu };
+inline std::vector<Choice<Activation>> choices_of(Activation) {
+  return {{"gelu", Activation::gelu}, {"relu", Activation::relu}};
+}
 Tensor mlp(const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2, const Tensor& b2,
            const Tensor& residual = {}, Activation f = Activation::gelu);
 

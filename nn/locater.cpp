@@ -6,14 +6,6 @@
 
 namespace pursuit::nn {
 
-LocaterForm locater_form(const std::string& name) {
-  if (name == "anchor") return LocaterForm::anchor;
-  if (name == "var") return LocaterForm::var;
-  if (name == "fro") return LocaterForm::fro;
-  if (name == "tr2") return LocaterForm::tr2;
-  fail("locater", "there is no form '" + name + "', need anchor, var, fro or tr2");
-}
-
 Tensor locater(const Tensor& query, const Tensor& key, const LocaterOptions& options) {
   if (options.form == LocaterForm::tr2 && !options.allow_unbounded)
     fail("locater",

@@ -1,6 +1,7 @@
 #pragma once
-#include <string>
+#include <vector>
 
+#include "engine/choice.h"
 #include "engine/tensor.h"
 
 namespace pursuit::nn {
@@ -14,7 +15,12 @@ enum class LocaterForm {
   fro,     // |W|_F^2: the scale alone
   tr2,     // tr W^2 - (tr W)^2 / d: the variance taken literally; unbounded below unless W is symmetric
 };
-LocaterForm locater_form(const std::string& name);  // throws with the list of names
+inline std::vector<Choice<LocaterForm>> choices_of(LocaterForm) {
+  return {{"anchor", LocaterForm::anchor},
+          {"var", LocaterForm::var},
+          {"fro", LocaterForm::fro},
+          {"tr2", LocaterForm::tr2, "unbounded"}};
+}
 
 struct LocaterOptions {
   LocaterForm form = LocaterForm::anchor;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/choice.h"
 #include "engine/optim.h"
 #include "nn/module.h"
 
@@ -71,6 +72,10 @@ struct OptimizerConfig {
   bool nesterov = true;   // sgd
   double weight_decay = 0.05;
   double clip_norm = 0;  // gradients of a larger norm are scaled down to it (0: never)
+
+  friend std::vector<Choice<Kind>> choices_of(Kind) {
+    return {{"adamw", Kind::adamw}, {"sgd", Kind::sgd, "Nesterov momentum 0.9"}};
+  }
 
   AdamW adamw() const { return {beta1, beta2, eps, weight_decay}; }
   Sgd sgd() const { return {momentum, weight_decay, nesterov}; }

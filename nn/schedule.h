@@ -1,5 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <vector>
+
+#include "engine/choice.h"
 
 namespace pursuit::nn {
 
@@ -7,6 +10,9 @@ namespace pursuit::nn {
 // total; then cosine from lr to min_lr, or polynomial (1 - t/total)^power from lr to min_lr.
 struct Schedule {
   enum class Kind { cosine, polynomial, constant } kind = Kind::cosine;
+  friend std::vector<Choice<Kind>> choices_of(Kind) {
+    return {{"cosine", Kind::cosine}, {"polynomial", Kind::polynomial}, {"constant", Kind::constant}};
+  }
   double lr = 1e-3, min_lr = 1e-5, warmup_lr = 1e-6, power = 0.9;
   double warmup = 0, total = 1;  // in the caller's unit
 

@@ -3,7 +3,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "engine/choice.h"
 #include "nn/vit.h"
 
 namespace pursuit::nn {
@@ -12,6 +14,10 @@ enum class SegmenterDecoder {
   linear,  // a linear layer on every patch token
   mask,    // a transformer over patch and class tokens, whose products are the logits
 };
+inline std::vector<Choice<SegmenterDecoder>> choices_of(SegmenterDecoder) {
+  return {{"linear", SegmenterDecoder::linear},
+          {"mask", SegmenterDecoder::mask, "Segmenter's mask transformer"}};
+}
 
 struct SegmenterConfig {
   // `image` and `width` are those of training; others are possible. `classes` is the segmenter's.

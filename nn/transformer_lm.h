@@ -19,6 +19,12 @@ enum class Positions {
   fairseq,     // t = 2, 3, ...; frequencies 10000^(-i / (dim / 2 - 1))
   learned      // pos_embed [context, dim]
 };
+inline std::vector<Choice<Positions>> choices_of(Positions) {
+  return {{"learned", Positions::learned},
+          {"sinusoidal", Positions::sinusoidal},
+          {"reversed", Positions::reversed, "sinusoidal, from the window's end"},
+          {"fairseq", Positions::fairseq}};
+}
 
 // The defaults are those of the published language model (Teo & Nguyen 2024, after Schlag et al. 2021), but
 // for its attention, its adaptive softmax with biases and its further dropout. Whole models are the recipes

@@ -50,3 +50,21 @@ TEST_CASE("recipes: a byte order mark is no part of the first setting") {
   CHECK(config.dim == 64);
   CHECK(config.depth == 3);
 }
+
+TEST_CASE("recipes: choices by their names, and others refused with the file and the names") {
+  const TemporaryFolder at;
+  const auto written = [&](const std::string& text) {
+    std::ofstream(at.path / "own.toml") << text;
+    return config_of_recipe<classify::Config>("classify", at.file("own.toml"));
+  };
+  CHECK(written("optimizer = \"sgd\"\ncrop = \"padded\"\n").optimizer == nn::OptimizerConfig::Kind::sgd);
+  CHECK(written("crop = \"padded\"\n").crop == classify::Crop::padded);
+  std::string said;
+  try {
+    written("optimizer = \"adam\"\n");
+  } catch (const Error& e) {
+    said = e.what();
+  }
+  CHECK(said.find("own.toml") != std::string::npos);
+  CHECK(said.find("need one of adamw, sgd") != std::string::npos);
+}

@@ -54,7 +54,7 @@ Config tiny_config(const std::string& attention = "softmax") {
   c.classes = {"cat", "dog", "wéird & <b>", "ship", "frog"};
   c.mean = {0.5, 0.4, 0.3};
   c.std = {0.2, 0.3, 0.25};
-  c.crop = "padded";
+  c.crop = Crop::padded;
   c.threads = 1;
   return c;
 }

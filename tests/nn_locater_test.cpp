@@ -206,7 +206,6 @@ TEST_CASE("locater: descent on the regulariser alone") {
   const auto tr2 = descend(LocaterForm::tr2, 16, 0.01);
   CHECK(tr2[1].frobenius2 > 2 * tr2[0].frobenius2);
   CHECK_THROWS_AS(locater(ones({2, 2}), ones({2, 2}), {LocaterForm::tr2}), Error);
-  CHECK_THROWS_AS(locater_form("norm"), Error);
 }
 
 TEST_CASE("signal propagation: the tabled values") {

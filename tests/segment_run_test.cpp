@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Config tiny(const std::string& decoder = "linear") {
+Config tiny(nn::SegmenterDecoder decoder = nn::SegmenterDecoder::linear) {
   Config c;
   c.height = 32;
   c.width = 48;
@@ -65,7 +65,7 @@ apps::RunOptions into(const std::string& folder) {
 }  // namespace
 
 TEST_CASE("segment: a config comes back from JSON, bad values are named") {
-  Config config = tiny("mask");
+  Config config = tiny(nn::SegmenterDecoder::mask);
   config.classes = {"a", "b"};
   config.colours = {{1, 2, 3}, {4, 5, 6}};
   config.mean = config.std = {0.5, 0.5, 0.5};
@@ -80,7 +80,6 @@ TEST_CASE("segment: a config comes back from JSON, bad values are named") {
   refused("--height", [](Config& c) { c.height = 33; });
   refused("--width", [](Config& c) { c.width = 0; });
   refused("--patch", [](Config& c) { c.patch = 0; });
-  refused("--decoder", [](Config& c) { c.decoder = "conv"; });
   refused("--dim", [](Config& c) { c.dim = 13; });
   refused("--layers", [](Config& c) { c.layers = "1"; });
   refused("--stride", [](Config& c) { c.stride = 33; });
@@ -91,6 +90,11 @@ TEST_CASE("segment: a config comes back from JSON, bad values are named") {
   refused("colours", [](Config& c) { c.classes = {"a"}; });
   refused("attention", [](Config& c) { c.attention = "none"; });
   CHECK(contains(error_of([] { apps::fields_from_json<Config>({{"height", "tall"}}, "x.json"); }), "x.json"));
+  for (const nlohmann::ordered_json& value : {nlohmann::ordered_json("conv"), nlohmann::ordered_json(1)})
+    CHECK(contains(error_of([&] {
+                     apps::fields_from_json<Config>({{"decoder", value}}, "x.json");
+                   }),
+                   "need one of linear, mask"));
   CHECK(contains(error_of([] { apps::fields_from_json<Config>(nlohmann::json::array(), "x.json"); }),
                  "x.json"));
 }
@@ -99,7 +103,7 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   const TemporaryFolder folder;
   const auto at = [&](const std::string& name) { return folder.file(name); };
   const std::string run = at("run");
-  Config config = tiny("mask");
+  Config config = tiny(nn::SegmenterDecoder::mask);
   config.validation = "test";
   config.stride = 16;
   config.scales = {1, 1.5};

@@ -38,8 +38,7 @@ void validate(const Config& c) {
   apps::check_fields(app, c);
   apps::validate(app, static_cast<const apps::VisionFields&>(c));
   apps::validate(app, static_cast<const apps::TrainingFields&>(c));
-  check_word(app, "format", c.format, {"auto", "idx", "cifar10", "folder", "synthetic"});
-  check_word(app, "crop", c.crop, {"auto", "none", "padded", "resized"});
+  check_word(app, "format", c.format, data::dataset_formats);
   if (c.classes.empty()) return;  // what follows from the data is not there yet
   if (c.channels != 1 && c.channels != 3) fail(app, fmt::format("'channels' is {}, need 1 or 3", c.channels));
   check_range(app, "patch", c.patch, c.patch >= 1 && c.image_size >= 1 && c.image_size % c.patch == 0,

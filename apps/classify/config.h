@@ -1,4 +1,7 @@
 #pragma once
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <string>
 #include <vector>
 
@@ -9,6 +12,14 @@
 
 namespace pursuit::classify {
 
+enum class Crop { automatic, none, padded, resized };
+inline std::vector<Choice<Crop>> choices_of(Crop) {
+  return {{"auto", Crop::automatic},
+          {"none", Crop::none},
+          {"padded", Crop::padded, "small pictures"},
+          {"resized", Crop::resized, "random resized crop"}};
+}
+
 // Everything that makes a run what it is: the options of `classify train`, also as the files in recipes/ and
 // as config.json in a run's folder, where it is all that resume, eval and predict need to know.
 struct Config : apps::VisionFields, apps::TrainingFields {
@@ -16,8 +27,8 @@ struct Config : apps::VisionFields, apps::TrainingFields {
   std::vector<std::string> train_files, test_files;
 
   // augmentation
-  std::string crop = "auto";  // auto, none, padded, resized
-  int crop_padding = 0;       // padded: 0 is an eighth of the size
+  Crop crop = Crop::automatic;
+  int crop_padding = 0;  // padded: 0 is an eighth of the size
   bool rand_augment = false;
   double colour_jitter = 0, random_erasing = 0, mixup = 0, cutmix = 0, label_smoothing = 0.1;
   int64_t repeats = 1;
@@ -40,10 +51,12 @@ void for_each_field(C& c, const F& f) {
   f("patch", c.patch, "Side of a patch in pixels (0: 4 for pictures up to 64 pixels, else 16)",
     apps::Range{0, 4096});
   f("data", c.data, "Folder with the data set (left out: built-in drawn shapes)");
-  f("format", c.format, "Layout of the data: auto, idx, cifar10, folder, synthetic");
+  static const std::string formats =
+      fmt::format("Layout of the data: {}", fmt::join(data::dataset_formats, ", "));
+  f("format", c.format, formats.c_str());
   f("train-files", c.train_files, "cifar10: batch files to train on");
   f("test-files", c.test_files, "cifar10: batch files to test on");
-  f("crop", c.crop, "Training crop: auto, none, padded (small pictures), resized (random resized crop)");
+  f("crop", c.crop, "Training crop");
   f("crop-padding", c.crop_padding, "Pixels of padding for --crop padded (0: an eighth of the side)",
     apps::Range{0, 4096});
   f("rand-augment", c.rand_augment, "RandAugment m9-mstd0.5-inc1");

@@ -117,19 +117,19 @@ class Evaluation {
     add(options_.first > 0, fmt::format("--first {}", options_.first));
     add(limit > 0, fmt::format("--limit {}", limit));
     add(!options_.load.weights.empty(), "--weights " + options_.load.weights);
-    add(!options_.load.dtype.empty(), "--dtype " + options_.load.dtype);
+    add(options_.load.dtype.has_value(), fmt::format("--dtype {}", name_of(config_.dtype)));
     add(!options_.frost.empty(), "--frost " + apps::quoted(options_.frost));
     add(options_.seed > 0, fmt::format("--seed {}", options_.seed));
     return text;
   }
 
-  Results conditions(const data::Dataset& data, const std::string& dtype, int64_t limit) const {
+  Results conditions(const data::Dataset& data, DType dtype, int64_t limit) const {
     Results r;
     r.data = describe_data(config_);
     r.fingerprint = data::fingerprint(data, config_.data);
     r.weights = loaded_.weights;
     r.step = loaded_.state.step;
-    r.dtype = dtype;
+    r.dtype = name_of(dtype);
     r.options = arguments(limit);
     r.made_by = apps::provenance(config_.device);
     r.run = run_;
@@ -148,7 +148,7 @@ class Evaluation {
   void print_head() const {
     if (options_.quiet) return;
     apps::note("pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(device_from_name(config_.device)),
-               config_.dtype);
+               name_of(config_.dtype));
     apps::note("model  {}: {} attention, step {}{}\n", loaded_.name, config_.attention, loaded_.state.step,
                loaded_.weights == "ema" ? ", averaged weights" : "");
     apps::note("data   {}: {} pictures, {} classes\n",
@@ -233,21 +233,21 @@ class Evaluation {
     if (attacks_.empty()) return true;
     // Budgets of 1/255 get lost in bf16.
     Config config = config_;
-    config.dtype = "f32";
+    config.dtype = DType::f32;
     std::unique_ptr<data::Dataset> fewer;
     if (options_.attack_limit > 0 && options_.attack_limit < data_->size()) {
       config.test_limit = options_.attack_limit;
       fewer = open_data(config, data::Split::test, options_.first);
     }
     const data::Dataset& data = fewer ? *fewer : *data_;
-    int64_t runs = fewer || config_.dtype != "f32" ? 1 : 0;
+    int64_t runs = fewer || config_.dtype != DType::f32 ? 1 : 0;
     for (const std::string& name : attacks_) runs += has_budgets(name) ? int64_t(budgets_.size()) : 1;
     apps::Progress bar("attacks", 0, runs * data.size(), {.quiet = options_.quiet});
     int64_t done = 0;
     const int64_t limit = fewer ? options_.attack_limit : options_.limit;
-    if (fewer || config_.dtype != "f32") {
+    if (fewer || config_.dtype != DType::f32) {
       // Other conditions than those of the rest; the same pictures without attack are measured too.
-      attacked_on_ = conditions(data, "f32", limit);
+      attacked_on_ = conditions(data, DType::f32, limit);
       data::Loader loader(data, evaluation_transform(config), evaluation_loader_options(config));
       const Score found = score(config, loader, {}, ticker(bar, 0, "clean"));
       if (apps::stop_requested()) return false;

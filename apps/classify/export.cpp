@@ -156,7 +156,7 @@ void complete_unknown(Config& c, int64_t classes, const std::string& file) {
          fmt::format("{}: the weights have {} classes, the data has {}", file, classes, c.classes.size()));
   if (int64_t(c.mean.size()) != c.channels || c.std.size() != c.mean.size())
     fail("import", file + ": the config in its metadata has no mean and std for every channel");
-  if (c.crop == "auto") c.crop = c.image_size <= 64 ? "padded" : "resized";
+  if (c.crop == Crop::automatic) c.crop = c.image_size <= 64 ? Crop::padded : Crop::resized;
 }
 
 }  // namespace

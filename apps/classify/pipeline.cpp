@@ -131,7 +131,7 @@ void complete(Config& config, const data::Dataset& train) {
   if (config.image_size % config.patch)
     fail("classify", "--image-size " + std::to_string(config.image_size) + " is no multiple of --patch " +
                          std::to_string(config.patch) + "; give another of the two");
-  if (config.crop == "auto") config.crop = small ? "padded" : "resized";
+  if (config.crop == Crop::automatic) config.crop = small ? Crop::padded : Crop::resized;
   measure(config, train);
 }
 
@@ -147,11 +147,11 @@ data::Transform train_transform(const Config& c) {
   return [c](const data::Sample& sample, Random& random, std::span<uint8_t> chw) {
     const int size = int(c.image_size);
     data::Image image = with_channels(c, sample.image);
-    if (c.crop == "resized") {
+    if (c.crop == Crop::resized) {
       image = data::random_resized_crop(image, size, random);
     } else {
       if (image.width != size || image.height != size) image = evaluation_view(c, image);
-      if (c.crop == "padded")
+      if (c.crop == Crop::padded)
         image = data::random_padded_crop(image, size, c.crop_padding ? c.crop_padding : size / 8, random);
     }
     if (c.flip > 0) image = data::random_flip(image, random, c.flip);
@@ -196,7 +196,7 @@ data::LoaderOptions evaluation_loader_options(const Config& c, const data::Share
 Tensor input_of(const Config& c, const std::vector<uint8_t>& images) {
   const int64_t batch = int64_t(images.size()) / (c.channels * c.image_size * c.image_size);
   const Tensor pixels = from_vector(images, {batch, c.channels, c.image_size, c.image_size});
-  return normalise_images(pixels.to(device_from_name(c.device)), c.mean, c.std, dtype_from_name(c.dtype));
+  return normalise_images(pixels.to(device_from_name(c.device)), c.mean, c.std, c.dtype);
 }
 
 Tensor labels_of(const data::Batch& b, Device device) { return from_vector(b.labels, {b.size}).to(device); }

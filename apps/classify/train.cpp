@@ -64,7 +64,7 @@ class Classification : public apps::Task {
     config_.data_fingerprint =
         apps::same_data(config_.data_fingerprint,
                         {data::fingerprint(*train_data_, config_.data), test_fingerprint_}, config_.data);
-    nn::initialise(model_, apps::init(config_), config_.seed);
+    nn::initialise(model_, config_.init, config_.seed);
     const Device device = device_from_name(config_.device);
     model_.to(device);
     input_.emplace(config_, device);
@@ -140,7 +140,7 @@ class Classification : public apps::Task {
     results.fingerprint = test_fingerprint_;
     results.weights = apps::evaluated_weights(config_);
     results.step = step;
-    results.dtype = config_.dtype;
+    results.dtype = name_of(config_.dtype);
     if (config_.test_limit > 0) results.options = fmt::format("--limit {}", config_.test_limit);
     results.made_by = apps::provenance(config_.device);
     results.run = apps::run_id(folder);

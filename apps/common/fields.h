@@ -16,14 +16,16 @@
 //   template <class C, class F> void for_each_field(C& config, const F& f)
 // which calls f("learning-rate", config.learning_rate, "Help", range) for every member, with an empty help
 // for those that are saved with a run but are no option. Numbers, also in lists, have a range; what is no
-// number has none. Options, config.json and recipes all follow from that list.
+// number has none. An enum is one of its choices (engine/choice.h), which the option's help lists. Options,
+// config.json and recipes all follow from that list.
 namespace pursuit::apps {
 
 template <class Config>
 nlohmann::ordered_json fields_to_json(const Config& config) {
   nlohmann::ordered_json json;
-  for_each_field(config,
-                 [&](const char* name, const auto& member, const char*, Range = {}) { json[name] = member; });
+  for_each_field(config, [&](const char* name, const auto& member, const char*, Range = {}) {
+    json[name] = json_of(member);
+  });
   return json;
 }
 
@@ -32,7 +34,7 @@ template <class Config>
 nlohmann::ordered_json options_to_json(const Config& config) {
   nlohmann::ordered_json json;
   for_each_field(config, [&](const char* name, const auto& member, const char* help, Range = {}) {
-    if (*help) json[name] = member;
+    if (*help) json[name] = json_of(member);
   });
   return json;
 }

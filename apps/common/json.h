@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/choice.h"
 #include "engine/error.h"
 
 // Its code is compiled once, in json.cpp, and not in every file that uses it: that takes a third off the
@@ -17,6 +18,15 @@ extern template class nlohmann::basic_json<nlohmann::ordered_map>;
 // What JSON files say is read with the functions below: nlohmann's own conversions cut numbers to the type
 // asked for, which is undefined where they do not fit.
 namespace pursuit::apps {
+
+// As files have it: an enum with choices is its name.
+template <class T>
+nlohmann::ordered_json json_of(const T& member) {
+  if constexpr (std::is_enum_v<T>)
+    return choice_name(member);
+  else
+    return member;
+}
 
 // Sets `member` to exactly what the JSON value says. Otherwise returns what the value would have to be;
 // empty: done.
@@ -35,6 +45,11 @@ std::string read_value(const nlohmann::ordered_json& value, T& member) {
     if (!value.is_number() || !std::isfinite(value.get<T>())) return "a finite number";
   } else if constexpr (std::same_as<T, std::string>) {
     if (!value.is_string()) return "text";
+  } else if constexpr (std::is_enum_v<T>) {
+    const auto found = value.is_string() ? find_choice<T>(value.get_ref<const std::string&>()) : std::nullopt;
+    if (!found) return "one of " + choice_list<T>();
+    member = *found;
+    return "";
   } else {
     if (!value.is_array()) return "a list";
     if constexpr (requires { member.resize(value.size()); })

@@ -13,7 +13,7 @@ using apps::Best, apps::Column;
 
 // Perplexities of different vocabularies cannot be compared.
 std::string describe_vocabulary(const Config& c) {
-  if (c.level == "byte") return "bytes";
+  if (c.level == Level::byte) return "bytes";
   return fmt::format("{} words {}", vocabulary(c).size(), data::fingerprint(c.vocabulary).substr(0, 6));
 }
 

@@ -15,14 +15,7 @@ namespace pursuit::lm {
 namespace {
 
 constexpr const char* app = "lm";
-using apps::check_range, apps::check_word;
-
-nn::Positions positions(const std::string& name) {
-  return name == "learned"      ? nn::Positions::learned
-         : name == "sinusoidal" ? nn::Positions::sinusoidal
-         : name == "reversed"   ? nn::Positions::reversed
-                                : nn::Positions::fairseq;
-}
+using apps::check_range;
 
 }  // namespace
 
@@ -35,16 +28,8 @@ void validate(const Config& c) {
         !nn::attention_kind(kind).traits.may_be_causal)
       fail(app, "--attention " + kind + " mixes all tokens of a window and cannot be causal; choose another");
   apps::validate(app, static_cast<const apps::AttentionFields&>(c), c.depth);
-  check_word(app, "norm", c.norm, {"pre", "post"});
-  check_word(app, "activation", c.activation, {"gelu", "relu"});
-  check_word(app, "positions", c.positions, {"learned", "sinusoidal", "reversed", "fairseq"});
-  check_word(app, "init", c.init, {"gpt2", "transformer-xl", "fairseq"});
-  check_word(app, "level", c.level, {"word", "byte"});
-  check_word(app, "rows", c.rows, {"blocks", "documents"});
-  check_word(app, "decay", c.decay, {"matrices", "all"});
-  check_word(app, "locater-form", c.locater_form, {"anchor", "var", "fro", "tr2"});
   check_range(app, "dim", c.dim, c.dim % c.heads == 0, "a multiple of --heads");
-  if (nn::locater_form(c.locater_form) == nn::LocaterForm::tr2 && c.locater > 0 && !c.locater_unbounded)
+  if (c.locater_form == nn::LocaterForm::tr2 && c.locater > 0 && !c.locater_unbounded)
     fail(
         app,
         "--locater-form tr2 has no lower bound, and training can diverge; allow it with --locater-unbounded, "
@@ -52,8 +37,8 @@ void validate(const Config& c) {
 }
 
 data::Vocabulary vocabulary(const Config& c) {
-  return c.level == "byte" ? data::Vocabulary::of_bytes()
-                           : data::Vocabulary::of_list(c.vocabulary, "the run's vocabulary");
+  return c.level == Level::byte ? data::Vocabulary::of_bytes()
+                                : data::Vocabulary::of_list(c.vocabulary, "the run's vocabulary");
 }
 
 nn::LmConfig model_config(const Config& c) {
@@ -64,11 +49,11 @@ nn::LmConfig model_config(const Config& c) {
   m.depth = c.depth;
   m.heads = c.heads;
   m.hidden = c.hidden;
-  m.activation = c.activation == "gelu" ? Activation::gelu : Activation::relu;
-  m.pre_norm = c.norm == "pre";
+  m.activation = c.activation;
+  m.pre_norm = c.norm == Norm::pre;
   m.attention = apps::attention_config(c);
   m.attention.bias = c.attention_bias;
-  m.positions = positions(c.positions);
+  m.positions = c.positions;
   m.scale_embedding = c.scale_embedding;
   m.dropout = c.dropout;
   m.activation_dropout = c.activation_dropout;
@@ -78,7 +63,7 @@ nn::LmConfig model_config(const Config& c) {
   for (const int64_t cutoff : c.cutoffs)
     if (cutoff < m.vocab) m.cutoffs.push_back(cutoff);
   m.div_value = c.div_value;
-  m.init = choice_of<nn::Init>("init", c.init);
+  m.init = c.init;
   return m;
 }
 
@@ -87,27 +72,23 @@ std::vector<apps::ModelSize> model_sizes(const Config& c) {
                                         {"dim", c.dim, "embed.weight", 1},
                                         {"depth", c.depth, "blocks.", apps::ModelSize::blocks},
                                         {"hidden", c.hidden, "blocks.0.mlp.fc1.weight", 0}};
-  if (c.positions == "learned") sizes.push_back({"context", c.context, "pos_embed", 0});
+  if (c.positions == nn::Positions::learned) sizes.push_back({"context", c.context, "pos_embed", 0});
   return sizes;
 }
 
 nn::LocaterOptions locater_options(const Config& c) {
-  return {nn::locater_form(c.locater_form), c.locater_beta, c.locater_trace, c.locater_unbounded};
+  return {c.locater_form, c.locater_beta, c.locater_trace, c.locater_unbounded};
 }
 
 data::CorpusOptions corpus_options(const Config& c, const std::string& folder) {
-  return {.bytes = c.level == "byte",
+  return {.bytes = c.level == Level::byte,
           .min_count = c.min_count,
           .vocabulary_limit = c.vocabulary_limit,
           .cache = c.cache.empty() ? (std::filesystem::path(folder) / "cache").string() : c.cache};
 }
 
 data::TextBatchOptions evaluation_rows(const Config& c, const data::Share& share) {
-  return {.batch_size = c.eval_batch_size,
-          .length = c.context,
-          .mode = c.rows == "blocks" ? data::TextBatchOptions::Mode::blocks
-                                     : data::TextBatchOptions::Mode::documents,
-          .share = share};
+  return {.batch_size = c.eval_batch_size, .length = c.context, .mode = c.rows, .share = share};
 }
 
 data::TextBatchOptions train_rows(const Config& c, const data::Share& share) {
@@ -121,10 +102,10 @@ data::TextBatchOptions train_rows(const Config& c, const data::Share& share) {
 double source_entropy(const Config& c) {
   if (!c.data.empty()) return 0;
   const data::GrammarFacts facts = data::grammar_facts();
-  return facts.nats / (c.level == "byte" ? facts.bytes : facts.words);
+  return facts.nats / (c.level == Level::byte ? facts.bytes : facts.words);
 }
 
-bool lines_stand_alone(const Config& c) { return c.data.empty() && c.rows == "documents"; }
+bool lines_stand_alone(const Config& c) { return c.data.empty() && c.rows == Rows::documents; }
 
 std::string data_name(const Config& c) {
   return c.data.empty() ? "the built-in grammar" : apps::last_name(c.data);

@@ -14,27 +14,48 @@ namespace pursuit::lm {
 
 inline constexpr int64_t longest_context = 1 << 20;  // tokens
 
+enum class Norm { pre, post };
+inline std::vector<Choice<Norm>> choices_of(Norm) {
+  return {{"pre", Norm::pre, "inside the branches, and one at the end"},
+          {"post", Norm::post, "after every sum"}};
+}
+
+enum class Level { word, byte };
+inline std::vector<Choice<Level>> choices_of(Level) { return {{"word", Level::word}, {"byte", Level::byte}}; }
+
+enum class Decay { matrices, all };
+inline std::vector<Choice<Decay>> choices_of(Decay) {
+  return {{"matrices", Decay::matrices}, {"all", Decay::all, "also biases and norms"}};
+}
+
+using Rows = data::TextBatchOptions::Mode;
+
 // Everything that makes a run what it is: the options of `lm train`, also as the files in recipes/ and as
 // config.json in a run's folder. With the vocabulary in it, it is all that resume, eval and generate need.
 struct Config : apps::AttentionFields, apps::TrainingFields {
   // model
   int64_t dim = 64, depth = 2, heads = 4, hidden = 256, context = 64;
-  std::string norm = "pre", activation = "gelu", positions = "learned", init = "gpt2";
+  Norm norm = Norm::pre;
+  Activation activation = Activation::gelu;
+  nn::Positions positions = nn::Positions::learned;
+  nn::Init init = nn::Init::gpt2;
   bool attention_bias = true, scale_embedding = false, tied = true, output_bias = false;
   double dropout = 0, activation_dropout = 0, output_dropout = 0, div_value = 4;
   std::vector<int64_t> cutoffs;
 
   // data
   std::string data;  // empty: the built-in grammar
-  std::string level = "word", rows = "blocks", cache;
+  Level level = Level::word;
+  Rows rows = Rows::blocks;
+  std::string cache;
   bool shuffle = true;
   int64_t vocabulary_limit = 0, min_count = 1;
   int64_t eval_tokens = 0;  // of the validation split; 0: all
 
   // regularisation
-  std::string decay = "matrices";
+  Decay decay = Decay::matrices;
   double locater = 0;
-  std::string locater_form = "anchor";
+  nn::LocaterForm locater_form = nn::LocaterForm::anchor;
   double locater_trace = 10, locater_beta = 1;
   bool locater_unbounded = false;
 
@@ -56,10 +77,10 @@ void for_each_field(C& c, const F& f) {
   f("heads", c.heads, "Attention heads", apps::Range{1, 65536});
   f("hidden", c.hidden, "Hidden width of the MLP", apps::Range{1, 1 << 22});
   f("context", c.context, "Tokens of a window", apps::Range{1, longest_context});
-  f("norm", c.norm, "pre: norms inside the branches and one at the end; post: after every sum");
-  f("activation", c.activation, "Of the MLP: gelu or relu");
-  f("positions", c.positions, "learned, sinusoidal, reversed (sinusoidal, from the window's end) or fairseq");
-  f("init", c.init, "Initial weights: gpt2, transformer-xl or fairseq");
+  f("norm", c.norm, "Layer norms");
+  f("activation", c.activation, "Of the MLP");
+  f("positions", c.positions, "Position embeddings");
+  f("init", c.init, "Initial weights");
   f("attention-bias", c.attention_bias, "Biases in the attention's projections");
   f("scale-embedding", c.scale_embedding, "Embeddings times the square root of the width");
   f("tied", c.tied, "The output layer shares the embedding's rows");
@@ -74,20 +95,19 @@ void for_each_field(C& c, const F& f) {
   f("div-value", c.div_value, "Adaptive softmax, not tied: how much narrower every next cluster is",
     apps::Range{1, 1e6});
   f("data", c.data, "Folder with the text (left out: the built-in grammar)");
-  f("level", c.level, "What the text is split into: word or byte");
+  f("level", c.level, "What the text is split into");
   f("vocabulary-limit", c.vocabulary_limit, "Words of the vocabulary, the rest is <unk> (0: all)",
     apps::any_count);
   f("min-count", c.min_count, "Words that occur less often in the training text are <unk>",
     apps::Range{1, 1e9});
-  f("rows", c.rows,
-    "blocks: the text cut at every --context tokens; documents: a row ends with its document");
+  f("rows", c.rows, "Rows of a batch");
   f("shuffle", c.shuffle, "A new order of the rows every epoch; false: as the text goes on");
   f("cache", c.cache, "Folder for the encoded text (left out: in the run's)");
   f("eval-tokens", c.eval_tokens, "Evaluate on this many tokens of the validation split (0: all)",
     apps::any_count);
-  f("decay", c.decay, "What weight decay applies to: matrices, or all (also biases and norms)");
+  f("decay", c.decay, "What weight decay applies to");
   f("locater", c.locater, "Weight of the LOCATER regulariser in the loss (0: off)", apps::Range{0, 1e6});
-  f("locater-form", c.locater_form, "anchor, var, fro, or tr2 (see --locater-unbounded)");
+  f("locater-form", c.locater_form, "Form of the regulariser");
   f("locater-trace", c.locater_trace, "anchor: the trace of W_QK that it holds", apps::Range{-1e9, 1e9});
   f("locater-beta", c.locater_beta, "anchor: how firmly", apps::Range{0, 1e6});
   f("locater-unbounded", c.locater_unbounded, "Allow --locater-form tr2, which has no lower bound");

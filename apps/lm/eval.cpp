@@ -70,7 +70,7 @@ std::string arguments(const EvalOptions& o) {
   if (!o.data.empty()) text += " --data " + apps::quoted(o.data);
   if (o.limit > 0) text += fmt::format(" --limit {}", o.limit);
   if (!o.load.weights.empty()) text += " --weights " + o.load.weights;
-  if (!o.load.dtype.empty()) text += " --dtype " + o.load.dtype;
+  if (o.load.dtype) text += fmt::format(" --dtype {}", name_of(*o.load.dtype));
   return text;
 }
 
@@ -88,7 +88,7 @@ class Evaluation {
         run_(apps::run_id(options.checkpoint)),  // before the weights, which another training may replace
         loaded_(load_model(options.checkpoint, options.load)),
         config_(loaded_.config),
-        windows_{config_.rows} {
+        windows_{choice_name(config_.rows)} {
     if (!options.windows.empty())
       windows_ = apps::chosen("--window", options.windows, {"blocks", "documents", "sliding"});
     if (options.word_swap) check_replacement(options.swap.replacement, loaded_.vocabulary);
@@ -133,7 +133,7 @@ class Evaluation {
       };
       Score s;
       if (window != "sliding") {
-        config_.rows = window;
+        config_.rows = choice_of<Rows>("window", window);
         data::TextBatches rows(tokens, loaded_.vocabulary.line_end(), evaluation_rows(config_));
         s = score_blocks(*loaded_.model, rows, tick);
       } else {
@@ -147,7 +147,7 @@ class Evaluation {
       r.count = s.tokens;
       r.weights = loaded_.weights;
       r.step = loaded_.state.step;
-      r.dtype = config_.dtype;
+      r.dtype = name_of(config_.dtype);
       r.options = arguments(options_) + (attack.empty() ? "" : swap_arguments(options_.swap));
       r.made_by = apps::provenance(config_.device);
       r.run = run_;

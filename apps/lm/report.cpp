@@ -21,7 +21,7 @@ void add_highlights(Report& report, const RunRecord& r) {
   std::vector<apps::Highlight> h;
   if (const auto perplexity = r.last("valid_perplexity"))
     h.push_back({"Validation perplexity", fmt::format("{:.2f}", *perplexity),
-                 r.config ? "by " + r.config->rows : ""});
+                 r.config ? "by " + std::string(choice_name(r.config->rows)) : ""});
   for (const char* window : {"blocks", "documents", "sliding"}) {
     std::vector<Results> tested = apps::of_last_step(r.results, r);
     std::erase_if(tested, [&](const Results& result) {

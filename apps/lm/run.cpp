@@ -5,7 +5,7 @@ namespace pursuit::lm {
 LoadedModel load_model(const std::string& run_or_file, const apps::LoadOptions& options) {
   LoadedModel loaded{apps::load_model<Config, nn::TransformerLm>("lm", run_or_file, options), {}};
   loaded.vocabulary = vocabulary(loaded.config);
-  loaded.model->set_dtype(dtype_from_name(loaded.config.dtype));
+  loaded.model->set_dtype(loaded.config.dtype);
   return loaded;
 }
 

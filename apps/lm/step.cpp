@@ -28,7 +28,7 @@ void train_on_shapes(const Config& c, int64_t evaluated_tokens) {
   const Device device = device_from_name(c.device);
   nn::TransformerLm model(model_config(c));
   model.to(device);
-  model.set_dtype(dtype_from_name(c.dtype));
+  model.set_dtype(c.dtype);
   model.keep_lookups_apart(c.batch_size * c.context, c.batch_size * c.context, c.accumulate, c.ranks);
   const StepInput input(c, device);
   model.set_step(0, 0);

@@ -76,7 +76,7 @@ int inspect_run(const InspectOptions& options) {
                            .count = rows.tokens(),
                            .weights = loaded.weights,
                            .step = loaded.state.step,
-                           .dtype = config.dtype,
+                           .dtype = name_of(config.dtype),
                            .made_by = apps::provenance(config.device),
                            .run = run};
   const std::string json = to_json(inspection).dump();

@@ -30,7 +30,7 @@ void check_memory(const Config& config, int64_t evaluated_tokens) {
 
 // Before the text is looked at, whose vocabulary only adds to it.
 void check_with_few_words(Config config) {
-  if (config.level == "word" && config.vocabulary.empty()) config.vocabulary = "<eos>\n<unk>\n";
+  if (config.level == Level::word && config.vocabulary.empty()) config.vocabulary = "<eos>\n<unk>\n";
   check_memory(config, 1);
 }
 
@@ -65,7 +65,7 @@ class LanguageModelling : public apps::Task {
     nn::initialise(model_, model_.config().init, config_.seed);
     const Device device = device_from_name(config_.device);
     model_.to(device);
-    model_.set_dtype(dtype_from_name(config_.dtype));
+    model_.set_dtype(config_.dtype);
     model_.keep_lookups_apart(config_.batch_size * config_.context, most_words(device), config_.accumulate,
                               config_.ranks);
     input_.emplace(config_, device);
@@ -77,7 +77,7 @@ class LanguageModelling : public apps::Task {
   nlohmann::ordered_json config() const override { return apps::fields_to_json(config_); }
   nn::Module& model() override { return model_; }
   bool decays(const std::string& name, const Tensor& parameter) const override {
-    return config_.decay == "all" || nn::decays_by_timm(name, parameter);
+    return config_.decay == Decay::all || nn::decays_by_timm(name, parameter);
   }
 
   std::vector<std::string> head() const override {
@@ -136,13 +136,13 @@ class LanguageModelling : public apps::Task {
     results.count = score_.tokens;
     results.weights = apps::evaluated_weights(config_);
     results.step = step;
-    results.dtype = config_.dtype;
+    results.dtype = name_of(config_.dtype);
     results.made_by = apps::provenance(config_.device);
     results.run = apps::run_id(folder);
     results.split = "valid";
     results.options = "--split valid";
     if (config_.eval_tokens > 0) results.options += fmt::format(" --limit {}", config_.eval_tokens);
-    results.window = config_.rows;
+    results.window = choice_name(config_.rows);
     results.loss = score_.loss();
     add_results(folder, results);
     inspection_.conditions = results;
@@ -152,7 +152,7 @@ class LanguageModelling : public apps::Task {
     write_report(folder);
     apps::print(
         "validation perplexity {:.3f} by {} of {} tokens, loss {:.4f} nats on {} tokens after {} steps\n",
-        score_.perplexity(), config_.rows, config_.context, score_.loss(), score_.tokens, step);
+        score_.perplexity(), choice_name(config_.rows), config_.context, score_.loss(), score_.tokens, step);
     if (const double nats = source_entropy(config_); nats > 0)
       apps::print("the grammar's own perplexity is {:.3f}\n", std::exp(nats));
     apps::print("report {}\n", (std::filesystem::path(folder) / "report.html").string());

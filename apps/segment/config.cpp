@@ -23,7 +23,7 @@ nn::SegmenterConfig model_config(const Config& c) {
   s.encoder.image = c.height;
   s.encoder.width = c.width;
   s.encoder.classes = int64_t(c.classes.size());
-  s.decoder = c.decoder == "linear" ? nn::SegmenterDecoder::linear : nn::SegmenterDecoder::mask;
+  s.decoder = c.decoder;
   s.decoder_depth = c.decoder_depth;
   s.decoder_dropout = c.decoder_dropout;
   s.decoder_attention_dropout = c.decoder_attention_dropout;
@@ -33,7 +33,7 @@ nn::SegmenterConfig model_config(const Config& c) {
 }
 
 std::vector<apps::ModelSize> model_sizes(const Config& c) {
-  const bool linear = c.decoder == "linear";
+  const bool linear = c.decoder == nn::SegmenterDecoder::linear;
   std::vector<apps::ModelSize> sizes = apps::vit_sizes(model_config(c).encoder, "encoder.");
   sizes.push_back({"classes", int64_t(c.classes.size()), linear ? "decoder.head.weight" : "decoder.cls_emb",
                    linear ? 0 : 1});
@@ -46,8 +46,7 @@ void validate(const Config& c) {
   apps::check_fields(app, c);
   apps::validate(app, static_cast<const apps::VisionFields&>(c));
   apps::validate(app, static_cast<const apps::TrainingFields&>(c));
-  check_word(app, "format", c.format, {"auto", "ade20k", "camvid", "coco_stuff", "folder", "scenes"});
-  check_word(app, "decoder", c.decoder, {"linear", "mask"});
+  check_word(app, "format", c.format, data::segmentation_formats);
   check_word(app, "validation", c.validation, {"val", "test"});
   for (const auto& [name, side] : {std::pair{"height", c.height}, {"width", c.width}})
     check_range(app, name, side, side % c.patch == 0, "a multiple of --patch");
@@ -63,7 +62,7 @@ void validate(const Config& c) {
 }
 
 std::string describe_attention(const Config& c) {
-  const bool decoder = c.decoder == "mask" && c.iterate_decoder;
+  const bool decoder = c.decoder == nn::SegmenterDecoder::mask && c.iterate_decoder;
   return apps::describe_attention(c, c.depth, decoder ? ", and the decoder's block 0" : "");
 }
 

@@ -1,4 +1,7 @@
 #pragma once
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <string>
 #include <vector>
 
@@ -6,6 +9,7 @@
 #include "apps/training/model_sizes.h"
 #include "apps/training/vision_fields.h"
 #include "data/label_key.h"
+#include "data/segmentation.h"
 #include "nn/segmenter.h"
 
 namespace pursuit::segment {
@@ -14,7 +18,7 @@ namespace pursuit::segment {
 // as config.json in a run's folder, where it is all that resume, eval and predict need to know.
 struct Config : apps::VisionFields, apps::TrainingFields {
   int64_t height = 96, width = 128;
-  std::string decoder = "linear";
+  nn::SegmenterDecoder decoder = nn::SegmenterDecoder::linear;
   int64_t decoder_depth = 2;
   double decoder_dropout = 0.1, decoder_attention_dropout = 0, decoder_activation_dropout = 0;
   bool iterate_decoder = true;
@@ -51,7 +55,7 @@ void for_each_field(C& c, const F& f) {
   f("width", c.width, "Width of the model's input and of evaluation's windows in pixels",
     apps::Range{1, 4096});
   f("patch", c.patch, "Side of a patch in pixels", apps::Range{1, 4096});
-  f("decoder", c.decoder, "linear, or mask (Segmenter's mask transformer)");
+  f("decoder", c.decoder, "Decoder");
   f("decoder-depth", c.decoder_depth, "mask: number of blocks", apps::Range{1, 1000});
   f("decoder-dropout", c.decoder_dropout, "mask: dropout rate of what the decoder's branches add",
     apps::below(0, 1));
@@ -63,7 +67,9 @@ void for_each_field(C& c, const F& f) {
   f("encoder", c.encoder,
     "Start from the encoder of this run or checkpoint of `classify`, its position embeddings resized");
   f("data", c.data, "Folder with the data set (left out: built-in drawn scenes)");
-  f("format", c.format, "Layout of the data: auto, ade20k, camvid, coco_stuff, folder, scenes");
+  static const std::string formats =
+      fmt::format("Layout of the data: {}", fmt::join(data::segmentation_formats, ", "));
+  f("format", c.format, formats.c_str());
   f("validation", c.validation,
     "Split that is evaluated while training: val or test, of which a set may have one alone");
   f("short-side", c.short_side,

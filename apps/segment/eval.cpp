@@ -56,7 +56,7 @@ std::string arguments(const EvalOptions& o) {
   add(!o.scales.empty(), fmt::format("--scales {}", fmt::join(o.scales, ",")));
   add(o.flip.has_value(), o.flip.value_or(false) ? "--flip" : "--no-flip");
   add(!o.load.weights.empty(), "--weights " + o.load.weights);
-  add(!o.load.dtype.empty(), "--dtype " + o.load.dtype);
+  add(o.load.dtype.has_value(), fmt::format("--dtype {}", name_of(o.load.dtype.value_or(DType::f32))));
   add(o.seed > 0, fmt::format("--seed {}", o.seed));
   add(!o.frost.empty(), "--frost " + apps::quoted(o.frost));
   return text;
@@ -102,12 +102,13 @@ class Evaluation {
     results_.fingerprint = data::fingerprint(*data_, config.data);
     results_.weights = loaded_.weights;
     results_.step = loaded_.state.step;
-    results_.dtype = config.dtype;
+    results_.dtype = name_of(config.dtype);
     results_.made_by = apps::provenance(config.device);
     results_.seed = options_.seed;
     if (!options_.frost.empty()) results_.frost = apps::last_name(options_.frost);
     if (options_.quiet) return;
-    apps::note("pursuit {} on {}, {}\n", PURSUIT_VERSION, pursuit::describe(predictor_.device), config.dtype);
+    apps::note("pursuit {} on {}, {}\n", PURSUIT_VERSION, pursuit::describe(predictor_.device),
+               name_of(config.dtype));
     apps::note("model  {}: {}, step {}{}\n", loaded_.name, describe_attention(config), loaded_.state.step,
                loaded_.weights == "ema" ? ", averaged weights" : "");
     apps::note("data   {}: {} pictures, {} classes; {}\n", results_.data, data_->size(),

@@ -32,8 +32,8 @@ std::string subtitle(const RunRecord& r) {
   if (!r.config) return r.name;
   const Config& c = *r.config;
   return fmt::format("{}: {}, windows of {} x {}, patch {}, {} blocks of width {}, {} decoder, seed {}",
-                     r.name, describe_data(c, "train"), c.width, c.height, c.patch, c.depth, c.dim, c.decoder,
-                     c.seed);
+                     r.name, describe_data(c, "train"), c.width, c.height, c.patch, c.depth, c.dim,
+                     choice_name(c.decoder), c.seed);
 }
 
 void add_highlights(Report& report, const RunRecord& r, const Results* main) {

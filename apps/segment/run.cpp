@@ -22,7 +22,7 @@ Predictor predictor_of(const nn::Segmenter& model, const Config& c) {
   p.model = [&model](const Tensor& windows) { return model.forward(windows); };
   p.mean = c.mean;
   p.std = c.std;
-  p.dtype = dtype_from_name(c.dtype);
+  p.dtype = c.dtype;
   p.device = device_from_name(c.device);
   p.views = views_of(c);
   return p;

@@ -12,7 +12,7 @@ StepInput::StepInput(const Config& c, Device device)
       labels({c.batch_size, c.height, c.width}, DType::i32, device) {}
 
 nn::Loss loss(const nn::Segmenter& model, const Config& c, const StepInput& in) {
-  const Tensor images = normalise_images(in.images.tensor(), c.mean, c.std, dtype_from_name(c.dtype));
+  const Tensor images = normalise_images(in.images.tensor(), c.mean, c.std, c.dtype);
   return {upsample_cross_entropy(model.forward(images), in.labels.tensor(), data::kIgnoredLabel)};
 }
 

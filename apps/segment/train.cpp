@@ -57,7 +57,7 @@ class Segmentation : public apps::Task {
     config_.data_fingerprint = apps::same_data(
         config_.data_fingerprint, {data::fingerprint(*train_data_, config_.data), validation_fingerprint_},
         config_.data);
-    nn::initialise(model_, apps::init(config_), config_.seed);
+    nn::initialise(model_, config_.init, config_.seed);
     if (!config_.encoder.empty() && !resuming) load_encoder(model_, config_.encoder);
     const Device device = device_from_name(config_.device);
     model_.to(device);
@@ -78,7 +78,8 @@ class Segmentation : public apps::Task {
         fmt::format("model  {}, width {}, {} blocks, {} heads, patch {}, input {} x {}, {} decoder: {:.2f} "
                     "M parameters",
                     describe_attention(config_), config_.dim, config_.depth, config_.heads, config_.patch,
-                    config_.width, config_.height, config_.decoder, double(model_.parameter_count()) / 1e6)};
+                    config_.width, config_.height, choice_name(config_.decoder),
+                    double(model_.parameter_count()) / 1e6)};
   }
 
   int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
@@ -113,7 +114,7 @@ class Segmentation : public apps::Task {
     if (config_.test_limit > 0) results_.options += fmt::format(" --limit {}", config_.test_limit);
     results_.fingerprint = validation_fingerprint_;
     results_.weights = apps::evaluated_weights(config_);
-    results_.dtype = config_.dtype;
+    results_.dtype = name_of(config_.dtype);
     results_.made_by = apps::provenance(config_.device);
     results_.set_scores(found.matrix, found.count, config_.classes);
     const Scores& s = results_.scores;

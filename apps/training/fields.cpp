@@ -96,7 +96,7 @@ std::string describe_batch(const TrainingFields& f) {
 }
 
 std::string evaluated_weights(const TrainingFields& f) {
-  return f.ema > 0 && f.eval_weights == "ema" ? "ema" : "raw";
+  return f.ema > 0 && f.eval_weights == EvalWeights::ema ? "ema" : "raw";
 }
 
 std::string same_data(const std::string& recorded, const std::pair<std::string, std::string>& found,
@@ -113,7 +113,7 @@ std::string same_data(const std::string& recorded, const std::pair<std::string, 
 
 nn::OptimizerConfig optimizer_config(const TrainingFields& f) {
   nn::OptimizerConfig o;
-  o.kind = f.optimizer == "sgd" ? nn::OptimizerConfig::Kind::sgd : nn::OptimizerConfig::Kind::adamw;
+  o.kind = f.optimizer;
   o.weight_decay = f.weight_decay;
   o.clip_norm = f.clip_norm;
   return o;
@@ -121,9 +121,7 @@ nn::OptimizerConfig optimizer_config(const TrainingFields& f) {
 
 nn::Schedule schedule(const TrainingFields& f) {
   nn::Schedule s;
-  s.kind = f.schedule == "cosine"       ? nn::Schedule::Kind::cosine
-           : f.schedule == "polynomial" ? nn::Schedule::Kind::polynomial
-                                        : nn::Schedule::Kind::constant;
+  s.kind = f.schedule;
   s.lr = f.lr;
   s.min_lr = f.min_lr;
   s.warmup_lr = f.warmup_lr;
@@ -146,11 +144,6 @@ void validate(const char* app, const AttentionFields& f, int64_t depth) {
 }
 
 void validate(const char* app, const TrainingFields& f) {
-  check_word(app, "optimizer", f.optimizer, {"adamw", "sgd"});
-  check_word(app, "schedule", f.schedule, {"cosine", "polynomial", "constant"});
-  check_word(app, "lr-step", f.lr_step, {"batch", "epoch"});
-  check_word(app, "eval-weights", f.eval_weights, {"ema", "raw"});
-  check_word(app, "dtype", f.dtype, {"f32", "bf16"});
   const std::string& d = f.device;
   const bool numbered = d.size() == 6 && d.starts_with("cuda:") && d[5] >= '0' && d[5] <= '9';
   check_range(app, "device", d, d == "auto" || d == "cpu" || d == "cuda" || numbered,

@@ -55,15 +55,28 @@ nn::AttentionConfig attention_config(const AttentionFields& fields);
 // kinds that iterate.
 std::string describe_attention(const AttentionFields& fields, int64_t depth, const std::string& more = "");
 
+enum class LrStep { batch, epoch };
+inline std::vector<Choice<LrStep>> choices_of(LrStep) {
+  return {{"batch", LrStep::batch}, {"epoch", LrStep::epoch, "as some published recipes"}};
+}
+
+enum class EvalWeights { ema, raw };
+inline std::vector<Choice<EvalWeights>> choices_of(EvalWeights) {
+  return {{"ema", EvalWeights::ema, "the averaged ones, where --ema keeps them"},
+          {"raw", EvalWeights::raw, "the last ones"}};
+}
+
 struct TrainingFields {
   int64_t epochs = 10, steps = 0;  // steps > 0: so many, whatever the epochs
   int64_t batch_size = 128, accumulate = 1, ranks = 1, eval_batch_size = 256;
-  std::string optimizer = "adamw", schedule = "cosine";
+  nn::OptimizerConfig::Kind optimizer = nn::OptimizerConfig::Kind::adamw;
+  nn::Schedule::Kind schedule = nn::Schedule::Kind::cosine;
   double lr = 1e-3, min_lr = 1e-5, warmup_lr = 1e-6, warmup_epochs = 1;
-  std::string lr_step = "batch";  // batch, or epoch as some published recipes
+  LrStep lr_step = LrStep::batch;
   double weight_decay = 0.05, clip_norm = 0, ema = 0;
-  std::string eval_weights = "ema";
-  std::string dtype = "f32", device = "auto";
+  EvalWeights eval_weights = EvalWeights::ema;
+  DType dtype = DType::f32;
+  std::string device = "auto";
   uint64_t seed = 0;
   int threads = 0;
   double checkpoint_seconds = 30;
@@ -87,20 +100,18 @@ void for_each_training_field(C& c, const F& f) {
     "the cores",
     Range{1, 65536});
   f("eval-batch-size", c.eval_batch_size, "Samples per batch in evaluation", Range{1, 1 << 24});
-  f("optimizer", c.optimizer, "adamw or sgd (Nesterov momentum 0.9)");
-  f("schedule", c.schedule, "Learning rate: cosine, polynomial or constant");
+  f("optimizer", c.optimizer, "Optimizer");
+  f("schedule", c.schedule, "Learning rate after the warm-up");
   f("lr", c.lr, "Peak learning rate", above(0, 1e6));
   f("min-lr", c.min_lr, "Final learning rate", Range{0, 1e6});
   f("warmup-lr", c.warmup_lr, "Learning rate at the first step", Range{0, 1e6});
   f("warmup-epochs", c.warmup_epochs, "Epochs of linear warm-up", Range{0, 1e6});
-  f("lr-step", c.lr_step, "Move the learning rate with every batch or every epoch");
+  f("lr-step", c.lr_step, "Step of the learning rate");
   f("weight-decay", c.weight_decay, "Weight decay of matrices", Range{0, 1e6});
   f("clip-norm", c.clip_norm, "Clip the gradient's norm (0: off)", Range{0, 1e9});
   f("ema", c.ema, "Decay of the averaged weights (0: off)", below(0, 1));
-  f("eval-weights", c.eval_weights,
-    "Weights that are evaluated and used: ema (the averaged ones, where --ema keeps them) or raw (the last "
-    "ones)");
-  f("dtype", c.dtype, "f32 or bf16 (weights and optimizer stay f32)");
+  f("eval-weights", c.eval_weights, "Weights that are evaluated and used");
+  f("dtype", c.dtype, "What the model computes in");
   f("device", c.device, "auto, cpu, cuda, cuda:1");
   f("seed", c.seed, "Seed of weights, order, augmentation and dropout", any_seed);
   f("threads", c.threads, "CPU threads (0: all)", any_threads);

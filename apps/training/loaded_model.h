@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "apps/common/fields.h"
@@ -14,9 +15,9 @@ namespace pursuit::apps {
 struct LoadOptions {
   std::string weights = {};  // raw or ema; empty: those that the run's evaluations are of
   std::string device = "auto";
-  std::string dtype = {};  // empty: the run's
-  int threads = 0;         // 0: as many as before
-  bool verify = true;      // compare the checksums
+  std::optional<DType> dtype = {};  // none: the run's
+  int threads = 0;                  // 0: as many as before
+  bool verify = true;               // compare the checksums
 };
 
 template <class Config, class Model>
@@ -40,7 +41,7 @@ LoadedModel<Config, Model> load_model(const Checkpoint& checkpoint, const LoadOp
                                     {}};
   check_config<Model>(loaded.config, checkpoint.path, checkpoint);
   loaded.config.device = options.device;
-  if (!options.dtype.empty()) loaded.config.dtype = options.dtype;
+  if (options.dtype) loaded.config.dtype = *options.dtype;
   validate(loaded.config);
   loaded.model = std::make_unique<Model>(model_config(loaded.config));
   loaded.weights = !options.weights.empty()  ? options.weights

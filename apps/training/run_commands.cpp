@@ -29,7 +29,7 @@ void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o
   command.add_option("--checkpoint", checkpoint, "Folder of a run, or a checkpoint file")->required();
   add_weights_option(command, o);
   command.add_option("--device", o.device, "auto, cpu, cuda")->capture_default_str();
-  command.add_option("--dtype", o.dtype, "f32 or bf16 (default: the run's)");
+  add_choice<DType>(command, "--dtype", o.dtype, "What the model computes in (default: the run's)");
   command.add_option("--threads", o.threads, "CPU threads (0: all)")->check(within(any_threads));
 }
 

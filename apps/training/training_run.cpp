@@ -65,8 +65,7 @@ class TrainingRun {
         lock_(std::move(start.lock)),
         flat_(
             task.model().parameters(),
-            [&](const std::string& name, const Tensor& t) { return task.decays(name, t); },
-            dtype_from_name(fields_.dtype)),
+            [&](const std::string& name, const Tensor& t) { return task.decays(name, t); }, fields_.dtype),
         optimizer_(flat_, optimizer_config(fields_)),
         schedule_(schedule(fields_)) {
     // The schedule ends where the run does.
@@ -190,7 +189,7 @@ class TrainingRun {
   }
 
   void print_head() {
-    note("pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(flat_.values.device()), fields_.dtype);
+    note("pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(flat_.values.device()), name_of(fields_.dtype));
     for (const std::string& line : task_.head()) note("{}\n", line);
     note("batch  {}; {} steps, learning rate {}\n", describe_batch(fields_), last_step(), fields_.lr);
     note("run    {}{}\n", folder_,
@@ -208,7 +207,7 @@ class TrainingRun {
   double learning_rate() const {
     // By epochs, an epoch runs at the value of the one before: the published schedule is moved after each
     // epoch.
-    if (fields_.lr_step == "epoch") return schedule_.at(double(std::max<int64_t>(0, state_.epoch - 1)));
+    if (fields_.lr_step == LrStep::epoch) return schedule_.at(double(std::max<int64_t>(0, state_.epoch - 1)));
     return schedule_.at(double(state_.step) / double(task_.steps_per_epoch()));
   }
 

@@ -23,11 +23,8 @@ nn::VitConfig vit_config(const VisionFields& f) {
   return v;
 }
 
-nn::Init init(const VisionFields& f) { return choice_of<nn::Init>("init", f.init); }
-
 void validate(const char* app, const VisionFields& f) {
   validate(app, static_cast<const AttentionFields&>(f), f.depth);
-  check_word(app, "init", f.init, {"timm", "pytorch"});
   check_range(app, "dim", f.dim, f.dim % f.heads == 0, "a multiple of --heads");
   check_range(app, "mlp-ratio", f.mlp_ratio, double(f.dim) * f.mlp_ratio >= 1, "at least 1 / --dim");
 }

@@ -10,7 +10,7 @@ struct VisionFields : AttentionFields {
   // model
   int64_t patch = 0, dim = 192, depth = 12, heads = 3;
   double mlp_ratio = 4, ln_eps = 1e-6, dropout = 0, drop_path = 0;
-  std::string init = "timm";
+  nn::Init init = nn::Init::timm;
 
   // data
   std::string data;  // empty: what is built in
@@ -33,7 +33,7 @@ void for_each_vision_field(C& c, const F& f) {
     above(0, 1));
   f("dropout", c.dropout, "Dropout rate after the position embedding", below(0, 1));
   f("drop-path", c.drop_path, "Drop path rate of the last block (grows linearly from 0)", below(0, 1));
-  f("init", c.init, "Initial weights: timm (truncated normal 0.02) or pytorch (uniform by fan-in)");
+  f("init", c.init, "Initial weights");
   f("limit", c.limit, "Train on this many pictures, evenly spaced (of drawn scenes the first; 0: all)",
     any_count);
   f("test-limit", c.test_limit,
@@ -46,7 +46,6 @@ void for_each_vision_field(C& c, const F& f) {
 
 // What of a model these fields say; image size, channels and classes are left.
 nn::VitConfig vit_config(const VisionFields& fields);
-nn::Init init(const VisionFields& fields);
 
 // Checks values that no option checks by itself, the attention's too; throws Error that names the option and
 // starts with `app`.

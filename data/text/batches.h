@@ -4,6 +4,7 @@
 
 #include "data/share.h"
 #include "data/text/corpus.h"
+#include "engine/choice.h"
 
 namespace pursuit::data {
 
@@ -19,6 +20,10 @@ struct TextBatchOptions {
   // blocks: the text is one stream, cut every `length` tokens whatever stands there. documents: a row never
   // reaches into another document; the rest of a document's last row is filled up.
   enum class Mode { blocks, documents } mode = Mode::blocks;
+  friend std::vector<Choice<Mode>> choices_of(Mode) {
+    return {{"blocks", Mode::blocks, "the text cut at every window"},
+            {"documents", Mode::documents, "a row ends with its document"}};
+  }
   // A new order of the rows every epoch. Without it row r of step s is row r * steps() + s of the text, so
   // that each row of a step goes on where it was in the step before.
   bool shuffle = false;

@@ -38,13 +38,15 @@ printf 'attention = "rpc\ndim = 64\n' >open.toml
 says "open.toml: 'attention': the string \"rpc does not end" classify train --recipe open.toml
 # Words that only the whole config shows to be wrong; what the command line says wrongly is not the recipe's.
 for app in classify lm segment; do
-  for setting in 'attention = "rcp"' 'schedule = "cosin"' 'dtype = "f31"' 'device = "gpu"' 'dim = 100'; do
+  for setting in 'attention = "rcp"' 'device = "gpu"' 'dim = 100'; do
     printf '%s\nheads = 3\n' "$setting" >wrong.toml
     says "wrong.toml: [$app] --${setting%% *} is" $app train --recipe wrong.toml --out new
   done
+  for setting in 'schedule = "cosin"' 'dtype = "f31"' 'init = "zero"'; do
+    printf '%s\n' "$setting" >wrong.toml
+    says "wrong.toml: '${setting%% *}': --${setting%% *}: got" $app train --recipe wrong.toml
+  done
 done
-printf 'crop = "all"\n' >wrong.toml
-says "wrong.toml: [classify] --crop is" classify train --recipe wrong.toml --out new
 for app in classify segment; do
   printf 'format = "png"\n' >wrong.toml
   says "wrong.toml: [$app] --format is" $app train --recipe wrong.toml --out new

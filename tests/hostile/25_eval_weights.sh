@@ -28,7 +28,7 @@ for app in classify segment lm; do
     check "$run: both weights score alike" test "$(score "$run --ema" $of)" != "$(score "$run --no-ema" $of)"
     check "$run: another score than by its own weights" test "$(score "$run --weights $weights" $of)" == "$own"
   done
-  refuses 1 "--eval-weights" $app train "${toy[@]}" --eval-weights best --out new
+  refuses 2 "--eval-weights: got 'best', need one of ema, raw" $app train "${toy[@]}" --eval-weights best --out new
   refuses 2 "--weights" $app eval --checkpoint $app-raw --weights best
 done
 done_testing

@@ -70,7 +70,7 @@ struct Segment {
     c.dim = 8;
     c.depth = 2;
     c.heads = 2;
-    c.decoder = "mask";
+    c.decoder = nn::SegmenterDecoder::mask;
     c.decoder_depth = 1;
     c.classes = {"road", "sky"};
     c.colours = {{1, 2, 3}, {4, 5, 6}};
