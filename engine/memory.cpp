@@ -56,9 +56,9 @@ struct ByFit {
 
 // Best fit with splitting and merging inside segments, as PyTorch's caching allocator does it. With
 // `shapes_only` the segments are addresses that nobody may use.
-class Pool {
+class MemoryPool {
  public:
-  explicit Pool(Device device, bool shapes_only = false) : device_(device), shapes_only_(shapes_only) {
+  explicit MemoryPool(Device device, bool shapes_only = false) : device_(device), shapes_only_(shapes_only) {
     if (shapes_only) {
       limit_ = int64_t(1) << 61;  // sums stay far from overflowing
       return;
@@ -74,7 +74,7 @@ class Pool {
   }
 
   // Only a pool of shapes ends: its blocks are all free by then, and nothing lies behind them.
-  ~Pool() {
+  ~MemoryPool() {
     for (const auto& list : free_)
       for (const Block* b : list) delete b;
   }
@@ -366,28 +366,30 @@ namespace {
 thread_local ShapesOnly* innermost = nullptr;
 
 // Never destroyed: tensors in static storage may outlive any static pool.
-Pool& pool(Device device) {
+MemoryPool& pool(Device device) {
   static std::mutex mutex;
-  static auto& pools = *new std::map<std::pair<int, int>, std::unique_ptr<Pool>>;
+  static auto& pools = *new std::map<std::pair<int, int>, std::unique_ptr<MemoryPool>>;
   if (!device.is_cuda()) {
-    static Pool& host = *new Pool(cpu);
+    static MemoryPool& host = *new MemoryPool(cpu);
     return host;
   }
   std::lock_guard lock(mutex);
   auto& p = pools[{int(device.kind), device.index}];
-  if (!p) p = std::make_unique<Pool>(device);
+  if (!p) p = std::make_unique<MemoryPool>(device);
   return *p;
 }
 
 struct Release {
-  Pool* pool;
+  MemoryPool* pool;
   Block* block;
   void operator()(void*) const noexcept { pool->give(block); }
 };
 
 }  // namespace
 
-ShapesOnly::ShapesOnly() : pool_(std::make_shared<Pool>(cpu, true)), before_(innermost) { innermost = this; }
+ShapesOnly::ShapesOnly() : pool_(std::make_shared<MemoryPool>(cpu, true)), before_(innermost) {
+  innermost = this;
+}
 ShapesOnly::~ShapesOnly() { innermost = before_; }
 int64_t ShapesOnly::peak() const { return pool_->stats().reserved_peak; }
 
@@ -400,7 +402,7 @@ Storage allocate(Device device, int64_t bytes) {
     Block* b = shapes->take(bytes);
     return Storage(b->start, [shapes, b](void*) { shapes->give(b); });
   }
-  Pool& p = pool(device);
+  MemoryPool& p = pool(device);
   Block* b = p.take(bytes);
   return Storage(b->start + (b->guarded ? kGuard : 0), Release{&p, b});
 }

@@ -113,6 +113,13 @@ void require_inputs(const Tensor* const (&inputs)[N]) {
     if (!inputs[i]->defined() && !optional_inputs<Op>()[int(i)]) fail_undefined(Op::name, i + 1, N);
 }
 
+// An operator of any number of inputs, all of which are defined, takes them as a list and is not told which
+// of them want a gradient.
+template <class Op>
+concept TakesList = requires(Op op, const std::vector<Tensor>& inputs) {
+  op.forward(inputs);
+};
+
 // Runs the operator and, if an input is on the tape, records it.
 template <Operator Op, std::same_as<Tensor>... In>
 Tensor apply(Op op, const In&... inputs) {
@@ -133,6 +140,28 @@ Tensor apply(Op op, const In&... inputs) {
   });
   return y;
 }
+template <Operator Op>
+requires TakesList<Op> Tensor apply(Op op, const std::vector<Tensor>& inputs) {
+  MemoryTag tag(Op::name);
+  auto held = std::make_shared<Op>(std::move(op));
+  std::vector<Argument> arguments;
+  bool recorded = false;
+  for (const Tensor& t : inputs) {
+    if (!t.defined()) fail_undefined(Op::name, arguments.size() + 1, inputs.size());
+    arguments.push_back({&t, t.storage().use_count()});
+    recorded = recorded || (grad_enabled() && t.needs_grad());
+  }
+  std::vector<Tensor> values;
+  for (const Tensor& t : inputs) values.push_back(t.detach());
+  Tensor y = held->forward(values);
+  values.clear();
+  if (recorded)
+    record(y, Op::name, arguments, [held](const Tensor& gy) {
+      MemoryTag tag(Op::name);
+      return held->backward(gy, Needs{~uint32_t(0)});
+    });
+  return y;
+}
 
 template <class Op, class Base, class... In>
 constexpr size_t arity(Tensor (Base::*)(In...)) {
@@ -142,21 +171,25 @@ constexpr size_t arity(Tensor (Base::*)(In...)) {
 template <Operator Op>
 std::vector<OperatorInfo::Case> cases_of() {
   std::vector<OperatorInfo::Case> cases;
-  constexpr auto every = std::make_index_sequence<arity<Op>(&Op::forward)>{};
   for (const Sample<Op>& s : Op::samples()) {
     OperatorInfo::Case c{s.inputs, s.tolerance, {}, {}};
-    if (c.inputs.size() != every.size())
-      fail(Op::name, "a sample gives " + std::to_string(c.inputs.size()) + " inputs, the operator takes " +
-                         std::to_string(every.size()));
-    c.run = [op = s.op, every]<class V>(const V& in) {
-      return [&]<size_t... I>(std::index_sequence<I...>) { return apply(Op(op), in[I]...); }
-      (every);
-    };
-    if constexpr (requires { &Op::reference; })
-      c.reference = [op = s.op, every]<class V>(const V& in) {
-        return [&]<size_t... I>(std::index_sequence<I...>) { return op.reference(in[I]...); }
+    if constexpr (TakesList<Op>) {
+      c.run = [op = s.op](const std::vector<Tensor>& in) { return apply(Op(op), in); };
+    } else {
+      constexpr auto every = std::make_index_sequence<arity<Op>(&Op::forward)>{};
+      if (c.inputs.size() != every.size())
+        fail(Op::name, "a sample gives " + std::to_string(c.inputs.size()) + " inputs, the operator takes " +
+                           std::to_string(every.size()));
+      c.run = [op = s.op, every]<class V>(const V& in) {
+        return [&]<size_t... I>(std::index_sequence<I...>) { return apply(Op(op), in[I]...); }
         (every);
       };
+      if constexpr (requires { &Op::reference; })
+        c.reference = [op = s.op, every]<class V>(const V& in) {
+          return [&]<size_t... I>(std::index_sequence<I...>) { return op.reference(in[I]...); }
+          (every);
+        };
+    }
     cases.push_back(std::move(c));
   }
   return cases;

@@ -56,7 +56,7 @@ Tensor expand(const Tensor& x, const Shape& shape);
 Tensor contiguous(const Tensor& x);
 Tensor cast(const Tensor& x, DType dtype);
 Tensor to_device(const Tensor& x, Device device);
-Tensor concat(const Tensor& a, const Tensor& b, int dim);
+Tensor concat(const std::vector<Tensor>& parts, int dim);
 Tensor stack(const std::vector<Tensor>& parts, int dim);  // a new dimension
 
 Tensor lower_triangle(int64_t n, DType dtype, Device device);  // [n, n], 1 on and below the diagonal, else 0

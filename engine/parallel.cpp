@@ -88,9 +88,9 @@ class alignas(64) Share {
 // the same rows from job to job, which may still be in their core's cache, and then of the largest other. The
 // caller takes parts too; once all are taken it closes the job and waits for the workers that are `inside_`,
 // so a worker that wakes late finds the job closed and never sees one that is gone.
-class Pool {
+class ThreadPool {
  public:
-  ~Pool() { resize(1); }
+  ~ThreadPool() { resize(1); }
 
   // Threads, the caller's included.
   void resize(int threads) {
@@ -186,8 +186,8 @@ std::atomic<int>& threads_wanted() {
 }
 
 std::mutex pool_guard;
-Pool& pool() {
-  static Pool p;
+ThreadPool& pool() {
+  static ThreadPool p;
   return p;
 }
 

@@ -6,7 +6,7 @@
 
 namespace pursuit {
 
-class Pool;
+class MemoryPool;
 
 // While one lives, what this thread computes with tensors is done on their shapes alone: tensors have no
 // memory behind them, operators and copies compute nothing, and what they allocate comes from a pool of
@@ -26,7 +26,7 @@ class ShapesOnly {
 
  private:
   friend Storage allocate(Device device, int64_t bytes);
-  std::shared_ptr<Pool> pool_;
+  std::shared_ptr<MemoryPool> pool_;
   ShapesOnly* before_;
 };
 

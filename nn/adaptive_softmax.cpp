@@ -70,7 +70,7 @@ AdaptiveSoftmax::Part AdaptiveSoftmax::head(const Tensor& x) const {
   const Tensor all = embedding_->to(x.dtype()), bias = converted(bias_, x.dtype());
   if (cutoffs_.empty()) return {x, all, bias, {}};
   const auto first = [&](const Tensor& t) { return t.slice(0, 0, cutoffs_[0]); };
-  return {x, concat(first(all), own, 0), bias.defined() ? concat(first(bias), own_bias, 0) : bias, {}};
+  return {x, concat({first(all), own}, 0), bias.defined() ? concat({first(bias), own_bias}, 0) : bias, {}};
 }
 
 AdaptiveSoftmax::Part AdaptiveSoftmax::tail(size_t i, const Tensor& x) const {
@@ -131,12 +131,12 @@ Tensor AdaptiveSoftmax::log_prob(const Tensor& x) const {
   const auto scores = [](const Part& p) { return log_softmax(linear(p.x, p.weight, p.bias)); };
   const Tensor of_head = scores(head(x));
   if (cutoffs_.empty()) return of_head;
-  Tensor all = of_head.slice(1, 0, cutoffs_[0]);
+  std::vector<Tensor> clusters = {of_head.slice(1, 0, cutoffs_[0])};
   for (size_t i = 0; i < tails_.size(); ++i) {
     const int64_t column = cutoffs_[0] + int64_t(i);
-    all = concat(all, scores(tail(i, x)) + of_head.slice(1, column, column + 1), 1);
+    clusters.push_back(scores(tail(i, x)) + of_head.slice(1, column, column + 1));
   }
-  return all;
+  return concat(clusters, 1);
 }
 
 }  // namespace pursuit::nn

@@ -77,7 +77,7 @@ std::vector<double> ConfusionMatrix::accuracy() const {
 double ConfusionMatrix::mean_iou() const { return mean_of_defined(iou()); }
 double ConfusionMatrix::mean_accuracy() const { return mean_of_defined(accuracy()); }
 
-double ConfusionMatrix::pixel_accuracy() const {
+double ConfusionMatrix::overall_accuracy() const {
   int64_t right = 0;
   for (int64_t c = 0; c < classes_; ++c) right += at(c, c);
   return ratio(right, total());

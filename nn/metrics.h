@@ -30,7 +30,7 @@ class ConfusionMatrix {
   // Over the classes that have one; -1 if none has.
   double mean_iou() const;
   double mean_accuracy() const;
-  double pixel_accuracy() const;  // diagonal / all
+  double overall_accuracy() const;  // diagonal / all
 
  private:
   int64_t classes_, ignore_index_;
@@ -38,7 +38,7 @@ class ConfusionMatrix {
 };
 
 // Rows of logits [rows, classes] whose label [rows] is among the k largest; of equal logits the lower class
-// comes first. A row whose label has a NaN logit is not counted.
+// comes first, as in argmax. A row whose label has a NaN logit is not counted.
 int64_t top_k_correct(const Tensor& logits, const Tensor& labels, int64_t k);
 
 }  // namespace pursuit::nn

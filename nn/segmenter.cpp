@@ -71,7 +71,7 @@ class Segmenter::MaskTransformer : public Module {
     const DType dtype = patches.dtype(), stream = compute_type(dtype);
     const int64_t batch = patches.size(0), n = patches.size(1), classes = cls_emb_.size(1);
     const Tensor of_classes = cls_emb_.to(stream).expand({batch, classes, cls_emb_.size(2)});
-    Tensor x = concat(proj_dec_.forward(patches).to(stream), of_classes, 1);
+    Tensor x = concat({proj_dec_.forward(patches).to(stream), of_classes}, 1);
     for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, dtype, noise.ahead(2 * i));
     x = decoder_norm_.forward(x, dtype);
     const Tensor patch = matmul(x.slice(1, 0, n), proj_patch_.to(dtype));

@@ -77,7 +77,7 @@ Tensor VisionTransformer::embed(const Tensor& images) const {
   const Tensor first = cls_token.to(stream).expand({images.size(0), 1, c.dim});
   const Tensor positions = resize_positions(pos_embed.to(stream), c.rows(), c.cols(),
                                             images.size(2) / c.patch, images.size(3) / c.patch);
-  const Tensor x = concat(first, tokens, 1) + positions;
+  const Tensor x = concat({first, tokens}, 1) + positions;
   return noise_.dropout(training() ? c.dropout : 0, streams::step::embedding)(x);
 }
 
@@ -127,7 +127,7 @@ Tensor resize_positions(const Tensor& pos_embed, int64_t from_rows, int64_t from
   const int64_t dim = pos_embed.size(2);
   const Tensor grid = pos_embed.slice(1, 1, pos_embed.size(1)).reshape({1, from_rows, from_cols, dim});
   const Tensor resized = upsample_bilinear(grid.permute({0, 3, 1, 2}), rows, cols);
-  return concat(pos_embed.slice(1, 0, 1), resized.permute({0, 2, 3, 1}).reshape({1, rows * cols, dim}), 1);
+  return concat({pos_embed.slice(1, 0, 1), resized.permute({0, 2, 3, 1}).reshape({1, rows * cols, dim})}, 1);
 }
 
 }  // namespace pursuit::nn

@@ -101,7 +101,7 @@ TEST_CASE("a report with every block is well-formed, escaped and self-contained"
   report.chart(LineChart{"empty", "x", "y", {{"none", {{0, nan_value}}}}});
   report.chart(LineChart{"log", "x", "y", {{"s", {{0, 1}, {1, 0}, {10, 5}}}}, true, true});
   report.chart(BarChart{hostile, hostile, {hostile, "g"}, {{hostile, {1, -2}}, {"s", {nan_value, 0}}}});
-  report.chart(ConfusionMatrix{hostile, {hostile, "b"}, {8, 2, 0, 0}, hostile});
+  report.chart(ConfusionChart{hostile, {hostile, "b"}, {8, 2, 0, 0}, hostile});
   report.pictures({hostile,
                    {{Image(3, 2, 3), hostile, Mark::bad}, {Image(200, 200, 1), ""}},
                    2,
@@ -188,7 +188,7 @@ TEST_CASE("long series are thinned but keep their spikes") {
 }
 
 TEST_CASE("a large confusion matrix becomes a picture with its worst pairs") {
-  ConfusionMatrix matrix{"m", {}, std::vector<int64_t>(40 * 40)};
+  ConfusionChart matrix{"m", {}, std::vector<int64_t>(40 * 40)};
   for (size_t i = 0; i < 40; ++i) {
     matrix.classes.push_back("class" + std::to_string(i));
     matrix.counts[i * 41] = 10;
@@ -202,8 +202,8 @@ TEST_CASE("a large confusion matrix becomes a picture with its worst pairs") {
 
 TEST_CASE("charts refuse sizes that do not fit") {
   CHECK_THROWS_AS(to_html(BarChart{"t", "v", {"a", "b"}, {{"s", {1}}}}), Error);
-  CHECK_THROWS_AS(to_html(ConfusionMatrix{"t", {"a", "b"}, {1, 2, 3}}), Error);
-  CHECK_THROWS_AS(to_html(ConfusionMatrix{"t", {}, {}}), Error);
+  CHECK_THROWS_AS(to_html(ConfusionChart{"t", {"a", "b"}, {1, 2, 3}}), Error);
+  CHECK_THROWS_AS(to_html(ConfusionChart{"t", {}, {}}), Error);
 }
 
 TEST_CASE("heat maps are upsampled bilinearly and mixed in") {

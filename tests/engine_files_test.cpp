@@ -11,9 +11,9 @@
 
 #include "engine/files/half.h"
 #include "engine/files/mapped_file.h"
-#include "engine/files/npy.h"
 #include "engine/files/safetensors.h"
 #include "engine/ops.h"
+#include "tests/temporary_folder.h"
 
 using namespace pursuit;
 namespace fs = std::filesystem;
@@ -21,24 +21,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using Values = std::vector<double>;
-
-// A folder that goes away with the test.
-class Folder {
- public:
-  Folder() {
-    char name[] = "/tmp/pursuit_files_XXXXXX";
-    REQUIRE(mkdtemp(name) != nullptr);
-    path_ = name;
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
-  size_t files() const {
-    return size_t(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
-  }
-
- private:
-  std::string path_;
-};
 
 void write(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), std::streamsize(bytes.size()));
@@ -59,11 +41,12 @@ std::string container(const std::string& header, size_t data_bytes) {
   return little_endian(header.size()) + header + std::string(data_bytes, '\0');
 }
 
-std::string message_of(const std::string& bytes, Tensor (*load)(const std::string&)) {
-  const Folder folder;
+// The message for a file of these bytes, which must name the file; "" if it was read.
+std::string safetensors_message(const std::string& bytes) {
+  const TemporaryFolder folder;
   write(folder.file("hostile.bin"), bytes);
   try {
-    load(folder.file("hostile.bin"));
+    load_safetensors(folder.file("hostile.bin"));
   } catch (const Error& e) {
     CHECK(std::string(e.what()).find("hostile.bin") != std::string::npos);
     return e.what();
@@ -71,30 +54,9 @@ std::string message_of(const std::string& bytes, Tensor (*load)(const std::strin
   return "";
 }
 
-// The message for a file of these bytes, which must name the file; "" if it was read.
-std::string safetensors_message(const std::string& bytes) {
-  return message_of(bytes, [](const std::string& path) {
-    load_safetensors(path);
-    return Tensor();
-  });
-}
-
 void check_rejected(const std::string& header, size_t data_bytes, const char* why) {
   const std::string message = safetensors_message(container(header, data_bytes));
   INFO(header);
-  CHECK_MESSAGE(message.find(why) != std::string::npos, message);
-}
-
-std::string npy(const std::string& header, const std::string& data, char major = 1) {
-  std::string s = std::string("\x93NUMPY") + major + '\0';
-  s += char(header.size() & 255);
-  s += char(header.size() >> 8);
-  if (major > 1) s += std::string(2, '\0');
-  return s + header + data;
-}
-
-void check_npy_rejected(const std::string& bytes, const char* why) {
-  const std::string message = message_of(bytes, load_npy);
   CHECK_MESSAGE(message.find(why) != std::string::npos, message);
 }
 
@@ -106,7 +68,7 @@ std::string bytes_of(const std::vector<T>& values) {
 }  // namespace
 
 TEST_CASE("safetensors: what is saved is loaded, bit for bit") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.file("model.safetensors");
   const Tensor x = normal({3, 5}, 0, 1, 1, 1);
   const Tensor special = from_vector<float>({NAN, INFINITY, -INFINITY, -0.0f, 1e-45f}, {5});
@@ -135,7 +97,7 @@ TEST_CASE("safetensors: what is saved is loaded, bit for bit") {
     const Tensor want = t.contiguous();
     CHECK(std::memcmp(got.raw(), want.raw(), size_t(want.bytes())) == 0);
   }
-  CHECK(folder.files() == 1);
+  CHECK(folder.entries() == 1);
 
   // Data begins at a multiple of 8, every tensor at a multiple of its element's size.
   const std::string raw = read(path);
@@ -149,7 +111,7 @@ TEST_CASE("safetensors: a file written by hand") {
       R"({"__metadata__":{"format":"pt"},"b":{"dtype":"F16","shape":[3],"data_offsets":[4,10]},)"
       R"("a":{"dtype":"BOOL","shape":[2,2],"data_offsets":[0,4]},"c":{"dtype":"I16","shape":[1],"data_offsets":[10,12]},)"
       R"("d":{"dtype":"I8","shape":[],"data_offsets":[12,13]}}   )";
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.file("hand");
   write(path, little_endian(header.size()) + header + std::string("\0\1\2\0", 4) +
                   bytes_of<uint16_t>({0x3c00, 0xc100, 0x0001}) + bytes_of<int16_t>({-300}) + '\xff');
@@ -261,7 +223,7 @@ TEST_CASE("safetensors: hostile files are rejected with a reason and their name"
 }
 
 TEST_CASE("safetensors: every cut of a good file is rejected, every flipped bit is read or rejected") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.file("a");
   save_safetensors(path, {{"a", zeros({2, 2})}, {"b", arange(2)}}, {{"k", "v"}});
   const std::string good = read(path);
@@ -274,7 +236,7 @@ TEST_CASE("safetensors: every cut of a good file is rejected, every flipped bit 
 }
 
 TEST_CASE("safetensors: what is no file, and what cannot be saved") {
-  const Folder folder;
+  const TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(load_safetensors(folder.file("absent")), doctest::Contains("absent"), Error);
   CHECK_THROWS_AS(load_safetensors(folder.file("")), Error);
   REQUIRE(mkfifo(folder.file("pipe").c_str(), 0600) == 0);
@@ -284,18 +246,18 @@ TEST_CASE("safetensors: what is no file, and what cannot be saved") {
   CHECK_THROWS_AS(save_safetensors(path, {{"__metadata__", zeros({1})}}), Error);
   CHECK_THROWS_AS(save_safetensors(path, {{"\xff", zeros({1})}}), Error);
   CHECK_THROWS_AS(save_safetensors(folder.file("no/such/folder"), {}), Error);
-  CHECK(folder.files() == 1);  // the pipe: nothing half written remains
+  CHECK(folder.entries() == 1);  // the pipe: nothing half written remains
   save_safetensors(path, {});
   CHECK(load_safetensors(path).tensors.empty());
 
   // A failed replacement leaves neither a temporary file nor the old one changed.
   fs::create_directory(folder.file("taken"));
   CHECK_THROWS_WITH_AS(save_safetensors(folder.file("taken"), {}), doctest::Contains("taken"), Error);
-  CHECK(folder.files() == 3);
+  CHECK(folder.entries() == 3);
 }
 
 TEST_CASE("mapped file: the bytes of a file, and a reason where there is none to map") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.file("a");
   write(path, std::string("some\0bytes", 10));
   const MappedFile file(path);
@@ -312,83 +274,4 @@ TEST_CASE("mapped file: the bytes of a file, and a reason where there is none to
   REQUIRE(mkfifo(folder.file("pipe").c_str(), 0600) == 0);
   CHECK_THROWS_WITH_AS(MappedFile(folder.file("pipe")), doctest::Contains("not a regular file"), Error);
   CHECK_THROWS_WITH_AS(MappedFile(folder.file("")), doctest::Contains("not a regular file"), Error);
-}
-
-TEST_CASE("npy: round trip") {
-  const Folder folder;
-  const std::string path = folder.file("a.npy");
-  const Tensor x = normal({3, 5}, 0, 1, 1, 1);
-  for (const Tensor& t : {x, x.transpose(0, 1), x.to(DType::f64), arange(4), arange(4, DType::i32),
-                          arange(4, DType::u8), full({}, 3), zeros({0, 2}), x.reshape({15})}) {
-    save_npy(path, t);
-    const Tensor got = load_npy(path);
-    CHECK(got.shape() == t.shape());
-    CHECK(got.dtype() == t.dtype());
-    CHECK(got.to_vector() == t.to_vector());
-    CHECK((read(path).size() - size_t(t.bytes())) % 64 == 0);
-  }
-  save_npy(path, x.to(DType::bf16));
-  CHECK(load_npy(path).dtype() == DType::f32);
-  CHECK(load_npy(path).to_vector() == x.to(DType::bf16).to_vector());
-  CHECK(folder.files() == 1);
-}
-
-TEST_CASE("npy: files as NumPy writes them") {
-  const Folder folder;
-  const std::string path = folder.file("a.npy");
-  const auto load = [&](const std::string& bytes) {
-    write(path, bytes);
-    return load_npy(path);
-  };
-  const Tensor c = load(npy("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n",
-                            bytes_of<int32_t>({1, 2, 3, 4, 5, 6})));
-  CHECK(c.to_vector() == Values{1, 2, 3, 4, 5, 6});
-  const Tensor f = load(npy("{'descr': '<i4', 'fortran_order': True, 'shape': (2, 3), }\n",
-                            bytes_of<int32_t>({1, 4, 2, 5, 3, 6})));
-  CHECK(f.shape() == Shape{2, 3});
-  CHECK(f.is_contiguous());
-  CHECK(f.to_vector() == Values{1, 2, 3, 4, 5, 6});
-  CHECK(load(npy("{\"shape\":(3,),\"descr\":\"<f2\",\"fortran_order\":False}",
-                 bytes_of<uint16_t>({0x3c00, 0, 0xc100}), 2))
-            .to_vector() == Values{1, 0, -2.5});
-  CHECK(load(npy("{'descr': '|i1', 'fortran_order': False, 'shape': (1,), }", "\xfe")).to_vector() ==
-        Values{-2});
-  CHECK(
-      load(npy("{'descr': '<i2', 'fortran_order': False, 'shape': (), }", bytes_of<int16_t>({-7}))).item() ==
-      -7);
-  CHECK(load(npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", std::string("\0\1", 2), 3))
-            .to_vector() == Values{0, 1});
-}
-
-TEST_CASE("npy: hostile files are rejected with a reason and their name") {
-  const auto with = [](const std::string& descr, const std::string& order, const std::string& shape) {
-    return "{'descr': " + descr + ", 'fortran_order': " + order + ", 'shape': " + shape + ", }";
-  };
-  const std::string four(4, '\0');
-  CHECK(message_of(npy(with("'<f4'", "False", "(1,)"), four), load_npy) == "");
-  check_npy_rejected("", "too short");
-  check_npy_rejected(std::string("\x93NUMPX\1\0    ", 12), "not an npy");
-  check_npy_rejected(npy("{}", "", 9), "version");
-  check_npy_rejected(npy(with("'<f4'", "False", "(1,)"), four).substr(0, 30), "ends at byte");
-  check_npy_rejected(npy(with("'>f4'", "False", "(1,)"), four), "big-endian");
-  check_npy_rejected(npy(with("'<c8'", "False", "(1,)"), four), "known are");
-  check_npy_rejected(npy(with("'|O'", "False", "(1,)"), four), "known are");
-  check_npy_rejected(npy(with("[('a', '<f4')]", "False", "(1,)"), four), "word");
-  check_npy_rejected(npy(with("'<f4'", "Maybe", "(1,)"), four), "True nor False");
-  check_npy_rejected(npy(with("'<f4'", "False", "(-1,)"), four), "whole number");
-  check_npy_rejected(npy(with("'<f4'", "False", "(1.0,)"), four), "lacks a ')'");
-  check_npy_rejected(npy(with("'<f4'", "False", "(99999999999999999999,)"), four), "too large");
-  check_npy_rejected(npy(with("'<f4'", "False", "(4294967296, 4294967296, 4)"), four), "overflow");
-  check_npy_rejected(npy(with("'<f4'", "False", "(0, 4294967296, 4294967296, 4)"), ""), "overflow");
-  check_npy_rejected(npy(with("'<f4'", "False", "(1,1,1,1,1,1,1,1,1)"), four), "dimensions");
-  check_npy_rejected(npy(with("'<f4'", "False", "(2,)"), four), "asks for 8");
-  check_npy_rejected(npy(with("'<f4'", "False", "(1,)"), four + "x"), "holds 5 bytes");
-  check_npy_rejected(npy("{'descr': '<f4', 'shape': (1,)}", four), "lacks");
-  check_npy_rejected(npy("{'descr': '<f4', 'descr': '<f4', 'shape': (1,)}", four), "twice");
-  check_npy_rejected(npy("{'more': '<f4'}", four), "unknown key");
-  check_npy_rejected(npy(with("'<f4'", "False", "(1,)") + " exec()", four), "goes on");
-  check_npy_rejected(npy("{'descr", four), "word");
-  const Folder folder;
-  CHECK_THROWS_WITH_AS(load_npy(folder.file("absent.npy")), doctest::Contains("absent.npy"), Error);
-  CHECK_THROWS_AS(save_npy(folder.file("x.npy"), Tensor()), Error);
 }

@@ -133,7 +133,7 @@ TEST_CASE("singular value thresholding of special matrices") {
     CHECK(error(far, 2 * scale, DType::f32) < 2e-6);
   }
   // A broken matrix spoils itself only, and visibly.
-  const Tensor broken = concat(full({1, 9, 4}, std::numeric_limits<double>::infinity()), a, 0);
+  const Tensor broken = concat({full({1, 9, 4}, std::numeric_limits<double>::infinity()), a}, 0);
   const Tensor d = singular_value_threshold(broken, 0.5);
   for (const double v : d.select(0, 0).to_vector()) CHECK(std::isnan(v));
   CHECK(frobenius(d.slice(0, 1, 3) - singular_value_threshold(a, 0.5)) < 1e-5);

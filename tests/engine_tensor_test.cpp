@@ -128,11 +128,11 @@ TEST_CASE("tensor: values are copied between shapes, dtypes and layouts") {
 
 TEST_CASE("tensor: concat and stack") {
   const Tensor a = counting({2, 2}), b = a + 10.0;
-  CHECK(concat(a, b, 0).to_vector() == Values{0, 1, 2, 3, 10, 11, 12, 13});
-  CHECK(concat(a, b, -1).to_vector() == Values{0, 1, 10, 11, 2, 3, 12, 13});
+  CHECK(concat({a, b}, 0).to_vector() == Values{0, 1, 2, 3, 10, 11, 12, 13});
+  CHECK(concat({a, b}, -1).to_vector() == Values{0, 1, 10, 11, 2, 3, 12, 13});
   CHECK(stack({a, b}, 1).shape() == Shape{2, 2, 2});
   CHECK(stack({a, b}, 1).to_vector() == Values{0, 1, 10, 11, 2, 3, 12, 13});
-  CHECK_THROWS_AS(concat(a, counting({3, 3}), 0), Error);
+  CHECK_THROWS_AS(concat({a, counting({3, 3})}, 0), Error);
   CHECK_THROWS_AS(stack({}, 0), Error);
 }
 

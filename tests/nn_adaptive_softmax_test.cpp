@@ -76,7 +76,7 @@ TEST_CASE("adaptive softmax: biases of every word and cluster, in value and grad
         const auto [w, b] = rows(0, 5, -1);
         const Tensor cluster = tied ? get("head.cluster.weight") : get("head.weight").slice(0, 5, 7),
                      cluster_bias = tied ? get("head.cluster.bias") : get("head.bias").slice(0, 5, 7);
-        const Tensor head = log_softmax(linear(x, concat(w, cluster, 0), concat(b, cluster_bias, 0)));
+        const Tensor head = log_softmax(linear(x, concat({w, cluster}, 0), concat({b, cluster_bias}, 0)));
         const auto [w0, b0] = rows(5, 12, 0);
         const auto [w1, b1] = rows(12, 30, 1);
         const Tensor first = log_softmax(linear(x, w0, b0)), second = log_softmax(linear(x, w1, b1));

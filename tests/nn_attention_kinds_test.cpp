@@ -44,7 +44,7 @@ TEST_CASE("linear attention: its gradient, and that of the feature map at 0") {
   // elu + 1 is smooth at 0, although it is made of two pieces there.
   const GradientReport zero = check_gradient(
       [](const std::vector<Tensor>& in) {
-        return nn::linear_attention(concat(in[0], uniform({1, 3, 2, 1, 2}, -1, 1, 1, 1, DType::f64), 2));
+        return nn::linear_attention(concat({in[0], uniform({1, 3, 2, 1, 2}, -1, 1, 1, 1, DType::f64)}, 2));
       },
       {zeros({1, 3, 1, 1, 2})});
   CHECK_MESSAGE(zero.ok, zero.message);

@@ -93,7 +93,7 @@ TEST_CASE("dropout in attention: drops probabilities, those of the last iteratio
     config.bias = false;
     nn::Attention attention(48, 1, config);
     const Tensor keys = normal({48, 48}, 0, 0.3, 1, 1);
-    copy_values(attention.qkv.weight.detach(), concat(keys, identity(48), 0));
+    copy_values(attention.qkv.weight.detach(), concat({keys, identity(48)}, 0));
     copy_values(attention.proj.weight.detach(), identity(48));
     NoGrad off;
     const Tensor x = identity(48).reshape({1, 48, 48}), whole = attention.forward(x);

@@ -30,13 +30,13 @@ TEST_CASE("confusion matrix: counts, intersection over union, accuracies") {
   CHECK(accuracy[2] == -1);
   CHECK(m.mean_iou() == doctest::Approx(1.0 / 3));
   CHECK(m.mean_accuracy() == doctest::Approx((2.0 / 3 + 0.5) / 2));
-  CHECK(m.pixel_accuracy() == doctest::Approx(0.6));
+  CHECK(m.overall_accuracy() == doctest::Approx(0.6));
 }
 
 TEST_CASE("confusion matrix: nothing counted, and what cannot be counted") {
   ConfusionMatrix m(3);
   CHECK(m.mean_iou() == -1);
-  CHECK(m.pixel_accuracy() == -1);
+  CHECK(m.overall_accuracy() == -1);
   CHECK_THROWS_AS(m.add(ids({0}), ids({3})), Error);
   CHECK_THROWS_AS(m.add(ids({3}), ids({0})), Error);
   CHECK_THROWS_AS(m.add(ids({0, 1}), ids({0})), Error);

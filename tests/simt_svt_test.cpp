@@ -168,7 +168,7 @@ TEST_CASE("simulated GPU: singular value thresholding of special matrices") {
     const Tensor second = a.slice(0, 1, 2), whole = threshold(second, full({1}, 3));
     const auto spoils = [&](const Tensor& first, float first_tau) {
       const Tensor both =
-          threshold(concat(first, second, 0), from_vector(std::vector<float>{first_tau, 3}, {2}));
+          threshold(concat({first, second}, 0), from_vector(std::vector<float>{first_tau, 3}, {2}));
       for (const double v : both.select(0, 0).to_vector()) CHECK(std::isnan(v));
       CHECK(norm(both.slice(0, 1, 2) - whole) == 0);
     };

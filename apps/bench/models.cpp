@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "apps/bench/training_step.h"
+#include "apps/bench/trained_model.h"
 #include "engine/ops.h"
 #include "engine/random.h"
 #include "nn/init.h"
@@ -32,7 +32,7 @@ Workload training(const std::string& name, const std::string& what, int64_t batc
   const auto make = [config](int64_t b, DType dtype, Device device) {
     auto model = std::make_unique<nn::VisionTransformer>(config);
     nn::initialise(*model, nn::Init::timm, seed);
-    using Training = TrainingStep<nn::VisionTransformer>;
+    using Training = TrainedModel<nn::VisionTransformer>;
     const Tensor images =
         normal({b, config.channels, config.image, config.image}, 0, 1, seed, 1).to(dtype).to(device);
     const Tensor labels = random_labels(b, config.classes, 2, device);
@@ -53,7 +53,7 @@ Workload segmentation(const std::string& name, const std::string& what, int64_t 
   const auto make = [config](int64_t b, DType dtype, Device device) {
     auto model = std::make_unique<nn::Segmenter>(config);
     nn::initialise(*model, nn::Init::timm, seed);
-    using Training = TrainingStep<nn::Segmenter>;
+    using Training = TrainedModel<nn::Segmenter>;
     const VitConfig& c = config.encoder;
     const Tensor images = normal({b, c.channels, c.image, c.image}, 0, 1, seed, 1).to(dtype).to(device);
     const Shape shape{b, c.image, c.image};
@@ -76,7 +76,7 @@ Workload language(const std::string& name, const std::string& what, int64_t batc
     auto model = std::make_unique<nn::TransformerLm>(config);
     nn::initialise(*model, config.init, seed);
     model->set_dtype(dtype);
-    using Training = TrainingStep<nn::TransformerLm>;
+    using Training = TrainedModel<nn::TransformerLm>;
     const Shape shape{b, config.context};
     const Tensor ids = random_labels(shape.numel(), config.vocab, 1, device).reshape(shape),
                  labels = random_labels(shape.numel(), config.vocab, 2, device).reshape(shape);

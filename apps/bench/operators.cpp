@@ -41,7 +41,7 @@ Step packed_attention(int64_t batch, DType dtype, Device device, int64_t parts) 
 Step rpc(int64_t batch, DType dtype, Device device) {
   const Tensor keys = normal({batch, tokens, 1, heads, head_dim}, 0, 2, seed, 1);
   const Tensor values = normal({batch, tokens, 1, heads, head_dim}, 0, 1, seed, 2);
-  Tensor kv = concat(keys, values, 2).to(dtype).to(device);
+  Tensor kv = concat({keys, values}, 2).to(dtype).to(device);
   kv.requires_grad();
   return forward_backward({kv}, [](const std::vector<Tensor>& x) { return rpc_attention(x[0]); });
 }

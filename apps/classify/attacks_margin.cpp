@@ -48,7 +48,7 @@ Tensor column(const std::vector<float>& values, const Tensor& like) {
 // [2 S, C, H, W] of one picture x [1, C, H, W] and its signs [S, C, H, W].
 Tensor on_both_sides(const Tensor& x, const Tensor& signs, double delta) {
   const Tensor change = signs * delta;
-  return concat(x + change, x - change, 0);
+  return concat({x + change, x - change}, 0);
 }
 
 // One picture x [1, C, H, W], the victim's only one.

@@ -284,7 +284,7 @@ class Evaluation {
     const Score found = score(config, loader, change, ticker(bar, done, note));
     if (apps::stop_requested()) return false;
     attacked().attacked.push_back({s.name, options_.attack_space, s.budget, describe(s), found.accuracy(),
-                                   found.accuracy5(), length / double(found.count), attack_arguments(s)});
+                                   found.accuracy5(), length / double(found.count()), attack_arguments(s)});
     return true;
   }
 

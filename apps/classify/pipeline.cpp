@@ -77,22 +77,13 @@ void drop_stand_ins(data::Batch& batch) {
   batch.indices.resize(kept);
 }
 
-// Logits [labels.size(), classes], one row a picture.
-void add_rows(Score& score, const float* row, const std::vector<int32_t>& labels, int64_t classes) {
-  for (const int64_t label : labels) {
-    ++score.count;
-    // Ties count against the label, so that a model that says the same for all classes scores 0.
-    int64_t above = 0;
-    for (int64_t j = 0; j < classes; ++j) {
-      if (std::isnan(row[j])) throw apps::NotFinite("the model gives NaN: its training has diverged");
-      above += j != label && row[j] >= row[label];
-    }
-    score.top1 += above == 0;
-    score.top5 += above < 5;
-    const int64_t guess = std::max_element(row, row + classes) - row;
-    ++score.confusion[size_t(label * classes + guess)];
-    row += classes;
-  }
+// Logits f32 [rows, classes] and labels [rows] on the CPU.
+void add_rows(Score& score, const Tensor& logits, const Tensor& labels) {
+  const float* const values = logits.data<float>();
+  if (std::any_of(values, values + logits.numel(), [](float v) { return std::isnan(v); }))
+    throw apps::NotFinite("the model gives NaN: its training has diverged");
+  score.confusion.add(argmax(logits), labels);
+  score.top5 += nn::top_k_correct(logits, labels, 5);
 }
 
 }  // namespace
@@ -212,9 +203,7 @@ Tensor restricted(const Tensor& logits, const std::vector<int64_t>& only) {
 
 Score evaluate(const Logits& logits_of, const Config& config, data::Loader& loader, const Change& attack,
                const std::function<void(int64_t)>& tick) {
-  const int64_t classes = int64_t(config.classes.size());
-  Score score;
-  score.confusion.assign(size_t(classes * classes), 0);
+  Score score(config);
   double loss = 0;
   int64_t seen = 0;
   loader.start(0);
@@ -227,13 +216,13 @@ Score evaluate(const Logits& logits_of, const Config& config, data::Loader& load
       if (attack) images = attack(images, labels, batch.indices);
       NoGrad off;
       const Tensor logits = logits_of(images).to(DType::f32).to(cpu);
-      loss += cross_entropy(logits, labels.to(cpu)).item() * double(batch.size);
-      add_rows(score, logits.data<float>(), batch.labels, classes);
+      loss += cross_entropy(logits, labels_of(batch)).item() * double(batch.size);
+      add_rows(score, logits, labels_of(batch));
     }
     if (tick) tick(seen);
   }
-  if (score.count > 0)
-    score.loss = loss / double(score.count);
+  if (score.count() > 0)
+    score.loss = loss / double(score.count());
   else if (seen > 0 && !apps::stop_requested())
     fail("evaluate", "none of the " + std::to_string(seen) + " pictures can be read");
   return score;

@@ -7,6 +7,7 @@
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "data/resize.h"
+#include "nn/metrics.h"
 #include "nn/vit.h"
 
 namespace pursuit::classify {
@@ -37,11 +38,14 @@ Tensor input_of(const Config& config, const std::vector<uint8_t>& images);
 Tensor labels_of(const data::Batch& batch, Device device = cpu);  // i32 [B]
 
 struct Score {
-  int64_t count = 0, top1 = 0, top5 = 0;
-  double loss = 0;                 // mean cross-entropy
-  std::vector<int64_t> confusion;  // [true, predicted]
-  double accuracy() const { return count ? double(top1) / double(count) : 0; }
-  double accuracy5() const { return count ? double(top5) / double(count) : 0; }
+  nn::ConfusionMatrix confusion;
+  int64_t top5 = 0;
+  double loss = 0;  // mean cross-entropy
+
+  explicit Score(const Config& config) : confusion(int64_t(config.classes.size())) {}
+  int64_t count() const { return confusion.total(); }
+  double accuracy() const { return count() ? confusion.overall_accuracy() : 0; }
+  double accuracy5() const { return count() ? double(top5) / double(count()) : 0; }
 };
 // Logits [B, classes] with all but those of the classes `only` (all: as they are) so low that nothing else is
 // ever predicted.

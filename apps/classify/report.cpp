@@ -113,8 +113,8 @@ void add_test(Report& report, const RunRecord& r, const Results* main) {
   std::vector<std::string> names;
   for (const std::string& name : main->classes)
     names.push_back(r.config ? shown_class(*r.config, name) : name);
-  report.chart(apps::ConfusionMatrix{"Confusion matrix", names, main->confusion,
-                                     "Rows are the true classes, columns the predictions."});
+  report.chart(apps::ConfusionChart{"Confusion matrix", names, main->confusion,
+                                    "Rows are the true classes, columns the predictions."});
 }
 
 void add_corruptions(Report& report, const Results& results) {

@@ -78,7 +78,7 @@ bool has_imagenet_classes(const Results& r) {
 
 void Results::set_score(const Score& score, const std::vector<std::string>& model_classes,
                         const std::vector<int64_t>& only) {
-  count = score.count;
+  count = score.count();
   top1 = score.accuracy();
   top5 = score.accuracy5();
   loss = score.loss;
@@ -86,8 +86,7 @@ void Results::set_score(const Score& score, const std::vector<std::string>& mode
   confusion.clear();
   for (const int64_t c : only) classes.push_back(model_classes.at(size_t(c)));
   for (const int64_t row : only)
-    for (const int64_t column : only)
-      confusion.push_back(score.confusion.at(size_t(row) * model_classes.size() + size_t(column)));
+    for (const int64_t column : only) confusion.push_back(score.confusion.at(row, column));
   left_out = int64_t(model_classes.size() - only.size());
 }
 

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 #include <optional>
-#include <tuple>
+#include <utility>
 
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
@@ -36,14 +36,15 @@ Config with_data(Config config, const data::Dataset& train) {
 
 // The score of all ranks, of their parts of the pictures.
 void add_up(distributed::Communicator& ranks, Score& score) {
-  std::vector<int64_t> counts = {score.count, score.top1, score.top5};
-  counts.insert(counts.end(), score.confusion.begin(), score.confusion.end());
-  double loss = score.loss * double(score.count);
+  std::vector<int64_t> counts = score.confusion.counts();
+  counts.push_back(score.top5);
+  double loss = score.loss * double(score.count());
   apps::add_up(ranks, counts);
   apps::add_up(ranks, loss);
-  std::tie(score.count, score.top1, score.top5) = std::tuple(counts[0], counts[1], counts[2]);
-  std::copy(counts.begin() + 3, counts.end(), score.confusion.begin());
-  if (score.count > 0) score.loss = loss / double(score.count);
+  score.top5 = counts.back();
+  counts.pop_back();
+  score.confusion.set_counts(std::move(counts));
+  if (score.count() > 0) score.loss = loss / double(score.count());
 }
 
 class Classification : public apps::Task {
@@ -59,7 +60,8 @@ class Classification : public apps::Task {
         share_(apps::share(config_, ranks.rank())),
         loader_(*train_data_, train_transform(config_), train_loader_options(config_, share_)),
         test_loader_(*test_data_, evaluation_transform(config_),
-                     evaluation_loader_options(config_, apps::share_of_evaluation(ranks))) {
+                     evaluation_loader_options(config_, apps::share_of_evaluation(ranks))),
+        score_(config_) {
     config_.test_split = test_data_->test_split();
     config_.data_fingerprint =
         apps::same_data(config_.data_fingerprint,
@@ -124,7 +126,7 @@ class Classification : public apps::Task {
     score_ = classify::evaluate(logits, config_, test_loader_);
     add_up(ranks_, score_);
     apps::Evaluation e;
-    e.complete = !apps::stop_requested() || score_.count == test_data_->size();
+    e.complete = !apps::stop_requested() || score_.count() == test_data_->size();
     e.scores = {{"test_loss", "test/loss", score_.loss},
                 {"test_accuracy", "test/accuracy", score_.accuracy()},
                 {"test_accuracy5", "test/accuracy5", score_.accuracy5()}};
@@ -151,7 +153,7 @@ class Classification : public apps::Task {
       if (set->skipped() > 0) apps::note("{} damaged {} pictures were replaced\n", set->skipped(), what);
     apps::print(
         "{} accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} pictures after {} steps\nreport {}\n",
-        config_.test_split, 100 * score_.accuracy(), 100 * score_.accuracy5(), score_.loss, score_.count,
+        config_.test_split, 100 * score_.accuracy(), 100 * score_.accuracy5(), score_.loss, score_.count(),
         step, (std::filesystem::path(folder) / "report.html").string());
   }
 

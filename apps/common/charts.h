@@ -38,7 +38,7 @@ struct BarChart {
   std::string caption = {};
 };
 
-struct ConfusionMatrix {
+struct ConfusionChart {
   std::string title;
   std::vector<std::string> classes;
   std::vector<int64_t> counts;  // [true class, predicted class]
@@ -49,7 +49,7 @@ struct ConfusionMatrix {
 std::string to_html(const LineChart& chart);
 std::string to_html(const BarChart& chart);
 // A table with shaded cells and the recall of every class; a picture of the matrix above 30 classes.
-std::string to_html(const ConfusionMatrix& matrix);
+std::string to_html(const ConfusionChart& matrix);
 
 // The frame that all charts share: title, what is measured, legend (left out for a single series), body,
 // caption.

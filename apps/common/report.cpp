@@ -69,7 +69,7 @@ void Report::table(const Table& table, const std::string& caption) {
 
 void Report::chart(const LineChart& chart) { body_ += to_html(chart); }
 void Report::chart(const BarChart& chart) { body_ += to_html(chart); }
-void Report::chart(const ConfusionMatrix& matrix) { body_ += to_html(matrix); }
+void Report::chart(const ConfusionChart& matrix) { body_ += to_html(matrix); }
 
 void Report::pictures(const PictureGrid& grid) {
   const std::string columns =

@@ -47,7 +47,7 @@ class Report {
   void table(const Table& table, const std::string& caption = "");
   void chart(const LineChart& chart);
   void chart(const BarChart& chart);
-  void chart(const ConfusionMatrix& matrix);
+  void chart(const ConfusionChart& matrix);
   void pictures(const PictureGrid& grid);
   // What colours mean, as small squares with their names.
   void swatches(const std::string& title,

@@ -172,7 +172,7 @@ void add_samples(Report& report, const RunRecord& r, const Results* main) {
                  from_vector(sample.labels.pixels, {int64_t(sample.labels.pixels.size())}));
       add(sample.image, "");
       add(colour_mask(sample.labels, c.colours), "");
-      add(colour_mask(classes, c.colours), percent(matrix.pixel_accuracy()) + " % of the pixels right");
+      add(colour_mask(classes, c.colours), percent(matrix.overall_accuracy()) + " % of the pixels right");
       for (const data::Image* map : {&sample.labels, &classes})
         for (const ClassShare& s : class_shares(*map, int64_t(c.classes.size()))) shown[s.index] = true;
     }

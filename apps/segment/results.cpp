@@ -55,7 +55,7 @@ void from_json(const ordered_json& json, std::vector<Results>& all) {
 }  // namespace
 
 Scores scores_of(const nn::ConfusionMatrix& matrix) {
-  return {matrix.pixel_accuracy(), matrix.mean_accuracy(), matrix.mean_iou()};
+  return {matrix.overall_accuracy(), matrix.mean_accuracy(), matrix.mean_iou()};
 }
 
 void Results::set_scores(const nn::ConfusionMatrix& matrix, int64_t pictures,

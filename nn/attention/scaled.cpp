@@ -34,12 +34,32 @@ struct ScaledS : Scaled<ScaledVariant::s> {
 };
 PURSUIT_ATTENTION_KIND(ScaledS)
 
-struct ScaledAlpha : Scaled<ScaledVariant::alpha> {
-  static constexpr KindTraits traits = {.name = "scaled-alpha", .title = "Scaled Attention (alpha)"};
+template <ScaledVariant variant>
+struct ScaledByAlpha : Scaled<variant> {
+  explicit ScaledByAlpha(const AttentionLayer& layer) : Scaled<variant>(layer) {
+    this->add_parameter("alpha", this->learned, {1});
+  }
+};
 
-  explicit ScaledAlpha(const AttentionLayer& layer) : Scaled(layer) { add_parameter("alpha", learned, {1}); }
+struct ScaledAlpha : ScaledByAlpha<ScaledVariant::alpha> {
+  static constexpr KindTraits traits = {.name = "scaled-alpha", .title = "Scaled Attention (alpha)"};
+  using ScaledByAlpha::ScaledByAlpha;
 };
 PURSUIT_ATTENTION_KIND(ScaledAlpha)
+
+struct ScaledAlphaAsym : ScaledByAlpha<ScaledVariant::alpha_asym> {
+  static constexpr KindTraits traits = {.name = "scaled-alpha-asym",
+                                        .title = "Scaled Attention (alpha, asymmetric)"};
+  using ScaledByAlpha::ScaledByAlpha;
+};
+PURSUIT_ATTENTION_KIND(ScaledAlphaAsym)
+
+struct ScaledAlphaSym : ScaledByAlpha<ScaledVariant::alpha_sym> {
+  static constexpr KindTraits traits = {
+      .name = "scaled-alpha-sym", .title = "Scaled Attention (alpha, symmetric)", .shares_queries = true};
+  using ScaledByAlpha::ScaledByAlpha;
+};
+PURSUIT_ATTENTION_KIND(ScaledAlphaSym)
 
 }  // namespace
 

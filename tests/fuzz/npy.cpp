@@ -1,4 +1,4 @@
-#include "engine/files/npy.h"
+#include "data/npy.h"
 
 #include <cstring>
 
@@ -6,6 +6,8 @@
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {
+
+using pursuit::data::load_npy, pursuit::data::save_npy;
 
 namespace {
 

@@ -67,7 +67,7 @@ void miou_case(Golden& g) {
   g.compare("out.accuracy", from_vector(matrix.accuracy(), {classes}));
   g.judge("mean_iou", std::fabs(matrix.mean_iou() - g.number("mean_iou")), 1e-12);
   g.judge("mean_accuracy", std::fabs(matrix.mean_accuracy() - g.number("mean_accuracy")), 1e-12);
-  g.judge("pixel_accuracy", std::fabs(matrix.pixel_accuracy() - g.number("pixel_accuracy")), 1e-12);
+  g.judge("pixel_accuracy", std::fabs(matrix.overall_accuracy() - g.number("pixel_accuracy")), 1e-12);
 }
 
 }  // namespace pursuit::goldens

@@ -118,7 +118,7 @@ TEST_CASE("overwritten: what an operator does not keep may change") {
   };
   changes([&](const Tensor& x) { return w + x; });
   changes([&](const Tensor& x) { return x - w; });
-  changes([&](const Tensor& x) { return concat(w, x, 0); });
+  changes([&](const Tensor& x) { return concat({w, x}, 0); });
   changes([&](const Tensor& x) { return w.contiguous() * 2.0 + x.to(DType::f32); });
   changes([&](const Tensor& x) { return linear(w, ones({4, 4}), {}, x); });
   changes([&](const Tensor& x) { return (dropout(w, 0.5, 1, 1) + x).expand({2, 3, 4}).contiguous(); });

@@ -1,4 +1,4 @@
-#include "engine/files/npy.h"
+#include "data/npy.h"
 
 #include <algorithm>
 #include <vector>
@@ -6,7 +6,7 @@
 #include "engine/files/atomic_file.h"
 #include "engine/files/half.h"
 
-namespace pursuit {
+namespace pursuit::data {
 
 namespace {
 
@@ -236,4 +236,4 @@ void save_npy(const std::string& path, const Tensor& t) {
   file.commit();
 }
 
-}  // namespace pursuit
+}  // namespace pursuit::data

@@ -15,12 +15,12 @@ namespace pursuit::bench {
 
 // As the apps do it, always with the same batch.
 template <class Model>
-class TrainingStep : public ModelStep, public nn::Objective {
+class TrainedModel : public ModelStep, public nn::Objective {
  public:
   using Batch = std::map<std::string, Tensor>;  // [batch, ...], where the model is
   using Loss = std::function<Tensor(const Model&, const Batch&)>;
 
-  TrainingStep(std::unique_ptr<Model> model, DType dtype, Device device, const nn::OptimizerConfig& config,
+  TrainedModel(std::unique_ptr<Model> model, DType dtype, Device device, const nn::OptimizerConfig& config,
                Batch batch, Loss loss)
       : model_(std::move(model)),
         flat_((model_->to(device), model_->parameters()), nn::decays_by_timm, dtype),

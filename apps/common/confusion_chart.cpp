@@ -15,11 +15,11 @@ namespace {
 constexpr size_t largest_table = 30;
 
 struct Counts {
-  const ConfusionMatrix& matrix;
+  const ConfusionChart& matrix;
   size_t size;
   std::vector<int64_t> totals;  // pictures of every true class
 
-  explicit Counts(const ConfusionMatrix& m) : matrix(m), size(m.classes.size()) {
+  explicit Counts(const ConfusionChart& m) : matrix(m), size(m.classes.size()) {
     if (size == 0 || m.counts.size() != size * size)
       fail("confusion matrix", fmt::format("'{}': got {} counts, need {} x {} (one row per true class)",
                                            m.title, m.counts.size(), size, size));
@@ -112,7 +112,7 @@ std::string summary_html(const Counts& counts) {
 
 }  // namespace
 
-std::string to_html(const ConfusionMatrix& matrix) {
+std::string to_html(const ConfusionChart& matrix) {
   const Counts counts(matrix);
   const std::string body = counts.size <= largest_table ? table_html(counts) : picture_html(counts);
   return chart_figure(matrix.title, "", {},

@@ -3,7 +3,7 @@
 
 #include "engine/tensor.h"
 
-namespace pursuit {
+namespace pursuit::data {
 
 // Reads one array of NumPy's .npy format, versions 1 to 3, in C or Fortran order, little endian: f8, f4, i8,
 // i4 and u1 load as they are, f2 as f32, i2 and i1 as i32, b1 as u8. Throws an Error that names the file on
@@ -14,4 +14,4 @@ Tensor load_npy(const std::string& path);
 // as f4.
 void save_npy(const std::string& path, const Tensor& t);
 
-}  // namespace pursuit
+}  // namespace pursuit::data
