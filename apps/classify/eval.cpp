@@ -5,7 +5,6 @@
 #include <cmath>
 #include <set>
 
-#include "apps/classify/attacks.h"
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
@@ -26,6 +25,7 @@
 #include "data/corruptions.h"
 #include "data/fingerprint.h"
 #include "engine/ops.h"
+#include "nn/attacks/attacks.h"
 
 // `classify eval`. Its results go to stdout and, for a run's folder, to eval.json (see results.h):
 //   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options", "made_by",
@@ -61,7 +61,7 @@ class Evaluation {
  private:
   void check_options() {
     corruptions_ = apps::chosen("--corruptions", options_.corruptions, data::corruption_names());
-    attacks_ = apps::chosen("--attack", options_.attacks, attack_names());
+    attacks_ = apps::chosen("--attack", options_.attacks, attacks::names());
     severities_ = {options_.severities.begin(), options_.severities.end()};
     budgets_ = {options_.budgets.begin(), options_.budgets.end()};
     if (options_.attack_space != "normalised" && options_.attack_space != "pixel")
@@ -92,10 +92,10 @@ class Evaluation {
                          [&] { evaluate_on_shapes(*loaded_.model, config_, !attacks_.empty()); });
     if (std::count(attacks_.begin(), attacks_.end(), "spsa"))
       apps::require_memory("eval", device_from_name(config_.device), "--spsa-samples", [&] {
-        spsa_on_shapes([&](const Tensor& images) { return loaded_.model->forward(images); },
-                       empty({1, config_.channels, config_.image_size, config_.image_size}, DType::f32,
-                             device_from_name(config_.device)),
-                       options_.spsa_samples);
+        attacks::spsa_on_shapes([&](const Tensor& images) { return loaded_.model->forward(images); },
+                                empty({1, config_.channels, config_.image_size, config_.image_size},
+                                      DType::f32, device_from_name(config_.device)),
+                                options_.spsa_samples);
       });
 
     config_.test_split = data_->test_split();
@@ -210,8 +210,8 @@ class Evaluation {
     };
   }
 
-  AttackSettings settings(const std::string& name) const {
-    AttackSettings s;
+  attacks::Settings settings(const std::string& name) const {
+    attacks::Settings s;
     s.name = name;
     s.pixel = options_.attack_space == "pixel";
     s.mean = config_.mean;
@@ -223,8 +223,8 @@ class Evaluation {
   }
 
   // What was asked for beside attack, space and budget.
-  static std::string attack_arguments(const AttackSettings& s) {
-    const SpsaOptions usual;
+  static std::string attack_arguments(const attacks::Settings& s) {
+    const attacks::SpsaOptions usual;
     if (s.name != "spsa" || (s.spsa.steps == usual.steps && s.spsa.samples == usual.samples)) return "";
     return fmt::format("--spsa-steps {} --spsa-samples {}", s.spsa.steps, s.spsa.samples);
   }
@@ -241,7 +241,8 @@ class Evaluation {
     }
     const data::Dataset& data = fewer ? *fewer : *data_;
     int64_t runs = fewer || config_.dtype != DType::f32 ? 1 : 0;
-    for (const std::string& name : attacks_) runs += has_budgets(name) ? int64_t(budgets_.size()) : 1;
+    for (const std::string& name : attacks_)
+      runs += attacks::has_budgets(name) ? int64_t(budgets_.size()) : 1;
     apps::Progress bar("attacks", 0, runs * data.size(), {.quiet = options_.quiet});
     int64_t done = 0;
     const int64_t limit = fewer ? options_.attack_limit : options_.limit;
@@ -255,8 +256,9 @@ class Evaluation {
       done += data.size();
     }
     for (const std::string& name : attacks_) {
-      AttackSettings s = settings(name);
-      const std::set<double> budgets = has_budgets(name) ? budgets_ : std::set<double>{fixed_budget(s)};
+      attacks::Settings s = settings(name);
+      const std::set<double> budgets =
+          attacks::has_budgets(name) ? budgets_ : std::set<double>{attacks::fixed_budget(s)};
       for (const double budget : budgets) {
         s.budget = budget;
         if (!attack_all(s, config, data, bar, done)) return false;
@@ -267,24 +269,26 @@ class Evaluation {
     return true;
   }
 
-  bool attack_all(const AttackSettings& s, Config config, const data::Dataset& data, apps::Progress& bar,
+  bool attack_all(const attacks::Settings& s, Config config, const data::Dataset& data, apps::Progress& bar,
                   int64_t done) {
     if (s.name == "spsa")
       config.eval_batch_size = 1;  // it works picture by picture, and can be stopped between them
     data::Loader loader(data, evaluation_transform(config), evaluation_loader_options(config));
-    const Logits victim = [&](const Tensor& images) { return logits(images); };
+    const attacks::Logits victim = [&](const Tensor& images) { return logits(images); };
     double length = 0;
     const Change change = [&](const Tensor& images, const Tensor& labels,
                               const std::vector<int64_t>& pictures) {
-      const Tensor attacked = attack(victim, images, labels, s, pictures);
-      length += perturbation_length(images, attacked, s);
+      const Tensor attacked = attacks::attack(victim, images, labels, s, pictures);
+      length += attacks::perturbation_length(images, attacked, s);
       return attacked;
     };
-    const std::string note = has_budgets(s.name) ? fmt::format("{} {}/255", s.name, s.budget) : s.name;
+    const std::string note =
+        attacks::has_budgets(s.name) ? fmt::format("{} {}/255", s.name, s.budget) : s.name;
     const Score found = score(config, loader, change, ticker(bar, done, note));
     if (apps::stop_requested()) return false;
-    attacked().attacked.push_back({s.name, options_.attack_space, s.budget, describe(s), found.accuracy(),
-                                   found.accuracy5(), length / double(found.count()), attack_arguments(s)});
+    attacked().attacked.push_back({s.name, options_.attack_space, s.budget, attacks::describe(s),
+                                   found.accuracy(), found.accuracy5(), length / double(found.count()),
+                                   attack_arguments(s)});
     return true;
   }
 

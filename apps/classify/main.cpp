@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "apps/classify/attacks.h"
 #include "apps/classify/commands.h"
 #include "apps/classify/run.h"
 #include "apps/common/command_line.h"
@@ -11,6 +10,7 @@
 #include "apps/training/run_commands.h"
 #include "apps/training/train_command.h"
 #include "engine/program.h"
+#include "nn/attacks/attacks.h"
 
 namespace {
 
@@ -57,7 +57,7 @@ int run(std::vector<std::string> args) {
   eval_command->add_option("--batch-size", e.batch_size, "Pictures per batch (0: the run's)")
       ->check(apps::within(apps::any_batch));
   eval_command->add_option("--spsa-steps", e.spsa_steps, "spsa: steps")
-      ->check(apps::within(apps::Range{1, max_spsa_steps}))
+      ->check(apps::within(apps::Range{1, attacks::max_spsa_steps}))
       ->capture_default_str();
   eval_command->add_option("--spsa-samples", e.spsa_samples, "spsa: directions per step")
       ->check(apps::within(apps::Range{1, 1e6}))

@@ -201,8 +201,8 @@ Tensor restricted(const Tensor& logits, const std::vector<int64_t>& only) {
   return logits + from_vector(offsets, {1, classes}).to(logits.dtype()).to(logits.device());
 }
 
-Score evaluate(const Logits& logits_of, const Config& config, data::Loader& loader, const Change& attack,
-               const std::function<void(int64_t)>& tick) {
+Score evaluate(const attacks::Logits& logits_of, const Config& config, data::Loader& loader,
+               const Change& attack, const std::function<void(int64_t)>& tick) {
   Score score(config);
   double loss = 0;
   int64_t seen = 0;

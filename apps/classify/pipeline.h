@@ -2,11 +2,11 @@
 #include <functional>
 #include <memory>
 
-#include "apps/classify/attacks.h"
 #include "apps/classify/config.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "data/resize.h"
+#include "nn/attacks/attacks.h"
 #include "nn/metrics.h"
 #include "nn/vit.h"
 
@@ -57,7 +57,7 @@ using Change =
 // Scores logits over the loader's epoch 0, without pictures that stand in for damaged ones. `attack` is
 // nullable; `tick(images done)` is called after each batch. Stops early, with what it has, when a stop was
 // requested.
-Score evaluate(const Logits& logits, const Config& config, data::Loader& loader, const Change& attack = {},
-               const std::function<void(int64_t)>& tick = {});
+Score evaluate(const attacks::Logits& logits, const Config& config, data::Loader& loader,
+               const Change& attack = {}, const std::function<void(int64_t)>& tick = {});
 
 }  // namespace pursuit::classify

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/classify/attacks.h"
 #include "engine/error.h"
 #include "engine/ops.h"
+#include "nn/attacks/attacks.h"
 #include "nn/init.h"
 #include "nn/vit.h"
 
 using namespace pursuit;
-using namespace pursuit::classify;
+using namespace pursuit::attacks;
 
 namespace {
 
@@ -68,8 +68,8 @@ double largest_change(const Tensor& a, const Tensor& b) {
   return most;
 }
 
-AttackSettings settings_of(const std::string& name, bool pixel) {
-  AttackSettings s;
+Settings settings_of(const std::string& name, bool pixel) {
+  Settings s;
   s.name = name;
   s.budget = 6;
   s.pixel = pixel;
@@ -218,9 +218,9 @@ TEST_CASE("attacks: noise is uniform within its amplitude") {
 TEST_CASE("attacks: the same seed gives the same pictures, whatever the batch size") {
   const Linear model(4);
   const Tensor x = pictures(4, 8), labels = labels_of({0, 1, 2, 3});
-  for (const std::string& name : attack_names()) {
+  for (const std::string& name : names()) {
     CAPTURE(name);
-    AttackSettings s = settings_of(name, true);
+    Settings s = settings_of(name, true);
     const Tensor all = attack(model.logits(), x, labels, s);
     CHECK(largest_change(all, attack(model.logits(), x, labels, s)) == 0);
     const Tensor last = attack(model.logits(), x.slice(0, 2, 4), labels.slice(0, 2, 4), s, {2, 3});
@@ -234,13 +234,13 @@ TEST_CASE("attacks: the same seed gives the same pictures, whatever the batch si
 
 TEST_CASE("attacks: in pixel space budgets are per pixel and pictures stay valid") {
   const Linear model(4);
-  AttackSettings s = settings_of("fgsm", true);
+  Settings s = settings_of("fgsm", true);
   // Normalised pictures whose pixels cover [0, 1].
   const Tensor mean = from_vector(s.mean, {1, 2, 1, 1}).to(DType::f32);
   const Tensor std = from_vector(s.std, {1, 2, 1, 1}).to(DType::f32);
   const Tensor pixels = clamp(pictures(4, 9, -0.2, 1.2), 0, 1), x = (pixels - mean) / std;
   const Tensor labels = labels_of({0, 1, 2, 3});
-  for (const std::string& name : attack_names()) {
+  for (const std::string& name : names()) {
     CAPTURE(name);
     s.name = name;
     const Tensor adv = attack(model.logits(), x, labels, s) * std + mean;
@@ -295,7 +295,7 @@ TEST_CASE("attacks: pgd hurts a vision transformer far more than noise of its si
 TEST_CASE("attacks: wrong use is said") {
   const Linear model(3);
   const Tensor x = pictures(1, 12), labels = labels_of({0});
-  const auto message = [&](const AttackSettings& s, const Logits& logits) {
+  const auto message = [&](const Settings& s, const Logits& logits) {
     try {
       attack(logits, x, labels, s);
     } catch (const Error& e) {
@@ -304,7 +304,7 @@ TEST_CASE("attacks: wrong use is said") {
     return std::string();
   };
   CHECK(message(settings_of("fsgm", false), model.logits()).find("fgsm, pgd, spsa") != std::string::npos);
-  AttackSettings s = settings_of("fgsm", true);
+  Settings s = settings_of("fgsm", true);
   s.mean = {0.5};
   CHECK(message(s, model.logits()).find("channels") != std::string::npos);
   const Logits broken = [&](const Tensor& t) { return model.logits()(t) * double(NAN); };

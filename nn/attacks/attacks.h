@@ -9,7 +9,7 @@
 // Attacks on a classifier through the engine's own gradients. All are untargeted. Only the gradient with
 // respect to the pictures is used; take the model's parameters off the tape first, or theirs is computed as
 // well.
-namespace pursuit::classify {
+namespace pursuit::attacks {
 
 using Logits = std::function<Tensor(const Tensor& images)>;  // [B, C, H, W] to [B, classes]
 
@@ -76,7 +76,7 @@ Tensor sld(const Victim& victim, const Tensor& x, const SldOptions& options = {}
 Tensor noise(const Victim& victim, const Tensor& x, double amplitude = 0.3);
 
 // How `attack` is carried out.
-struct AttackSettings {
+struct Settings {
   std::string name;
   double budget = 0;  // fgsm, pgd: eps in 1/255
   // false, as in the published RPC evaluation: budgets apply to normalised pictures, nothing is clipped,
@@ -92,21 +92,21 @@ struct AttackSettings {
   uint64_t seed = 0;
 };
 
-const std::vector<std::string>& attack_names();
+const std::vector<std::string>& names();
 bool has_budgets(const std::string& attack);  // fgsm and pgd
 
 // The budget of an attack that has none to choose: its eps or amplitude; 0 for cw, which has no bound.
-double fixed_budget(const AttackSettings& settings);
+double fixed_budget(const Settings& settings);
 
 // What beside attack, space, budget and seed decides on the result: "20 steps of 0.15 of the budget".
-std::string describe(const AttackSettings& settings);
+std::string describe(const Settings& settings);
 
 // Normalised pictures in, normalised pictures out; `pictures` are their numbers, as Victim has them. Throws
 // Error for an unknown name, with the list, and if a gradient is not finite.
-Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels,
-              const AttackSettings& settings, const std::vector<int64_t>& pictures = {});
+Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels, const Settings& settings,
+              const std::vector<int64_t>& pictures = {});
 
 // The sum over pictures of the l2 length of after - before, in the settings' space.
-double perturbation_length(const Tensor& before, const Tensor& after, const AttackSettings& settings);
+double perturbation_length(const Tensor& before, const Tensor& after, const Settings& settings);
 
-}  // namespace pursuit::classify
+}  // namespace pursuit::attacks

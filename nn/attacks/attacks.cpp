@@ -1,4 +1,4 @@
-#include "apps/classify/attacks.h"
+#include "nn/attacks/attacks.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "engine/ops.h"
 
-namespace pursuit::classify {
+namespace pursuit::attacks {
 
 namespace {
 
@@ -18,7 +18,7 @@ Tensor per_channel(const std::vector<double>& values, const Tensor& images) {
   return from_vector(values, {1, images.size(1), 1, 1}).to(images.dtype()).to(images.device());
 }
 
-Tensor run(const Victim& v, const Tensor& x, const AttackSettings& s) {
+Tensor run(const Victim& v, const Tensor& x, const Settings& s) {
   if (s.name == "fgsm") return fgsm(v, x, s.budget / 255);
   if (s.name == "pgd") return pgd(v, x, s.budget / 255, s.pgd);
   if (s.name == "spsa") return spsa(v, x, s.spsa);
@@ -26,24 +26,24 @@ Tensor run(const Victim& v, const Tensor& x, const AttackSettings& s) {
   if (s.name == "sld") return sld(v, x, s.sld);
   if (s.name == "noise") return noise(v, x, s.noise);
   std::string list;
-  for (const std::string& name : attack_names()) list += (list.empty() ? "" : ", ") + name;
+  for (const std::string& name : names()) list += (list.empty() ? "" : ", ") + name;
   fail("attack", "there is no attack '" + s.name + "'; known are " + list);
 }
 
 }  // namespace
 
-const std::vector<std::string>& attack_names() {
+const std::vector<std::string>& names() {
   static const std::vector<std::string> names{"fgsm", "pgd", "spsa", "cw", "sld", "noise"};
   return names;
 }
 
 bool has_budgets(const std::string& attack) { return attack == "fgsm" || attack == "pgd"; }
 
-double fixed_budget(const AttackSettings& s) {
+double fixed_budget(const Settings& s) {
   return s.name == "spsa" ? s.spsa.eps : s.name == "sld" ? s.sld.eps : s.name == "noise" ? s.noise : 0;
 }
 
-std::string describe(const AttackSettings& s) {
+std::string describe(const Settings& s) {
   if (s.name == "pgd") return fmt::format("{} steps of {} of the budget", s.pgd.steps, s.pgd.step);
   if (s.name == "spsa")
     return fmt::format("{} steps, {} samples, lr {}, delta {}", s.spsa.steps, s.spsa.samples, s.spsa.lr,
@@ -55,7 +55,7 @@ std::string describe(const AttackSettings& s) {
   return "";
 }
 
-Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels, const AttackSettings& s,
+Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels, const Settings& s,
               const std::vector<int64_t>& pictures) {
   if (images.ndim() != 4) fail("attack", "the pictures are " + images.str() + ", need [B, C, H, W]");
   if (!pictures.empty() && int64_t(pictures.size()) != images.size(0))
@@ -75,11 +75,11 @@ Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels, 
   return (run({of_pixels, labels, true, s.seed, pictures}, pixels, s).detach() - mean) / std;
 }
 
-double perturbation_length(const Tensor& before, const Tensor& after, const AttackSettings& s) {
+double perturbation_length(const Tensor& before, const Tensor& after, const Settings& s) {
   NoGrad off;
   Tensor d = after - before;
   if (s.pixel) d = d * per_channel(s.std, before);
   return sum(sqrt(sum(square(d), {1, 2, 3}))).item();
 }
 
-}  // namespace pursuit::classify
+}  // namespace pursuit::attacks

@@ -2,11 +2,11 @@
 #include <cmath>
 #include <limits>
 
-#include "apps/classify/attack_parts.h"
 #include "engine/ops.h"
+#include "nn/attacks/parts.h"
 
 // Attacks on the margin: the label's logit less the greatest other one. Below zero the model is wrong.
-namespace pursuit::classify {
+namespace pursuit::attacks {
 
 namespace {
 
@@ -158,4 +158,4 @@ Tensor cw(const Victim& v, const Tensor& x, const CwOptions& o) {
   return best;
 }
 
-}  // namespace pursuit::classify
+}  // namespace pursuit::attacks

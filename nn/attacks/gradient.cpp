@@ -2,10 +2,10 @@
 #include <cmath>
 #include <functional>
 
-#include "apps/classify/attack_parts.h"
 #include "engine/ops.h"
+#include "nn/attacks/parts.h"
 
-namespace pursuit::classify {
+namespace pursuit::attacks {
 
 Tensor sign(const Tensor& g) {
   // The operators have no sign; this is exact down to 1e-38, the smallest normal f32.
@@ -127,4 +127,4 @@ Tensor noise(const Victim& v, const Tensor& x, double amplitude) {
   return kept_in_range(v, x + uniform_like(v, x, -amplitude, amplitude));
 }
 
-}  // namespace pursuit::classify
+}  // namespace pursuit::attacks

@@ -1,10 +1,10 @@
 #pragma once
 #include <functional>
 
-#include "apps/classify/attacks.h"
+#include "nn/attacks/attacks.h"
 
 // What the attacks share.
-namespace pursuit::classify {
+namespace pursuit::attacks {
 
 // -1, 0 or 1 for every entry.
 Tensor sign(const Tensor& g);
@@ -19,4 +19,4 @@ Tensor uniform_like(const Victim& victim, const Tensor& x, double lo, double hi)
 Tensor input_gradient(const Victim& victim, const Tensor& x,
                       const std::function<Tensor(const Tensor&)>& slope);
 
-}  // namespace pursuit::classify
+}  // namespace pursuit::attacks
