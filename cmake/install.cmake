@@ -9,7 +9,8 @@ add_library(pursuit_archive STATIC $<TARGET_OBJECTS:pursuit_engine> $<TARGET_OBJ
 set_target_properties(pursuit_archive PROPERTIES OUTPUT_NAME pursuit EXPORT_NAME archive LINKER_LANGUAGE CXX)
 target_compile_features(pursuit_archive INTERFACE cxx_std_20)
 target_include_directories(pursuit_archive INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/pursuit>)
-target_link_libraries(pursuit_archive INTERFACE OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB ${DNNL} ${OPENBLAS} lapacke ${SODIUM})
+target_link_libraries(pursuit_archive INTERFACE OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB fmt::fmt
+                      ${DNNL} ${OPENBLAS} lapacke ${SODIUM})
 if(PURSUIT_WITH_GLOO)
   target_link_libraries(pursuit_archive INTERFACE ${GLOO})
 endif()

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 // Every call of the CUDA runtime, of cuBLASLt and of cuSOLVER is checked:
 // CUDA_CHECK(cudaStreamSynchronize(s));

@@ -3,7 +3,7 @@
 
 #include "cuda/launch.h"
 #include "cuda/pack.h"
-#include "engine/memory.h"
+#include "engine/core/memory.h"
 
 // Sums of columns in two stages, each in a fixed order: a block adds up some rows of 32 packs of columns, a
 // second launch adds up what the blocks found.

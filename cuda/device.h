@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/dtype.h"
+#include "engine/core/dtype.h"
 
 // What GPU kernels are written in: CUDA C++ and the few helpers below. Without nvcc, the host compiler takes
 // CUDA's part from the simulated GPU of the tests.
@@ -7,7 +7,7 @@
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
 #else
-#include "tests/simt/simt.h"
+#include "cuda/simulated/simt.h"
 #endif
 
 namespace pursuit::cuda {

@@ -1,7 +1,7 @@
 #pragma once
 #include "cuda/launch.h"
 #include "cuda/pack.h"
-#include "engine/tensor.h"
+#include "engine/core/tensor.h"
 
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {

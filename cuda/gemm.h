@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "engine/dtype.h"
+#include "engine/core/dtype.h"
 
 // Matrix products on the GPU, by cuBLASLt:
 //

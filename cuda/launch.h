@@ -4,7 +4,7 @@
 
 #include "cuda/device.h"
 #include "cuda/runtime.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #ifdef __CUDACC__
 #include "cuda/check.h"
 #endif

@@ -1,6 +1,6 @@
 #pragma once
 #include "cuda/row.cuh"
-#include "engine/tensor.h"
+#include "engine/core/tensor.h"
 
 // Means of the rows' losses in a fixed order: every team of a loss's kernel adds up its rows, one block adds
 // up what the teams found.

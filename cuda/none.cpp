@@ -1,6 +1,6 @@
 #include "cuda/runtime.h"
 #include "cuda/solver.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::cuda {
 

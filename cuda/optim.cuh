@@ -1,6 +1,6 @@
 #pragma once
 #include "cuda/launch.h"
-#include "engine/step_numbers.h"
+#include "engine/step/step_numbers.h"
 
 // Passes over flat f32 buffers of n numbers: every thread takes four side by side. Buffers start at multiples
 // of 16 bytes. What changes from step to step is read from device memory.
@@ -76,7 +76,8 @@ __global__ void sum_squares_kernel(const float* x, int64_t n, float* part) {
   if (threadIdx.x == 0) part[blockIdx.x] = sum;
 }
 
-// See gradient_factor of engine/optim.h; no parts: no limit. Not below 1 where the norm is NaN. One block.
+// See gradient_factor of engine/step/optim.h; no parts: no limit. Not below 1 where the norm is NaN. One
+// block.
 __global__ void gradient_factor_kernel(const float* part, int parts, float most, const float* weight,
                                        float* factor) {
   Shared shared;

@@ -5,7 +5,7 @@
 #include "cuda/check.h"
 #include "cuda/runtime.h"
 #include "cuda/solver.h"
-#include "engine/memory.h"
+#include "engine/core/memory.h"
 
 namespace pursuit::cuda {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::data {
 namespace {

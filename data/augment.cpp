@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "data/colour.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::data {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "data/image.h"
 #include "data/resize.h"
-#include "engine/random.h"
+#include "engine/core/random.h"
 
 namespace pursuit::data {
 

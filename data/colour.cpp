@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::data {
 namespace {

@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "data/corruption_families.h"
-#include "engine/error.h"
-#include "engine/random.h"
-#include "engine/streams.h"
+#include "engine/core/error.h"
+#include "engine/core/random.h"
+#include "engine/core/streams.h"
 
 namespace pursuit::data {
 namespace {

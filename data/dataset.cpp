@@ -11,9 +11,9 @@
 #include <sstream>
 #include <utility>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
+#include "engine/core/text.h"
 #include "engine/files/atomic_file.h"
-#include "engine/text.h"
 
 namespace pursuit::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::data {
 

@@ -4,8 +4,8 @@
 
 #include "data/dataset.h"
 #include "data/decoded_files.h"
-#include "engine/error.h"
-#include "engine/text.h"
+#include "engine/core/error.h"
+#include "engine/core/text.h"
 
 namespace pursuit::data {
 namespace {

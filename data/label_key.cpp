@@ -5,7 +5,7 @@
 
 #include "data/dataset.h"
 #include "data/index_png.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::data {
 namespace {

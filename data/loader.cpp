@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "data/shuffle.h"
-#include "engine/error.h"
-#include "engine/streams.h"
+#include "engine/core/error.h"
+#include "engine/core/streams.h"
 
 namespace pursuit::data {
 namespace {

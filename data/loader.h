@@ -12,7 +12,7 @@
 #include "data/dataset.h"
 #include "data/segmentation.h"
 #include "data/share.h"
-#include "engine/random.h"
+#include "engine/core/random.h"
 
 namespace pursuit::data {
 

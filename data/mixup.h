@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "data/image.h"
-#include "engine/random.h"
+#include "engine/core/random.h"
 
 namespace pursuit::data {
 

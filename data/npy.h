@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "engine/tensor.h"
+#include "engine/core/tensor.h"
 
 namespace pursuit::data {
 

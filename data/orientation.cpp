@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::data {
 namespace {

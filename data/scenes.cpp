@@ -2,7 +2,7 @@
 
 #include "data/figures.h"
 #include "data/segmentation.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::data {
 namespace {

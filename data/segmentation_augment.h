@@ -3,7 +3,7 @@
 #include <span>
 
 #include "data/segmentation.h"
-#include "engine/random.h"
+#include "engine/core/random.h"
 
 namespace pursuit::data {
 

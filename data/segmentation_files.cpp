@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "data/dataset.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::data {
 namespace {

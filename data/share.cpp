@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::data {
 

@@ -3,8 +3,8 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/random.h"
-#include "engine/streams.h"
+#include "engine/core/random.h"
+#include "engine/core/streams.h"
 
 namespace pursuit::data {
 

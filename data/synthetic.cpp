@@ -3,8 +3,8 @@
 
 #include "data/dataset.h"
 #include "data/figures.h"
-#include "engine/error.h"
-#include "engine/random.h"
+#include "engine/core/error.h"
+#include "engine/core/random.h"
 
 namespace pursuit::data {
 namespace {

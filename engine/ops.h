@@ -2,8 +2,8 @@
 #include <optional>
 #include <vector>
 
-#include "engine/choice.h"
-#include "engine/tensor.h"
+#include "engine/core/choice.h"
+#include "engine/core/tensor.h"
 
 // Every differentiable function of the engine. Elementwise and binary ones broadcast by NumPy's rules; all
 // take f32, bf16 and (on the CPU) f64 tensors, strided as they come. The inputs of a call are of one dtype,

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "engine/core/shapes_only.h"
 #include "engine/ops.h"
-#include "engine/shapes_only.h"
 
 namespace pursuit::nn {
 

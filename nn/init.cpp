@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/streams.h"
+#include "engine/core/streams.h"
 
 namespace pursuit::nn {
 

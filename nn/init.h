@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/choice.h"
+#include "engine/core/choice.h"
 #include "nn/module.h"
 
 namespace pursuit::nn {

@@ -1,8 +1,8 @@
 #pragma once
 #include <vector>
 
-#include "engine/choice.h"
-#include "engine/tensor.h"
+#include "engine/core/choice.h"
+#include "engine/core/tensor.h"
 
 namespace pursuit::nn {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <string>
 
-#include "engine/copy.h"
-#include "engine/operator.h"
+#include "engine/operator/copy.h"
+#include "engine/operator/operator.h"
+#include "engine/operator/row_sums.h"
 #include "engine/ops.h"
-#include "engine/row_sums.h"
 
 namespace pursuit::nn {
 

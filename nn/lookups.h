@@ -1,6 +1,6 @@
 #pragma once
+#include "engine/core/tensor.h"
 #include "engine/distributed/communicator.h"
-#include "engine/tensor.h"
 
 namespace pursuit::nn {
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/tensor.h"
+#include "engine/core/tensor.h"
 
 namespace pursuit::nn {
 

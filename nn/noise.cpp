@@ -1,6 +1,6 @@
 #include "nn/noise.h"
 
-#include "engine/copy.h"
+#include "engine/operator/copy.h"
 
 namespace pursuit::nn {
 

@@ -1,6 +1,6 @@
 #pragma once
+#include "engine/core/streams.h"
 #include "engine/ops.h"
-#include "engine/streams.h"
 
 namespace pursuit::nn {
 
@@ -12,8 +12,8 @@ struct Dropout {
   Tensor operator()(const Tensor& x) const { return dropout(x, rate, seed, stream, counter); }
 };
 
-// Where a layer's noise (dropout, drop path) comes from: Philox streams of a step (engine/streams.h), counted
-// from numbers on the device, see dropout.
+// Where a layer's noise (dropout, drop path) comes from: Philox streams of a step (engine/core/streams.h),
+// counted from numbers on the device, see dropout.
 struct Noise {
   uint64_t seed = 0, stream = 0;
   Tensor counter;

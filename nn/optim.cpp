@@ -1,6 +1,6 @@
 #include "nn/optim.h"
 
-#include "engine/optim.h"
+#include "engine/step/optim.h"
 #include "nn/lookups.h"
 
 namespace pursuit::nn {

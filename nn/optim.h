@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/choice.h"
-#include "engine/optim.h"
+#include "engine/core/choice.h"
+#include "engine/step/optim.h"
 #include "nn/module.h"
 
 namespace pursuit::nn {
@@ -81,7 +81,7 @@ struct OptimizerConfig {
   Sgd sgd() const { return {momentum, weight_decay, nesterov}; }
 };
 
-// adamw or sgd of engine/optim.h. State in f32 beside the parameters.
+// adamw or sgd of engine/step/optim.h. State in f32 beside the parameters.
 class Optimizer {
  public:
   Optimizer(FlatParameters& parameters, const OptimizerConfig& config);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/error.h"
-#include "engine/linalg.h"
+#include "engine/core/error.h"
 #include "engine/ops.h"
+#include "engine/solve/linalg.h"
 
 namespace pursuit::nn {
 

@@ -2,7 +2,7 @@
 #include <complex>
 #include <vector>
 
-#include "engine/tensor.h"
+#include "engine/core/tensor.h"
 
 // The query-key matrix of a head, W = W_Q^T W_K [d, d], studied through W_Q and W_K [d_h, d] alone: no d x d
 // matrix is formed. After Bao, Hataya & Karakida, "Self-attention Networks Localize When QK-eigenspectrum

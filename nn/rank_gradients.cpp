@@ -1,6 +1,6 @@
 #include "nn/rank_gradients.h"
 
-#include "engine/tape.h"
+#include "engine/core/tape.h"
 #include "nn/lookups.h"
 
 namespace pursuit::nn {

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/choice.h"
+#include "engine/core/choice.h"
 
 namespace pursuit::nn {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/choice.h"
+#include "engine/core/choice.h"
 #include "nn/vit.h"
 
 namespace pursuit::nn {

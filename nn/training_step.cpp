@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "engine/copy.h"
+#include "engine/operator/copy.h"
 #include "engine/ops.h"
 
 namespace pursuit::nn {

@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/distributed/communicator.h"
-#include "engine/graph.h"
-#include "engine/transfer.h"
+#include "engine/step/graph.h"
+#include "engine/step/transfer.h"
 #include "nn/module.h"
 #include "nn/optim.h"
 #include "nn/rank_gradients.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/core/shapes_only.h"
 #include "engine/ops.h"
-#include "engine/shapes_only.h"
 
 namespace pursuit::nn {
 

@@ -16,7 +16,7 @@
 #include "apps/common/run_folder.h"
 #include "apps/common/tensorboard.h"
 #include "apps/common/text.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit::apps;

@@ -13,7 +13,7 @@
 #include "apps/common/html.h"
 #include "apps/common/report.h"
 #include "apps/common/table.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 using namespace pursuit::apps;
 using pursuit::Error;

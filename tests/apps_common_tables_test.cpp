@@ -7,8 +7,8 @@
 #include "apps/common/html.h"
 #include "apps/common/table.h"
 #include "apps/common/text.h"
-#include "engine/error.h"
-#include "engine/text.h"
+#include "engine/core/error.h"
+#include "engine/core/text.h"
 
 using namespace pursuit::apps;
 using pursuit::Error;

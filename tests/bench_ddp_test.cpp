@@ -8,7 +8,7 @@
 #include "apps/bench/published.h"
 #include "apps/bench/timeline.h"
 #include "apps/common/files.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "tests/needs.h"
 #include "tests/temporary_folder.h"
 

@@ -13,7 +13,7 @@
 #include "apps/common/metrics.h"
 #include "apps/training/provenance.h"
 #include "data/corruptions.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "engine/ops.h"
 
 using namespace pursuit;

@@ -21,7 +21,7 @@
 #include "apps/common/metrics.h"
 #include "apps/training/export_command.h"
 #include "data/image.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "engine/files/safetensors.h"
 
 using namespace pursuit;

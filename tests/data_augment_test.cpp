@@ -11,7 +11,7 @@
 #include "data/augment.h"
 #include "data/colour.h"
 #include "data/rand_augment.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 using namespace pursuit::data;
 using pursuit::Random;

@@ -9,7 +9,7 @@
 #include "data/corruptions.h"
 #include "data/float_image.h"
 #include "data/resize.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "tests/corruptions/statistics.h"
 #include "tests/needs.h"
 

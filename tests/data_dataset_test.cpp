@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "data/dataset.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "tests/needs.h"
 
 using namespace pursuit::data;

@@ -6,7 +6,7 @@
 #include "data/class_names.h"
 #include "data/fingerprint.h"
 #include "data/image.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit;

@@ -10,8 +10,8 @@
 
 #include "data/image.h"
 #include "data/resize.h"
-#include "engine/error.h"
-#include "engine/random.h"
+#include "engine/core/error.h"
+#include "engine/core/random.h"
 #include "tests/needs.h"
 #include "tests/temporary_folder.h"
 

@@ -11,7 +11,7 @@
 
 #include "data/loader.h"
 #include "data/mixup.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 using namespace pursuit::data;
 using pursuit::Random;

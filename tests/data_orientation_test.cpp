@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "data/orientation.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit::data;

@@ -14,7 +14,7 @@
 #include "data/resize.h"
 #include "data/segmentation.h"
 #include "data/segmentation_augment.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "tests/needs.h"
 #include "tests/temporary_folder.h"
 

@@ -13,7 +13,7 @@
 #include "data/text/grammar.h"
 #include "data/text/stop_words.h"
 #include "data/text/word_swap.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "tests/needs.h"
 #include "tests/temporary_folder.h"
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/error.h"
+#include "engine/core/random.h"
 #include "engine/cpu/rows.h"
-#include "engine/error.h"
-#include "engine/random.h"
 
 namespace pursuit {
 namespace {

@@ -7,8 +7,8 @@
 #include <functional>
 #include <thread>
 
+#include "engine/core/error.h"
 #include "engine/distributed/control.h"
-#include "engine/error.h"
 
 using namespace pursuit;
 using namespace pursuit::distributed;

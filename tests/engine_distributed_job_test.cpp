@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
+#include "engine/core/error.h"
 #include "engine/distributed/job.h"
-#include "engine/error.h"
 
 using namespace pursuit;
 using namespace pursuit::distributed;

@@ -1,9 +1,9 @@
 #include <doctest/doctest.h>
 
+#include "engine/core/error.h"
 #include "engine/distributed/job.h"
 #include "engine/distributed/protocol.h"
 #include "engine/distributed/secret.h"
-#include "engine/error.h"
 
 using namespace pursuit;
 using namespace pursuit::distributed;

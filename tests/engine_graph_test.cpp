@@ -5,11 +5,11 @@
 #include <cstring>
 
 #include "cuda/runtime.h"
-#include "engine/copy.h"
-#include "engine/graph.h"
-#include "engine/linalg.h"
+#include "engine/operator/copy.h"
 #include "engine/ops.h"
-#include "engine/transfer.h"
+#include "engine/solve/linalg.h"
+#include "engine/step/graph.h"
+#include "engine/step/transfer.h"
 #include "nn/optim.h"
 #include "tests/needs.h"
 

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "cuda/runtime.h"
-#include "engine/error.h"
-#include "engine/gradcheck.h"
+#include "engine/core/error.h"
 #include "engine/ops.h"
+#include "engine/solve/gradcheck.h"
 #include "tests/needs.h"
 
 using namespace pursuit;

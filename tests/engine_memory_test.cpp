@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/memory.h"
+#include "engine/core/memory.h"
+#include "engine/core/tensor.h"
 #include "engine/ops.h"
-#include "engine/tensor.h"
 #include "tests/needs.h"
 
 using namespace pursuit;

@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "engine/core/parallel.h"
+#include "engine/core/random.h"
 #include "engine/ops.h"
-#include "engine/parallel.h"
-#include "engine/random.h"
 #include "nn/init.h"
 #include "nn/optim.h"
 #include "nn/vit.h"

@@ -2,11 +2,11 @@
 
 #include <cmath>
 
-#include "engine/error.h"
-#include "engine/gradcheck.h"
-#include "engine/linalg.h"
+#include "engine/core/error.h"
 #include "engine/ops.h"
-#include "engine/pcp.h"
+#include "engine/solve/gradcheck.h"
+#include "engine/solve/linalg.h"
+#include "engine/solve/pcp.h"
 #include "nn/attention/functions.h"
 
 using namespace pursuit;

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <set>
 
-#include "engine/random.h"
-#include "engine/tensor.h"
+#include "engine/core/random.h"
+#include "engine/core/tensor.h"
 
 using namespace pursuit;
 

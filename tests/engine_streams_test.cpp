@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "data/shuffle.h"
-#include "engine/random.h"
-#include "engine/streams.h"
+#include "engine/core/random.h"
+#include "engine/core/streams.h"
 #include "nn/init.h"
 #include "nn/noise.h"
 #include "nn/vit.h"

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/error.h"
-#include "engine/gradcheck.h"
-#include "engine/linalg.h"
+#include "engine/core/error.h"
 #include "engine/ops.h"
+#include "engine/solve/gradcheck.h"
+#include "engine/solve/linalg.h"
 #include "tests/needs.h"
 
 using namespace pursuit;

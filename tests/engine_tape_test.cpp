@@ -4,9 +4,9 @@
 #include <functional>
 
 #include "cuda/runtime.h"
-#include "engine/gradcheck.h"
+#include "engine/core/tape.h"
 #include "engine/ops.h"
-#include "engine/tape.h"
+#include "engine/solve/gradcheck.h"
 #include "tests/needs.h"
 
 using namespace pursuit;

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/core/tensor.h"
 #include "engine/ops.h"
-#include "engine/tensor.h"
 
 using namespace pursuit;
 

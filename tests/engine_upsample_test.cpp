@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/memory.h"
+#include "engine/core/memory.h"
+#include "engine/core/parallel.h"
 #include "engine/ops.h"
-#include "engine/parallel.h"
 
 using namespace pursuit;
 

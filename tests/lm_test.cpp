@@ -14,7 +14,7 @@
 #include "apps/lm/perplexity.h"
 #include "apps/lm/results.h"
 #include "apps/training/run_record.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "engine/ops.h"
 #include "tests/config_of_recipe.h"
 #include "tests/temporary_folder.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "engine/ops.h"
 #include "nn/attacks/attacks.h"
 #include "nn/init.h"

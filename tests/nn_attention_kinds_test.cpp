@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "engine/gradcheck.h"
+#include "engine/solve/gradcheck.h"
 #include "nn/attention/functions.h"
 
 using namespace pursuit;

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "engine/error.h"
-#include "engine/gradcheck.h"
+#include "engine/core/error.h"
+#include "engine/core/random.h"
 #include "engine/ops.h"
-#include "engine/random.h"
+#include "engine/solve/gradcheck.h"
 #include "nn/locater.h"
 #include "nn/qk_matrix.h"
 

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "cuda/runtime.h"
-#include "engine/error.h"
-#include "engine/graph.h"
+#include "engine/core/error.h"
+#include "engine/core/tape.h"
+#include "engine/operator/row_sums.h"
 #include "engine/ops.h"
-#include "engine/row_sums.h"
-#include "engine/tape.h"
+#include "engine/step/graph.h"
 #include "nn/rank_gradients.h"
 #include "nn/transformer_lm.h"
 #include "tests/needs.h"

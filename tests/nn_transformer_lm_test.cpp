@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "cuda/runtime.h"
-#include "engine/graph.h"
+#include "engine/core/random.h"
 #include "engine/ops.h"
-#include "engine/random.h"
+#include "engine/step/graph.h"
 #include "nn/locater.h"
 #include "nn/optim.h"
 #include "nn/transformer_lm.h"

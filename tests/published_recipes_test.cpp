@@ -8,7 +8,7 @@
 #include "apps/lm/config.h"
 #include "apps/segment/config.h"
 #include "data/text/vocabulary.h"
-#include "engine/shapes_only.h"
+#include "engine/core/shapes_only.h"
 #include "tests/config_of_recipe.h"
 
 // What is published, field by field, beside what the recipes say. The values are those of the papers and of

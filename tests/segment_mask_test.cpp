@@ -5,7 +5,7 @@
 
 #include "apps/common/lettering.h"
 #include "apps/segment/mask_picture.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 using namespace pursuit;
 using namespace pursuit::segment;

@@ -5,7 +5,7 @@
 #include "apps/common/files.h"
 #include "apps/segment/evaluation.h"
 #include "apps/segment/results.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit;

@@ -11,7 +11,7 @@
 #include "apps/segment/results.h"
 #include "apps/segment/run.h"
 #include "apps/training/checkpoint.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "nn/init.h"
 #include "nn/vit.h"
 #include "tests/temporary_folder.h"

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "apps/segment/predictor.h"
+#include "engine/core/random.h"
+#include "engine/core/shapes_only.h"
 #include "engine/ops.h"
-#include "engine/random.h"
-#include "engine/shapes_only.h"
 #include "nn/segmenter.h"
 
 using namespace pursuit;

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "engine/ops.h"
-#include "engine/pcp.h"
+#include "engine/solve/pcp.h"
 
 using namespace pursuit;
 

@@ -9,11 +9,11 @@
 
 #ifdef PURSUIT_SIMULATED
 #include "cuda/runtime.h"
-#include "engine/graph.h"
+#include "cuda/simulated/nccl.h"
+#include "cuda/simulated/stream.h"
 #include "engine/ops.h"
-#include "engine/transfer.h"
-#include "tests/simt/nccl.h"
-#include "tests/simt/stream.h"
+#include "engine/step/graph.h"
+#include "engine/step/transfer.h"
 
 // The streams beside the one for work, and NCCL on them. They run twice: SIMT_STREAMS=late and early, and
 // what an event is missing for must come out wrong in one of the two.

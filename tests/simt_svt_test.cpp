@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "cuda/jacobi.cuh"
-#include "engine/linalg.h"
 #include "engine/ops.h"
+#include "engine/solve/linalg.h"
 
 using namespace pursuit;
 

@@ -6,7 +6,7 @@
 
 #include "apps/common/files.h"
 #include "apps/training/checkpoint.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "engine/ops.h"
 #include "nn/layers.h"
 #include "tests/temporary_folder.h"

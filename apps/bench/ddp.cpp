@@ -15,7 +15,7 @@
 #include "apps/common/print.h"
 #include "apps/common/table.h"
 #include "cuda/runtime.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::bench {
 

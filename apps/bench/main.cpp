@@ -15,12 +15,12 @@
 #include "apps/common/run_folder.h"
 #include "apps/common/table.h"
 #include "cuda/runtime.h"
+#include "engine/core/error.h"
+#include "engine/core/memory.h"
+#include "engine/core/parallel.h"
+#include "engine/core/program.h"
 #include "engine/cpu/rows.h"
 #include "engine/distributed/communicator.h"
-#include "engine/error.h"
-#include "engine/memory.h"
-#include "engine/parallel.h"
-#include "engine/program.h"
 
 namespace pursuit::bench {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/parallel.h"
+#include "engine/core/parallel.h"
 
 namespace pursuit::bench {
 

@@ -3,7 +3,7 @@
 #include "apps/bench/measure.h"
 #include "apps/common/files.h"
 #include "apps/common/json.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::bench {
 

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "apps/bench/trained_model.h"
+#include "engine/core/random.h"
 #include "engine/ops.h"
-#include "engine/random.h"
 #include "nn/init.h"
 
 namespace pursuit::bench {

@@ -1,8 +1,8 @@
 #include <memory>
 
 #include "apps/bench/workload.h"
+#include "engine/core/random.h"
 #include "engine/ops.h"
-#include "engine/random.h"
 #include "nn/optim.h"
 
 namespace pursuit::bench {

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "engine/observer.h"
+#include "engine/core/observer.h"
 
 namespace pursuit::bench {
 

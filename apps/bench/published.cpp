@@ -1,7 +1,7 @@
 #include "apps/bench/published.h"
 
 #include "apps/bench/models.h"
-#include "engine/shapes_only.h"
+#include "engine/core/shapes_only.h"
 
 namespace pursuit::bench {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "apps/bench/model_step.h"
-#include "engine/device.h"
-#include "engine/dtype.h"
+#include "engine/core/device.h"
+#include "engine/core/dtype.h"
 #include "nn/module.h"
 
 namespace pursuit::bench {

@@ -6,7 +6,7 @@
 
 #include "apps/classify/pipeline.h"
 #include "apps/common/heatmap.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "engine/ops.h"
 
 namespace pursuit::classify {

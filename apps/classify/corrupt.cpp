@@ -8,7 +8,7 @@
 #include "apps/common/picture_files.h"
 #include "data/corruptions.h"
 #include "data/resize.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::classify {
 

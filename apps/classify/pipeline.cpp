@@ -9,7 +9,7 @@
 #include "data/augment.h"
 #include "data/class_names.h"
 #include "data/rand_augment.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "engine/ops.h"
 
 namespace pursuit::classify {

@@ -17,7 +17,7 @@
 #include "apps/common/run_lock.h"
 #include "apps/common/text.h"
 #include "apps/training/report_parts.h"
-#include "engine/random.h"
+#include "engine/core/random.h"
 
 namespace pursuit::classify {
 

@@ -8,7 +8,7 @@
 #include "apps/common/json.h"
 #include "apps/common/run_folder.h"
 #include "data/corruptions.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::classify {
 

@@ -1,8 +1,8 @@
 #include "apps/classify/step.h"
 
 #include "apps/training/step_memory.h"
+#include "engine/core/streams.h"
 #include "engine/ops.h"
-#include "engine/streams.h"
 
 namespace pursuit::classify {
 

@@ -3,7 +3,7 @@
 
 #include "apps/classify/config.h"
 #include "apps/training/task.h"
-#include "engine/transfer.h"
+#include "engine/step/transfer.h"
 #include "nn/vit.h"
 
 // What a step of `classify` computes, apart from where its batch comes from.

@@ -15,7 +15,7 @@
 #include "apps/training/step_memory.h"
 #include "data/fingerprint.h"
 #include "data/mixup.h"
-#include "engine/streams.h"
+#include "engine/core/streams.h"
 
 namespace pursuit::classify {
 

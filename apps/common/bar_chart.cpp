@@ -5,7 +5,7 @@
 
 #include "apps/common/charts.h"
 #include "apps/common/html.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::apps {
 namespace {

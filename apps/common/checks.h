@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/common/print.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::apps {
 

@@ -12,7 +12,7 @@
 #include "apps/common/json.h"
 #include "apps/common/run_folder.h"
 #include "apps/common/run_lock.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 // eval.json in a run's folder: {"evaluations": [...]}, the one written last at the end. What an app measures,
 // its Results, is a type derived from Conditions.

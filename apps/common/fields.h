@@ -9,15 +9,15 @@
 
 #include "apps/common/json.h"
 #include "apps/common/range.h"
-#include "engine/error.h"
-#include "engine/text.h"
+#include "engine/core/error.h"
+#include "engine/core/text.h"
 
 // An app describes once what a run of it is made of: beside its Config stands
 //   template <class C, class F> void for_each_field(C& config, const F& f)
 // which calls f("learning-rate", config.learning_rate, "Help", range) for every member, with an empty help
 // for those that are saved with a run but are no option. Numbers, also in lists, have a range; what is no
-// number has none. An enum is one of its choices (engine/choice.h), which the option's help lists. Options,
-// config.json and recipes all follow from that list.
+// number has none. An enum is one of its choices (engine/core/choice.h), which the option's help lists.
+// Options, config.json and recipes all follow from that list.
 namespace pursuit::apps {
 
 template <class Config>

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "cuda/runtime.h"
-#include "engine/memory.h"
+#include "engine/core/memory.h"
 
 namespace pursuit::apps {
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/device.h"
+#include "engine/core/device.h"
 
 namespace pursuit::apps {
 

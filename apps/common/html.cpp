@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/text.h"
+#include "engine/core/text.h"
 
 namespace pursuit::apps {
 

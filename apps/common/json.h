@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "engine/choice.h"
-#include "engine/error.h"
+#include "engine/core/choice.h"
+#include "engine/core/error.h"
 
 // Its code is compiled once, in json.cpp, and not in every file that uses it: that takes a third off the
 // compiling of such a file under sanitizers.

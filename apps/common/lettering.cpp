@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "engine/text.h"
+#include "engine/core/text.h"
 
 namespace pursuit::apps {
 

@@ -10,7 +10,7 @@
 #include "apps/common/charts.h"
 #include "apps/common/html.h"
 #include "apps/common/text.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::apps {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "apps/common/files.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::apps {
 

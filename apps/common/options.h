@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "apps/common/range.h"
-#include "engine/choice.h"
+#include "engine/core/choice.h"
 
 namespace pursuit::apps {
 
@@ -31,8 +31,8 @@ inline const CLI::Validator boolean(
     },
     "");
 
-// An option that takes one of an enum's choices, see engine/choice.h. Target is the enum, or an optional of
-// it.
+// An option that takes one of an enum's choices, see engine/core/choice.h. Target is the enum, or an optional
+// of it.
 template <class E, class Target>
 CLI::Option* add_choice(CLI::App& app, const std::string& flag, Target& target, const std::string& help) {
   const auto set = [&target, flag](const std::string& word) {

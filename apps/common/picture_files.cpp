@@ -7,7 +7,7 @@
 
 #include "apps/common/print.h"
 #include "data/dataset.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::apps {
 

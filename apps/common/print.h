@@ -5,8 +5,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "engine/program.h"
-#include "engine/text.h"
+#include "engine/core/program.h"
+#include "engine/core/text.h"
 
 // What the apps print. Text may come from a file (names of classes and files, words, configs): a control
 // character or a line break in it never reaches the terminal.

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "apps/common/text.h"
-#include "engine/text.h"
+#include "engine/core/text.h"
 
 namespace pursuit::apps {
 namespace {

@@ -3,7 +3,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "engine/range.h"
+#include "engine/core/range.h"
 
 namespace pursuit::apps {
 

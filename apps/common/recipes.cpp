@@ -10,8 +10,8 @@
 #include "apps/common/choice.h"
 #include "apps/common/command_line.h"
 #include "apps/common/files.h"
-#include "engine/error.h"
-#include "engine/text.h"
+#include "engine/core/error.h"
+#include "engine/core/text.h"
 
 namespace pursuit::apps {
 

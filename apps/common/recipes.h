@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "apps/common/options.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 // Recipes: settings of `train` as TOML files, in apps/APP/recipes and, once installed, in
 // share/pursuit/recipes/APP beside the program's folder.

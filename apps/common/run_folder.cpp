@@ -8,8 +8,8 @@
 
 #include "apps/common/files.h"
 #include "apps/common/metrics.h"
-#include "engine/error.h"
-#include "engine/text.h"
+#include "engine/core/error.h"
+#include "engine/core/text.h"
 
 namespace pursuit::apps {
 

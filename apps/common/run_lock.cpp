@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "engine/files/atomic_file.h"
 
 namespace pursuit::apps {

@@ -7,7 +7,7 @@
 #include <ctime>
 #include <string>
 
-#include "engine/program.h"
+#include "engine/core/program.h"
 
 namespace pursuit::apps {
 namespace {

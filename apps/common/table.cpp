@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "apps/common/text.h"
-#include "engine/error.h"
-#include "engine/text.h"
+#include "engine/core/error.h"
+#include "engine/core/text.h"
 
 namespace pursuit::apps {
 namespace {

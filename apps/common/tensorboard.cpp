@@ -8,7 +8,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::apps {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "engine/text.h"
+#include "engine/core/text.h"
 
 namespace pursuit::apps {
 namespace {

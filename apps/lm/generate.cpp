@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "apps/common/signals.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::lm {
 

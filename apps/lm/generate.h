@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/text/corpus.h"
-#include "engine/random.h"
+#include "engine/core/random.h"
 #include "nn/transformer_lm.h"
 
 namespace pursuit::lm {

@@ -5,7 +5,7 @@
 
 #include "apps/common/signals.h"
 #include "apps/training/checkpoint.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::lm {
 

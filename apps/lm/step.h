@@ -1,7 +1,7 @@
 #pragma once
 #include "apps/lm/config.h"
 #include "apps/training/task.h"
-#include "engine/transfer.h"
+#include "engine/step/transfer.h"
 #include "nn/transformer_lm.h"
 
 // What a step of `lm` computes, apart from where its batch comes from.

@@ -16,7 +16,7 @@
 #include "apps/training/provenance.h"
 #include "apps/training/step_memory.h"
 #include "data/fingerprint.h"
-#include "engine/streams.h"
+#include "engine/core/streams.h"
 
 // `lm generate` and `lm inspect`.
 namespace pursuit::lm {

@@ -6,7 +6,7 @@
 
 #include "apps/common/checks.h"
 #include "apps/common/fields.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::segment {
 

@@ -22,7 +22,7 @@
 #include "apps/training/report_parts.h"
 #include "data/corruptions.h"
 #include "data/fingerprint.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 // `segment eval`. Its results go to stdout and, for a run's folder, to eval.json (see results.h):
 //   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options", "made_by",

@@ -9,7 +9,7 @@
 #include "apps/training/export_command.h"
 #include "apps/training/run_commands.h"
 #include "apps/training/train_command.h"
-#include "engine/program.h"
+#include "engine/core/program.h"
 
 namespace {
 

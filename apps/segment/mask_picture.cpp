@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "apps/common/lettering.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::segment {
 

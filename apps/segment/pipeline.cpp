@@ -7,7 +7,7 @@
 #include "apps/common/print.h"
 #include "apps/common/run_folder.h"
 #include "data/segmentation_augment.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::segment {
 

@@ -10,8 +10,8 @@
 #include "apps/training/step_memory.h"
 #include "data/augment.h"
 #include "data/resize.h"
+#include "engine/core/shapes_only.h"
 #include "engine/ops.h"
-#include "engine/shapes_only.h"
 
 namespace pursuit::segment {
 

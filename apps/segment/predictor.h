@@ -6,8 +6,8 @@
 
 #include "apps/segment/sliding_window.h"
 #include "data/image.h"
-#include "engine/device.h"
-#include "engine/dtype.h"
+#include "engine/core/device.h"
+#include "engine/core/dtype.h"
 
 namespace pursuit::segment {
 
@@ -32,7 +32,7 @@ struct Predictor {
   // The class of every pixel of an RGB picture, at its own size, one channel. Throws Error if the model gives
   // NaN, or if the picture takes more memory than there is.
   data::Image classes_of(const data::Image& picture) const;
-  // The same work for a picture of this size, on shapes alone (engine/shapes_only.h).
+  // The same work for a picture of this size, on shapes alone (engine/core/shapes_only.h).
   void look_on_shapes(int64_t height, int64_t width) const;
 
  private:

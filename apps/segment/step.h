@@ -1,7 +1,7 @@
 #pragma once
 #include "apps/segment/config.h"
 #include "apps/training/task.h"
-#include "engine/transfer.h"
+#include "engine/step/transfer.h"
 #include "nn/segmenter.h"
 
 // What a step of `segment` computes, apart from where its batch comes from.

@@ -12,9 +12,9 @@
 #include "apps/common/print.h"
 #include "apps/common/run_folder.h"
 #include "apps/training/checksums.h"
-#include "engine/error.h"
-#include "engine/parallel.h"
-#include "engine/streams.h"
+#include "engine/core/error.h"
+#include "engine/core/parallel.h"
+#include "engine/core/streams.h"
 
 namespace pursuit::apps {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "apps/common/json.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "engine/files/safetensors.h"
 #include "nn/module.h"
 #include "nn/optim.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "apps/common/json.h"
-#include "engine/error.h"
-#include "engine/parallel.h"
+#include "engine/core/error.h"
+#include "engine/core/parallel.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

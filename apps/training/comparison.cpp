@@ -10,7 +10,7 @@
 #include "apps/common/fields.h"
 #include "apps/common/print.h"
 #include "apps/common/text.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::apps {
 

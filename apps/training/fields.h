@@ -7,7 +7,7 @@
 #include "apps/common/json.h"
 #include "apps/common/range.h"
 #include "data/share.h"
-#include "engine/dtype.h"
+#include "engine/core/dtype.h"
 #include "nn/attention/attention.h"
 #include "nn/optim.h"
 #include "nn/schedule.h"

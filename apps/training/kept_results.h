@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::apps {
 

@@ -7,7 +7,7 @@
 #include "apps/training/checkpoint.h"
 #include "apps/training/fields.h"
 #include "apps/training/model_sizes.h"
-#include "engine/parallel.h"
+#include "engine/core/parallel.h"
 
 namespace pursuit::apps {
 

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::apps {
 

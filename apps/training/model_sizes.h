@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "apps/training/checkpoint.h"
-#include "engine/error.h"
-#include "engine/shapes_only.h"
+#include "engine/core/error.h"
+#include "engine/core/shapes_only.h"
 #include "nn/vit.h"
 
 // A config that was read from a file is not to be trusted: before a model is built from it, the fields that

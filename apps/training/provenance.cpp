@@ -8,8 +8,8 @@
 
 #include "apps/common/files.h"
 #include "apps/common/run_folder.h"
-#include "engine/device.h"
-#include "engine/parallel.h"
+#include "engine/core/device.h"
+#include "engine/core/parallel.h"
 
 namespace pursuit::apps {
 

@@ -21,11 +21,11 @@
 #include "apps/common/print.h"
 #include "apps/common/run_folder.h"
 #include "apps/common/signals.h"
+#include "engine/core/error.h"
+#include "engine/core/parallel.h"
+#include "engine/core/program.h"
 #include "engine/distributed/secret.h"
 #include "engine/distributed/socket.h"
-#include "engine/error.h"
-#include "engine/parallel.h"
-#include "engine/program.h"
 
 namespace pursuit::apps {
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "apps/training/checkpoint.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::apps {
 

@@ -6,7 +6,7 @@
 
 #include "apps/common/fields.h"
 #include "apps/common/run_folder.h"
-#include "engine/shapes_only.h"
+#include "engine/core/shapes_only.h"
 
 namespace pursuit::apps {
 

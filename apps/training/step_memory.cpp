@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "apps/common/free_memory.h"
+#include "engine/core/shapes_only.h"
 #include "engine/distributed/job.h"
-#include "engine/shapes_only.h"
 #include "nn/optim.h"
 
 namespace pursuit::apps {

@@ -5,7 +5,7 @@
 #include "apps/training/task.h"
 
 // What work takes of a device's memory, known before it is taken: it is done on shapes alone, see
-// engine/shapes_only.h.
+// engine/core/shapes_only.h.
 namespace pursuit::apps {
 
 // What a training does with its model: gradients, optimizer, averaged weights, one step and an evaluation.

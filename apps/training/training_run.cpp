@@ -25,9 +25,9 @@
 #include "apps/training/checkpoint.h"
 #include "apps/training/provenance.h"
 #include "apps/training/ranks.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
+#include "engine/core/parallel.h"
 #include "engine/files/atomic_file.h"
-#include "engine/parallel.h"
 
 namespace pursuit::apps {
 

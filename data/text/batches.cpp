@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "data/shuffle.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::data {
 

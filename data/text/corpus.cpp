@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "data/text/corpus_cache.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::data {
 namespace {

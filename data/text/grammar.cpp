@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "engine/random.h"
+#include "engine/core/random.h"
 
 namespace pursuit::data {
 namespace {

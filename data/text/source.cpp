@@ -5,9 +5,9 @@
 
 #include "data/dataset.h"
 #include "data/text/grammar.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
+#include "engine/core/text.h"
 #include "engine/files/mapped_file.h"
-#include "engine/text.h"
 
 namespace pursuit::data {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "engine/error.h"
-#include "engine/text.h"
+#include "engine/core/error.h"
+#include "engine/core/text.h"
 
 namespace pursuit::data {
 namespace {

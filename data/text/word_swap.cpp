@@ -8,10 +8,10 @@
 
 #include "data/text/stop_words.h"
 #include "data/text/vocabulary.h"
-#include "engine/error.h"
-#include "engine/random.h"
-#include "engine/streams.h"
-#include "engine/text.h"
+#include "engine/core/error.h"
+#include "engine/core/random.h"
+#include "engine/core/streams.h"
+#include "engine/core/text.h"
 
 namespace pursuit::data {
 namespace {

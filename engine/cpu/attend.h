@@ -1,9 +1,9 @@
 #pragma once
 #include <algorithm>
 
+#include "engine/cpu/gemm.h"
 #include "engine/cpu/rows.h"
 #include "engine/cpu/scratch.h"
-#include "engine/gemm.h"
 
 // Attention of one head on the CPU, in R = float or double. The score matrix exists for one block of rows at
 // a time, sized to stay in the L2 cache; backward computes it again from the rows' statistics. Of a causal

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/core/dtype.h"
 #include "engine/cpu/rows.h"
-#include "engine/dtype.h"
 
 // Bilinear interpolation along one axis, pixel centres at half-integers (align_corners false).
 namespace pursuit {

@@ -1,10 +1,10 @@
 #pragma once
 #include <vector>
 
+#include "engine/core/parallel.h"
 #include "engine/cpu/attend.h"
 #include "engine/cpu/wide_rows.h"
-#include "engine/operator.h"
-#include "engine/parallel.h"
+#include "engine/operator/operator.h"
 
 // Packed projections [B, N, P, H, D] seen head by head, in the type the CPU computes in: f32 and f64 in
 // place, bf16 through a widened copy of the head.

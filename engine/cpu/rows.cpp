@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit {
 

@@ -12,7 +12,7 @@
 // rounding, not bit for bit.
 namespace pursuit {
 
-// One step of AdamW, see engine/step_numbers.h. Doubles, because 1 - beta loses digits in float.
+// One step of AdamW, see engine/step/step_numbers.h. Doubles, because 1 - beta loses digits in float.
 struct AdamStep {
   double keep, rate, unbias, beta1, beta2, eps, grad_scale;
 };
@@ -46,7 +46,8 @@ struct RowKernels {
   // --- matrix products
   // -----------------------------------------------------------------------------------------
 
-  // c = alpha op(a) op(b) + beta c, as gemm of engine/gemm.h; m, n, k > 0. Null for double: OpenBLAS has it.
+  // c = alpha op(a) op(b) + beta c, as gemm of engine/cpu/gemm.h; m, n, k > 0. Null for double: OpenBLAS has
+  // it.
   void (*gemm)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, R alpha, const R* a, int64_t lda,
                const R* b, int64_t ldb, R beta, R* c, int64_t ldc);
 
@@ -194,7 +195,8 @@ struct RowKernels {
   // --- random numbers
   // ------------------------------------------------------------------------------------------
 
-  // u_i = philox_uniform(seed, stream, first + i) of engine/random.h, bit for bit; first is a multiple of 4.
+  // u_i = philox_uniform(seed, stream, first + i) of engine/core/random.h, bit for bit; first is a multiple
+  // of 4.
   void (*philox_uniforms)(uint64_t seed, uint64_t stream, uint64_t first, float* u, int64_t n);
 
   // --- bfloat16

@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/memory.h"
+#include "engine/core/memory.h"
 
 namespace pursuit {
 

@@ -1,8 +1,8 @@
 #pragma once
 #include <vector>
 
+#include "engine/core/dtype.h"
 #include "engine/cpu/rows.h"
-#include "engine/dtype.h"
 
 // Rows of any floating type seen in the type they are computed in: f32 and f64 in place, bf16 widened to
 // floats in a buffer.

@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/dtype.h"
+#include "engine/core/dtype.h"
 
 // What ranks' numbers are combined by on the host.
 namespace pursuit::distributed {

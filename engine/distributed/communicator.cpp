@@ -1,10 +1,10 @@
 #include "engine/distributed/communicator.h"
 
 #include "cuda/runtime.h"
+#include "engine/core/error.h"
 #include "engine/distributed/gloo.h"
 #include "engine/distributed/nccl.h"
 #include "engine/distributed/secret.h"
-#include "engine/error.h"
 
 namespace pursuit::distributed {
 

@@ -2,10 +2,10 @@
 #include <memory>
 #include <string>
 
-#include "engine/device.h"
+#include "engine/core/device.h"
+#include "engine/core/tensor.h"
 #include "engine/distributed/control.h"
 #include "engine/distributed/job.h"
-#include "engine/tensor.h"
 
 namespace pursuit::distributed {
 

@@ -14,10 +14,10 @@
 #include <exception>
 #include <functional>
 
+#include "engine/core/error.h"
+#include "engine/core/parallel.h"
 #include "engine/distributed/combine.h"
 #include "engine/distributed/shared_memory.h"
-#include "engine/error.h"
-#include "engine/parallel.h"
 
 namespace pursuit::distributed {
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <sstream>
 
+#include "engine/core/error.h"
+#include "engine/core/text.h"
 #include "engine/distributed/secret.h"
-#include "engine/error.h"
-#include "engine/text.h"
 
 namespace pursuit::distributed {
 

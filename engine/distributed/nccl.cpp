@@ -13,12 +13,12 @@
 #include <thread>
 
 #include "cuda/runtime.h"
+#include "engine/core/error.h"
 #include "engine/distributed/combine.h"
-#include "engine/error.h"
 #include "engine/ops.h"
-#include "engine/transfer.h"
+#include "engine/step/transfer.h"
 #ifdef PURSUIT_SIMULATED
-#include "tests/simt/nccl.h"
+#include "cuda/simulated/nccl.h"
 #else
 #include <nccl.h>
 #endif

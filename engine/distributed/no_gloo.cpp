@@ -1,5 +1,5 @@
+#include "engine/core/error.h"
 #include "engine/distributed/gloo.h"
-#include "engine/error.h"
 
 // In the place of gloo.cpp in a build without Gloo.
 namespace pursuit::distributed {

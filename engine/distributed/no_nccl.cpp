@@ -1,5 +1,5 @@
+#include "engine/core/error.h"
 #include "engine/distributed/nccl.h"
-#include "engine/error.h"
 
 namespace pursuit::distributed {
 

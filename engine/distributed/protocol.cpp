@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::distributed {
 

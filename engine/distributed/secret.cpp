@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "engine/core/error.h"
 #include "engine/distributed/job.h"
-#include "engine/error.h"
 
 namespace pursuit::distributed {
 

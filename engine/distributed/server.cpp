@@ -7,8 +7,8 @@
 #include <charconv>
 #include <iterator>
 
-#include "engine/error.h"
-#include "engine/text.h"
+#include "engine/core/error.h"
+#include "engine/core/text.h"
 
 namespace pursuit::distributed {
 

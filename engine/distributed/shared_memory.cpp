@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/core/error.h"
 #include "engine/distributed/protocol.h"
 #include "engine/distributed/secret.h"
-#include "engine/error.h"
 
 namespace pursuit::distributed {
 

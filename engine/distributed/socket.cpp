@@ -11,8 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "engine/error.h"
-#include "engine/text.h"
+#include "engine/core/error.h"
+#include "engine/core/text.h"
 
 namespace pursuit::distributed {
 

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit {
 

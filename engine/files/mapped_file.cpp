@@ -9,8 +9,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "engine/core/text.h"
 #include "engine/files/atomic_file.h"
-#include "engine/text.h"
 
 namespace pursuit {
 

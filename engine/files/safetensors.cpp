@@ -5,9 +5,9 @@
 #include <set>
 #include <vector>
 
+#include "engine/core/text.h"
 #include "engine/files/atomic_file.h"
 #include "engine/files/half.h"
-#include "engine/text.h"
 
 namespace pursuit {
 

@@ -2,7 +2,7 @@
 #include <map>
 #include <string>
 
-#include "engine/tensor.h"
+#include "engine/core/tensor.h"
 
 namespace pursuit {
 

@@ -1,8 +1,8 @@
 #include "cuda/argmax.cuh"
 
-#include "engine/operator.h"
+#include "engine/core/parallel.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
-#include "engine/parallel.h"
 
 namespace pursuit {
 

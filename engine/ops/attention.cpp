@@ -4,7 +4,7 @@
 
 #include "cuda/attention_wide.cuh"
 #include "engine/cpu/packed.h"
-#include "engine/operator.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
 
 namespace pursuit {

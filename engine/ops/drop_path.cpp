@@ -1,7 +1,7 @@
-#include "engine/for_each.h"
-#include "engine/operator.h"
+#include "engine/core/random.h"
+#include "engine/operator/for_each.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
-#include "engine/random.h"
 
 namespace pursuit {
 

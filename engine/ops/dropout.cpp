@@ -1,8 +1,8 @@
+#include "engine/core/random.h"
 #include "engine/cpu/rows.h"
-#include "engine/for_each.h"
-#include "engine/operator.h"
+#include "engine/operator/for_each.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
-#include "engine/random.h"
 
 namespace pursuit {
 

@@ -1,5 +1,5 @@
-#include "engine/for_each.h"
-#include "engine/operator.h"
+#include "engine/operator/for_each.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
 
 namespace pursuit {

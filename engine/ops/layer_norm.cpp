@@ -1,7 +1,7 @@
 #include "cuda/layer_norm.cuh"
 
 #include "engine/cpu/packed.h"
-#include "engine/operator.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
 
 namespace pursuit {

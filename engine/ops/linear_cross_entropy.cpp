@@ -4,7 +4,7 @@
 
 #include "cuda/dense.cuh"
 #include "engine/cpu/dense.h"
-#include "engine/operator.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
 
 namespace pursuit {

@@ -1,4 +1,4 @@
-#include "engine/elementwise.h"
+#include "engine/operator/elementwise.h"
 
 namespace pursuit {
 

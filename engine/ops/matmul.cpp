@@ -1,7 +1,7 @@
 #include "cuda/gemm.h"
-#include "engine/for_each.h"
-#include "engine/gemm.h"
-#include "engine/operator.h"
+#include "engine/cpu/gemm.h"
+#include "engine/operator/for_each.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
 
 namespace pursuit {

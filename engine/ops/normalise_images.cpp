@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/operator.h"
+#include "engine/core/parallel.h"
+#include "engine/core/random.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
-#include "engine/parallel.h"
-#include "engine/random.h"
 
 namespace pursuit {
 

@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "cuda/dense.cuh"
+#include "engine/core/parallel.h"
 #include "engine/cpu/dense.h"
 #include "engine/cpu/wide_rows.h"
-#include "engine/operator.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
-#include "engine/parallel.h"
 
 namespace pursuit {
 

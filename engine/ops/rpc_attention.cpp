@@ -3,7 +3,7 @@
 #include "cuda/rpc_attention_backward.cuh"
 #include "cuda/rpc_attention_forward.cuh"
 #include "engine/cpu/packed.h"
-#include "engine/operator.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
 
 namespace pursuit {

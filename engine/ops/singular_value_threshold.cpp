@@ -5,13 +5,13 @@
 #include "cuda/gemm.h"
 #include "cuda/jacobi.cuh"
 #include "cuda/sign_threshold.cuh"
+#include "engine/core/parallel.h"
 #include "engine/cpu/batch_eigen.h"
+#include "engine/cpu/gemm.h"
 #include "engine/cpu/scratch.h"
-#include "engine/gemm.h"
-#include "engine/linalg.h"
-#include "engine/operator.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
-#include "engine/parallel.h"
+#include "engine/solve/linalg.h"
 
 namespace pursuit {
 
@@ -19,7 +19,7 @@ namespace {
 
 // Matrices of m x n seen from their smaller side, K = min(m, n): G = A^T A (tall) or A A^T (wide), [K, K],
 // has the eigenvectors V and eigenvalues sigma^2, and D = A W or W A with W = V diag(f) V^T, f = max(1 - tau
-// / sigma, 0). `product` multiplies as engine/gemm.h's gemm does: one matrix, or all of a batch.
+// / sigma, 0). `product` multiplies as engine/cpu/gemm.h's gemm does: one matrix, or all of a batch.
 struct Sides {
   int64_t m, n;
   bool wide() const { return m < n; }

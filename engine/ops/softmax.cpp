@@ -1,9 +1,9 @@
 #include "cuda/softmax.cuh"
 
+#include "engine/core/parallel.h"
 #include "engine/cpu/wide_rows.h"
-#include "engine/operator.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
-#include "engine/parallel.h"
 
 namespace pursuit {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "engine/operator.h"
+#include "engine/core/parallel.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
-#include "engine/parallel.h"
 
 namespace pursuit {
 

@@ -1,5 +1,5 @@
 #include "cuda/runtime.h"
-#include "engine/operator.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
 
 namespace pursuit {

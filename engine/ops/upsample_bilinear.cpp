@@ -2,10 +2,10 @@
 
 #include <vector>
 
+#include "engine/core/parallel.h"
 #include "engine/cpu/bilinear.h"
-#include "engine/operator.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
-#include "engine/parallel.h"
 
 namespace pursuit {
 

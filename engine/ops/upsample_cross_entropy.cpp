@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/core/parallel.h"
 #include "engine/cpu/bilinear.h"
-#include "engine/operator.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
-#include "engine/parallel.h"
 
 namespace pursuit {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/streams.h"
-#include "engine/tensor.h"
+#include "engine/core/streams.h"
+#include "engine/core/tensor.h"
 
 // Attacks on a classifier through the engine's own gradients. All are untargeted. Only the gradient with
 // respect to the pictures is used; take the model's parameters off the tape first, or theirs is computed as

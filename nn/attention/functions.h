@@ -53,7 +53,7 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, double scale, bool ca
 // Symmetric attention on keys cleaned by principal component pursuit with exact singular value thresholding.
 // Per batch and head, with K [N, D], mu = N D / (4 sum |K|) and L = S = U = 0, `iterations` times
 //   L = D_{1/mu}(K - S + U),  S = soft_threshold(K - L + U, lambda / mu),  U = U + K - L - S,
-// the ADMM of Candes, Li, Ma & Wright 2011 with the dual divided by mu (engine/pcp.h); then
+// the ADMM of Candes, Li, Ma & Wright 2011 with the dual divided by mu (engine/solve/pcp.h); then
 // softmax(scale L L^T) V. RPC-Attention puts the attention itself in the place of D. Gradients flow through
 // all of it. A token's cleaned key depends on all tokens, also later ones: not for causal models.
 struct SvtAttentionOptions {

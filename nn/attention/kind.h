@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "engine/choice.h"
-#include "engine/range.h"
+#include "engine/core/choice.h"
+#include "engine/core/range.h"
 #include "nn/module.h"
 #include "nn/noise.h"
 

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "engine/elementwise.h"
-#include "engine/gradcheck.h"
+#include "engine/core/random.h"
+#include "engine/operator/elementwise.h"
 #include "engine/ops.h"
-#include "engine/random.h"
+#include "engine/solve/gradcheck.h"
 
 using namespace pursuit;
 

@@ -6,7 +6,7 @@
 #include "apps/common/command_line.h"
 #include "apps/common/options.h"
 #include "data/corruptions.h"
-#include "engine/program.h"
+#include "engine/core/program.h"
 #include "tests/corruptions/statistics.h"
 
 // corruptions draw DIR | check: the pictures and the comparison of tests/corruptions/statistics.h.

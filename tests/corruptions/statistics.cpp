@@ -10,7 +10,7 @@
 
 #include "data/corruptions.h"
 #include "data/segmentation.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 
 namespace pursuit::corruptions {
 

@@ -1,5 +1,5 @@
-// Ours (engine/random.h) against cuRAND's Philox4x32-10, both of its makers: the generator of host code, and
-// the functions of kernels, which the host's compiler takes as inline functions. Neither needs a GPU.
+// Ours (engine/core/random.h) against cuRAND's Philox4x32-10, both of its makers: the generator of host code,
+// and the functions of kernels, which the host's compiler takes as inline functions. Neither needs a GPU.
 #include <curand.h>
 #include <doctest/doctest.h>
 #define QUALIFIERS static inline
@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "engine/random.h"
+#include "engine/core/random.h"
 
 using namespace pursuit;
 

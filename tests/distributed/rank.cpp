@@ -21,12 +21,12 @@
 #include <numeric>
 #include <thread>
 
+#include "engine/core/error.h"
+#include "engine/core/program.h"
 #include "engine/distributed/communicator.h"
 #include "engine/distributed/nccl.h"
-#include "engine/error.h"
-#include "engine/graph.h"
 #include "engine/ops.h"
-#include "engine/program.h"
+#include "engine/step/graph.h"
 #include "nn/lookups.h"
 #include "nn/rank_gradients.h"
 

@@ -1,4 +1,4 @@
-#include "engine/elementwise.h"
+#include "engine/operator/elementwise.h"
 
 // An operator outside the engine: this file is all there is. Mish (Misra 2020), x tanh(softplus(x)).
 namespace example {

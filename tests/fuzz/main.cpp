@@ -9,8 +9,8 @@
 #include <iterator>
 #include <random>
 
-#include "engine/error.h"
-#include "engine/parallel.h"
+#include "engine/core/error.h"
+#include "engine/core/parallel.h"
 #include "tests/fuzz/fuzz.h"
 
 // From libFuzzer.

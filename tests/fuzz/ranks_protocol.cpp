@@ -1,5 +1,5 @@
+#include "engine/core/error.h"
 #include "engine/distributed/protocol.h"
-#include "engine/error.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {

@@ -1,6 +1,6 @@
 #pragma once
 #include "apps/training/comparison.h"
-#include "engine/error.h"
+#include "engine/core/error.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "engine/copy.h"
+#include "engine/operator/copy.h"
 #include "engine/ops.h"
 
 namespace pursuit::goldens {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/tensor.h"
 #include "engine/files/safetensors.h"
-#include "engine/tensor.h"
 
 namespace pursuit::goldens {
 

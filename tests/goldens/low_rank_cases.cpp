@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/linalg.h"
 #include "engine/ops.h"
-#include "engine/pcp.h"
+#include "engine/solve/linalg.h"
+#include "engine/solve/pcp.h"
 #include "tests/goldens/cases.h"
 
 namespace pursuit::goldens {

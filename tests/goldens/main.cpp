@@ -5,8 +5,8 @@
 #include <map>
 
 #include "apps/common/command_line.h"
-#include "engine/observer.h"
-#include "engine/program.h"
+#include "engine/core/observer.h"
+#include "engine/core/program.h"
 #include "tests/goldens/cases.h"
 
 // goldens DIR|FILE...: holds the engine against cases that were computed elsewhere.

@@ -9,9 +9,9 @@
 
 #include "apps/common/choice.h"
 #include "apps/common/text.h"
+#include "engine/core/text.h"
 #include "engine/files/atomic_file.h"
 #include "engine/files/mapped_file.h"
-#include "engine/text.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit;

@@ -1,4 +1,4 @@
-#include "engine/memory.h"
+#include "engine/core/memory.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -18,8 +18,8 @@
 #include "apps/segment/commands.h"
 #include "apps/segment/step.h"
 #include "apps/training/step_memory.h"
+#include "engine/core/shapes_only.h"
 #include "engine/ops.h"
-#include "engine/shapes_only.h"
 #include "tests/needs.h"
 #include "tests/temporary_folder.h"
 

@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "cuda/runtime.h"
-#include "engine/elementwise.h"
-#include "engine/graph.h"
-#include "engine/transfer.h"
+#include "engine/operator/elementwise.h"
+#include "engine/step/graph.h"
+#include "engine/step/transfer.h"
 #include "nn/noise.h"
 #include "nn/optim.h"
 #include "tests/needs.h"

@@ -7,7 +7,7 @@
 #include "apps/common/fields.h"
 #include "apps/lm/run.h"
 #include "apps/segment/run.h"
-#include "engine/memory.h"
+#include "engine/core/memory.h"
 
 using namespace pursuit;
 using Json = nlohmann::ordered_json;

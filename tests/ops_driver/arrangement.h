@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "engine/operator.h"
+#include "engine/operator/operator.h"
 
 // How the driver lays the same numbers out in memory, to find operators that ignore strides.
 namespace pursuit::driver {

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/operator.h"
+#include "engine/operator/operator.h"
 
 namespace pursuit::driver {
 

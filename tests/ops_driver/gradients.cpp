@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "engine/gradcheck.h"
 #include "engine/ops.h"
+#include "engine/solve/gradcheck.h"
 #include "tests/ops_driver/arrangement.h"
 #include "tests/ops_driver/driver.h"
 

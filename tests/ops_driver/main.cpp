@@ -5,7 +5,7 @@
 #include <set>
 
 #include "apps/common/command_line.h"
-#include "engine/program.h"
+#include "engine/core/program.h"
 #include "tests/ops_driver/driver.h"
 
 // ops list | check | grad | canaries | bench: every operator of the inventory over its own samples.

@@ -1,0 +1,51 @@
+#include "engine/cpu/gemm.h"
+
+#include <vector>
+
+#include "cuda/gemm.cuh"
+#include "cuda/simulated/stream.h"
+
+// cuda/gemm.h on the simulated GPU: the CPU's products, rounded once at the end as the library does it. To
+// the simulator a product is no launch.
+namespace pursuit::cuda {
+
+namespace {
+
+template <class T, class Y>
+void multiply(const Gemm& g) {
+  const T *a = static_cast<const T*>(g.a), *b = static_cast<const T*>(g.b);
+  std::vector<float> product(size_t(g.m * g.n));
+  for (int64_t l = 0; l < g.batch; ++l) {
+    pursuit::gemm(g.ta, g.tb, g.m, g.n, g.k, g.alpha, a + l * g.stride_a, g.lda, b + l * g.stride_b, g.ldb,
+                  0.0f, product.data(), g.n);
+    const Y* c = static_cast<const Y*>(g.c);
+    for (int64_t i = 0; i < g.m; ++i)
+      for (int64_t j = 0; j < g.n; ++j) {
+        float y = product[size_t(i * g.n + j)];
+        if (c) y += g.beta * up(c[l * g.stride_c + i * g.ldc + j]);
+        if (g.bias) y += up(static_cast<const Y*>(g.bias)[j]);
+        static_cast<Y*>(g.d)[l * g.stride_d + i * g.ldd + j] = down<Y>(y);
+      }
+  }
+  if (!g.row_sums) return;
+  std::vector<double> sums(size_t(g.m), 0.0);
+  for (int64_t p = 0; p < g.k; ++p)
+    for (int64_t i = 0; i < g.m; ++i) sums[size_t(i)] += up(a[p * g.lda + i]);
+  for (int64_t i = 0; i < g.m; ++i) static_cast<Y*>(g.row_sums)[i] = down<Y>(float(sums[size_t(i)]));
+}
+
+}  // namespace
+
+void gemm(const Gemm& given) {
+  gemm_by(given, [](const Gemm& g) {
+    // The library may lack an algorithm with an epilogue. The twin lacks these, so that both ways are run.
+    if ((g.bias && g.n % 2 != 0) || (g.row_sums && g.k > 64)) return false;
+    const auto f = g.factors == DType::f32  ? multiply<float, float>
+                   : g.result == DType::f32 ? multiply<bf16, float>
+                                            : multiply<bf16, bf16>;
+    simt::submit([=] { f(g); });
+    return true;
+  });
+}
+
+}  // namespace pursuit::cuda

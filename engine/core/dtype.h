@@ -1,0 +1,128 @@
+#pragma once
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "engine/core/choice.h"
+#include "engine/core/error.h"
+#include "engine/core/hd.h"
+
+namespace pursuit {
+
+// f64 exists on the CPU only, for gradient checks and decompositions.
+enum class DType : uint8_t { f64, f32, bf16, i64, i32, u8 };
+
+// The upper half of an IEEE f32: same range, 8 bits of mantissa.
+struct bf16 {
+  uint16_t bits;
+};
+
+// What a storage type is computed in.
+template <class T>
+using compute_t = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
+
+// The same of a type known when the program runs.
+inline DType compute_type(DType d) { return d == DType::bf16 ? DType::f32 : d; }
+// Whether a tensor of type `wide` may stand beside one of type `d`: the same, or f32 beside bf16.
+inline bool fits_beside(DType wide, DType d) { return wide == d || wide == compute_type(d); }
+
+template <class T>
+HD inline compute_t<T> up(T v) {
+  return v;
+}
+template <>
+HD inline float up(bf16 v) {
+  const uint32_t u = uint32_t(v.bits) << 16;
+  float f;
+  memcpy(&f, &u, 4);
+  return f;
+}
+
+template <class T>
+HD inline T down(compute_t<T> v) {
+  return v;
+}
+// Round to nearest even; a NaN stays a NaN (rounding could carry its mantissa into infinity).
+template <>
+HD inline bf16 down<bf16>(float f) {
+#ifdef __CUDA_ARCH__
+  uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f));
+  return {bits};
+#else
+  uint32_t u;
+  memcpy(&u, &f, 4);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return {uint16_t((u >> 16) | 0x40)};
+  u += 0x7fff + ((u >> 16) & 1);
+  return {uint16_t(u >> 16)};
+#endif
+}
+
+template <class T>
+struct Type {
+  using type = T;
+};
+
+template <class T>
+constexpr DType dtype_of() {
+  using U = std::remove_cv_t<T>;
+  if constexpr (std::is_same_v<U, double>) return DType::f64;
+  if constexpr (std::is_same_v<U, float>) return DType::f32;
+  if constexpr (std::is_same_v<U, bf16>) return DType::bf16;
+  if constexpr (std::is_same_v<U, int64_t>) return DType::i64;
+  if constexpr (std::is_same_v<U, int32_t>) return DType::i32;
+  if constexpr (std::is_same_v<U, uint8_t>) return DType::u8;
+}
+
+inline int64_t size_of(DType d) {
+  switch (d) {
+    case DType::f64:
+    case DType::i64:
+      return 8;
+    case DType::f32:
+    case DType::i32:
+      return 4;
+    case DType::bf16:
+      return 2;
+    case DType::u8:
+      return 1;
+  }
+  return 0;
+}
+
+inline const char* name_of(DType d) {
+  switch (d) {
+    case DType::f64:
+      return "f64";
+    case DType::f32:
+      return "f32";
+    case DType::bf16:
+      return "bf16";
+    case DType::i64:
+      return "i64";
+    case DType::i32:
+      return "i32";
+    case DType::u8:
+      return "u8";
+  }
+  return "?";
+}
+
+inline DType dtype_from_name(const std::string& name) {
+  for (DType d : {DType::f64, DType::f32, DType::bf16, DType::i64, DType::i32, DType::u8})
+    if (name == name_of(d)) return d;
+  fail("dtype", "unknown type '" + name + "'; known are f64, f32, bf16, i64, i32, u8");
+}
+
+// Those that models compute in.
+inline std::vector<Choice<DType>> choices_of(DType) {
+  return {{"f32", DType::f32}, {"bf16", DType::bf16, "weights and optimizer stay f32"}};
+}
+
+inline bool is_floating(DType d) { return d == DType::f64 || d == DType::f32 || d == DType::bf16; }
+
+}  // namespace pursuit

@@ -1,0 +1,184 @@
+#pragma once
+#include "engine/operator/for_each.h"
+#include "engine/operator/operator.h"
+#include "engine/ops.h"
+
+// Elementwise operators are one functor for every dtype and both backends; layout, broadcasting and tape live
+// here.
+namespace pursuit {
+
+struct NoParams {};
+
+// y = f(x). Op gives `A fwd(A x)` and `A bwd(A x, A y)` = dy/dx, each with a further `const Params&` where it
+// has parameters (plain numbers: they travel to the GPU by value). Where bwd looks at one of the two or
+// none, `static constexpr Saves saves` spares keeping the other; bwd finds any number in its place.
+enum class Saves { both, x, y, none };
+template <class Op>
+constexpr Saves saved_by() {
+  if constexpr (requires { Op::saves; })
+    return Op::saves;
+  else
+    return Saves::both;
+}
+template <class Op, class Params>
+struct UnaryForward {
+  template <class T>
+  struct Body {
+    const T* x;
+    T* y;
+    Params p;
+    HD void operator()(int64_t i, int64_t j) const {
+      if constexpr (std::is_same_v<Params, NoParams>)
+        y[j] = down<T>(Op::fwd(up(x[i])));
+      else
+        y[j] = down<T>(Op::fwd(up(x[i]), p));
+    }
+  };
+};
+
+template <class Op, class Params>
+struct UnaryBackward {
+  template <class T>
+  struct Body {
+    const T *x, *y, *gy;
+    T* gx;
+    Params p;
+    HD void operator()(int64_t i, int64_t j, int64_t k, int64_t l) const {
+      if constexpr (std::is_same_v<Params, NoParams>)
+        gx[l] = down<T>(up(gy[k]) * Op::bwd(up(x[i]), up(y[j])));
+      else
+        gx[l] = down<T>(up(gy[k]) * Op::bwd(up(x[i]), up(y[j]), p));
+    }
+  };
+};
+
+template <class Op, class Params = NoParams>
+struct Unary {
+  Params params = {};
+  Tensor x = {}, y = {};
+
+  Tensor forward(const Tensor& in) {
+    const Tensor out = empty_like(in);
+    dispatch(in, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      for_each(dev, layout_of(in.shape(), in, out),
+               typename UnaryForward<Op, Params>::template Body<T>{in.data<T>(), out.data<T>(), params});
+    });
+    if (saved_by<Op>() == Saves::both || saved_by<Op>() == Saves::x) x = in;
+    if (saved_by<Op>() == Saves::both || saved_by<Op>() == Saves::y) y = out;
+    return out;
+  }
+  Grads backward(const Tensor& gy, Needs) {
+    const Tensor &p = x.defined() ? x : gy, &q = y.defined() ? y : gy, gx = empty_like(gy);
+    dispatch(gy, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      for_each(dev, layout_of(gy.shape(), p, q, gy, gx),
+               typename UnaryBackward<Op, Params>::template Body<T>{p.data<T>(), q.data<T>(), gy.data<T>(),
+                                                                    gx.data<T>(), params});
+    });
+    return {gx};
+  }
+};
+
+// y = f(a, b) with broadcasting. Op gives `A fwd(A a, A b)` and the derivatives `A da(A a, A b)`, `A db(A a,
+// A b)`. bf16 beside f32 is computed in f32 and gives f32; the gradients come back in each input's type.
+// Other mixtures are errors. Where a derivative does not look at both inputs, `static constexpr Reads
+// da_reads` or `db_reads` spares keeping the other; the derivative finds any number in its place.
+enum class Reads { both, a, b, none };
+template <class Op>
+struct BinaryForward {
+  template <class T>
+  struct Body {
+    const T *a, *b;
+    T* y;
+    HD void operator()(int64_t i, int64_t j, int64_t k) const { y[k] = down<T>(Op::fwd(up(a[i]), up(b[j]))); }
+  };
+};
+
+template <class Op, bool ForA>
+struct BinaryBackward {
+  template <class T>
+  struct Body {
+    const T *a, *b, *gy;
+    T* g;
+    HD void operator()(int64_t i, int64_t j, int64_t k, int64_t l) const {
+      const auto d = ForA ? Op::da(up(a[i]), up(b[j])) : Op::db(up(a[i]), up(b[j]));
+      g[l] = down<T>(up(gy[k]) * d);
+    }
+  };
+};
+
+template <class Op>
+struct Binary {
+  static constexpr Reads da_reads = Reads::both, db_reads = Reads::both;
+  struct Kind {
+    Shape shape;
+    DType dtype = DType::f32;
+  };
+  Kind of_a = {}, of_b = {};
+  Tensor a = {}, b = {};
+  Needs needs = {};
+
+  Tensor forward(const Tensor& left, const Tensor& right) {
+    of_a = {left.shape(), left.dtype()};
+    of_b = {right.shape(), right.dtype()};
+    for (const Reads reads : {needs[0] ? Op::da_reads : Reads::none, needs[1] ? Op::db_reads : Reads::none}) {
+      if (reads == Reads::both || reads == Reads::a) a = left;
+      if (reads == Reads::both || reads == Reads::b) b = right;
+    }
+    const Shape shape = broadcast_shapes(left.shape(), right.shape(), Op::name);
+    Tensor y = empty(shape, common_dtype(left, right), left.device());
+    const Tensor p = left.to(y.dtype()), q = right.to(y.dtype());
+    dispatch(y, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      for_each(dev, layout_of(shape, p, q, y),
+               typename BinaryForward<Op>::template Body<T>{p.data<T>(), q.data<T>(), y.data<T>()});
+    });
+    return y;
+  }
+  Grads backward(const Tensor& gy, Needs needs) {
+    return {needs[0] ? like(of_a, gradient<true>(gy)) : Tensor(),
+            needs[1] ? like(of_b, gradient<false>(gy)) : Tensor()};
+  }
+
+ protected:
+  // A gradient of the result's shape and dtype brought to those of an input.
+  static Tensor like(const Kind& in, const Tensor& g) { return sum_to(g, in.shape).to(in.dtype); }
+
+ private:
+  static DType common_dtype(const Tensor& a, const Tensor& b) {
+    const bool a_fits = fits_beside(a.dtype(), b.dtype());
+    if (!(a_fits || fits_beside(b.dtype(), a.dtype())) || a.device() != b.device())
+      fail(Op::name, "got " + a.str() + " and " + b.str() + "; bring them together with to()");
+    return a_fits ? a.dtype() : b.dtype();
+  }
+
+  template <bool ForA>
+  Tensor gradient(const Tensor& gy) const {
+    Tensor g = empty_like(gy);
+    const Tensor p = a.defined() ? a.to(gy.dtype()) : gy, q = b.defined() ? b.to(gy.dtype()) : gy;
+    dispatch(gy, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      for_each(dev, layout_of(gy.shape(), p, q, gy, g),
+               typename BinaryBackward<Op, ForA>::template Body<T>{p.data<T>(), q.data<T>(), gy.data<T>(),
+                                                                   g.data<T>()});
+    });
+    return g;
+  }
+};
+
+// The shapes every elementwise operator is tried on.
+template <class Op>
+std::vector<Sample<Op>> unary_samples(double lo, double hi, double tolerance = 1) {
+  return {{{}, {{{7}, lo, hi}}, tolerance},
+          {{}, {{{3, 5}, lo, hi}}, tolerance},
+          {{}, {{{0}, lo, hi}}, tolerance},
+          {{}, {{{2, 1, 129}, lo, hi}}, tolerance}};
+}
+template <class Op>
+std::vector<Sample<Op>> binary_samples(double lo, double hi) {
+  return {{{}, {{{7}, lo, hi}, {{7}, lo, hi}}},
+          {{}, {{{4, 1, 5}, lo, hi}, {{3, 1}, lo, hi}}},
+          {{}, {{{2, 33}, lo, hi}, {{}, lo, hi}}},
+          {{}, {{{0, 3}, lo, hi}, {{3}, lo, hi}}},
+          {{}, {wide({{4, 1, 5}, lo, hi}), {{3, 5}, lo, hi}}},
+          {{}, {{{2, 9}, lo, hi}, wide({{9}, lo, hi})}}};
+}
+
+}  // namespace pursuit

@@ -1,0 +1,125 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "cuda/launch.h"
+#include "engine/core/device.h"
+#include "engine/core/parallel.h"
+#include "engine/core/tensor.h"
+// The one place where elementwise loops over strided tensors live, for both backends.
+namespace pursuit {
+
+// The common index space of N operands: dimensions of size 1 dropped, neighbours that every operand walks in
+// one stride merged.
+template <int N>
+struct Layout {
+  int ndim = 0;
+  int64_t numel = 1;
+  int64_t size[Shape::max_dims];
+  int64_t stride[N][Shape::max_dims];
+};
+
+// x's strides as seen from `shape`: 0 along broadcast dimensions.
+inline Shape broadcast_strides(const Tensor& x, const Shape& shape) {
+  Shape strides = shape;
+  const int lead = shape.size() - x.ndim();
+  for (int i = 0; i < shape.size(); ++i)
+    strides[i] = i < lead || x.shape()[i - lead] == 1 ? 0 : x.strides()[i - lead];
+  return strides;
+}
+
+template <class... T>
+Layout<sizeof...(T)> layout_of(const Shape& shape, const T&... operands) {
+  constexpr int N = sizeof...(T);
+  const std::array<Shape, N> strides{broadcast_strides(operands, shape)...};
+  Layout<N> l;
+  l.numel = shape.numel();
+  for (int d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    bool merges = l.ndim > 0;
+    for (int k = 0; merges && k < N; ++k) merges = l.stride[k][l.ndim - 1] == strides[k][d] * shape[d];
+    if (!merges) l.size[l.ndim++] = 1;
+    l.size[l.ndim - 1] *= shape[d];
+    for (int k = 0; k < N; ++k) l.stride[k][l.ndim - 1] = strides[k][d];
+  }
+  if (l.ndim == 0) {
+    l.ndim = 1;
+    l.size[0] = l.numel;
+    for (int k = 0; k < N; ++k) l.stride[k][0] = 1;
+  }
+  return l;
+}
+
+template <int N, class F, size_t... K>
+void for_each_row(const Layout<N>& l, const int64_t* base, int64_t begin, int64_t end, const F& f,
+                  std::index_sequence<K...>) {
+  const int last = l.ndim - 1;
+  if (((l.stride[K][last] == 1) && ...)) {
+    for (int64_t i = begin; i < end; ++i) f((base[K] + i)...);
+  } else {
+    for (int64_t i = begin; i < end; ++i) f((base[K] + i * l.stride[K][last])...);
+  }
+}
+
+// Calls f(offset of operand 0, offset of operand 1, ...) for every element.
+template <int N, class F>
+void for_each(Cpu, const Layout<N>& l, const F& f) {
+  if (l.numel == 0) return;
+  constexpr int64_t grain = 16384;
+  const auto operands = std::make_index_sequence<N>{};
+  const int last = l.ndim - 1;
+  const int64_t inner = l.size[last], outer = l.numel / inner;
+  if (outer == 1) {
+    const int64_t origin[N] = {};
+    parallel_for(inner, grain, [&](int64_t b, int64_t e) { for_each_row(l, origin, b, e, f, operands); });
+    return;
+  }
+  parallel_for(outer, std::max<int64_t>(1, grain / inner), [&](int64_t b, int64_t e) {
+    int64_t index[Shape::max_dims] = {};
+    int64_t base[N] = {};
+    int64_t rest = b;
+    for (int d = last - 1; d >= 0; --d) {
+      index[d] = rest % l.size[d];
+      rest /= l.size[d];
+      for (int k = 0; k < N; ++k) base[k] += index[d] * l.stride[k][d];
+    }
+    for (int64_t row = b; row < e; ++row) {
+      for_each_row(l, base, 0, inner, f, operands);
+      for (int d = last - 1; d >= 0; --d) {
+        for (int k = 0; k < N; ++k) base[k] += l.stride[k][d];
+        if (++index[d] < l.size[d]) break;
+        for (int k = 0; k < N; ++k) base[k] -= l.size[d] * l.stride[k][d];
+        index[d] = 0;
+      }
+    }
+  });
+}
+
+#ifdef PURSUIT_GPU
+template <int N, class F, size_t... K>
+__device__ void call_at(const Layout<N>& l, int64_t i, const F& f, std::index_sequence<K...>) {
+  int64_t offset[N] = {};
+  for (int d = l.ndim - 1; d >= 0; --d) {
+    const int64_t at = i % l.size[d];
+    i /= l.size[d];
+    for (int k = 0; k < N; ++k) offset[k] += at * l.stride[k][d];
+  }
+  f(offset[K]...);
+}
+
+template <int N, class F>
+__global__ void for_each_kernel(Layout<N> l, F f) {
+  for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < l.numel;
+       i += int64_t(gridDim.x) * blockDim.x)
+    call_at(l, i, f, std::make_index_sequence<N>{});
+}
+
+template <int N, class F>
+void for_each(Cuda, const Layout<N>& l, const F& f) {
+  if (l.numel == 0) return;
+  cuda::launch<for_each_kernel<N, F>>({cuda::blocks_for(l.numel, 256), 256}, l, f);
+}
+#endif
+
+}  // namespace pursuit

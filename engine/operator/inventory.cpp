@@ -1,0 +1,10 @@
+#include "engine/operator/operator.h"
+
+namespace pursuit {
+
+std::vector<OperatorInfo>& inventory() {
+  static std::vector<OperatorInfo> all;
+  return all;
+}
+
+}  // namespace pursuit

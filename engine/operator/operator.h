@@ -1,0 +1,288 @@
+#pragma once
+#include <concepts>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/core/shapes_only.h"
+#include "engine/core/tensor.h"
+
+// An operator is one type in one file:
+//
+//   struct Square {
+//     static constexpr const char* name = "square";
+//     Tensor x;                                                 // options, and what backward needs
+//     Tensor forward(const Tensor& in) { x = in; return in * in; }
+//     Grads backward(const Tensor& gy, Needs) { return {2.0 * x * gy}; }
+//     static std::vector<Sample<Square>> samples() { return {{{}, {{{3, 5}}}}}; }
+//   };
+//   PURSUIT_OPERATOR(Square)
+//   Tensor square(const Tensor& x) { return apply(Square{}, x); }
+//
+// The object is the context of one call: options are set by the caller, forward fills in what it saves (its
+// inputs arrive off the tape, so a saved tensor never holds the tape), and the tape keeps the object until
+// backward ran. It returns one gradient an input, undefined where there is none. It is an error if an input
+// or the result that forward took a handle of was overwritten since (while forward runs, no other thread may
+// take one). Of inputs that are needed for the gradient of others only, an operator with a member `Needs
+// needs = {}`, which is set before forward, keeps those that backward will read. An optional member `Tensor
+// reference(inputs...) const` computes the same from plain operators; the driver holds forward against it.
+namespace pursuit {
+
+// Which inputs want a gradient.
+struct Needs {
+  uint32_t bits = 0;
+  bool operator[](int i) const { return bits >> i & 1; }
+};
+
+// One input of a sample, filled with uniform numbers of [lo, hi); integers are drawn from lo .. hi-1.
+struct Input {
+  Shape shape;
+  double lo = -1, hi = 1;
+  bool integer = false;
+  bool given = true;      // false: the operator's optional input is left out
+  bool constant = false;  // takes no gradient, although floating
+  bool wide = false;      // f32 where the others are bf16
+};
+inline Input labels(Shape shape, int64_t classes) { return {shape, 0, double(classes), true}; }
+inline Input constant(Input in) {
+  in.constant = true;
+  return in;
+}
+inline Input wide(Input in) {
+  in.wide = true;
+  return in;
+}
+inline Input left_out() { return {{}, 0, 0, false, false}; }
+
+// Options and inputs on which the driver tries the operator. `tolerance` widens the driver's bar where an
+// operator adds up many rounded terms; say why beside it.
+template <class Op>
+struct Sample {
+  Op op;
+  std::vector<Input> inputs;
+  double tolerance = 1;
+};
+
+// What the test driver, the benchmark and the list know of an operator; calls never look anything up here.
+struct OperatorInfo {
+  using Run = std::function<Tensor(const std::vector<Tensor>&)>;
+  struct Case {
+    std::vector<Input> inputs;
+    double tolerance;
+    Run run;
+    Run reference;  // empty if the operator has none
+  };
+  std::string name;
+  std::vector<Case> (*cases)();  // made anew by every call
+};
+std::vector<OperatorInfo>& inventory();
+
+// An input of a call, and how many handles there were on its storage before.
+struct Argument {
+  const Tensor* tensor;
+  long handles;
+};
+// Puts the result y of an operator on the tape. What has more handles now than before the call was saved.
+void record(Tensor& y, const char* name, std::span<const Argument> arguments,
+            std::function<Grads(const Tensor&)> backward);
+
+template <class Op>
+concept Operator = requires(Op op, const Tensor& t, Needs needs) {
+  { Op::name } -> std::convertible_to<const char*>;
+  &Op::forward;
+  { op.backward(t, needs) } -> std::same_as<Grads>;
+  { Op::samples() } -> std::same_as<std::vector<Sample<Op>>>;
+};
+
+// The inputs that may be undefined are those that a sample leaves out.
+template <Operator Op>
+Needs optional_inputs() {
+  static const Needs optional = [] {
+    Needs found;
+    for (const Sample<Op>& s : Op::samples())
+      for (size_t i = 0; i < s.inputs.size(); ++i) found.bits |= uint32_t(!s.inputs[i].given) << i;
+    return found;
+  }();
+  return optional;
+}
+template <Operator Op, size_t N>
+void require_inputs(const Tensor* const (&inputs)[N]) {
+  for (size_t i = 0; i < N; ++i)
+    if (!inputs[i]->defined() && !optional_inputs<Op>()[int(i)]) fail_undefined(Op::name, i + 1, N);
+}
+
+// An operator of any number of inputs, all of which are defined, takes them as a list and is not told which
+// of them want a gradient.
+template <class Op>
+concept TakesList = requires(Op op, const std::vector<Tensor>& inputs) {
+  op.forward(inputs);
+};
+
+// Runs the operator and, if an input is on the tape, records it.
+template <Operator Op, std::same_as<Tensor>... In>
+Tensor apply(Op op, const In&... inputs) {
+  require_inputs<Op>({&inputs...});
+  MemoryTag tag(Op::name);
+  auto held = std::make_shared<Op>(std::move(op));
+  if (!grad_enabled() || !(inputs.needs_grad() || ...)) return held->forward(inputs.detach()...);
+
+  Needs needs;
+  int i = 0;
+  ((needs.bits |= uint32_t(inputs.needs_grad()) << i++), ...);
+  if constexpr (requires { held->needs = needs; }) held->needs = needs;
+  const Argument arguments[] = {{&inputs, inputs.storage().use_count()}...};
+  Tensor y = held->forward(inputs.detach()...);
+  record(y, Op::name, arguments, [held, needs](const Tensor& gy) {
+    MemoryTag tag(Op::name);
+    return held->backward(gy, needs);
+  });
+  return y;
+}
+template <Operator Op>
+requires TakesList<Op> Tensor apply(Op op, const std::vector<Tensor>& inputs) {
+  MemoryTag tag(Op::name);
+  auto held = std::make_shared<Op>(std::move(op));
+  std::vector<Argument> arguments;
+  bool recorded = false;
+  for (const Tensor& t : inputs) {
+    if (!t.defined()) fail_undefined(Op::name, arguments.size() + 1, inputs.size());
+    arguments.push_back({&t, t.storage().use_count()});
+    recorded = recorded || (grad_enabled() && t.needs_grad());
+  }
+  std::vector<Tensor> values;
+  for (const Tensor& t : inputs) values.push_back(t.detach());
+  Tensor y = held->forward(values);
+  values.clear();
+  if (recorded)
+    record(y, Op::name, arguments, [held](const Tensor& gy) {
+      MemoryTag tag(Op::name);
+      return held->backward(gy, Needs{~uint32_t(0)});
+    });
+  return y;
+}
+
+template <class Op, class Base, class... In>
+constexpr size_t arity(Tensor (Base::*)(In...)) {
+  return sizeof...(In);
+}
+
+template <Operator Op>
+std::vector<OperatorInfo::Case> cases_of() {
+  std::vector<OperatorInfo::Case> cases;
+  for (const Sample<Op>& s : Op::samples()) {
+    OperatorInfo::Case c{s.inputs, s.tolerance, {}, {}};
+    if constexpr (TakesList<Op>) {
+      c.run = [op = s.op](const std::vector<Tensor>& in) { return apply(Op(op), in); };
+    } else {
+      constexpr auto every = std::make_index_sequence<arity<Op>(&Op::forward)>{};
+      if (c.inputs.size() != every.size())
+        fail(Op::name, "a sample gives " + std::to_string(c.inputs.size()) + " inputs, the operator takes " +
+                           std::to_string(every.size()));
+      c.run = [op = s.op, every]<class V>(const V& in) {
+        return [&]<size_t... I>(std::index_sequence<I...>) { return apply(Op(op), in[I]...); }
+        (every);
+      };
+      if constexpr (requires { &Op::reference; })
+        c.reference = [op = s.op, every]<class V>(const V& in) {
+          return [&]<size_t... I>(std::index_sequence<I...>) { return op.reference(in[I]...); }
+          (every);
+        };
+    }
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+// Makes no sample: before main there is nobody who could report an error.
+template <Operator Op>
+struct RegisterOperator {
+  RegisterOperator() { inventory().push_back({Op::name, cases_of<Op>}); }
+};
+
+#define PURSUIT_OPERATOR(Op) static const ::pursuit::RegisterOperator<Op> register_##Op;
+
+// Device and dtype become types exactly once, here; on shapes alone (ShapesOnly) nothing is computed. Kernels
+// for the GPU exist in builds with one, real or simulated. Where only the device matters: calls f(Cpu{} or
+// Cuda{}).
+template <class F>
+void dispatch(Device device, [[maybe_unused]] const char* where, const F& f) {
+  if (shapes_only()) return;
+  if (!device.is_cuda()) return f(Cpu{});
+#ifdef PURSUIT_GPU
+  f(Cuda{});
+#else
+  fail(where, "this build has no CUDA");
+#endif
+}
+
+// Calls f(Cpu{} or Cuda{}, Type<T>{}); f64 exists on the CPU only.
+template <class F>
+void dispatch(const Tensor& x, const char* where, const F& f) {
+  if (shapes_only()) return;
+  if (x.device().is_cuda()) {
+#ifdef PURSUIT_GPU
+    switch (x.dtype()) {
+      case DType::f32:
+        return f(Cuda{}, Type<float>{});
+      case DType::bf16:
+        return f(Cuda{}, Type<bf16>{});
+      default:
+        fail(where, std::string("no cuda kernel for ") + name_of(x.dtype()) + "; use f32 or bf16");
+    }
+#else
+    fail(where, "this build has no CUDA");
+#endif
+  }
+  switch (x.dtype()) {
+    case DType::f64:
+      return f(Cpu{}, Type<double>{});
+    case DType::f32:
+      return f(Cpu{}, Type<float>{});
+    case DType::bf16:
+      return f(Cpu{}, Type<bf16>{});
+    default:
+      fail(where, std::string("takes f32, bf16 or f64, got ") + x.str());
+  }
+}
+
+// The same where an f32 tensor may stand beside a bf16 one: calls f(Cpu{} or Cuda{}, Type<T>{}, Type<U>{}), U
+// being `wide`'s type: T, or float beside bf16.
+template <class F>
+void dispatch(const Tensor& x, const Tensor& wide, const char* where, const F& f) {
+  dispatch(x, where, [&]<class Dev, class T>(Dev dev, Type<T> type) {
+    if constexpr (std::is_same_v<T, bf16>) {
+      if (wide.dtype() == DType::f32) return f(dev, type, Type<float>{});
+    }
+    f(dev, type, type);
+  });
+}
+
+// A device, where no kernel takes it.
+struct Absent {
+  template <class Dev>
+  Absent(Dev) : name(Dev::name) {}
+  const char* name;
+};
+
+// Op::kernel or Op::gradient for the device, or an error if it has none. Found by overload, not by a requires
+// expression: after one, nvcc 13 compiles the host's half of the kernels and drops the device's.
+template <class Op, class Dev, class... A>
+auto launch(Dev dev, const A&... a) -> decltype(Op::kernel(dev, a...)) {
+  Op::kernel(dev, a...);
+}
+template <class Op, class... A>
+void launch(Absent dev, const A&...) {
+  fail(Op::name, std::string("no ") + dev.name + " kernel");
+}
+template <class Op, class Dev, class... A>
+auto launch_gradient(Dev dev, const A&... a) -> decltype(Op::gradient(dev, a...)) {
+  Op::gradient(dev, a...);
+}
+template <class Op, class... A>
+void launch_gradient(Absent dev, const A&...) {
+  fail(Op::name, std::string("no ") + dev.name + " gradient kernel");
+}
+
+}  // namespace pursuit
