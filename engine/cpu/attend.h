@@ -4,6 +4,7 @@
 #include "engine/cpu/gemm.h"
 #include "engine/cpu/rows.h"
 #include "engine/cpu/scratch.h"
+#include "engine/cpu/wide_rows.h"
 
 // Attention of one head on the CPU, in R = float or double. The score matrix exists for one block of rows at
 // a time, sized to stay in the L2 cache; backward computes it again from the rows' statistics. Of a causal
@@ -24,13 +25,6 @@ struct AttendShape {
   }
   // The columns that rows [i, i + m) see.
   int64_t columns(int64_t i, int64_t m) const { return causal ? i + m : n; }
-};
-
-template <class R>
-struct Rows {  // [n, d] with row stride ld
-  R* p;
-  int64_t ld;
-  R* at(int64_t i) const { return p + i * ld; }
 };
 
 // s [m, cols] = scale q_i..i+m k_0..cols^T.

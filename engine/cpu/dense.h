@@ -1,7 +1,10 @@
 #pragma once
 #include <algorithm>
 
-#include "engine/cpu/packed.h"
+#include "engine/core/parallel.h"
+#include "engine/cpu/gemm.h"
+#include "engine/cpu/scratch.h"
+#include "engine/cpu/wide_rows.h"
 
 // The three products of a linear layer y = x w^T on the CPU, split over threads so that every sum runs in one
 // thread: the results do not depend on their number. x [rows, in], w [out, in], y [rows, out], all

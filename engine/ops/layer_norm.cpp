@@ -1,6 +1,8 @@
 #include "cuda/layer_norm.cuh"
 
-#include "engine/cpu/packed.h"
+#include "engine/core/parallel.h"
+#include "engine/cpu/scratch.h"
+#include "engine/cpu/wide_rows.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
 

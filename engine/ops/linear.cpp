@@ -1,5 +1,6 @@
 #include "cuda/dense.cuh"
 #include "engine/cpu/dense.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
 
 namespace pursuit {

@@ -1,6 +1,7 @@
 #include "cuda/activation.cuh"
 #include "cuda/dense.cuh"
 #include "engine/cpu/dense.h"
+#include "engine/operator/operator.h"
 #include "engine/ops.h"
 
 namespace pursuit {
