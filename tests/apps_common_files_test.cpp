@@ -10,12 +10,12 @@
 
 #include "apps/common/evaluations.h"
 #include "apps/common/files.h"
-#include "apps/common/heatmap.h"
 #include "apps/common/json.h"
 #include "apps/common/metrics.h"
 #include "apps/common/run_folder.h"
 #include "apps/common/tensorboard.h"
 #include "apps/common/text.h"
+#include "apps/pictures/heatmap.h"
 #include "engine/core/error.h"
 #include "tests/temporary_folder.h"
 

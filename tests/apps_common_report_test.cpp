@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "apps/common/axis.h"
-#include "apps/common/heatmap.h"
 #include "apps/common/html.h"
 #include "apps/common/report.h"
 #include "apps/common/table.h"
+#include "apps/pictures/heatmap.h"
 #include "engine/core/error.h"
 
 using namespace pursuit::apps;

@@ -8,7 +8,6 @@
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
-#include "apps/classify/run_record.h"
 #include "apps/common/files.h"
 #include "apps/common/metrics.h"
 #include "apps/training/provenance.h"
@@ -61,9 +60,7 @@ Results clean_results(double top1) {
   r.made_by = {{"version", "1"}, {"commit", "a"}, {"threads", 2}};
   r.step = 100;
   r.count = 50;
-  r.top1 = top1;
-  r.top5 = 1;
-  r.loss = 0.5;
+  r.scores = {top1, 1, 0.5};
   r.classes = {"cat", "dog"};
   r.confusion = {20, 5, 5, 20};
   return r;
@@ -93,7 +90,7 @@ TEST_CASE("compare: runs that differ in their seed alone are one row with mean a
     r.attacked = {{"pgd", "normalised", 1, "20 steps", 0.5, 1, 0.1},
                   {"pgd", "normalised", 6, "20 steps", 0.1 * double(seed), 1, 0.2},
                   {"fgsm", "pixel", 4, "", 0.4, 1, 0.2}};
-    merge_results(folders.back(), r);
+    apps::add_evaluation(folders.back(), r);
   }
   folders.insert(folders.begin() + 1, at("softmax"));
   write_run(folders[1], small_config("softmax", 0));
@@ -171,7 +168,7 @@ TEST_CASE("compare: numbers that were measured differently never share a column,
   const auto evaluate = [&](const char* name, double top1, const std::function<void(Results&)>& change) {
     Results r = clean_results(top1);
     change(r);
-    merge_results(at(name), r);
+    apps::add_evaluation(at(name), r);
   };
   const auto headings = [](const apps::Comparison& c) {
     std::vector<std::string> out;
@@ -265,22 +262,22 @@ TEST_CASE("compare: a folder that is no run is named") {
 
 TEST_CASE("results: what was measured alike adds up, everything else is kept beside it") {
   const Scratch at("results");
-  CHECK(read_results(at(".")).empty());
+  CHECK(apps::read_evaluations<Results>(at(".")).empty());
   Results first = clean_results(0.9);
   first.corrupted = {{"fog", 1, 0.7, 1}, {"fog", 2, 0.6, 1}};
-  merge_results(at("."), first);
+  apps::add_evaluation(at("."), first);
   Results second = clean_results(0.91);
   second.corrupted = {{"fog", 2, 0.65, 1}, {"snow", 1, 0.5, 1}};
   second.attacked = {{"fgsm", "pixel", 4, "", 0.3, 1, 0.5}};
-  merge_results(at("."), second);
+  apps::add_evaluation(at("."), second);
 
-  std::vector<Results> all = read_results(at("."));
+  std::vector<Results> all = apps::read_evaluations<Results>(at("."));
   REQUIRE(all.size() == 1);
-  CHECK(all[0].top1 == 0.91);
+  CHECK(all[0].scores.top1 == 0.91);
   CHECK(all[0].confusion == first.confusion);
   REQUIRE(all[0].corrupted.size() == 3);
-  CHECK(all[0].corrupted[0].top1 == 0.7);
-  CHECK(all[0].corrupted[1].top1 == 0.65);
+  CHECK(all[0].corrupted[0].scores.top1 == 0.7);
+  CHECK(all[0].corrupted[1].scores.top1 == 0.65);
   CHECK(all[0].corrupted[2].name == "snow");
   REQUIRE(all[0].attacked.size() == 1);
   CHECK(all[0].attacked[0].l2 == 0.5);
@@ -289,8 +286,8 @@ TEST_CASE("results: what was measured alike adds up, everything else is kept bes
   Results other = clean_results(0.91);
   other.attacked = {{"fgsm", "normalised", 4, "", 0.2, 1, 0.5},
                     {"fgsm", "pixel", 4, "in two steps", 0.1, 1, 0.5}};
-  merge_results(at("."), other);
-  CHECK(read_results(at(".")).at(0).attacked.size() == 3);
+  apps::add_evaluation(at("."), other);
+  CHECK(apps::read_evaluations<Results>(at(".")).at(0).attacked.size() == 3);
 
   // Whatever differs in how it was measured stands beside the others; nothing is lost.
   const std::function<void(Results&)> changes[] = {[](Results& r) { r.count = 5; },
@@ -307,25 +304,25 @@ TEST_CASE("results: what was measured alike adds up, everything else is kept bes
     Results r = clean_results(0.2);
     change(r);
     r.corrupted = {{"fog", 1, 0.1, 1}};
-    merge_results(at("."), r);
-    all = read_results(at("."));
+    apps::add_evaluation(at("."), r);
+    all = apps::read_evaluations<Results>(at("."));
     REQUIRE(all.size() == ++count);
     CHECK(all[0].corrupted.size() == 3);
-    CHECK(all[0].corrupted[0].top1 == 0.7);
+    CHECK(all[0].corrupted[0].scores.top1 == 0.7);
     CHECK(alike(all.back(), r));
-    CHECK(all.back().top1 == 0.2);
+    CHECK(all.back().scores.top1 == 0.2);
     // Measured once more, it takes its own place, at the end.
-    merge_results(at("."), r);
-    CHECK(read_results(at(".")).size() == count);
+    apps::add_evaluation(at("."), r);
+    CHECK(apps::read_evaluations<Results>(at(".")).size() == count);
   }
   // Another processor or number of threads is no other program.
   Results elsewhere = clean_results(0.91);
   elsewhere.made_by["threads"] = 64;
-  merge_results(at("."), elsewhere);
-  CHECK(read_results(at(".")).size() == count);
+  apps::add_evaluation(at("."), elsewhere);
+  CHECK(apps::read_evaluations<Results>(at(".")).size() == count);
 
   apps::write_file_atomically(at("eval.json"), "{\"evaluations\": [{}]}");
-  CHECK(message_of([&] { read_results(at(".")); }).find("eval.json") != std::string::npos);
+  CHECK(message_of([&] { apps::read_evaluations<Results>(at(".")); }).find("eval.json") != std::string::npos);
 }
 
 TEST_CASE("results: files of before are read, and what they mixed is taken apart") {
@@ -336,15 +333,15 @@ TEST_CASE("results: files of before are read, and what they mixed is taken apart
       "corrupted": [{"name": "fog", "severity": 1, "count": 50, "top1": 0.7, "top5": 1},
                     {"name": "snow", "severity": 1, "count": 10, "top1": 0.1, "top5": 1}],
       "attacked": [{"attack": "pgd", "space": "pixel", "budget": 3, "count": 10, "top1": 0.2, "top5": 1, "l2": 1}]}]})");
-  const std::vector<Results> all = read_results(at("."));
+  const std::vector<Results> all = apps::read_evaluations<Results>(at("."));
   REQUIRE(all.size() == 2);
   const Results &few = all[0], &rest = all[1];
   CHECK(few.count == 10);
-  CHECK(std::isnan(few.top1));  // on those ten pictures it is not known
+  CHECK(std::isnan(few.scores.top1));  // on those ten pictures it is not known
   CHECK(few.corrupted.size() == 1);
   CHECK(few.attacked.size() == 1);
   CHECK(rest.count == 50);
-  CHECK(rest.top1 == 0.9);
+  CHECK(rest.scores.top1 == 0.9);
   CHECK(rest.weights == "ema");
   CHECK(rest.corrupted.size() == 1);
   CHECK(rest.attacked.empty());
@@ -353,8 +350,8 @@ TEST_CASE("results: files of before are read, and what they mixed is taken apart
   // What is measured now is of a known program and does not take their places.
   Results now = rest;
   now.made_by = {{"version", "1"}, {"commit", "a"}};
-  merge_results(at("."), now);
-  CHECK(read_results(at(".")).size() == 3);
+  apps::add_evaluation(at("."), now);
+  CHECK(apps::read_evaluations<Results>(at(".")).size() == 3);
 }
 
 namespace {
@@ -415,7 +412,7 @@ TEST_CASE("attack curve: begins at the accuracy of the same pictures without att
   CHECK(attack_curve(r, "fgsm", "pixel") == Points{{0, 90}, {2, 60}, {4, 30}});
   CHECK(attack_curve(r, "fgsm", "normalised").empty());
   CHECK(attack_curve(r, "pgd", "pixel").empty());
-  r.top1 = NAN;  // not known on these pictures
+  r.scores.top1 = NAN;  // not known on these pictures
   CHECK(attack_curve(r, "fgsm", "pixel") == Points{{2, 60}, {4, 30}});
 }
 

@@ -12,14 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "apps/classify/attention_map.h"
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
-#include "apps/classify/run.h"
 #include "apps/common/files.h"
 #include "apps/common/metrics.h"
-#include "apps/training/export_command.h"
+#include "apps/pictures/heatmap.h"
+#include "apps/study/export_command.h"
 #include "data/image.h"
 #include "engine/core/error.h"
 #include "engine/files/safetensors.h"
@@ -81,7 +80,7 @@ data::Image picture(int size, int channels = 3) {
 }
 
 std::vector<float> logits_of(const std::string& checkpoint) {
-  return look_at(load_model(checkpoint), picture(12)).logits;
+  return look_at(apps::load_model<Config>(checkpoint), picture(12)).logits;
 }
 
 // What `run` writes to stdout.
@@ -117,7 +116,7 @@ size_t occurrences(const std::string& text, const std::string& what) {
 TensorFile exported(const RunFolder& f, const Config& config) {
   make_run(f.file("run"), config);
   stdout_of(
-      f, [&] { apps::export_weights("classify", load_model(f.file("run")), f.file("model.safetensors")); });
+      f, [&] { apps::export_weights(apps::load_model<Config>(f.file("run")), f.file("model.safetensors")); });
   return load_safetensors(f.file("model.safetensors"));
 }
 
@@ -152,7 +151,7 @@ TEST_CASE("export: an exported model is used and imported without loss") {
     CHECK(logits_of(f.file("model.safetensors")) == expected);
     import_into(f, "model.safetensors", Config{});
     CHECK(logits_of(f.file("again")) == expected);
-    const LoadedModel again = load_model(f.file("again"));
+    const LoadedModel again = apps::load_model<Config>(f.file("again"));
     CHECK(apps::fields_to_json(again.config) == apps::fields_to_json(tiny_config(kind)));
     CHECK(std::filesystem::exists(f.file("again/config.json")));
   }
@@ -167,7 +166,7 @@ TEST_CASE("import: sizes come from the shapes, wrappers' prefixes go") {
     for (const auto& [name, t] : file.tensors) wrapped.tensors[prefix + name] = t;
     save_safetensors(f.file("timm.safetensors"), wrapped.tensors);
     import_into(f, "timm.safetensors", options_for(config));
-    LoadedModel again = load_model(f.file("again"));
+    LoadedModel again = apps::load_model<Config>(f.file("again"));
     const Config& c = again.config;
     CHECK(c.image_size == 12);
     CHECK(c.patch == 4);
@@ -196,7 +195,7 @@ TEST_CASE("import: heads default to a width of 64, any MLP width survives the ra
   Config options;
   options.heads = 0;
   import_into(f, "timm.safetensors", options);
-  CHECK(load_model(f.file("again")).config.heads == 3);
+  CHECK(apps::load_model<Config>(f.file("again")).config.heads == 3);
 }
 
 TEST_CASE("import: Scaled Attention's published names, s in both versions, tell the attention too") {
@@ -218,7 +217,7 @@ TEST_CASE("import: Scaled Attention's published names, s in both versions, tell 
       options.attention = "softmax";
       std::filesystem::remove_all(f.file("again"));
       import_into(f, "official.safetensors", options);
-      LoadedModel again = load_model(f.file("again"));
+      LoadedModel again = apps::load_model<Config>(f.file("again"));
       CHECK(again.config.attention == kind);
       again.config.mean = config.mean;
       again.config.std = config.std;
@@ -279,7 +278,7 @@ TEST_CASE("attention map: mean over heads without the class token, over the pict
   RunFolder f;
   const Config config = tiny_config();
   make_run(f.file("run"), config);
-  const LoadedModel loaded = load_model(f.file("run"));
+  const LoadedModel loaded = apps::load_model<Config>(f.file("run"));
   const Prediction p = look_at(loaded, picture(12), 0);
   REQUIRE(p.attention.size() == 9);
   CHECK(p.grid == 3);
@@ -297,12 +296,12 @@ TEST_CASE("attention map: mean over heads without the class token, over the pict
   CHECK(look_at(loaded, picture(12), -2).attention == p.attention);
   CHECK(look_at(loaded, picture(12), 1).attention != p.attention);
 
-  const data::Image pair = attention_pair(p);
+  const data::Image pair = apps::attention_pair(p.view, p.attention, p.grid);
   CHECK(pair.height == 228);  // 19 pixels each
   CHECK(pair.width == 2 * 228 + 8);
   CHECK(pair.channels == 3);
   for (int c = 0; c < 3; ++c) CHECK(pair.at(20, 40)[c] == p.view.at(1, 2)[c]);
-  const data::Image overlay = attention_overlay(p);
+  const data::Image overlay = apps::attention_overlay(p.view, p.attention, p.grid);
   for (int c = 0; c < 3; ++c) CHECK(pair.at(228 + 8 + 100, 50)[c] == overlay.at(100, 50)[c]);
 }
 
@@ -313,11 +312,11 @@ TEST_CASE("attention map: grey models take colour pictures and the other way rou
   config.mean = {0.5};
   config.std = {0.25};
   make_run(f.file("run"), config);
-  const LoadedModel loaded = load_model(f.file("run"));
+  const LoadedModel loaded = apps::load_model<Config>(f.file("run"));
   const Prediction colour = look_at(loaded, picture(12));
   CHECK(colour.view.channels == 1);
   CHECK(look_at(loaded, data::to_grey(picture(12))).logits == colour.logits);
-  CHECK(attention_pair(colour).channels == 3);
+  CHECK(apps::attention_pair(colour.view, colour.attention, colour.grid).channels == 3);
   CHECK(look_at(loaded, picture(50)).view.width == 12);
 }
 
@@ -346,7 +345,7 @@ TEST_CASE("predict: a damaged picture is named, the others are still done") {
   const auto json = nlohmann::json::parse(stdout_of(f, [&] { code = predict(options); }));
   CHECK(code == 1);
   CHECK(json.at(0).at("error").get<std::string>().find("bad.png") != std::string::npos);
-  const Prediction p = look_at(load_model(f.file("run")), picture(12));
+  const Prediction p = look_at(apps::load_model<Config>(f.file("run")), picture(12));
   REQUIRE(json.at(1).at("predictions").size() == 5);
   for (size_t i = 0; i < 5; ++i) {
     const auto& entry = json[1]["predictions"][i];
@@ -372,14 +371,14 @@ void fabricate_results(const std::string& folder, double accuracy) {
   r.data = "synthetic test";
   r.step = 300;
   r.count = 10;
-  r.top1 = accuracy;
-  r.top5 = 1;
-  r.loss = 0.7;
+  r.scores.top1 = accuracy;
+  r.scores.top5 = 1;
+  r.scores.loss = 0.7;
   r.classes = tiny_config().classes;
   r.confusion.assign(25, 1);
   for (const char* name : {"fog", "gaussian_noise"})
     for (int severity : {1, 3, 5}) r.corrupted.push_back({name, severity, accuracy - 0.1 * severity, 1});
-  merge_results(folder, r);
+  apps::add_evaluation(folder, r);
   Results few = r;
   few.count = 5;
   few.options = "--limit 5";
@@ -387,7 +386,7 @@ void fabricate_results(const std::string& folder, double accuracy) {
   for (double budget : {1.0, 4.0})
     few.attacked.push_back({"pgd", "normalised", budget, "20 steps", accuracy / budget, 1, 0.3});
   few.attacked.push_back({"spsa", "normalised", 0.1, "40 steps", 0.4, 1, 0.5});
-  merge_results(folder, few);
+  apps::add_evaluation(folder, few);
 }
 
 void check_self_contained(const std::string& html) {

@@ -77,7 +77,7 @@ case $name in
       "${few[@]}" --attack pgd --budgets 3 --attack-space pixel --attack-limit 3 --json
     refuses 2 "--severities" "${few[@]}" --severities 6
     refuses 1 "no-corruption" "${few[@]}" --corruptions no-corruption
-    refuses 1 "no-space" "${few[@]}" --attack-space no-space
+    refuses 2 "no-space" "${few[@]}" --attack-space no-space
     refuses 1 "averaged" "${few[@]}" --ema
 
     shows "run" compare run other --report both.html

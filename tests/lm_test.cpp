@@ -11,9 +11,10 @@
 #include "apps/common/files.h"
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
-#include "apps/lm/perplexity.h"
 #include "apps/lm/results.h"
-#include "apps/training/run_record.h"
+#include "apps/lm/scoring.h"
+#include "apps/study/run_record.h"
+#include "data/text/prompt.h"
 #include "engine/core/error.h"
 #include "engine/ops.h"
 #include "tests/config_of_recipe.h"
@@ -161,10 +162,10 @@ TEST_CASE("lm perplexity: no word is predicted from what follows it, padding inc
 
 TEST_CASE("lm sampling: temperature, top-k and top-p") {
   const std::vector<double> logits = {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
-  const auto shares = [&](const SamplingOptions& options) {
+  const auto shares = [&](const nn::SamplingOptions& options) {
     std::map<int32_t, double> counts;
     Random random(3);
-    for (int i = 0; i < 20000; ++i) counts[sample(logits, options, random)] += 1.0 / 20000;
+    for (int i = 0; i < 20000; ++i) counts[nn::sample(logits, options, random)] += 1.0 / 20000;
     return counts;
   };
   const auto all = shares({});
@@ -181,12 +182,12 @@ TEST_CASE("lm sampling: temperature, top-k and top-p") {
   const auto flat = shares({.temperature = 2});
   CHECK(flat.at(1) / flat.at(0) == doctest::Approx(2).epsilon(0.1));  // the square root of 4
   Random random(0);
-  CHECK_THROWS_AS(sample(logits, {.temperature = -1}, random), Error);
-  CHECK_THROWS_AS(sample(logits, {.top_p = 0}, random), Error);
-  CHECK_THROWS_AS(sample(logits, {.forbidden = {0, 1, 2, 3}}, random), Error);
+  CHECK_THROWS_AS(nn::sample(logits, {.temperature = -1}, random), Error);
+  CHECK_THROWS_AS(nn::sample(logits, {.top_p = 0}, random), Error);
+  CHECK_THROWS_AS(nn::sample(logits, {.forbidden = {0, 1, 2, 3}}, random), Error);
   const double inf = std::numeric_limits<double>::infinity();
   for (const std::vector<double>& bad : {std::vector<double>{NAN, NAN}, {0, NAN}, {0, inf}, {-inf, -inf}})
-    CHECK_THROWS_AS(sample(bad, {}, random), Error);
+    CHECK_THROWS_AS(nn::sample(bad, {}, random), Error);
 }
 
 TEST_CASE("lm generate: with and without a cache the same, and greedily what is most probable") {
@@ -194,9 +195,9 @@ TEST_CASE("lm generate: with and without a cache the same, and greedily what is 
   randomise(model);
   REQUIRE(model.has_cache());
   const std::vector<int32_t> prompt = {3, 1};
-  const auto write = [&](int64_t count, const SamplingOptions& options, bool cache) {
+  const auto write = [&](int64_t count, const nn::SamplingOptions& options, bool cache) {
     Random random(5);
-    return generate(model, 0, prompt, {.count = count, .sampling = options, .use_cache = cache}, random);
+    return nn::generate(model, 0, prompt, {.count = count, .sampling = options, .use_cache = cache}, random);
   };
   // Up to a full window they read the same words: an end of line, the prompt and two more.
   CHECK(write(3, {}, true) == write(3, {}, false));
@@ -215,18 +216,18 @@ TEST_CASE("lm generate: with and without a cache the same, and greedily what is 
   // prompt.
   Random random(0);
   const auto alone = [&](const std::vector<int32_t>& before, int64_t count) {
-    return generate(model, 0, before,
-                    {.count = count, .sampling = {.temperature = 0}, .lines_stand_alone = true}, random);
+    return nn::generate(model, 0, before,
+                        {.count = count, .sampling = {.temperature = 0}, .lines_stand_alone = true}, random);
   };
   CHECK(alone({3, 1, 0}, 4) == alone({}, 4));
 }
 
 TEST_CASE("lm generate: words of a prompt that the vocabulary lacks") {
   const auto words = data::Vocabulary::of_list("<eos>\nthe\nwar\n<unk>\n", "v");
-  CHECK(unknown_words("the war\n<unk> the", words).empty());
-  CHECK(unknown_words("zzz the\n yyy", words) == std::vector<std::string>{"zzz", "yyy"});
-  CHECK(unknown_words("", words).empty());
-  CHECK(unknown_words("zzz", data::Vocabulary::of_bytes()).empty());
+  CHECK(data::unknown_words("the war\n<unk> the", words).empty());
+  CHECK(data::unknown_words("zzz the\n yyy", words) == std::vector<std::string>{"zzz", "yyy"});
+  CHECK(data::unknown_words("", words).empty());
+  CHECK(data::unknown_words("zzz", data::Vocabulary::of_bytes()).empty());
 }
 
 TEST_CASE("lm inspect: facts of the heads") {
@@ -262,7 +263,7 @@ TEST_CASE("lm compare: the parameters of a model are counted without its memory"
   config.vocabulary = "<eos>\n<unk>\n";
   config.dim = 65536;
   config.hidden = 1 << 22;
-  const std::optional<int64_t> count = apps::parameter_count<nn::TransformerLm>(config);
+  const std::optional<int64_t> count = apps::parameter_count(config);
   REQUIRE(count);
   CHECK(*count > config.depth * 2 * config.dim * config.hidden);  // terabytes
 }
@@ -297,12 +298,12 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
   e.windows = {"all"};
   e.word_swap = e.quiet = e.json = true;
   CHECK(error_of([&] { eval(e); }).find("--swap-word AAA is none of the") != std::string::npos);
-  CHECK(read_results(out).size() == 1);  // that of training
+  CHECK(apps::read_evaluations<Results>(out).size() == 1);  // that of training
   e.swap.replacement = "box";
   e.limit = 100;
   e.load.threads = 2;
   REQUIRE(eval(e) == 0);
-  const std::vector<Results> results = read_results(out);
+  const std::vector<Results> results = apps::read_evaluations<Results>(out);
   REQUIRE(results.size() == 7);  // of training, and three windows with and without the attack
   for (const Results& r : results) {
     CHECK(r.count > 0);
@@ -310,7 +311,7 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
     CHECK(r.perplexity() > 1);
   }
   REQUIRE(eval(e) == 0);
-  CHECK(read_results(out).size() == 7);
+  CHECK(apps::read_evaluations<Results>(out).size() == 7);
   e.windows = {"blocks"};
   e.word_swap = false;
   e.limit = 50;
@@ -326,7 +327,7 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
     CHECK(measure.values.size() == 2);
     CHECK(measure.spread() == 0);
   }
-  for (const Results& r : read_results(out)) {
+  for (const Results& r : apps::read_evaluations<Results>(out)) {
     const bool found =
         std::any_of(comparison.columns.begin(), comparison.columns.end(), [&](const apps::Column& c) {
           const auto with = [&](const char* key, const std::string& value) {
@@ -359,7 +360,7 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
     fs::create_directories(folder.path / "other");
     std::ofstream(folder.path / "other/train.txt") << "other words\n";
     std::ofstream(folder.path / "other/valid.txt") << "other words\n";
-    Config other = load_model(out).config;
+    Config other = apps::load_model<Config>(out).config;
     other.data = folder.file("other");
     apps::RunOptions resume = quiet(out);
     resume.resume = out;
@@ -377,7 +378,7 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
     first.data = save("first", text);
     REQUIRE(train(first, quiet(folder.file("words"))) == 0);
     resume.resume = folder.file("words");
-    Config more = load_model(resume.resume).config;
+    Config more = apps::load_model<Config>(resume.resume).config;
     more.data = save("longer", text + "three one two\n");
     CHECK(error_of([&] {
             train(more, resume);
@@ -405,7 +406,9 @@ TEST_CASE("lm train: the regulariser moves the traces, the loss shown stays the 
   };
   CHECK(inspected("anchor").heads[0].w.trace == doctest::Approx(3 / (1 + 1.0 / 16)).epsilon(0.1));
   CHECK(inspected("none").heads[0].w.trace < 2);
-  const auto loss = [&](const std::string& run) { return read_results(folder.file(run)).at(0).loss; };
+  const auto loss = [&](const std::string& run) {
+    return apps::read_evaluations<Results>(folder.file(run)).at(0).loss;
+  };
   CHECK(std::abs(loss("anchor") - loss("none")) < 0.3);
   config.locater_form = nn::LocaterForm::tr2;
   CHECK(error_of([&] { train(config, quiet(folder.file("tr2"))); }).find("no lower bound") !=

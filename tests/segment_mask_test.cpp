@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/common/lettering.h"
-#include "apps/segment/mask_picture.h"
+#include "apps/pictures/lettering.h"
+#include "apps/pictures/mask_picture.h"
 #include "engine/core/error.h"
 
 using namespace pursuit;
-using namespace pursuit::segment;
+using namespace pursuit::apps;
 
 namespace {
 

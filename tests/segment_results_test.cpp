@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "apps/common/files.h"
-#include "apps/segment/evaluation.h"
+#include "apps/segment/predictor.h"
 #include "apps/segment/results.h"
 #include "engine/core/error.h"
 #include "tests/temporary_folder.h"
@@ -128,15 +128,15 @@ TEST_CASE("evaluation: an error of a picture made ready ahead arrives") {
 TEST_CASE("segment results: what was measured alike adds up, everything else is kept beside it") {
   const TemporaryFolder at;
   const std::string folder = at.path.string();
-  CHECK(read_results(folder).empty());
+  CHECK(apps::read_evaluations<Results>(folder).empty());
   Results first = some_results(50, 0.4);
   first.corrupted = {{"fog", 1, {0.5, 0.4, 0.3}}, {"snow", 1, {0.7, 0.6, 0.1}}};
-  merge_results(folder, first);
+  apps::add_evaluation(folder, first);
   Results second = some_results(50, 0.5);
   second.corrupted = {{"fog", 1, {0.6, 0.5, 0.2}}, {"fog", 3, {0.1, 0.1, 0.1}}};
-  merge_results(folder, second);
-  REQUIRE(read_results(folder).size() == 1);
-  Results r = read_results(folder)[0];
+  apps::add_evaluation(folder, second);
+  REQUIRE(apps::read_evaluations<Results>(folder).size() == 1);
+  Results r = apps::read_evaluations<Results>(folder)[0];
   CHECK(r.scores.mean_iou == 0.5);
   CHECK(r.iou == first.iou);
   CHECK(r.pixels == first.pixels);
@@ -157,11 +157,11 @@ TEST_CASE("segment results: what was measured alike adds up, everything else is 
     Results other = some_results(50, 0.9);
     change(other);
     other.corrupted = {{"fog", 1, {0, 0, 0}}};
-    merge_results(folder, other);
-    REQUIRE(read_results(folder).size() == ++count);
-    CHECK(read_results(folder)[0].corrupted.size() == 3);
-    CHECK(read_results(folder)[0].scores.mean_iou == 0.5);
-    CHECK(alike(read_results(folder).back(), other));
+    apps::add_evaluation(folder, other);
+    REQUIRE(apps::read_evaluations<Results>(folder).size() == ++count);
+    CHECK(apps::read_evaluations<Results>(folder)[0].corrupted.size() == 3);
+    CHECK(apps::read_evaluations<Results>(folder)[0].scores.mean_iou == 0.5);
+    CHECK(alike(apps::read_evaluations<Results>(folder).back(), other));
   }
 
   // A file of before: corruptions on fewer pictures than the rest are taken apart.
@@ -169,14 +169,14 @@ TEST_CASE("segment results: what was measured alike adds up, everything else is 
       "ema": false, "step": 1, "seed": 0, "count": 9, "scores": {"pixel_accuracy": 0.5, "mean_accuracy": 0.5,
       "mean_iou": 0.5}, "classes": [], "corrupted": [{"name": "fog", "severity": 1, "count": 2,
       "scores": {"pixel_accuracy": 0.1, "mean_accuracy": 0.1, "mean_iou": 0.1}}]}]})");
-  const std::vector<Results> old = read_results(folder);
+  const std::vector<Results> old = apps::read_evaluations<Results>(folder);
   REQUIRE(old.size() == 2);
   CHECK(old[0].count == 2);
   CHECK(old[0].scores.mean_iou == -1);
   CHECK(old[1].corrupted.empty());
 
   apps::write_file_atomically(folder + "/eval.json", "{\"evaluations\": [{}]}");
-  CHECK_THROWS_WITH_AS(read_results(folder), doctest::Contains("eval.json"), Error);
+  CHECK_THROWS_WITH_AS(apps::read_evaluations<Results>(folder), doctest::Contains("eval.json"), Error);
 }
 
 TEST_CASE("segment results: tables") {

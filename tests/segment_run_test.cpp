@@ -8,8 +8,8 @@
 #include "apps/common/files.h"
 #include "apps/common/recipes.h"
 #include "apps/segment/commands.h"
+#include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
-#include "apps/segment/run.h"
 #include "apps/training/checkpoint.h"
 #include "engine/core/error.h"
 #include "nn/init.h"
@@ -109,7 +109,7 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   config.scales = {1, 1.5};
   config.eval_flip = true;
   REQUIRE(train(config, into(run)) == 0);
-  const Results first = read_results(run).back();
+  const Results first = apps::read_evaluations<Results>(run).back();
   CHECK(first.views == "own size, stride 16, scales 1,1.5, flip");
   CHECK(first.count == 3);
   CHECK(first.step == 2);
@@ -123,11 +123,11 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   e.limit = 3;
   e.quiet = true;
   EvalOptions once = e;
-  once.stride = 0;
-  once.scales = {1};
-  once.flip = false;
+  once.views.stride = 0;
+  once.views.scales = {1};
+  once.views.flip = false;
   REQUIRE(eval(once) == 0);
-  const Results seen_once = read_results(run).back();
+  const Results seen_once = apps::read_evaluations<Results>(run).back();
   CHECK(seen_once.views == "own size, windows side by side");
   CHECK(contains(seen_once.options, "--stride 0 --scales 1 --no-flip"));
 
@@ -135,7 +135,7 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   e.severities = {1, 2};
   e.save_predictions = at("predictions");
   REQUIRE(eval(e) == 0);
-  const Results again = read_results(run).back();
+  const Results again = apps::read_evaluations<Results>(run).back();
   CHECK(again.views == first.views);
   CHECK(again.scores.mean_iou == first.scores.mean_iou);
   REQUIRE(again.corrupted.size() == 2);
@@ -151,8 +151,8 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
     CHECK_MESSAGE(contains(error_of([&] { eval(bad); }), what), std::string(what));
   };
   refused("--corruptions", [](EvalOptions& o) { o.corruptions = {"rain"}; });
-  refused("--stride", [](EvalOptions& o) { o.stride = 33; });
-  refused("--scales", [](EvalOptions& o) { o.scales = {0}; });
+  refused("--stride", [](EvalOptions& o) { o.views.stride = 33; });
+  refused("--scales", [](EvalOptions& o) { o.views.scales = {0}; });
   refused("nowhere", [](EvalOptions& o) { o.checkpoint = "nowhere"; });
   refused("dev", [](EvalOptions& o) { o.split = "dev"; });
 

@@ -10,6 +10,7 @@
 
 using namespace pursuit;
 using namespace pursuit::segment;
+using nn::sliding_window_logits, nn::window_starts;
 
 namespace {
 

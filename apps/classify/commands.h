@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "apps/classify/config.h"
-#include "apps/training/comparison.h"
-#include "apps/training/loaded_model.h"
+#include "apps/pictures/evaluation.h"
+#include "apps/study/comparison.h"
 #include "apps/training/training_run.h"
 
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage.
@@ -13,19 +13,19 @@ namespace pursuit::classify {
 int train(const Config& config, const apps::RunOptions& options,
           distributed::Communicator& ranks = distributed::alone());
 
-struct EvalOptions {
-  std::string checkpoint, data, format;  // data empty: the run's own
-  apps::LoadOptions load;
-  std::vector<std::string> test_files, corruptions, attacks;  // corruptions: "all" or names
-  std::vector<int> severities = {1, 2, 3, 4, 5};
+enum class AttackSpace { normalised, pixel };
+inline std::vector<Choice<AttackSpace>> choices_of(AttackSpace) {
+  return {{"normalised", AttackSpace::normalised, "as published: no clipping, labels from the model"},
+          {"pixel", AttackSpace::pixel, "clipped to the valid range, true labels"}};
+}
+
+struct EvalOptions : apps::PictureEvalOptions {
+  std::vector<std::string> test_files, attacks;
   std::vector<double> budgets = {1, 2, 3, 4, 5, 6};  // of fgsm and pgd, in 1/255
-  std::string attack_space = "normalised";           // as the paper, or "pixel": clipped to [0, 1]
-  int64_t first = 0, limit = 0, attack_limit = 0, batch_size = 0;
+  AttackSpace attack_space = AttackSpace::normalised;
+  int64_t attack_limit = 0;
   int spsa_steps = 40, spsa_samples = 128;
-  std::string frost;  // folder of overlays
-  uint64_t seed = 0;
   int workers = 1;
-  bool quiet = false, skip_bad = false, json = false;
 };
 int eval(const EvalOptions& options);
 
@@ -41,14 +41,6 @@ struct PredictOptions {
   bool json = false;
 };
 int predict(const PredictOptions& options);
-
-struct CorruptOptions {
-  std::vector<std::string> images, corruptions = {"all"}, severities = {"all"};
-  std::string out, frost;  // folders
-  int size = 0;            // first looked at as data::imagenet_view does; 0: corrupted as they are
-  uint64_t seed = 0;
-};
-int corrupt(const CorruptOptions& options);
 
 // A run from weights. A file that was exported knows its own config, of which only the data may be another:
 // throws Error if an option that was `given` says something else.

@@ -3,15 +3,18 @@
 #include <algorithm>
 
 #include "apps/classify/commands.h"
-#include "apps/classify/run_record.h"
-#include "apps/training/report_parts.h"
+#include "apps/classify/results.h"
+#include "apps/study/comparison_page.h"
 #include "data/corruptions.h"
 
 namespace pursuit::classify {
 
-using apps::Best, apps::Column, apps::ComparedRun, apps::MeasuredWith;
+using apps::Best, apps::Column, apps::ComparedRun, apps::MeasuredWith, apps::Report;
 
 namespace {
+
+// All in short; the accuracy under each corruption; or under every attack and budget.
+enum class Detail { summary, corruptions, attacks };
 
 std::string attack_name(const Results::Attacked& a) {
   const std::string budget = budget_text(a.attack, a.budget);
@@ -36,18 +39,10 @@ std::string classes_text(const Results& r) {
 
 ComparedRun compared(const RunRecord& run, Detail detail) {
   const std::string own = apps::evaluated_weights(*run.config);
-  ComparedRun c{.name = run.name,
-                .options = apps::compared_options(run),
-                .attention = describe_attention(*run.config),
-                .parameters = apps::parameter_count<nn::VisionTransformer>(*run.config),
-                .weights = {},
-                .programs = {},
-                .problems = run.problems,
-                .values = {}};
-  const std::vector<Results> results = apps::of_last_step(run.results, run);
-  const Results* main = main_evaluation(results, *run.config);
   const bool summary = detail == Detail::summary;
-  for (const Results& r : results) {
+  ComparedRun c = apps::compared_run(run, summary);
+  const Results* main = main_evaluation(run.newest, *run.config);
+  for (const Results& r : run.newest) {
     const MeasuredWith with = joined(apps::measured_with(r, "pictures", own), {{"classes", classes_text(r)}});
     const MeasuredWith drawn = joined(with, {{"seed", std::to_string(r.seed)}});
     const MeasuredWith changed = joined(drawn, {{"frost", r.frost.empty() ? "not recorded" : r.frost}});
@@ -56,12 +51,11 @@ ComparedRun compared(const RunRecord& run, Detail detail) {
     const bool asks = detail == Detail::corruptions ? !r.corrupted.empty()
                       : detail == Detail::attacks   ? !r.attacked.empty()
                                                     : is_main || !r.corrupted.empty() || !r.attacked.empty();
-    c.add({.name = "top-1", .percent = true, .with = with}, r.top1, 100, asks);
-    if (asks) c.weights = own == "ema" ? "averaged" : "raw";
-    if (asks && r.made_by.is_object()) c.programs = program(r);
+    c.add({.name = "top-1", .percent = true, .with = with}, r.scores.top1, 100, asks);
+    if (asks) c.measured(r, own);
     if (summary) {
-      c.add({.name = "test loss", .decimals = 3, .best = Best::lowest, .place = 1, .with = with}, r.loss, 1,
-            is_main);
+      c.add({.name = "test loss", .decimals = 3, .best = Best::lowest, .place = 1, .with = with},
+            r.scores.loss, 1, is_main);
       if (const auto mean = mean_corrupted_top1(r)) {
         const std::string set = apps::corruption_set(r.corrupted, true),
                           all = apps::corruption_set(r.corrupted);
@@ -76,7 +70,7 @@ ComparedRun compared(const RunRecord& run, Detail detail) {
     if (detail == Detail::corruptions)
       for (const std::string& name : data::corruption_names()) {
         Results one = r;
-        std::erase_if(one.corrupted, [&](const Results::Corrupted& each) { return each.name != name; });
+        std::erase_if(one.corrupted, [&](const auto& each) { return each.name != name; });
         if (const auto mean = mean_corrupted_top1(one))
           c.add({.name = apps::corruption_set(one.corrupted), .percent = true, .with = changed}, *mean, 100);
       }
@@ -87,26 +81,63 @@ ComparedRun compared(const RunRecord& run, Detail detail) {
                .with = joined(drawn, {{a.attack, a.settings.empty() ? "one way" : a.settings}})},
               a.top1, 100, !summary || is_largest(a, r));
   }
-  if (!summary) return c;
-  if (results.empty()) {
+  if (summary && run.newest.empty()) {
     c.add({.name = "top-1 in training", .percent = true}, run.last("test_accuracy"), 100);
     c.add({.name = "test loss in training", .decimals = 3, .best = Best::lowest, .place = 1},
           run.last("test_loss"));
   }
-  c.add_training(run);
   return c;
+}
+
+apps::Comparison compare(const std::vector<RunRecord>& records, Detail detail) {
+  return apps::compare(records, [&](const RunRecord& run) { return compared(run, detail); });
+}
+
+void add_corruptions(Report& report, const std::vector<RunRecord>& records) {
+  const apps::Comparison comparison = compare(records, Detail::corruptions);
+  if (comparison.columns.empty()) return;
+  report.section("Corruptions");
+  report.chart(score_bars("Accuracy per corruption", comparison));
+  report.table(transposed(to_table(comparison)),
+               "Top-1 accuracy in %, mean over the severities. Numbers " + describe_shared(comparison) + ".");
+}
+
+void add_attacks(Report& report, const std::vector<RunRecord>& records) {
+  const apps::Comparison comparison = compare(records, Detail::attacks);
+  if (comparison.columns.empty()) return;
+  report.section("Attacks");
+  // One chart per attack and space, a line per run and set of pictures.
+  for (const auto& [attack, title] : {std::pair{"fgsm", "FGSM"}, {"pgd", "PGD"}})
+    for (const char* space : {"normalised", "pixel"}) {
+      apps::LineChart chart{
+          fmt::format("Accuracy under {}, {} space", title, space), "budget (1/255)", "%", {}};
+      for (const RunRecord& run : records)
+        for (const Results& r : run.newest)
+          if (const auto curve = attack_curve(r, attack, space); !curve.empty())
+            chart.series.push_back(
+                {.name = fmt::format("{} ({} pictures)", run.name, r.count), .points = curve});
+      if (!chart.series.empty()) report.chart(chart);
+    }
+  report.table(transposed(to_table(comparison)),
+               "Top-1 accuracy under attack in %. Numbers " + describe_shared(comparison) + ".");
 }
 
 }  // namespace
 
-apps::Comparison compare_records(const std::vector<RunRecord>& records, Detail detail) {
-  std::vector<ComparedRun> runs;
-  for (const RunRecord& record : records) runs.push_back(compared(record, detail));
-  return apps::compare_runs(runs);
+apps::Comparison compare_runs(const std::vector<std::string>& folders) {
+  return compare(apps::read_runs<RunRecord>(folders), Detail::summary);
 }
 
-apps::Comparison compare_runs(const std::vector<std::string>& folders) {
-  return compare_records(apps::read_runs<RunRecord>("classify", folders), Detail::summary);
+void write_comparison(const std::string& file, const std::vector<std::string>& folders) {
+  const auto records = apps::read_runs<RunRecord>(folders);
+  apps::write_comparison(file, compare(records, Detail::summary), records,
+                         {.app = Config::app,
+                          .title = fmt::format("Comparison of {} image classifiers", records.size()),
+                          .curves = training_curves(),
+                          .sections = [&](Report& report) {
+                            add_corruptions(report, records);
+                            add_attacks(report, records);
+                          }});
 }
 
 }  // namespace pursuit::classify

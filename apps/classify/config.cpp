@@ -7,12 +7,7 @@
 
 namespace pursuit::classify {
 
-namespace {
-
-constexpr const char* app = "classify";
 using apps::check_range, apps::check_word;
-
-}  // namespace
 
 nn::VitConfig model_config(const Config& c) {
   nn::VitConfig v = apps::vit_config(c);
@@ -34,16 +29,19 @@ std::string shown_class(const Config& c, const std::string& name) {
   return at == c.classes.end() ? name : c.class_names[size_t(at - c.classes.begin())];
 }
 
+std::string describe_attention(const Config& c) { return apps::describe_attention(c, c.depth); }
+
 void validate(const Config& c) {
-  apps::check_fields(app, c);
-  apps::validate(app, static_cast<const apps::VisionFields&>(c));
-  apps::validate(app, static_cast<const apps::TrainingFields&>(c));
-  check_word(app, "format", c.format, data::dataset_formats);
+  apps::check_fields(Config::app, c);
+  apps::validate(Config::app, static_cast<const apps::VisionFields&>(c));
+  apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
+  check_word(Config::app, "format", c.format, data::dataset_formats);
   if (c.classes.empty()) return;  // what follows from the data is not there yet
-  if (c.channels != 1 && c.channels != 3) fail(app, fmt::format("'channels' is {}, need 1 or 3", c.channels));
-  check_range(app, "patch", c.patch, c.patch >= 1 && c.image_size >= 1 && c.image_size % c.patch == 0,
+  if (c.channels != 1 && c.channels != 3)
+    fail(Config::app, fmt::format("'channels' is {}, need 1 or 3", c.channels));
+  check_range(Config::app, "patch", c.patch, c.patch >= 1 && c.image_size >= 1 && c.image_size % c.patch == 0,
               "a divisor of --image-size");
-  apps::check_statistics(app, c.mean, c.std, c.channels);
+  apps::check_statistics(Config::app, c.mean, c.std, c.channels);
 }
 
 }  // namespace pursuit::classify

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "apps/common/json.h"
+#include "apps/pictures/vision_fields.h"
 #include "apps/training/model_sizes.h"
-#include "apps/training/vision_fields.h"
 #include "data/dataset.h"
 
 namespace pursuit::classify {
@@ -23,6 +23,9 @@ inline std::vector<Choice<Crop>> choices_of(Crop) {
 // Everything that makes a run what it is: the options of `classify train`, also as the files in recipes/ and
 // as config.json in a run's folder, where it is all that resume, eval and predict need to know.
 struct Config : apps::VisionFields, apps::TrainingFields {
+  static constexpr const char *app = "classify", *unit = "images";
+  using Model = nn::VisionTransformer;
+
   int64_t image_size = 0;  // 0: the data's own size for small pictures, else 224
   std::vector<std::string> train_files, test_files;
 
@@ -80,6 +83,8 @@ nn::VitConfig model_config(const Config& config);
 std::vector<apps::ModelSize> model_sizes(const Config& config);
 // What a class is called on pages and in tables: its word, or its name in the data.
 std::string shown_class(const Config& config, const std::string& name);
+// "RPC-Attention (4 iterations, block 0)"
+std::string describe_attention(const Config& config);
 // Checks values that no option checks by itself; throws Error that names the option.
 void validate(const Config& config);
 

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "apps/common/print.h"
 #include "apps/common/signals.h"
 #include "apps/training/checkpoint.h"
+#include "apps/training/step_memory.h"
 #include "data/augment.h"
 #include "data/class_names.h"
 #include "data/rand_augment.h"
 #include "engine/core/error.h"
+#include "engine/core/streams.h"
 #include "engine/ops.h"
 
 namespace pursuit::classify {
@@ -86,6 +89,13 @@ void add_rows(Score& score, const Tensor& logits, const Tensor& labels) {
   score.top5 += nn::top_k_correct(logits, labels, 5);
 }
 
+bool mixes(const Config& c) { return c.mixup > 0 || c.cutmix > 0; }
+
+std::vector<float> floats(const Tensor& t) {
+  const std::vector<double> values = t.to_vector();
+  return {values.begin(), values.end()};
+}
+
 }  // namespace
 
 std::unique_ptr<data::Dataset> open_data(const Config& c, data::Split split, int64_t first) {
@@ -154,12 +164,11 @@ data::Transform train_transform(const Config& c) {
   };
 }
 
-data::Transform evaluation_transform(
-    const Config& c, std::function<data::Image(const data::Image&, const data::Sample&)> change) {
+data::Transform evaluation_transform(const Config& c, const apps::PictureChange& change) {
   return [c, change](const data::Sample& sample, Random&, std::span<uint8_t> chw) {
     const data::Filter filter = change ? data::Filter::bilinear : data::Filter::bicubic;
     data::Image image = evaluation_view(c, sample.image, filter);
-    if (change) image = change(image, sample);
+    if (change) image = change(image, sample.index);
     data::to_planes(image, chw);
   };
 }
@@ -202,7 +211,7 @@ Tensor restricted(const Tensor& logits, const std::vector<int64_t>& only) {
 }
 
 Score evaluate(const attacks::Logits& logits_of, const Config& config, data::Loader& loader,
-               const Change& attack, const std::function<void(int64_t)>& tick) {
+               const Change& attack, const apps::Tick& tick) {
   Score score(config);
   double loss = 0;
   int64_t seen = 0;
@@ -226,6 +235,76 @@ Score evaluate(const attacks::Logits& logits_of, const Config& config, data::Loa
   else if (seen > 0 && !apps::stop_requested())
     fail("evaluate", "none of the " + std::to_string(seen) + " pictures can be read");
   return score;
+}
+
+StepInput::StepInput(const Config& c, Device device)
+    : images({c.batch_size, c.channels, c.image_size, c.image_size}, DType::u8, device),
+      targets(mixes(c) ? Shape{c.batch_size, int64_t(c.classes.size())} : Shape{c.batch_size},
+              mixes(c) ? DType::f32 : DType::i32, device) {
+  if (c.random_erasing > 0) erased.emplace(Shape{c.batch_size, 4}, DType::i32, device);
+  if (mixes(c)) mix.emplace(Shape{c.batch_size, 6}, DType::f32, device);
+}
+
+nn::Loss loss(const nn::VisionTransformer& model, const Config& c, const StepInput& in) {
+  const nn::Noise& noise = model.noise();
+  const Tensor images = normalise_images(
+      in.images.tensor(), c.mean, c.std, c.dtype, in.erased ? in.erased->tensor() : Tensor(),
+      in.mix ? in.mix->tensor() : Tensor(), noise.seed, noise.of(streams::step::erasing), noise.counter);
+  const Tensor logits = model.forward(images).to(DType::f32), &targets = in.targets.tensor();
+  return {in.mix ? soft_cross_entropy(logits, targets) : cross_entropy(logits, targets, c.label_smoothing)};
+}
+
+void train_on_shapes(const Config& c) {
+  const Device device = device_from_name(c.device);
+  nn::VisionTransformer model(model_config(c));
+  model.to(device);
+  const StepInput input(c, device);
+  model.set_step(0, 0);
+  apps::train_on_shapes(
+      model, c, [&] { return loss(model, c, input); },
+      [&] {
+        NoGrad off;
+        evaluate_on_shapes(model, c, false);
+      });
+}
+
+void evaluate_on_shapes(const nn::VisionTransformer& model, const Config& c, bool gradients) {
+  const Device device = device_from_name(c.device);
+  const Tensor pictures =
+      empty({c.eval_batch_size, c.channels, c.image_size, c.image_size}, DType::u8, device);
+  Tensor images = normalise_images(pictures, c.mean, c.std, c.dtype);
+  if (gradients) images.requires_grad();
+  const Tensor logits = model.forward(images).to(DType::f32),
+               loss = cross_entropy(logits, empty({c.eval_batch_size}, DType::i32, device));
+  if (gradients) loss.backward();
+}
+
+Prediction look_at(const LoadedModel& loaded, const data::Image& image, int block,
+                   const std::vector<int64_t>& only) {
+  const Config& c = loaded.config;
+  Prediction p;
+  p.view = evaluation_view(c, image);
+  std::vector<uint8_t> planes(size_t(c.channels * c.image_size * c.image_size));
+  Random unused(0);
+  evaluation_transform(c)({p.view, 0, 0}, unused, planes);
+
+  NoGrad off;
+  const nn::VisionTransformer& model = *loaded.model;
+  const Tensor input = input_of(c, planes);
+  const Tensor all = model.forward(input).to(DType::f32), logits = only.empty() ? all : restricted(all, only);
+  p.logits = floats(logits);
+  p.probabilities = floats(softmax(logits));
+  if (!std::all_of(p.logits.begin(), p.logits.end(), [](float v) { return std::isfinite(v); }))
+    fail("predict", loaded.name + ": the model gives values that are not finite; its training has diverged");
+  p.ranking.resize(p.logits.size());
+  std::iota(p.ranking.begin(), p.ranking.end(), 0);
+  std::stable_sort(p.ranking.begin(), p.ranking.end(),
+                   [&](int a, int b) { return p.logits[size_t(a)] > p.logits[size_t(b)]; });
+
+  p.grid = int(c.image_size / c.patch);
+  // [1, heads, N] to [N - 1]
+  p.attention = floats(mean(model.class_attention(input, block), {1}).slice(-1, 1, 1 + p.grid * p.grid));
+  return p;
 }
 
 }  // namespace pursuit::classify

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "apps/classify/attention_map.h"
 #include "apps/classify/commands.h"
+#include "apps/classify/pipeline.h"
 #include "apps/common/json.h"
-#include "apps/common/picture_files.h"
 #include "apps/common/print.h"
 #include "apps/common/table.h"
+#include "apps/pictures/heatmap.h"
+#include "apps/pictures/picture_files.h"
 #include "data/orientation.h"
 
 namespace pursuit::classify {
@@ -43,7 +44,7 @@ std::string to_text(const Prediction& p, const Config& config, size_t top) {
 }  // namespace
 
 int predict(const PredictOptions& options) {
-  const LoadedModel loaded = load_model(options.checkpoint, options.load);
+  const LoadedModel loaded = apps::load_model<Config>(options.checkpoint, options.load);
   const int64_t depth = loaded.config.depth;
   if (options.block < -depth || options.block >= depth)
     fail("predict", fmt::format("--block is {}, need {} to {}: the model has {} blocks", options.block,
@@ -57,7 +58,7 @@ int predict(const PredictOptions& options) {
   const auto predict_one = [&](const std::string& file, int64_t) {
     const Prediction p = look_at(loaded, data::read_upright(file), options.block);
     const std::string picture = (fs::path(out) / (name_of(file) + "-attention.png")).string();
-    data::write_png(picture, attention_pair(p));
+    data::write_png(picture, apps::attention_pair(p.view, p.attention, p.grid));
     if (options.json)
       report.push_back(
           {{"image", file}, {"attention", picture}, {"predictions", to_json(p, loaded.config, top)}});

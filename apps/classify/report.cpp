@@ -9,14 +9,11 @@
 #include <map>
 #include <set>
 
-#include "apps/classify/attention_map.h"
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
-#include "apps/classify/run_record.h"
-#include "apps/common/metrics.h"
-#include "apps/common/run_lock.h"
-#include "apps/common/text.h"
-#include "apps/training/report_parts.h"
+#include "apps/classify/results.h"
+#include "apps/pictures/heatmap.h"
+#include "apps/study/run_page.h"
 #include "engine/core/random.h"
 
 namespace pursuit::classify {
@@ -24,10 +21,6 @@ namespace pursuit::classify {
 namespace {
 
 using apps::Report;
-
-std::string title(const RunRecord& r) {
-  return r.config ? "Vision transformer with " + describe_attention(*r.config) : "Image classifier";
-}
 
 std::string subtitle(const RunRecord& r) {
   if (!r.config) return r.name;
@@ -37,57 +30,36 @@ std::string subtitle(const RunRecord& r) {
                      c.patch, c.depth, c.dim, c.seed);
 }
 
-// "Test accuracy", "Val accuracy": by what the data calls the split.
+// What the data calls the split: "test", "val".
+std::string split_of(const RunRecord& r) {
+  return r.config && !r.config->test_split.empty() ? r.config->test_split : "test";
+}
+// "Test accuracy"
 std::string split_title(const RunRecord& r, const std::string& what) {
-  std::string split = r.config && !r.config->test_split.empty() ? r.config->test_split : "test";
+  std::string split = split_of(r);
   split[0] = char(std::toupper(static_cast<unsigned char>(split[0])));
   return split + " " + what;
 }
 
-void add_highlights(Report& report, const RunRecord& r, const Results* main) {
+std::vector<apps::Highlight> highlights(const RunRecord& r, const Results* main) {
   std::vector<apps::Highlight> h;
   if (main)
-    h.push_back({split_title(r, "accuracy"), percent(main->top1),
+    h.push_back({split_title(r, "accuracy"), percent(main->scores.top1),
                  fmt::format("{}, {} pictures", main->data, main->count)});
   else if (const auto accuracy = r.last("test_accuracy"))
     h.push_back({split_title(r, "accuracy"), percent(*accuracy), "so far in training"});
-  for (const Results& results : apps::of_last_step(r.results, r)) {
+  for (const Results& results : r.newest) {
     if (const auto corrupted = mean_corrupted_top1(results))
       h.push_back(
           {"Under corruption", percent(*corrupted),
            fmt::format("mean of {}; {} pictures, clean {}", apps::corruption_set(results.corrupted, true),
-                       results.count, percent(results.top1))});
+                       results.count, percent(results.scores.top1))});
     if (const auto error = mean_corruption_error(results); error && error->relative)
       h.push_back({"mCE", fmt::format("{:.1f}", 100 * error->value), "lower is better, AlexNet is 100"});
     else if (error)
       h.push_back({"Mean corruption error", percent(error->value), "lower is better"});
   }
-  if (const auto parameters =
-          r.config ? apps::parameter_count<nn::VisionTransformer>(*r.config) : std::nullopt)
-    h.push_back({"Parameters", apps::format_count(double(*parameters))});
-  apps::add_training_highlights(h, r);
-  if (!h.empty()) report.highlights(h);
-}
-
-void add_training(Report& report, const RunRecord& r) {
-  if (r.metrics.empty()) return;
-  report.section("Training");
-  const auto series = [&](const char* key) { return apps::metric_series(r.metrics, key); };
-  const auto loss = series("loss"), test_loss = series("test_loss");
-  const std::string split = r.config && !r.config->test_split.empty() ? r.config->test_split : "test";
-  if (!loss.empty()) {
-    apps::LineChart chart{"Loss", "step", "cross-entropy", {}};
-    chart.series.push_back({.name = "training", .points = loss, .smooth = true});
-    if (!test_loss.empty()) chart.series.push_back({.name = split, .points = test_loss, .dashed = true});
-    if (r.config && r.config->label_smoothing > 0 && !test_loss.empty())
-      chart.caption = fmt::format("Training loss with label smoothing {}; {} loss without.",
-                                  r.config->label_smoothing, split);
-    report.chart(chart);
-  }
-  if (const auto accuracy = apps::in_percent(series("test_accuracy")); !accuracy.empty())
-    report.chart(
-        apps::LineChart{split_title(r, "accuracy"), "step", "%", {{.name = "top-1", .points = accuracy}}});
-  add_rate_charts(report, r);
+  return h;
 }
 
 // What an evaluation was measured with, for its heading.
@@ -98,16 +70,17 @@ std::string describe(const Results& results) {
 void add_test(Report& report, const RunRecord& r, const Results* main) {
   if (!main) return;
   report.section("Accuracy");
+  const Scores& s = main->scores;
   std::vector<std::pair<std::string, std::string>> values = {
       {"Measured on", apps::describe(*main, "pictures")},
       {"By", program(*main)},
-      {"Top-1 accuracy", percent(main->top1)}};
-  if (main->classes.size() > 5) values.push_back({"Top-5 accuracy", percent(main->top5)});
+      {"Top-1 accuracy", percent(s.top1)}};
+  if (main->classes.size() > 5) values.push_back({"Top-5 accuracy", percent(s.top5)});
   if (main->left_out > 0)
     values.push_back(
         {"Classes", fmt::format("{} of the model's {}; the logits of the others are left out",
                                 main->classes.size(), int64_t(main->classes.size()) + main->left_out)});
-  if (!std::isnan(main->loss)) values.push_back({"Cross-entropy", fmt::format("{:.4f}", main->loss)});
+  if (!std::isnan(s.loss)) values.push_back({"Cross-entropy", fmt::format("{:.4f}", s.loss)});
   report.key_values(values);
   if (main->confusion.empty()) return;
   std::vector<std::string> names;
@@ -129,13 +102,13 @@ void add_corruptions(Report& report, const Results& results) {
 
   std::map<int, std::pair<double, int>> by_severity;  // sum and count
   std::map<std::string, std::map<int, double>> cells;
-  for (const Results::Corrupted& c : results.corrupted) {
-    by_severity[c.severity].first += c.top1;
+  for (const auto& c : results.corrupted) {
+    by_severity[c.severity].first += c.scores.top1;
     by_severity[c.severity].second += 1;
-    cells[c.name][c.severity] = c.top1;
+    cells[c.name][c.severity] = c.scores.top1;
   }
   apps::LineSeries mean{.name = "mean"};
-  if (!std::isnan(results.top1)) mean.points.emplace_back(0, 100 * results.top1);
+  if (!std::isnan(results.scores.top1)) mean.points.emplace_back(0, 100 * results.scores.top1);
   // A mean over other corruptions than the rest is no point of the same line.
   for (const auto& [severity, sum] : by_severity)
     if (sum.second == int(cells.size())) mean.points.emplace_back(severity, 100 * sum.first / sum.second);
@@ -160,14 +133,15 @@ void add_corruptions(Report& report, const Results& results) {
     if (relative) row.push_back(s.ce ? fmt::format("{:.1f}", 100 * *s.ce) : "-");
     table.rows.push_back(row);
   }
-  report.table(table,
-               fmt::format("Top-1 accuracy on {} pictures, {} clean.{}", results.count, percent(results.top1),
-                           relative ? " CE is the error over the severities, AlexNet's being 100." : ""));
+  report.table(
+      table,
+      fmt::format("Top-1 accuracy on {} pictures, {} clean.{}", results.count, percent(results.scores.top1),
+                  relative ? " CE is the error over the severities, AlexNet's being 100." : ""));
 }
 
 void add_corruptions(Report& report, const RunRecord& r) {
   bool begun = false;
-  for (const Results& results : apps::of_last_step(r.results, r)) {
+  for (const Results& results : r.newest) {
     if (results.corrupted.empty()) continue;
     if (!begun) {
       report.section("Corruptions");
@@ -194,7 +168,8 @@ void add_attacks(Report& report, const Results& results) {
     if (!chart.series.empty()) report.chart(chart);
   }
   apps::Table table{{"attack", "space", "budget", "pictures", "top-1", "mean L2", "how"}, {}};
-  table.rows.push_back({"none", "-", "-", std::to_string(results.count), percent(results.top1), "-", ""});
+  table.rows.push_back(
+      {"none", "-", "-", std::to_string(results.count), percent(results.scores.top1), "-", ""});
   for (const Results::Attacked& a : results.attacked)
     table.rows.push_back({a.attack, a.space, budget_text(a.attack, a.budget), std::to_string(results.count),
                           percent(a.top1), fmt::format("{:.3f}", a.l2), a.settings});
@@ -203,7 +178,7 @@ void add_attacks(Report& report, const Results& results) {
 
 void add_attacks(Report& report, const RunRecord& r) {
   bool begun = false;
-  for (const Results& results : apps::of_last_step(r.results, r)) {
+  for (const Results& results : r.newest) {
     if (results.attacked.empty()) continue;
     if (!begun) report.section("Attacks");
     begun = true;
@@ -211,67 +186,56 @@ void add_attacks(Report& report, const RunRecord& r) {
   }
 }
 
-// Everything that eval.json holds, also of other steps.
-void add_evaluations(Report& report, const RunRecord& r) {
-  if (r.results.size() < 2) return;
-  report.section("All evaluations");
+apps::Table evaluations(const RunRecord& r) {
   apps::Table table{
       {"data", "pictures", "weights", "step", "dtype", "seed", "top-1", "corrupted", "attacks", "by"}, {}};
   for (const Results& e : r.results) {
     const auto corrupted = mean_corrupted_top1(e);
     table.rows.push_back({e.data, std::to_string(e.count), e.weights, std::to_string(e.step),
-                          e.dtype.empty() ? "-" : e.dtype, std::to_string(e.seed), percent(e.top1),
+                          e.dtype.empty() ? "-" : e.dtype, std::to_string(e.seed), percent(e.scores.top1),
                           corrupted ? percent(*corrupted) + ", " + apps::corruption_set(e.corrupted) : "-",
                           std::to_string(e.attacked.size()), program(e)});
   }
-  report.table(table, "Everything in eval.json, the one written last at the end.");
+  return table;
 }
 
 // Test pictures from all over the split, one by chance from each twelfth, with what the model says of them.
 void add_samples(Report& report, const RunRecord& r) {
   constexpr int64_t most = 12;
-  report.section("What the model looks at");
-  try {
-    const LoadedModel loaded = load_model(r.folder);
-    const Config& c = loaded.config;
-    const auto test = open_data(c, data::Split::test);
-    const int64_t count = std::min(most, test->size());
-    apps::PictureGrid grid{
-        .title = "Pictures of the " + (c.test_split.empty() ? "tested" : c.test_split) + " split",
-        .pictures = {},
-        .columns = 3,
-        .caption =
-            "Right of each picture the class token's attention in the last block, mean over the heads. The "
-            "edge is green for right and red for wrong predictions; the percentage is the probability."};
-    Random random(0);
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t begin = i * test->size() / count, end = (i + 1) * test->size() / count;
-      const data::Sample sample = test->get(begin + random.below(end - begin));
-      const Prediction p = look_at(loaded, sample.image, -1, test->present_classes());
-      const int guess = p.ranking[0];
-      const bool right = guess == sample.label;
-      const std::string name = shown_class(c, c.classes[size_t(guess)]);
-      const std::string said = fmt::format("{} {:.0f}%", name, 100 * p.probabilities[size_t(guess)]);
-      grid.pictures.push_back(
-          {attention_pair(p, 112),
-           right ? said : fmt::format("{}, is {}", said, shown_class(c, c.classes.at(size_t(sample.label)))),
-           right ? apps::Mark::good : apps::Mark::bad});
-    }
-    report.pictures(grid);
-  } catch (const std::exception& e) {
-    report.paragraph(
-        fmt::format("Left out, because the model or its test data could not be opened: {}", e.what()));
+  const LoadedModel loaded = apps::load_model<Config>(r.folder);
+  const Config& c = loaded.config;
+  const auto test = open_data(c, data::Split::test);
+  const int64_t count = std::min(most, test->size());
+  apps::PictureGrid grid{
+      .title = "Pictures of the " + (c.test_split.empty() ? "tested" : c.test_split) + " split",
+      .pictures = {},
+      .columns = 3,
+      .caption =
+          "Right of each picture the class token's attention in the last block, mean over the heads. The "
+          "edge is green for right and red for wrong predictions; the percentage is the probability."};
+  Random random(0);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t begin = i * test->size() / count, end = (i + 1) * test->size() / count;
+    const data::Sample sample = test->get(begin + random.below(end - begin));
+    const Prediction p = look_at(loaded, sample.image, -1, test->present_classes());
+    const int guess = p.ranking[0];
+    const bool right = guess == sample.label;
+    const std::string name = shown_class(c, c.classes[size_t(guess)]);
+    const std::string said = fmt::format("{} {:.0f}%", name, 100 * p.probabilities[size_t(guess)]);
+    grid.pictures.push_back(
+        {apps::attention_pair(p.view, p.attention, p.grid, 112),
+         right ? said : fmt::format("{}, is {}", said, shown_class(c, c.classes.at(size_t(sample.label)))),
+         right ? apps::Mark::good : apps::Mark::bad});
   }
+  report.pictures(grid);
 }
 
 // A command for the corruptions of an evaluation, and one for the attacks in each space with each settings.
-std::string eval_commands(const RunRecord& r, const Results& results) {
+void add_commands(std::vector<std::string>& commands, const RunRecord& r, const Results& results) {
   const std::string eval = "classify eval --checkpoint " + apps::quoted(r.folder) +
                            (results.options.empty() ? "" : " " + results.options);
-  std::string commands;
-  if (results.corrupted.empty() && results.attacked.empty()) commands = eval + "\n";
-  if (!results.corrupted.empty())
-    commands += eval + " " + apps::corruption_arguments(results.corrupted) + "\n";
+  if (!results.corrupted.empty() || results.attacked.empty())
+    commands.push_back(eval + apps::corruption_arguments(results.corrupted));
   struct Attacks {
     std::set<std::string> names;
     std::set<double> budgets;
@@ -284,43 +248,51 @@ std::string eval_commands(const RunRecord& r, const Results& results) {
   }
   for (const auto& [how, together] : attacks) {
     const auto& [space, arguments] = how;
-    commands += fmt::format("{} --attack {} --attack-space {}", eval, fmt::join(together.names, ","), space);
-    if (!arguments.empty()) commands += " " + arguments;
-    if (!together.budgets.empty()) commands += fmt::format(" --budgets {}", fmt::join(together.budgets, ","));
-    commands += "\n";
+    std::string command =
+        fmt::format("{} --attack {} --attack-space {}", eval, fmt::join(together.names, ","), space);
+    if (!arguments.empty()) command += " " + arguments;
+    if (!together.budgets.empty()) command += fmt::format(" --budgets {}", fmt::join(together.budgets, ","));
+    commands.push_back(command);
   }
-  return commands;
 }
 
-void add_configuration(Report& report, const RunRecord& r) {
-  if (!r.config) return;
-  add_configuration(report, apps::options_to_json(*r.config),
-                    {{"classes", std::to_string(r.config->classes.size())},
-                     {"mean of the pixels", fmt::format("{:.4f}", fmt::join(r.config->mean, ", "))},
-                     {"their standard deviation", fmt::format("{:.4f}", fmt::join(r.config->std, ", "))}});
-  report.section("Reproduce");
-  std::string commands = apps::train_command("classify", r.folder, *r.config) + "\n";
-  for (const Results& results : apps::of_last_step(r.results, r)) commands += eval_commands(r, results);
-  report.code(commands + "classify report " + apps::quoted(r.folder) + "\n");
+apps::RunPage page_of(const RunRecord& r) {
+  const Results* main = r.config ? main_evaluation(r.newest, *r.config) : nullptr;
+  apps::RunPage page;
+  page.title = r.config ? "Vision transformer with " + describe_attention(*r.config) : "Image classifier";
+  page.subtitle = subtitle(r);
+  page.highlights = highlights(r, main);
+  page.curves = training_curves(&r);
+  page.results = [&r, main](Report& report) {
+    add_test(report, r, main);
+    add_corruptions(report, r);
+    add_attacks(report, r);
+  };
+  page.evaluations = evaluations(r);
+  page.samples_title = "What the model looks at";
+  page.samples = [&r](Report& report) { add_samples(report, r); };
+  for (const Results& results : r.newest) add_commands(page.commands, r, results);
+  if (r.config)
+    page.facts = {{"classes", std::to_string(r.config->classes.size())},
+                  {"mean of the pixels", fmt::format("{:.4f}", fmt::join(r.config->mean, ", "))},
+                  {"their standard deviation", fmt::format("{:.4f}", fmt::join(r.config->std, ", "))}};
+  return page;
 }
 
 }  // namespace
 
-void write_report(const std::string& folder) {
-  const apps::FolderLock lock(folder);
-  const RunRecord record("classify", folder);
-  const std::vector<Results> last = apps::of_last_step(record.results, record);
-  const Results* main = record.config ? main_evaluation(last, *record.config) : nullptr;
-  Report report(title(record), subtitle(record));
-  add_highlights(report, record, main);
-  add_training(report, record);
-  add_test(report, record, main);
-  add_corruptions(report, record);
-  add_attacks(report, record);
-  add_evaluations(report, record);
-  add_samples(report, record);
-  add_configuration(report, record);
-  apps::finish_report(report, record);
+std::vector<apps::Curve> training_curves(const RunRecord* r) {
+  const std::string split = r ? split_of(*r) : "test";
+  apps::Curve loss{.title = "Loss",
+                   .unit = "cross-entropy",
+                   .lines = {{.key = "loss", .name = "training", .smooth = true},
+                             {.key = "test_loss", .name = split, .dashed = true}}};
+  if (r && r->config && r->config->label_smoothing > 0)
+    loss.caption = fmt::format("Training loss with label smoothing {}; {} loss without.",
+                               r->config->label_smoothing, split);
+  return {loss, apps::percent_curve(r ? split_title(*r, "accuracy") : "Accuracy", "test_accuracy", "top-1")};
 }
+
+void write_report(const std::string& folder) { apps::write_run_page<RunRecord>(folder, page_of); }
 
 }  // namespace pursuit::classify

@@ -3,32 +3,29 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/classify/pipeline.h"
-#include "apps/common/evaluations.h"
-#include "apps/common/json.h"
+#include "apps/pictures/corrupted.h"
+#include "apps/study/curves.h"
+#include "apps/study/run_record.h"
 
 namespace pursuit::classify {
 
-// What `eval` measured, all of it on the same pictures with the same weights and the same seed. Accuracies
-// are in [0, 1].
-struct Results : apps::Conditions {
-  uint64_t seed = 0;  // of corruptions and attacks
-  std::string frost =
-      "drawn";  // crystals of the corruption frost: drawn, or the name of a folder of overlays
-  // Of the pictures as they are; NaN: not measured on just these.
-  double top1 = std::numeric_limits<double>::quiet_NaN(), top5 = top1, loss = top1;
+// Accuracies in [0, 1] and the mean cross-entropy; NaN: not known.
+struct Scores {
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  double top1 = unknown, top5 = unknown, loss = unknown;
+};
+void write_scores(nlohmann::ordered_json& json, const Scores& scores);
+void read_scores(const nlohmann::ordered_json& json, Scores& scores);
+
+// What `eval` measured, all of it on the same pictures with the same weights and the same seed.
+struct Results : apps::PictureResults<Scores> {
   std::vector<std::string> classes;  // of the data; the logits of others were left out
   int64_t left_out = 0;              // how many those are
   std::vector<int64_t> confusion;    // [true class, predicted class]
-
-  struct Corrupted {
-    std::string name;
-    int severity = 0;
-    double top1 = 0, top5 = 0;
-  };
-  std::vector<Corrupted> corrupted;
 
   struct Attacked {
     std::string attack, space;  // space: "normalised" or "pixel"
@@ -45,22 +42,19 @@ struct Results : apps::Conditions {
                  const std::vector<int64_t>& only);
 };
 
-// Whether they were measured alike, so that they are of one table.
-bool alike(const Results& a, const Results& b);
+// See apps/common/evaluations.h.
+nlohmann::ordered_json to_json(const Results& results);
+void from_json(const nlohmann::ordered_json& json, std::vector<Results>& all);
+Results unite(const Results& old, const Results& fresh);
+
+using RunRecord = apps::RunRecord<Config, Results>;
 
 // What Results::data says of the test split of a config's data.
 std::string describe_data(const Config& config);
 
-nlohmann::ordered_json to_json(const Results& results);
-
-// The evaluations in a run's folder, the one written last at the end; none if there is no eval.json. Throws
-// Error that names the file if it is damaged.
-std::vector<Results> read_results(const std::string& folder);
-
-// Adds to the folder's eval.json, atomically: to the one that was measured alike, where a new number takes
-// the place of an old one of the same corruption and severity, or attack, space, budget and settings; beside
-// the others otherwise.
-void merge_results(const std::string& folder, const Results& results);
+// The evaluation that stands for a run: of its own test split, on the pictures it was watched with. Null if
+// there is none.
+const Results* main_evaluation(const std::vector<Results>& results, const Config& config);
 
 // One corruption over the severities that were evaluated.
 struct CorruptionSummary {
@@ -83,5 +77,15 @@ struct MeanCorruptionError {
   const char* name() const { return relative ? "mCE" : "mean corruption error"; }
 };
 std::optional<MeanCorruptionError> mean_corruption_error(const Results& results);
+
+// Accuracy (%) over the budgets of one attack, in one space, from no attack (0) on; empty if there are none.
+std::vector<std::pair<double, double>> attack_curve(const Results& results, const std::string& attack,
+                                                    const std::string& space);
+
+// What the metrics have of a training, of a run or of several.
+std::vector<apps::Curve> training_curves(const RunRecord* run = nullptr);
+
+std::string percent(double fraction);                               // "81.25%", "-" if it is not known
+std::string budget_text(const std::string& attack, double budget);  // "4/255", "0.1", "-"
 
 }  // namespace pursuit::classify

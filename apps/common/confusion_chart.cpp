@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "apps/common/charts.h"
-#include "apps/common/heatmap.h"
 #include "apps/common/html.h"
+#include "apps/pictures/heatmap.h"
 #include "engine/core/error.h"
 
 namespace pursuit::apps {

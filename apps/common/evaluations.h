@@ -15,7 +15,11 @@
 #include "engine/core/error.h"
 
 // eval.json in a run's folder: {"evaluations": [...]}, the one written last at the end. What an app measures,
-// its Results, is a type derived from Conditions.
+// its Results, is a type derived from Conditions, beside which stand
+//   to_json(results)                 an entry of the file
+//   from_json(entry, all)            adds to `all` what an entry holds
+//   alike(a, b)                      whether they were measured alike, so that they are of one entry
+//   unite(old, fresh)                that entry, of an older and a newer evaluation; left out: the newer one
 namespace pursuit::apps {
 
 // What a result was measured with. Results of unlike conditions stand beside each other: none takes another's
@@ -49,12 +53,9 @@ std::string describe(const Conditions& conditions, const std::string& unit);
 
 std::string evaluations_path(const std::string& folder);
 
-// All of a folder's; none if there is no file. `from_json` adds what one entry holds. Throws Error that names
-// the file if it is damaged.
+// All of a folder's; none if there is no file. Throws Error that names the file if it is damaged.
 template <class Results>
-std::vector<Results> read_evaluations(const std::string& folder,
-                                      void (*from_json)(const nlohmann::ordered_json&,
-                                                        std::vector<Results>&)) {
+std::vector<Results> read_evaluations(const std::string& folder) {
   const std::string path = evaluations_path(folder);
   std::vector<Results> all;
   if (!std::filesystem::exists(path)) return all;
@@ -67,20 +68,22 @@ std::vector<Results> read_evaluations(const std::string& folder,
   return all;
 }
 
-// Writes `fresh` behind the others, atomically. An older one that is `same(old, fresh)` goes, after
-// `fresh = unite(old, fresh)`. Throws Error if another run has begun in the folder since the weights of
-// `fresh` were loaded.
-template <class Results, class Same, class Unite>
-void add_evaluation(const std::string& folder, Results fresh,
-                    void (*from_json)(const nlohmann::ordered_json&, std::vector<Results>&),
-                    nlohmann::ordered_json (*to_json)(const Results&), const Same& same, const Unite& unite) {
+template <class Results>
+Results unite(const Results&, const Results& fresh) {
+  return fresh;
+}
+
+// Writes `fresh` behind the others, atomically; it takes the place of one that was measured alike, united
+// with it. Throws Error if another run has begun in the folder since the weights of `fresh` were loaded.
+template <class Results>
+void add_evaluation(const std::string& folder, Results fresh) {
   const FolderLock lock(folder);
   if (fresh.run != run_id(folder))
     fail("eval", folder +
                      ": another training has begun there since the weights were loaded; their results are "
                      "not added to its eval.json");
-  std::vector<Results> all = read_evaluations(folder, from_json);
-  const auto old = std::find_if(all.begin(), all.end(), [&](const Results& r) { return same(r, fresh); });
+  std::vector<Results> all = read_evaluations<Results>(folder);
+  const auto old = std::find_if(all.begin(), all.end(), [&](const Results& r) { return alike(r, fresh); });
   if (old != all.end()) {
     fresh = unite(*old, fresh);
     all.erase(old);

@@ -27,6 +27,13 @@ Recipe read_recipe(const std::string& app, const std::string& name);
 // Gives the settings to options of the same names. Throws Error that names the file and the setting.
 void set_options(const Recipe& recipe, CLI::App& options);
 
+// Whether a config names data, as those of most apps can, and not what is built in.
+template <class Config>
+bool names_data(const Config& config) {
+  if constexpr (requires { config.data; }) return !config.data.empty();
+  return false;
+}
+
 // What the settings say becomes what the options start from.
 template <class Config>
 void apply(const Recipe& recipe, Config& config) {

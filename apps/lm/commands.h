@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "apps/lm/config.h"
-#include "apps/lm/generate.h"
-#include "apps/lm/run.h"
-#include "apps/training/comparison.h"
+#include "apps/study/comparison.h"
+#include "apps/study/loaded_model.h"
 #include "apps/training/training_run.h"
 #include "data/text/word_swap.h"
+#include "nn/generate.h"
 
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed.
 namespace pursuit::lm {
@@ -31,7 +31,7 @@ int eval(const EvalOptions& options);
 struct GenerateOptions {
   std::string checkpoint, prompt;
   apps::LoadOptions load;
-  GenerationOptions generation;
+  nn::GenerationOptions generation;
   uint64_t seed = 0;
   bool no_unknown = false, no_cache = false;
 };

@@ -12,26 +12,22 @@
 
 namespace pursuit::lm {
 
-namespace {
-
-constexpr const char* app = "lm";
 using apps::check_range;
 
-}  // namespace
-
 void validate(const Config& c) {
-  apps::check_fields(app, c);
-  apps::validate(app, static_cast<const apps::TrainingFields&>(c));
+  apps::check_fields(Config::app, c);
+  apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
   const std::vector<std::string> kinds = nn::attention_kinds();
   for (const std::string& kind : {c.attention, c.other_attention})
     if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end() &&
         !nn::attention_kind(kind).traits.may_be_causal)
-      fail(app, "--attention " + kind + " mixes all tokens of a window and cannot be causal; choose another");
-  apps::validate(app, static_cast<const apps::AttentionFields&>(c), c.depth);
-  check_range(app, "dim", c.dim, c.dim % c.heads == 0, "a multiple of --heads");
+      fail(Config::app,
+           "--attention " + kind + " mixes all tokens of a window and cannot be causal; choose another");
+  apps::validate(Config::app, static_cast<const apps::AttentionFields&>(c), c.depth);
+  check_range(Config::app, "dim", c.dim, c.dim % c.heads == 0, "a multiple of --heads");
   if (c.locater_form == nn::LocaterForm::tr2 && c.locater > 0 && !c.locater_unbounded)
     fail(
-        app,
+        Config::app,
         "--locater-form tr2 has no lower bound, and training can diverge; allow it with --locater-unbounded, "
         "or choose anchor, var or fro");
 }
@@ -106,6 +102,15 @@ double source_entropy(const Config& c) {
 }
 
 bool lines_stand_alone(const Config& c) { return c.data.empty() && c.rows == Rows::documents; }
+
+const std::vector<data::TextFile>& files_of(const data::TextSource& source, data::TextSplit split,
+                                            const Config& config) {
+  // Every text has a train and a valid split.
+  if (source.split(split).empty())
+    fail("lm",
+         data_name(config) + " has no split " + data::name_of(split) + ": give --split valid, or train");
+  return source.split(split);
+}
 
 std::string data_name(const Config& c) {
   return c.data.empty() ? "the built-in grammar" : apps::last_name(c.data);

@@ -33,6 +33,9 @@ using Rows = data::TextBatchOptions::Mode;
 // Everything that makes a run what it is: the options of `lm train`, also as the files in recipes/ and as
 // config.json in a run's folder. With the vocabulary in it, it is all that resume, eval and generate need.
 struct Config : apps::AttentionFields, apps::TrainingFields {
+  static constexpr const char *app = "lm", *unit = "tokens";
+  using Model = nn::TransformerLm;
+
   // model
   int64_t dim = 64, depth = 2, heads = 4, hidden = 256, context = 64;
   Norm norm = Norm::pre;
@@ -133,6 +136,10 @@ double source_entropy(const Config& config);
 
 // Whether every line of the text is a document and the model was trained on documents.
 bool lines_stand_alone(const Config& config);
+
+// The files of a split of a run's data. Throws Error that names the others if there is no such split.
+const std::vector<data::TextFile>& files_of(const data::TextSource& source, data::TextSplit split,
+                                            const Config& config);
 
 // "WikiText", "the built-in grammar": the data's folder without its path.
 std::string data_name(const Config& config);

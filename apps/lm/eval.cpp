@@ -7,12 +7,11 @@
 #include "apps/common/progress.h"
 #include "apps/common/signals.h"
 #include "apps/lm/commands.h"
-#include "apps/lm/perplexity.h"
 #include "apps/lm/results.h"
-#include "apps/lm/step.h"
-#include "apps/training/kept_results.h"
+#include "apps/lm/scoring.h"
+#include "apps/study/kept_results.h"
+#include "apps/study/reproduce.h"
 #include "apps/training/provenance.h"
-#include "apps/training/report_parts.h"
 #include "apps/training/step_memory.h"
 #include "data/fingerprint.h"
 
@@ -86,12 +85,13 @@ class Evaluation {
         kept_(options.checkpoint),
         split_(data::text_split(options.split)),
         run_(apps::run_id(options.checkpoint)),  // before the weights, which another training may replace
-        loaded_(load_model(options.checkpoint, options.load)),
+        loaded_(apps::load_model<Config>(options.checkpoint, options.load)),
         config_(loaded_.config),
+        words_(vocabulary(config_)),
         windows_{choice_name(config_.rows)} {
     if (!options.windows.empty())
       windows_ = apps::chosen("--window", options.windows, {"blocks", "documents", "sliding"});
-    if (options.word_swap) check_replacement(options.swap.replacement, loaded_.vocabulary);
+    if (options.word_swap) check_replacement(options.swap.replacement, words_);
     if (!options.data.empty()) config_.data = options.data;
     if (options.batch_size > 0) config_.eval_batch_size = options.batch_size;
     apps::require_memory("eval", device_from_name(config_.device), "--batch-size",
@@ -111,7 +111,7 @@ class Evaluation {
         apps::note("{} of the split's {} words were swapped ({:.2f} %), {} of them became <unk>\n",
                    counts.swapped, counts.words,
                    100 * double(counts.swapped) / double(std::max<int64_t>(counts.words, 1)),
-                   unknown(counts, loaded_.vocabulary));
+                   unknown(counts, words_));
       done = score(swapped, describe(options_.swap));
     }
     if (!results_.empty()) print();
@@ -120,8 +120,8 @@ class Evaluation {
 
  private:
   bool score(const std::vector<data::TextFile>& files, const std::string& attack) {
-    data::Tokens tokens = data::encode(files, source_.layout, loaded_.vocabulary);
-    data::check_same_language(tokens, loaded_.vocabulary, config_.unknown_share, files[0].name);
+    data::Tokens tokens = data::encode(files, source_.layout, words_);
+    data::check_same_language(tokens, words_, config_.unknown_share, files[0].name);
     tokens = data::first_tokens(tokens, options_.limit);
     for (const std::string& window : windows_) {
       apps::Progress bar(window + (attack.empty() ? "" : ", words swapped"), 0, int64_t(tokens.ids.size()),
@@ -134,29 +134,25 @@ class Evaluation {
       Score s;
       if (window != "sliding") {
         config_.rows = choice_of<Rows>("window", window);
-        data::TextBatches rows(tokens, loaded_.vocabulary.line_end(), evaluation_rows(config_));
+        data::TextBatches rows(tokens, words_.line_end(), evaluation_rows(config_));
         s = score_blocks(*loaded_.model, rows, tick);
       } else {
-        s = score_sliding(*loaded_.model, tokens.ids, loaded_.vocabulary.line_end(), config_.eval_batch_size,
-                          tick);
+        s = score_sliding(*loaded_.model, tokens.ids, words_.line_end(), config_.eval_batch_size, tick);
       }
       if (apps::stop_requested()) return false;
       Results r;
+      static_cast<apps::Conditions&>(r) =
+          apps::conditions(config_, loaded_.weights, loaded_.state.step, run_);
       r.data = data_name(config_);
       r.fingerprint = data::fingerprint(source_.split(split_), config_.data);
       r.count = s.tokens;
-      r.weights = loaded_.weights;
-      r.step = loaded_.state.step;
-      r.dtype = name_of(config_.dtype);
       r.options = arguments(options_) + (attack.empty() ? "" : swap_arguments(options_.swap));
-      r.made_by = apps::provenance(config_.device);
-      r.run = run_;
       r.split = options_.split;
       r.window = window;
       r.attack = attack;
       r.loss = s.loss();
       results_.push_back(std::move(r));
-      kept_.add([&](const std::string& folder) { add_results(folder, results_.back()); });
+      kept_.add([&](const std::string& folder) { apps::add_evaluation(folder, results_.back()); });
     }
     return true;
   }
@@ -175,8 +171,9 @@ class Evaluation {
   apps::KeptResults kept_;
   data::TextSplit split_;
   std::string run_;
-  LoadedModel loaded_;
+  apps::LoadedModel<Config> loaded_;
   Config config_;
+  data::Vocabulary words_;
   std::vector<std::string> windows_;
   data::TextSource source_;
   std::vector<Results> results_;

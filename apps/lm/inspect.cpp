@@ -4,9 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 
-#include "apps/lm/config.h"
+#include "apps/common/files.h"
+#include "apps/common/print.h"
+#include "apps/lm/commands.h"
+#include "apps/study/loaded_model.h"
+#include "apps/training/provenance.h"
+#include "apps/training/step_memory.h"
+#include "data/fingerprint.h"
 
 namespace pursuit::lm {
 
@@ -196,6 +203,41 @@ void add_inspection(apps::Report& report, const Inspection& inspection) {
       "where it is localised.";
   report.chart(spectrum);
   report.chart(propagation);
+}
+
+int inspect_run(const InspectOptions& options) {
+  const std::string run = apps::run_id(options.checkpoint);
+  const auto loaded = apps::load_model<Config>(options.checkpoint, options.load);
+  const data::Vocabulary words = vocabulary(loaded.config);
+  Config config = loaded.config;
+  if (!options.data.empty()) config.data = options.data;
+  const data::TextSource source = data::open_text(config.data);
+  const std::vector<data::TextFile>& files = files_of(source, data::text_split(options.split), config);
+  data::TextBatches rows(data::encode(files, source.layout, words), words.line_end(),
+                         evaluation_rows(config));
+  apps::require_memory("inspect", loaded.model->embed_weight.device(), "--sequences", [&] {
+    const int64_t windows = std::min(options.sequences, rows.rows());
+    loaded.model->attention_entropy(
+        empty({windows, config.context}, DType::i32, loaded.model->embed_weight.device()));
+  });
+  Inspection inspection = inspect(*loaded.model, rows, options.sequences);
+  inspection.split = options.split;
+  inspection.conditions = apps::conditions(config, loaded.weights, loaded.state.step, run);
+  inspection.conditions.data = data_name(config);
+  inspection.conditions.fingerprint = data::fingerprint(files, config.data);
+  inspection.conditions.count = rows.tokens();
+  const std::string json = to_json(inspection).dump();
+  if (options.json)
+    apps::print("{}\n", json);
+  else
+    apps::print("{}entropy of even attention {:.3f} nats over windows of {} tokens\n",
+                apps::Lines{apps::to_text(to_table(inspection))}, inspection.even_entropy, inspection.tokens);
+  if (std::filesystem::is_directory(options.checkpoint)) {
+    apps::write_file_atomically((std::filesystem::path(options.checkpoint) / "inspect.json").string(),
+                                json + "\n");
+    write_report(options.checkpoint);
+  }
+  return 0;
 }
 
 }  // namespace pursuit::lm

@@ -2,28 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
-#include "apps/common/metrics.h"
-#include "apps/common/run_lock.h"
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
-#include "apps/lm/run_record.h"
-#include "apps/training/report_parts.h"
+#include "apps/lm/results.h"
+#include "apps/study/comparison_page.h"
+#include "apps/study/run_page.h"
+#include "data/fingerprint.h"
 
+// A run's report, and several runs side by side.
 namespace pursuit::lm {
+
+using apps::Best, apps::Column, apps::Report;
 
 namespace {
 
-using apps::LineChart, apps::LineSeries, apps::Report;
-
-void add_highlights(Report& report, const RunRecord& r) {
+std::vector<apps::Highlight> highlights(const RunRecord& r) {
   std::vector<apps::Highlight> h;
   if (const auto perplexity = r.last("valid_perplexity"))
     h.push_back({"Validation perplexity", fmt::format("{:.2f}", *perplexity),
                  r.config ? "by " + std::string(choice_name(r.config->rows)) : ""});
   for (const char* window : {"blocks", "documents", "sliding"}) {
-    std::vector<Results> tested = apps::of_last_step(r.results, r);
+    std::vector<Results> tested = r.newest;
     std::erase_if(tested, [&](const Results& result) {
       return result.split != "test" || !result.attack.empty() || result.window != window;
     });
@@ -40,33 +42,28 @@ void add_highlights(Report& report, const RunRecord& r) {
       h.push_back({"The grammar's own", fmt::format("{:.2f}", std::exp(nats)), "perplexity of its entropy"});
   if (const auto entropy = r.last("attention_entropy"))
     h.push_back({"Attention entropy", fmt::format("{:.2f}", *entropy), "nats, mean over heads"});
-  apps::add_training_highlights(h, r, "tokens");
-  if (!h.empty()) report.highlights(h);
+  return h;
 }
 
-void add_training(Report& report, const RunRecord& r) {
-  if (r.metrics.empty()) return;
-  report.section("Training");
-  const auto series = [&](const char* key) { return apps::metric_series(r.metrics, key); };
-  const auto loss = series("loss"), valid = series("valid_loss"), perplexity = series("valid_perplexity");
-  if (!loss.empty()) {
-    LineChart chart{"Loss", "step", "cross-entropy, nats a token", {}};
-    chart.series.push_back({.name = "training", .points = loss, .smooth = true});
-    if (!valid.empty()) chart.series.push_back({.name = "validation", .points = valid, .dashed = true});
-    if (r.config && r.config->locater > 0)
-      chart.caption = "The cross-entropy alone, without the regulariser.";
-    report.chart(chart);
-  }
-  if (!perplexity.empty())
-    report.chart(
-        LineChart{"Validation perplexity", "step", "", {{.name = "validation", .points = perplexity}}});
-  add_rate_charts(report, r, "tokens");
+std::vector<apps::Curve> training_curves(const Config* config) {
+  const auto of_heads = [](const char* title, const char* key, const char* unit) {
+    return apps::Curve{.title = title, .unit = unit, .lines = {{key, title}}};
+  };
+  std::vector<apps::Curve> all = {
+      {.title = "Loss",
+       .unit = "cross-entropy, nats a token",
+       .lines = {{.key = "loss", .name = "training", .smooth = true},
+                 {.key = "valid_loss", .name = "validation", .dashed = true}}},
+      {.title = "Validation perplexity", .unit = "", .lines = {{"valid_perplexity", "validation"}}},
+      of_heads("Attention entropy", "attention_entropy", "nats, mean over the heads"),
+      of_heads("tr W", "qk_trace", "mean over the heads"),
+      of_heads("|W|_F", "qk_norm", "mean over the heads"),
+      of_heads("r = tr W / |W|_F", "qk_concentration", "mean over the heads")};
+  if (config && config->locater > 0) all[0].caption = "The cross-entropy alone, without the regulariser.";
+  return all;
 }
 
-// Everything that eval.json holds, also of other steps.
-void add_evaluations(Report& report, const RunRecord& r) {
-  if (r.results.empty()) return;
-  report.section("All evaluations");
+apps::Table evaluations(const RunRecord& r) {
   apps::Table table{{"data", "split", "window", "word swap", "tokens", "weights", "step", "dtype", "loss",
                      "perplexity", "by"},
                     {}};
@@ -75,28 +72,7 @@ void add_evaluations(Report& report, const RunRecord& r) {
                           std::to_string(e.count), e.weights, std::to_string(e.step),
                           e.dtype.empty() ? "-" : e.dtype, fmt::format("{:.4f}", e.loss),
                           fmt::format("{:.3f}", e.perplexity()), program(e)});
-  report.table(table,
-               "Everything in eval.json, the one written last at the end. By blocks or documents every token "
-               "is predicted from those before it there; by a sliding window from as many as the model can "
-               "take. Perplexities of different vocabularies cannot be compared.");
-}
-
-// How attention changed, means over the heads.
-void add_attention_curves(Report& report, const RunRecord& r) {
-  const struct {
-    const char *key, *title, *measure;
-  } charts[] = {{"attention_entropy", "Attention entropy", "nats"},
-                {"qk_trace", "tr W", "mean over the heads"},
-                {"qk_norm", "|W|_F", "mean over the heads"},
-                {"qk_concentration", "r = tr W / |W|_F", "mean over the heads"}};
-  bool first = true;
-  for (const auto& [key, title, measure] : charts) {
-    const auto points = apps::metric_series(r.metrics, key);
-    if (points.size() < 2) continue;
-    if (first) report.section("Attention during training");
-    first = false;
-    report.chart(LineChart{title, "step", measure, {{.name = title, .points = points}}});
-  }
+  return table;
 }
 
 std::string eval_command(const std::string& folder, const Results& r) {
@@ -105,62 +81,96 @@ std::string eval_command(const std::string& folder, const Results& r) {
 }
 
 void add_sample(Report& report, const RunRecord& r) {
-  report.section("A sample");
-  try {
-    const LoadedModel loaded = load_model(r.folder);
-    Random random(0);
-    std::vector<int32_t> unknown;
-    if (const int32_t word = loaded.vocabulary.unknown(); word >= 0) unknown.push_back(word);
-    const GenerationOptions options{.count = loaded.vocabulary.is_bytes() ? 400 : 100,
-                                    .sampling = {.temperature = 0.8, .forbidden = unknown},
-                                    .lines_stand_alone = lines_stand_alone(loaded.config)};
-    const std::vector<int32_t> text =
-        generate(*loaded.model, loaded.vocabulary.line_end(), {}, options, random);
-    report.paragraph(fmt::format("Words drawn one after the other at temperature 0.8, from an empty line{}.",
-                                 unknown.empty() ? "" : ", never <unk>"));
-    report.code(loaded.vocabulary.decode(text));
-  } catch (const std::exception& e) {
-    report.paragraph(fmt::format("Left out, because the model could not be opened: {}", e.what()));
-  }
+  const auto loaded = apps::load_model<Config>(r.folder);
+  const data::Vocabulary words = vocabulary(loaded.config);
+  Random random(0);
+  std::vector<int32_t> unknown;
+  if (const int32_t word = words.unknown(); word >= 0) unknown.push_back(word);
+  const nn::GenerationOptions options{.count = words.is_bytes() ? 400 : 100,
+                                      .sampling = {.temperature = 0.8, .forbidden = unknown},
+                                      .lines_stand_alone = lines_stand_alone(loaded.config)};
+  const std::vector<int32_t> text = nn::generate(*loaded.model, words.line_end(), {}, options, random);
+  report.paragraph(fmt::format("Words drawn one after the other at temperature 0.8, from an empty line{}.",
+                               unknown.empty() ? "" : ", never <unk>"));
+  report.code(words.decode(text));
 }
 
-}  // namespace
-
-void write_report(const std::string& folder) {
-  const apps::FolderLock lock(folder);
-  RunRecord record("lm", folder);
-  std::optional<Inspection> inspection;
-  record.attempt("inspect.json", [&](const std::string& file) {
+apps::RunPage page_of(RunRecord& r) {
+  apps::RunPage page;
+  page.title = r.config ? "Language model with " + describe_attention(*r.config) : "Language model";
+  page.subtitle = r.config ? fmt::format("{}: {}, {} blocks of width {}, {} tokens, seed {}", r.name,
+                                         data_name(*r.config), r.config->depth, r.config->dim,
+                                         r.config->context, r.config->seed)
+                           : r.name;
+  page.highlights = highlights(r);
+  page.curves = training_curves(r.config ? &*r.config : nullptr);
+  r.attempt("inspect.json", [&](const std::string& file) {
     try {
-      inspection = inspection_from_json(apps::read_json_object(file));
+      const Inspection inspection = inspection_from_json(apps::read_json_object(file));
+      page.results = [inspection](Report& report) { add_inspection(report, inspection); };
     } catch (const std::exception& e) {
       fail("report", fmt::format("{} is damaged ({}); run `lm inspect` again", file, e.what()));
     }
   });
-  Report report(
-      record.config ? "Language model with " + describe_attention(*record.config) : "Language model",
-      record.config ? fmt::format("{}: {}, {} blocks of width {}, {} tokens, seed {}", record.name,
-                                  data_name(*record.config), record.config->depth, record.config->dim,
-                                  record.config->context, record.config->seed)
-                    : record.name);
-  add_highlights(report, record);
-  add_training(report, record);
-  add_evaluations(report, record);
-  add_attention_curves(report, record);
-  if (inspection) add_inspection(report, *inspection);
-  add_sample(report, record);
-  if (record.config) {
-    apps::add_configuration(report, apps::options_to_json(*record.config),
-                            {{"words", std::to_string(vocabulary(*record.config).size())}});
-    report.section("Reproduce");
-    std::string commands = apps::train_command("lm", record.folder, *record.config) + "\n";
-    for (const Results& r : apps::of_last_step(record.results, record)) {
-      const std::string command = eval_command(record.folder, r) + "\n";
-      if (commands.find(command) == std::string::npos) commands += command;
-    }
-    report.code(commands + "lm report " + apps::quoted(record.folder) + "\n");
+  page.evaluations = evaluations(r);
+  page.evaluations_caption =
+      "By blocks or documents every token is predicted from those before it there; by a sliding window from "
+      "as many as the model can take. Perplexities of different vocabularies cannot be compared.";
+  page.samples_title = "A sample";
+  page.samples = [&r](Report& report) { add_sample(report, r); };
+  if (r.config) page.facts = {{"words", std::to_string(vocabulary(*r.config).size())}};
+  for (const Results& e : r.newest)
+    if (const std::string command = eval_command(r.folder, e);
+        std::find(page.commands.begin(), page.commands.end(), command) == page.commands.end())
+      page.commands.push_back(command);
+  return page;
+}
+
+// Perplexities of different vocabularies cannot be compared.
+std::string describe_vocabulary(const Config& c) {
+  if (c.level == Level::byte) return "bytes";
+  return fmt::format("{} words {}", vocabulary(c).size(), data::fingerprint(c.vocabulary).substr(0, 6));
+}
+
+apps::ComparedRun compared(const RunRecord& run) {
+  const Config& config = *run.config;
+  const std::string own = apps::evaluated_weights(config), words = describe_vocabulary(config);
+  apps::ComparedRun c = apps::compared_run(run);
+  for (const Results& r : run.newest) {
+    apps::MeasuredWith with = apps::measured_with(r, "tokens", own);
+    for (const auto& [key, value] :
+         {std::pair{"split", r.split}, {"window", r.window}, {"vocabulary", words}, {"word swap", r.attack}})
+      if (!value.empty()) with.emplace_back(key, value);
+    c.add({.name = r.attack.empty() ? "perplexity" : "perplexity, words swapped",
+           .best = Best::lowest,
+           .with = with},
+          r.perplexity());
+    c.measured(r, own);
   }
-  apps::finish_report(report, record);
+  if (run.newest.empty())
+    c.add({.name = "validation perplexity in training", .best = Best::lowest}, run.last("valid_perplexity"));
+  for (const auto& [name, key, decimals] : {std::tuple{"entropy", "attention_entropy", 3},
+                                            {"tr W", "qk_trace", 2},
+                                            {"|W|_F", "qk_norm", 2},
+                                            {"r", "qk_concentration", 2}})
+    c.add({.name = name, .decimals = decimals, .best = Best::none, .place = 1}, run.last(key));
+  return c;
+}
+
+}  // namespace
+
+void write_report(const std::string& folder) { apps::write_run_page<RunRecord>(folder, page_of); }
+
+apps::Comparison compare_runs(const std::vector<std::string>& folders) {
+  return apps::compare(apps::read_runs<RunRecord>(folders), compared);
+}
+
+void write_comparison(const std::string& file, const std::vector<std::string>& folders) {
+  const auto records = apps::read_runs<RunRecord>(folders);
+  apps::write_comparison(file, apps::compare(records, compared), records,
+                         {.app = Config::app,
+                          .title = fmt::format("Comparison of {} language models", records.size()),
+                          .curves = training_curves(nullptr)});
 }
 
 }  // namespace pursuit::lm

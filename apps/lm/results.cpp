@@ -7,20 +7,6 @@
 
 namespace pursuit::lm {
 
-namespace {
-
-void from_json(const nlohmann::ordered_json& j, std::vector<Results>& all) {
-  Results r;
-  static_cast<apps::Conditions&>(r) = apps::conditions_from_json(j, "tokens");
-  j.at("split").get_to(r.split);
-  j.at("window").get_to(r.window);
-  j.at("attack").get_to(r.attack);
-  j.at("loss").get_to(r.loss);
-  all.push_back(std::move(r));
-}
-
-}  // namespace
-
 double Results::perplexity() const { return std::exp(loss); }
 
 nlohmann::ordered_json to_json(const Results& r) {
@@ -33,17 +19,18 @@ nlohmann::ordered_json to_json(const Results& r) {
   return json;
 }
 
-std::vector<Results> read_results(const std::string& folder) {
-  return apps::read_evaluations<Results>(folder, from_json);
+void from_json(const nlohmann::ordered_json& j, std::vector<Results>& all) {
+  Results r;
+  static_cast<apps::Conditions&>(r) = apps::conditions_from_json(j, "tokens");
+  j.at("split").get_to(r.split);
+  j.at("window").get_to(r.window);
+  j.at("attack").get_to(r.attack);
+  j.at("loss").get_to(r.loss);
+  all.push_back(std::move(r));
 }
 
-void add_results(const std::string& folder, const Results& results) {
-  const auto same = [](const Results& a, const Results& b) {
-    return apps::alike(a, b) &&
-           std::tie(a.split, a.window, a.attack) == std::tie(b.split, b.window, b.attack);
-  };
-  apps::add_evaluation<Results>(folder, results, from_json, to_json, same,
-                                [](const Results&, const Results& now) { return now; });
+bool alike(const Results& a, const Results& b) {
+  return apps::alike(a, b) && std::tie(a.split, a.window, a.attack) == std::tie(b.split, b.window, b.attack);
 }
 
 apps::Table to_table(const std::vector<Results>& all) {

@@ -3,8 +3,9 @@
 #include <vector>
 
 #include "apps/common/evaluations.h"
-#include "apps/common/json.h"
 #include "apps/common/table.h"
+#include "apps/lm/config.h"
+#include "apps/study/run_record.h"
 
 namespace pursuit::lm {
 
@@ -16,13 +17,12 @@ struct Results : apps::Conditions {
   double loss = 0;     // mean cross-entropy, nats
   double perplexity() const;
 };
+// See apps/common/evaluations.h.
 nlohmann::ordered_json to_json(const Results& results);
+void from_json(const nlohmann::ordered_json& json, std::vector<Results>& all);
+bool alike(const Results& a, const Results& b);
 
-// Those in a run's folder, the one written last at the end; none if there is no eval.json. Throws Error that
-// names the file if it is damaged.
-std::vector<Results> read_results(const std::string& folder);
-// Adds to the folder's eval.json, in the place of one that was measured alike.
-void add_results(const std::string& folder, const Results& results);
+using RunRecord = apps::RunRecord<Config, Results>;
 
 apps::Table to_table(const std::vector<Results>& results);
 

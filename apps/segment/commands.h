@@ -1,11 +1,10 @@
 #pragma once
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "apps/segment/config.h"
-#include "apps/training/comparison.h"
-#include "apps/training/loaded_model.h"
+#include "apps/pictures/evaluation.h"
+#include "apps/segment/predictor.h"
+#include "apps/study/comparison.h"
 #include "apps/training/training_run.h"
 
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage.
@@ -14,29 +13,20 @@ namespace pursuit::segment {
 int train(const Config& config, const apps::RunOptions& options,
           distributed::Communicator& ranks = distributed::alone());
 
-// How a trained model is used, by eval and predict: as its run says where nothing else is said.
-struct UseOptions {
-  std::string checkpoint;
-  apps::LoadOptions load;
-  std::vector<double> scales;
-  std::optional<bool> flip;
-  std::optional<int64_t> stride;
-  int64_t short_side = -1, long_side = -1, batch_size = 0;  // -1 and 0: the run's own
-};
+struct EvalOptions : apps::PictureEvalOptions {
+  ViewOptions views;
+  std::string split = "test";
+  std::string save_predictions;  // folder
 
-struct EvalOptions : UseOptions {
-  std::string data, format, split = "test";  // data empty: the run's own
-  std::vector<std::string> corruptions;      // "all" or names
-  std::vector<int> severities = {1};
-  std::string frost, save_predictions;  // folders
-  int64_t first = 0, limit = 0;
-  uint64_t seed = 0;
-  bool quiet = false, skip_bad = false, json = false;
+  EvalOptions() { severities = {1}; }
 };
 int eval(const EvalOptions& options);
 
-struct PredictOptions : UseOptions {
-  std::string out;  // empty: beside the checkpoint
+struct PredictOptions {
+  std::string checkpoint, out;  // out empty: beside the checkpoint
+  apps::LoadOptions load;
+  ViewOptions views;
+  int64_t batch_size = 0;  // windows; 0: the run's
   std::vector<std::string> images;
   double opacity = 0.5;
   bool json = false;

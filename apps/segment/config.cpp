@@ -10,12 +10,7 @@
 
 namespace pursuit::segment {
 
-namespace {
-
-constexpr const char* app = "segment";
 using apps::check_range, apps::check_word;
-
-}  // namespace
 
 nn::SegmenterConfig model_config(const Config& c) {
   nn::SegmenterConfig s;
@@ -43,22 +38,22 @@ std::vector<apps::ModelSize> model_sizes(const Config& c) {
 }
 
 void validate(const Config& c) {
-  apps::check_fields(app, c);
-  apps::validate(app, static_cast<const apps::VisionFields&>(c));
-  apps::validate(app, static_cast<const apps::TrainingFields&>(c));
-  check_word(app, "format", c.format, data::segmentation_formats);
-  check_word(app, "validation", c.validation, {"val", "test"});
+  apps::check_fields(Config::app, c);
+  apps::validate(Config::app, static_cast<const apps::VisionFields&>(c));
+  apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
+  check_word(Config::app, "format", c.format, data::segmentation_formats);
+  check_word(Config::app, "validation", c.validation, {"val", "test"});
   for (const auto& [name, side] : {std::pair{"height", c.height}, {"width", c.width}})
-    check_range(app, name, side, side % c.patch == 0, "a multiple of --patch");
-  check_range(app, "stride", c.stride, c.stride <= std::min(c.height, c.width),
+    check_range(Config::app, name, side, side % c.patch == 0, "a multiple of --patch");
+  check_range(Config::app, "stride", c.stride, c.stride <= std::min(c.height, c.width),
               "0 (windows side by side) to the shorter side of the windows");
-  if (c.scales.empty()) fail(app, "--scales: need at least one number");
-  check_range(app, "ratio-max", c.ratio_max, c.ratio_max >= c.ratio_min, "at least --ratio-min");
+  if (c.scales.empty()) fail(Config::app, "--scales: need at least one number");
+  check_range(Config::app, "ratio-max", c.ratio_max, c.ratio_max >= c.ratio_min, "at least --ratio-min");
   if (c.classes.empty()) return;  // what follows from the data is not there yet
   if (c.classes.size() > 255 || c.colours.size() != c.classes.size())
-    fail(app, fmt::format("got {} classes with {} colours, need up to 255 and as many", c.classes.size(),
-                          c.colours.size()));
-  apps::check_statistics(app, c.mean, c.std, 3);
+    fail(Config::app, fmt::format("got {} classes with {} colours, need up to 255 and as many",
+                                  c.classes.size(), c.colours.size()));
+  apps::check_statistics(Config::app, c.mean, c.std, 3);
 }
 
 std::string describe_attention(const Config& c) {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "apps/common/json.h"
+#include "apps/pictures/vision_fields.h"
 #include "apps/training/model_sizes.h"
-#include "apps/training/vision_fields.h"
 #include "data/label_key.h"
 #include "data/segmentation.h"
 #include "nn/segmenter.h"
@@ -17,6 +17,9 @@ namespace pursuit::segment {
 // Everything that makes a run what it is: the options of `segment train`, also as the files in recipes/ and
 // as config.json in a run's folder, where it is all that resume, eval and predict need to know.
 struct Config : apps::VisionFields, apps::TrainingFields {
+  static constexpr const char *app = "segment", *unit = "images";
+  using Model = nn::Segmenter;
+
   int64_t height = 96, width = 128;
   nn::SegmenterDecoder decoder = nn::SegmenterDecoder::linear;
   int64_t decoder_depth = 2;

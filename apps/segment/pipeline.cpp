@@ -6,8 +6,12 @@
 
 #include "apps/common/print.h"
 #include "apps/common/run_folder.h"
+#include "apps/segment/predictor.h"
+#include "apps/training/checkpoint.h"
+#include "apps/training/step_memory.h"
 #include "data/segmentation_augment.h"
 #include "engine/core/error.h"
+#include "engine/ops.h"
 
 namespace pursuit::segment {
 
@@ -70,6 +74,31 @@ data::LoaderOptions train_loader_options(const Config& c, const data::Share& sha
 
 std::string describe_data(const Config& config, const std::string& split) {
   return (config.data.empty() ? "scenes" : apps::last_name(config.data)) + " " + split;
+}
+
+StepInput::StepInput(const Config& c, Device device)
+    : images({c.batch_size, 3, c.height, c.width}, DType::u8, device),
+      labels({c.batch_size, c.height, c.width}, DType::i32, device) {}
+
+nn::Loss loss(const nn::Segmenter& model, const Config& c, const StepInput& in) {
+  const Tensor images = normalise_images(in.images.tensor(), c.mean, c.std, c.dtype);
+  return {upsample_cross_entropy(model.forward(images), in.labels.tensor(), data::kIgnoredLabel)};
+}
+
+void train_on_shapes(const Config& c, int64_t height, int64_t width) {
+  const Device device = device_from_name(c.device);
+  nn::Segmenter model(model_config(c));
+  model.to(device);
+  const StepInput input(c, device);
+  model.set_step(0, 0);
+  apps::train_on_shapes(
+      model, c, [&] { return loss(model, c, input); },
+      [&] { predictor_of(model, c).look_on_shapes(height, width); });
+}
+
+void load_encoder(nn::Segmenter& model, const std::string& run_or_file) {
+  const apps::Checkpoint checkpoint = apps::open_checkpoint("classify", run_or_file);
+  model.load_encoder(checkpoint.file.tensors, checkpoint.path);
 }
 
 }  // namespace pursuit::segment

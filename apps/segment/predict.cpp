@@ -3,12 +3,11 @@
 #include <filesystem>
 
 #include "apps/common/json.h"
-#include "apps/common/picture_files.h"
 #include "apps/common/print.h"
 #include "apps/common/table.h"
+#include "apps/pictures/mask_picture.h"
+#include "apps/pictures/picture_files.h"
 #include "apps/segment/commands.h"
-#include "apps/segment/mask_picture.h"
-#include "apps/segment/run.h"
 #include "data/orientation.h"
 
 namespace pursuit::segment {
@@ -21,10 +20,12 @@ using Json = nlohmann::ordered_json;
 }  // namespace
 
 int predict(const PredictOptions& options) {
-  LoadedModel loaded = load_model(options.checkpoint, options.load);
-  const Predictor predictor = predictor_of(loaded, options);
-  const std::vector<std::string>& classes = loaded.config.classes;
-  const std::vector<data::Rgb>& colours = loaded.config.colours;
+  const auto loaded = apps::load_model<Config>(options.checkpoint, options.load);
+  Config config = options.views.of(loaded.config);
+  if (options.batch_size > 0) config.eval_batch_size = options.batch_size;
+  const Predictor predictor = predictor_of(*loaded.model, config);
+  const std::vector<std::string>& classes = config.classes;
+  const std::vector<data::Rgb>& colours = config.colours;
   const std::string out = apps::folder_for(options.out, options.checkpoint, "predictions");
   fs::create_directories(out);
 
@@ -32,15 +33,15 @@ int predict(const PredictOptions& options) {
   apps::UniqueStems name_of;
   const auto predict_one = [&](const std::string& file, int64_t) {
     const data::Image picture = data::read_upright(file), labels = predictor.classes_of(picture);
-    const data::Image mask = colour_mask(labels, colours);
+    const data::Image mask = apps::colour_mask(labels, colours);
     const std::string base = (fs::path(out) / name_of(file)).string();
     data::write_png(base + "-classes.png", labels);
     data::write_png(base + "-mask.png", mask);
-    data::write_png(base + "-overlay.png", overlay(picture, mask, options.opacity));
-    data::write_png(base + "-legend.png", legend(labels, classes, colours));
+    data::write_png(base + "-overlay.png", apps::overlay(picture, mask, options.opacity));
+    data::write_png(base + "-legend.png", apps::legend(labels, classes, colours));
     Json shares = Json::array();
     apps::Table table{{"class", "share of pixels"}, {}};
-    for (const ClassShare& s : class_shares(labels, int64_t(classes.size()))) {
+    for (const apps::ClassShare& s : apps::class_shares(labels, int64_t(classes.size()))) {
       table.rows.push_back({classes[s.index], fmt::format("{:.1f} %", 100 * s.share)});
       shares.push_back({{"class", classes[s.index]}, {"index", s.index}, {"share", s.share}});
     }

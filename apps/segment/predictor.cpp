@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 
+#include "apps/common/signals.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/step_memory.h"
 #include "data/augment.h"
@@ -49,6 +51,10 @@ Tensor mirrored(const Tensor& logits) {
   return out;
 }
 
+Tensor numbers(const data::Image& classes) {
+  return from_vector(classes.pixels, {classes.height, classes.width});
+}
+
 }  // namespace
 
 std::string describe(const Views& v) {
@@ -68,7 +74,7 @@ Tensor Predictor::look(int64_t height, int64_t width,
     for (const bool flip : {false, true}) {
       if (flip && !views.flip) continue;
       const Tensor x = normalise_images(pixels(scale, flip).to(device), mean, std, dtype);
-      const Tensor seen = sliding_window_logits(model, x, views.window);
+      const Tensor seen = nn::sliding_window_logits(model, x, views.window);
       if (!shapes_only() && std::isnan(sum(seen).item()))
         throw apps::NotFinite("the model gives NaN: its training has diverged");
       if (single) {
@@ -112,6 +118,73 @@ void Predictor::look_on_shapes(int64_t height, int64_t width) const {
     const double ratio = ratio_of(views, height, width, scale);
     return empty({1, 3, scaled(height, ratio), scaled(width, ratio)}, DType::u8);
   });
+}
+
+Views views_of(const Config& c) {
+  return {.short_side = c.short_side,
+          .long_side = c.long_side,
+          .scales = c.scales,
+          .flip = c.eval_flip,
+          .window = {.height = c.height, .width = c.width, .stride = c.stride, .batch = c.eval_batch_size}};
+}
+
+Predictor predictor_of(const nn::Segmenter& model, const Config& c) {
+  Predictor p;
+  p.model = [&model](const Tensor& windows) { return model.forward(windows); };
+  p.mean = c.mean;
+  p.std = c.std;
+  p.dtype = c.dtype;
+  p.device = device_from_name(c.device);
+  p.views = views_of(c);
+  return p;
+}
+
+Config ViewOptions::of(Config c) const {
+  if (short_side) c.short_side = *short_side;
+  if (long_side) c.long_side = *long_side;
+  if (stride) c.stride = *stride;
+  if (!scales.empty()) c.scales = scales;
+  if (flip) c.eval_flip = *flip;
+  if (long_side.value_or(0) > 0 && c.short_side == 0)
+    fail("segment", "--long-side limits what --short-side makes larger: give --short-side too");
+  validate(c);
+  return c;
+}
+
+std::string ViewOptions::arguments() const {
+  std::string text;
+  if (short_side) text += fmt::format(" --short-side {}", *short_side);
+  if (long_side) text += fmt::format(" --long-side {}", *long_side);
+  if (stride) text += fmt::format(" --stride {}", *stride);
+  if (!scales.empty()) text += fmt::format(" --scales {}", fmt::join(scales, ","));
+  if (flip) text += *flip ? " --flip" : " --no-flip";
+  return text;
+}
+
+Evaluated evaluate(const Predictor& predictor, const data::SegmentationDataset& data,
+                   const EvaluationHooks& hooks) {
+  Evaluated out{nn::ConfusionMatrix(int64_t(data.classes().size()), data::kIgnoredLabel)};
+  const auto prepare = [&](int64_t i) {
+    data::SegmentationSample sample = data.get(i);
+    if (hooks.change) sample.image = hooks.change(sample.image, sample.index);
+    return sample;
+  };
+  std::future<data::SegmentationSample> next;
+  const int64_t step = hooks.share.of;
+  for (int64_t i = hooks.share.first; i < data.size(); i += step) {
+    if (apps::stop_requested()) return out;
+    const data::SegmentationSample sample = next.valid() ? next.get() : prepare(i);
+    if (i + step < data.size()) next = std::async(std::launch::async, prepare, i + step);
+    if (sample.index >= 0) {
+      const data::Image classes = predictor.classes_of(sample.image);
+      out.matrix.add(numbers(classes), numbers(sample.labels));
+      ++out.count;
+      if (hooks.seen) hooks.seen(i, sample, classes);
+    }
+    if (hooks.tick) hooks.tick(i + 1);
+  }
+  out.complete = true;
+  return out;
 }
 
 }  // namespace pursuit::segment

@@ -1,32 +1,25 @@
 #include "apps/common/report.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "apps/common/metrics.h"
-#include "apps/common/run_lock.h"
-#include "apps/common/text.h"
+#include "apps/pictures/mask_picture.h"
 #include "apps/segment/commands.h"
-#include "apps/segment/mask_picture.h"
 #include "apps/segment/pipeline.h"
-#include "apps/segment/run.h"
-#include "apps/segment/run_record.h"
-#include "apps/training/report_parts.h"
+#include "apps/segment/results.h"
+#include "apps/study/comparison_page.h"
+#include "apps/study/run_page.h"
 #include "data/corruptions.h"
 #include "data/resize.h"
 
+// A run's report, and several runs side by side.
 namespace pursuit::segment {
 
+using apps::ComparedRun, apps::MeasuredWith, apps::Report;
+
 namespace {
-
-using apps::Report;
-
-std::string title(const RunRecord& r) {
-  return r.config ? "Segmenter with " + describe_attention(*r.config) : "Semantic segmentation";
-}
 
 std::string subtitle(const RunRecord& r) {
   if (!r.config) return r.name;
@@ -36,7 +29,7 @@ std::string subtitle(const RunRecord& r) {
                      choice_name(c.decoder), c.seed);
 }
 
-void add_highlights(Report& report, const RunRecord& r, const Results* main) {
+std::vector<apps::Highlight> highlights(const RunRecord& r, const Results* main) {
   std::vector<apps::Highlight> h;
   if (main) {
     h.push_back({"mIoU", percent(main->scores.mean_iou) + "%",
@@ -44,36 +37,25 @@ void add_highlights(Report& report, const RunRecord& r, const Results* main) {
     h.push_back({"Pixel accuracy", percent(main->scores.pixel_accuracy) + "%"});
     h.push_back({"Mean accuracy", percent(main->scores.mean_accuracy) + "%", "of the classes"});
   }
-  for (const Results& results : apps::of_last_step(r.results, r))
+  for (const Results& results : r.newest)
     if (!results.corrupted.empty()) {
       const int mildest = severities_of(results.corrupted)[0];
-      std::vector<Results::Corrupted> at = results.corrupted;
+      auto at = results.corrupted;
       std::erase_if(at, [&](const auto& c) { return c.severity != mildest; });
       h.push_back({"mIoU under corruption", percent(mean_corrupted(at, mildest)->mean_iou) + "%",
                    fmt::format("mean of {}; {}, {} pictures, clean {}%", apps::corruption_set(at, true),
                                results.data, results.count, percent(results.scores.mean_iou))});
     }
-  if (const auto parameters = r.config ? apps::parameter_count<nn::Segmenter>(*r.config) : std::nullopt)
-    h.push_back({"Parameters", apps::format_count(double(*parameters))});
-  apps::add_training_highlights(h, r);
-  if (!h.empty()) report.highlights(h);
+  return h;
 }
 
-void add_training(Report& report, const RunRecord& r) {
-  if (r.metrics.empty()) return;
-  report.section("Training");
-  const auto series = [&](const char* key) { return apps::metric_series(r.metrics, key); };
-  if (const auto loss = series("loss"); !loss.empty())
-    report.chart(apps::LineChart{
-        "Loss", "step", "cross-entropy", {{.name = "training", .points = loss, .smooth = true}}});
-  if (const auto iou = apps::in_percent(series("mean_iou")); !iou.empty())
-    report.chart(apps::LineChart{
-        fmt::format("Scores on the {} split", r.config ? r.config->validation : "validation"),
-        "step",
-        "%",
-        {{.name = "mIoU", .points = iou},
-         {.name = "pixel accuracy", .points = apps::in_percent(series("pixel_accuracy")), .dashed = true}}});
-  add_rate_charts(report, r);
+std::vector<apps::Curve> training_curves(const std::string& split) {
+  return {
+      {.title = "Loss",
+       .unit = "cross-entropy",
+       .lines = {{.key = "loss", .name = "training", .smooth = true}}},
+      apps::percent_curve("mIoU on the " + split + " split", "mean_iou", "mIoU"),
+      apps::percent_curve("Pixel accuracy on the " + split + " split", "pixel_accuracy", "pixel accuracy")};
 }
 
 std::string describe(const Results& results) {
@@ -96,7 +78,7 @@ void add_classes(Report& report, const Results* main) {
 
 void add_corruptions(Report& report, const RunRecord& r) {
   bool begun = false;
-  for (const Results& results : apps::of_last_step(r.results, r)) {
+  for (const Results& results : r.newest) {
     if (results.corrupted.empty()) continue;
     if (!begun) {
       report.section("Corruptions");
@@ -116,7 +98,7 @@ void add_corruptions(Report& report, const RunRecord& r) {
       bars.series.push_back({fmt::format("severity {}", s), std::vector<double>(bars.groups.size(), NAN)});
       std::vector<double>& values = bars.series.back().values;
       if (bars.series.size() == 1 && results.scores.mean_iou >= 0) values[0] = 100 * results.scores.mean_iou;
-      for (const Results::Corrupted& c : results.corrupted)
+      for (const auto& c : results.corrupted)
         for (size_t g = 1; g < bars.groups.size(); ++g)
           if (c.severity == s && c.name == bars.groups[g]) values[g] = 100 * c.scores.mean_iou;
     }
@@ -126,17 +108,14 @@ void add_corruptions(Report& report, const RunRecord& r) {
   }
 }
 
-// Everything that eval.json holds, also of other steps.
-void add_evaluations(Report& report, const RunRecord& r) {
-  if (r.results.size() < 2) return;
-  report.section("All evaluations");
+apps::Table evaluations(const RunRecord& r) {
   apps::Table table{
       {"data", "views", "pictures", "weights", "step", "dtype", "seed", "mIoU", "corrupted", "by"}, {}};
   for (const Results& e : r.results)
     table.rows.push_back({e.data, e.views, std::to_string(e.count), e.weights, std::to_string(e.step),
                           e.dtype.empty() ? "-" : e.dtype, std::to_string(e.seed), percent(e.scores.mean_iou),
                           e.corrupted.empty() ? "-" : apps::corruption_set(e.corrupted), program(e)});
-  report.table(table, "Everything in eval.json, the one written last at the end.");
+  return table;
 }
 
 // A picture, its label and what the model says, in rows; pictures from all over the split that the highlights
@@ -144,83 +123,111 @@ void add_evaluations(Report& report, const RunRecord& r) {
 void add_samples(Report& report, const RunRecord& r, const Results* main) {
   constexpr int64_t most = 6;
   constexpr int side = 240;
-  report.section("What the model sees");
-  try {
-    const LoadedModel loaded = load_model(r.folder);
-    const Predictor predictor = predictor_of(*loaded.model, loaded.config);
-    const Config& c = loaded.config;
-    const std::string split = main && main->data == describe_data(c, "test") ? "test" : c.validation;
-    const auto pictures = open_data(c, split);
-    const int64_t count = std::min(most, pictures->size());
-    apps::PictureGrid grid{.title = "Pictures of the " + pictures->split() + " split",
-                           .pictures = {},
-                           .columns = 3,
-                           .headings = {"picture", "label", "prediction"},
-                           .caption = "Ignored pixels are black."};
-    const auto add = [&](const data::Image& picture, const std::string& caption) {
-      const double scale = std::min(1.0, double(side) / std::min(picture.width, picture.height));
-      grid.pictures.push_back({data::resize(picture, std::max(1, int(picture.width * scale)),
-                                            std::max(1, int(picture.height * scale)), data::Filter::box),
-                               caption});
-    };
-    std::vector<bool> shown(c.classes.size());
-    for (int64_t i = 0; i < count; ++i) {
-      const data::SegmentationSample sample = pictures->get((2 * i + 1) * pictures->size() / (2 * count));
-      const data::Image classes = predictor.classes_of(sample.image);
-      nn::ConfusionMatrix matrix(int64_t(c.classes.size()), data::kIgnoredLabel);
-      matrix.add(from_vector(classes.pixels, {int64_t(classes.pixels.size())}),
-                 from_vector(sample.labels.pixels, {int64_t(sample.labels.pixels.size())}));
-      add(sample.image, "");
-      add(colour_mask(sample.labels, c.colours), "");
-      add(colour_mask(classes, c.colours), percent(matrix.overall_accuracy()) + " % of the pixels right");
-      for (const data::Image* map : {&sample.labels, &classes})
-        for (const ClassShare& s : class_shares(*map, int64_t(c.classes.size()))) shown[s.index] = true;
-    }
-    report.pictures(grid);
-    std::vector<std::pair<data::Rgb, std::string>> colours;
-    for (size_t index = 0; index < shown.size(); ++index)
-      if (shown[index]) colours.emplace_back(c.colours.at(index), c.classes[index]);
-    report.swatches("Colours", colours);
-  } catch (const std::exception& e) {
-    report.paragraph(
-        fmt::format("Left out, because the model or its data could not be opened: {}", e.what()));
+  const auto loaded = apps::load_model<Config>(r.folder);
+  const Predictor predictor = predictor_of(*loaded.model, loaded.config);
+  const Config& c = loaded.config;
+  const std::string split = main && main->data == describe_data(c, "test") ? "test" : c.validation;
+  const auto pictures = open_data(c, split);
+  const int64_t count = std::min(most, pictures->size());
+  apps::PictureGrid grid{.title = "Pictures of the " + pictures->split() + " split",
+                         .pictures = {},
+                         .columns = 3,
+                         .headings = {"picture", "label", "prediction"},
+                         .caption = "Ignored pixels are black."};
+  const auto add = [&](const data::Image& picture, const std::string& caption) {
+    const double scale = std::min(1.0, double(side) / std::min(picture.width, picture.height));
+    grid.pictures.push_back({data::resize(picture, std::max(1, int(picture.width * scale)),
+                                          std::max(1, int(picture.height * scale)), data::Filter::box),
+                             caption});
+  };
+  std::vector<bool> shown(c.classes.size());
+  for (int64_t i = 0; i < count; ++i) {
+    const data::SegmentationSample sample = pictures->get((2 * i + 1) * pictures->size() / (2 * count));
+    const data::Image classes = predictor.classes_of(sample.image);
+    nn::ConfusionMatrix matrix(int64_t(c.classes.size()), data::kIgnoredLabel);
+    matrix.add(from_vector(classes.pixels, {int64_t(classes.pixels.size())}),
+               from_vector(sample.labels.pixels, {int64_t(sample.labels.pixels.size())}));
+    add(sample.image, "");
+    add(apps::colour_mask(sample.labels, c.colours), "");
+    add(apps::colour_mask(classes, c.colours), percent(matrix.overall_accuracy()) + " % of the pixels right");
+    for (const data::Image* map : {&sample.labels, &classes})
+      for (const apps::ClassShare& s : apps::class_shares(*map, int64_t(c.classes.size())))
+        shown[s.index] = true;
   }
+  report.pictures(grid);
+  std::vector<std::pair<data::Rgb, std::string>> colours;
+  for (size_t index = 0; index < shown.size(); ++index)
+    if (shown[index]) colours.emplace_back(c.colours.at(index), c.classes[index]);
+  report.swatches("Colours", colours);
 }
 
-// The commands that made the run and its evaluations.
-std::string commands(const RunRecord& r) {
-  const std::string folder = apps::quoted(r.folder);
-  std::string text = apps::train_command("segment", r.folder, *r.config) + "\n";
-  for (const Results& results : apps::of_last_step(r.results, r)) {
-    text += "segment eval --checkpoint " + folder;
-    if (!results.options.empty()) text += " " + results.options;
-    if (!results.corrupted.empty()) text += " " + apps::corruption_arguments(results.corrupted);
-    text += "\n";
+apps::RunPage page_of(const RunRecord& r) {
+  const Results* main = r.config ? main_evaluation(r.newest, *r.config) : nullptr;
+  apps::RunPage page;
+  page.title = r.config ? "Segmenter with " + describe_attention(*r.config) : "Semantic segmentation";
+  page.subtitle = subtitle(r);
+  page.highlights = highlights(r, main);
+  page.curves = training_curves(r.config ? r.config->validation : "validation");
+  page.results = [&r, main](Report& report) {
+    add_classes(report, main);
+    add_corruptions(report, r);
+  };
+  page.evaluations = evaluations(r);
+  page.samples_title = "What the model sees";
+  page.samples = [&r, main](Report& report) { add_samples(report, r, main); };
+  if (r.config) page.facts = {{"classes", std::to_string(r.config->classes.size())}};
+  for (const Results& e : r.newest)
+    page.commands.push_back("segment eval --checkpoint " + apps::quoted(r.folder) +
+                            (e.options.empty() ? "" : " " + e.options) +
+                            apps::corruption_arguments(e.corrupted));
+  return page;
+}
+
+// A score of -1 is none.
+std::optional<double> known(double score) { return score < 0 ? std::nullopt : std::optional(score); }
+
+ComparedRun compared(const RunRecord& run) {
+  const std::string own = apps::evaluated_weights(*run.config);
+  ComparedRun c = apps::compared_run(run);
+  const Results* main = main_evaluation(run.newest, *run.config);
+  for (const Results& r : run.newest) {
+    MeasuredWith with = apps::measured_with(r, "pictures", own);
+    with.emplace_back("views", r.views);
+    // What was found on the same pictures in other ways stands beside it.
+    const bool asks = !r.corrupted.empty() || (r.fingerprint == main->fingerprint && r.data == main->data);
+    c.add({.name = "mIoU", .percent = true, .with = with}, known(r.scores.mean_iou), 100, asks);
+    c.add({.name = "pixel acc", .percent = true, .with = with}, known(r.scores.pixel_accuracy), 100, asks);
+    c.add({.name = "mean acc", .percent = true, .with = with}, known(r.scores.mean_accuracy), 100, asks);
+    if (asks) c.measured(r, own);
+    with.emplace_back("seed", std::to_string(r.seed));
+    with.emplace_back("frost", r.frost.empty() ? "not recorded" : r.frost);
+    for (const int severity : severities_of(r.corrupted)) {
+      std::vector<apps::Corrupted<Scores>> at = r.corrupted;
+      std::erase_if(at, [&](const auto& each) { return each.severity != severity; });
+      const std::string set = apps::corruption_set(at, true), all = apps::corruption_set(at);
+      MeasuredWith how = with;
+      if (set != all) how.emplace_back(fmt::format("corruptions at {}", severity), all);
+      c.add({.name = "mIoU " + set, .percent = true, .with = how},
+            known(mean_corrupted(at, severity)->mean_iou), 100);
+    }
   }
-  return text + "segment report " + folder + "\n";
+  return c;
 }
 
 }  // namespace
 
-void write_report(const std::string& folder) {
-  const apps::FolderLock lock(folder);
-  const RunRecord record("segment", folder);
-  const std::vector<Results> last = apps::of_last_step(record.results, record);
-  const Results* main = record.config ? main_evaluation(last, *record.config) : nullptr;
-  Report report(title(record), subtitle(record));
-  add_highlights(report, record, main);
-  add_training(report, record);
-  add_classes(report, main);
-  add_corruptions(report, record);
-  add_evaluations(report, record);
-  add_samples(report, record, main);
-  if (record.config) {
-    add_configuration(report, apps::options_to_json(*record.config),
-                      {{"classes", std::to_string(record.config->classes.size())}});
-    report.section("Reproduce");
-    report.code(commands(record));
-  }
-  apps::finish_report(report, record);
+void write_report(const std::string& folder) { apps::write_run_page<RunRecord>(folder, page_of); }
+
+apps::Comparison compare_runs(const std::vector<std::string>& folders) {
+  return apps::compare(apps::read_runs<RunRecord>(folders), compared);
+}
+
+void write_comparison(const std::string& file, const std::vector<std::string>& folders) {
+  const auto records = apps::read_runs<RunRecord>(folders);
+  apps::write_comparison(file, apps::compare(records, compared), records,
+                         {.app = Config::app,
+                          .title = fmt::format("Comparison of {} segmenters", records.size()),
+                          .curves = training_curves("validation")});
 }
 
 }  // namespace pursuit::segment

@@ -3,56 +3,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
 
+#include "apps/segment/pipeline.h"
+#include "apps/segment/predictor.h"
 #include "data/corruptions.h"
 
 namespace pursuit::segment {
 
 using nlohmann::ordered_json;
 
-namespace {
-
-ordered_json to_json(const Scores& s) {
-  return {{"pixel_accuracy", s.pixel_accuracy}, {"mean_accuracy", s.mean_accuracy}, {"mean_iou", s.mean_iou}};
+void write_scores(ordered_json& json, const Scores& s) {
+  json["scores"] = {
+      {"pixel_accuracy", s.pixel_accuracy}, {"mean_accuracy", s.mean_accuracy}, {"mean_iou", s.mean_iou}};
 }
 
-Scores scores_from(const ordered_json& json) {
-  return {json.at("pixel_accuracy"), json.at("mean_accuracy"), json.at("mean_iou")};
+void read_scores(const ordered_json& json, Scores& s) {
+  const ordered_json& scores = json.at("scores");
+  s = {scores.at("pixel_accuracy"), scores.at("mean_accuracy"), scores.at("mean_iou")};
 }
-
-// In older files a corruption may have been on fewer pictures than the entry's: such ones become entries of
-// their own, whose other scores are not known.
-void from_json(const ordered_json& json, std::vector<Results>& all) {
-  Results r;
-  static_cast<apps::Conditions&>(r) = apps::conditions_from_json(json);
-  json.at("views").get_to(r.views);
-  r.seed = apps::member_of<uint64_t>(json, "seed");
-  r.frost = json.value("frost", "");
-  r.scores = {-1, -1, -1};
-  const Results none = r;
-  std::map<int64_t, Results> fewer;  // by the number of pictures
-  for (const ordered_json& c : json.at("corrupted")) {
-    const auto count = apps::member_of<int64_t>(c, "count");
-    Results& of = count == r.count ? r : fewer.try_emplace(count, none).first->second;
-    of.count = count;
-    of.corrupted.push_back({c.at("name"), apps::member_of<int>(c, "severity"), scores_from(c.at("scores"))});
-  }
-  for (auto& [count, entry] : fewer) all.push_back(std::move(entry));
-  r.scores = scores_from(json.at("scores"));
-  for (const ordered_json& c : json.at("classes")) {
-    r.classes.push_back(c.at("name"));
-    r.iou.push_back(c.at("iou"));
-    r.accuracy.push_back(c.at("accuracy"));
-    r.pixels.push_back(apps::member_of<int64_t>(c, "pixels"));
-  }
-  all.push_back(std::move(r));
-}
-
-}  // namespace
 
 Scores scores_of(const nn::ConfusionMatrix& matrix) {
   return {matrix.overall_accuracy(), matrix.mean_accuracy(), matrix.mean_iou()};
@@ -74,45 +45,55 @@ void Results::set_scores(const nn::ConfusionMatrix& matrix, int64_t pictures,
 
 ordered_json to_json(const Results& r) {
   ordered_json json = apps::to_json(r);
-  json.update({{"views", r.views}, {"seed", r.seed}, {"frost", r.frost}});
-  json["scores"] = to_json(r.scores);
+  json["views"] = r.views;
   json["classes"] = ordered_json::array();
   for (size_t c = 0; c < r.classes.size(); ++c)
     json["classes"].push_back({{"name", r.classes[c]},
                                {"iou", r.iou.at(c)},
                                {"accuracy", r.accuracy.at(c)},
                                {"pixels", r.pixels.at(c)}});
-  json["corrupted"] = ordered_json::array();
-  for (const Results::Corrupted& c : r.corrupted)
-    json["corrupted"].push_back(
-        {{"name", c.name}, {"severity", c.severity}, {"count", r.count}, {"scores", to_json(c.scores)}});
   return json;
 }
 
-std::vector<Results> read_results(const std::string& folder) {
-  return apps::read_evaluations<Results>(folder, from_json);
+void from_json(const ordered_json& json, std::vector<Results>& all) {
+  apps::PictureEntry<Results> read(json);
+  Results& r = read.entry;
+  json.at("views").get_to(r.views);
+  for (const ordered_json& c : json.at("classes")) {
+    r.classes.push_back(c.at("name"));
+    r.iou.push_back(c.at("iou"));
+    r.accuracy.push_back(c.at("accuracy"));
+    r.pixels.push_back(apps::member_of<int64_t>(c, "pixels"));
+  }
+  for (auto& [count, entry] : read.fewer) {
+    entry.views = r.views;
+    all.push_back(std::move(entry));
+  }
+  all.push_back(std::move(r));
 }
 
 bool alike(const Results& a, const Results& b) {
-  return apps::alike(a, b) && std::tie(a.views, a.seed, a.frost) == std::tie(b.views, b.seed, b.frost);
+  return alike(static_cast<const apps::PictureResults<Scores>&>(a), b) && a.views == b.views;
 }
 
-void merge_results(const std::string& folder, const Results& fresh) {
-  const auto unite = [](const Results& old, const Results& now) {
-    Results both = now;
-    both.corrupted = apps::united(old.corrupted, now.corrupted,
-                                  [](const auto& c) { return std::pair(c.name, c.severity); });
-    return both;
-  };
-  apps::add_evaluation<Results>(
-      folder, fresh, from_json, to_json, [](const Results& a, const Results& b) { return alike(a, b); },
-      unite);
+Results unite(const Results& old, const Results& fresh) {
+  Results both = fresh;
+  apps::unite_corrupted(both, old);
+  return both;
 }
 
-std::optional<Scores> mean_corrupted(const std::vector<Results::Corrupted>& corrupted, int severity) {
-  Scores sum;
+const Results* main_evaluation(const std::vector<Results>& results, const Config& c) {
+  const std::string test = describe_data(c, "test"), watched = describe_data(c, c.validation);
+  const std::string views = describe(views_of(c));
+  return apps::main_evaluation(results, apps::evaluated_weights(c), [&](const Results& r) {
+    return std::tuple(r.data == test, r.data == watched, r.views == views);
+  });
+}
+
+std::optional<Scores> mean_corrupted(const std::vector<apps::Corrupted<Scores>>& corrupted, int severity) {
+  Scores sum{0, 0, 0};
   int count = 0;
-  for (const Results::Corrupted& c : corrupted) {
+  for (const apps::Corrupted<Scores>& c : corrupted) {
     if (c.severity != severity) continue;
     sum.pixel_accuracy += c.scores.pixel_accuracy;
     sum.mean_accuracy += c.scores.mean_accuracy;
@@ -123,9 +104,9 @@ std::optional<Scores> mean_corrupted(const std::vector<Results::Corrupted>& corr
   return Scores{sum.pixel_accuracy / count, sum.mean_accuracy / count, sum.mean_iou / count};
 }
 
-std::vector<int> severities_of(const std::vector<Results::Corrupted>& corrupted) {
+std::vector<int> severities_of(const std::vector<apps::Corrupted<Scores>>& corrupted) {
   std::set<int> all;
-  for (const Results::Corrupted& c : corrupted) all.insert(c.severity);
+  for (const apps::Corrupted<Scores>& c : corrupted) all.insert(c.severity);
   return {all.begin(), all.end()};
 }
 

@@ -40,6 +40,16 @@ nlohmann::ordered_json provenance(const std::string& device) {
           {"threads", num_threads()}};
 }
 
+Conditions conditions(const TrainingFields& fields, const std::string& weights, int64_t step,
+                      const std::string& run) {
+  return {.data = {},
+          .weights = weights,
+          .step = step,
+          .dtype = name_of(fields.dtype),
+          .made_by = provenance(fields.device),
+          .run = run};
+}
+
 void write_config(const std::string& folder, nlohmann::ordered_json config, const std::string& app,
                   const std::string& device, int64_t step) {
   const std::string file = config_path(folder);

@@ -1,7 +1,9 @@
 #pragma once
 #include <string>
 
+#include "apps/common/evaluations.h"
 #include "apps/common/json.h"
+#include "apps/training/fields.h"
 
 // What a run and its results were made with.
 namespace pursuit::apps {
@@ -12,6 +14,11 @@ extern const char* const build_commit;
 
 // {"version", "commit", "processor", "device", "threads"} of this program on this machine.
 nlohmann::ordered_json provenance(const std::string& device);
+
+// Of results that this program measures, as far as data and samples do not say it: with `weights` (raw or
+// ema) of a step of a run.
+Conditions conditions(const TrainingFields& fields, const std::string& weights, int64_t step,
+                      const std::string& run);
 
 // Writes a run's config.json: the config and beside it "made-by", a list of what provenance() said, with the
 // app, from a step "from" on. Going on with a run (step > 0) adds to the list that is there, if it is another

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/common/json.h"
+#include "apps/common/fields.h"
 #include "apps/training/fields.h"
 #include "nn/training_step.h"
 
@@ -44,6 +44,19 @@ class Task : public nn::Objective {
   virtual Evaluation evaluate() = 0;
   // After the last step and its evaluation: results and report into the run's folder, the summary to stdout.
   virtual void finish(const std::string& folder, int64_t step) = 0;
+};
+
+// A task whose config says what it is: Config::app is the program's name, Config::unit what it counts.
+template <class Config>
+class TaskOf : public Task {
+ public:
+  std::string app() const override { return Config::app; }
+  std::string unit() const override { return Config::unit; }
+  const TrainingFields& fields() const override { return settings(); }
+  nlohmann::ordered_json config() const override { return fields_to_json(settings()); }
+
+ protected:
+  virtual const Config& settings() const = 0;  // with what the data filled in
 };
 
 }  // namespace pursuit::apps

@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "apps/common/fields.h"
 #include "apps/common/run_folder.h"
@@ -46,14 +47,6 @@ struct RunStart {
 // Of several ranks the first holds the lock.
 RunStart start_run(const std::string& app, const nlohmann::ordered_json& config, const RunOptions& options,
                    int rank);
-// The same, and holds the config against the tensors of the checkpoint, see check_config.
-template <class Model, class Config>
-RunStart start_run(const std::string& app, const Config& config, const RunOptions& options, int rank) {
-  RunStart start = start_run(app, fields_to_json(config), options, rank);
-  if (start.checkpoint) check_config<Model>(config, config_path(options.resume), *start.checkpoint);
-  return start;
-}
-
 // Trains to the end of the epochs, or until a signal (apps/common/signals.h). The run's folder gets
 // config.json, checkpoint.safetensors, the one before it (and best.safetensors), metrics.jsonl, TensorBoard
 // events, and what the task's finish() writes. What is not finite is never saved. Going on with `resume`
@@ -62,5 +55,17 @@ RunStart start_run(const std::string& app, const Config& config, const RunOption
 // finished is left as it is. Of several ranks the first writes and speaks for all. Returns the process's exit
 // code.
 int run_training(Task& task, const RunOptions& options, RunStart start, distributed::Communicator& ranks);
+
+// `train` of an app whose task is AppTask(config, options, ranks). The config of a run that goes on is held
+// against the tensors of its checkpoint, see check_config.
+template <class AppTask, class Config>
+int train(const Config& config, const RunOptions& options, distributed::Communicator& ranks) {
+  RunStart start = start_run(Config::app, fields_to_json(config), options, ranks.rank());
+  if (start.checkpoint)
+    check_config<typename Config::Model>(config, config_path(options.resume), *start.checkpoint);
+  validate(config);
+  AppTask task(config, options, ranks);
+  return run_training(task, options, std::move(start), ranks);
+}
 
 }  // namespace pursuit::apps

@@ -1,4 +1,5 @@
-#include "apps/classify/attention_map.h"
+#include "apps/classify/pipeline.h"
+#include "apps/pictures/heatmap.h"
 #include "apps/training/checkpoint.h"
 #include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/classify_toy.h"
@@ -10,8 +11,10 @@ namespace {
 
 // As `classify predict` does.
 void read(std::string_view input) {
-  const auto loaded = classify::load_model(write_checkpoint(input), {.device = "cpu", .verify = false});
-  classify::attention_pair(classify::look_at(loaded, data::Image(20, 16, 3)), 32);
+  const auto loaded =
+      apps::load_model<classify::Config>(write_checkpoint(input), {.device = "cpu", .verify = false});
+  const classify::Prediction p = classify::look_at(loaded, data::Image(20, 16, 3));
+  apps::attention_pair(p.view, p.attention, p.grid, 32);
 }
 
 std::vector<std::string> seeds() { return {read_file(apps::checkpoint_path(toy_run()))}; }

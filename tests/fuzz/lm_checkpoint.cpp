@@ -1,5 +1,6 @@
-#include "apps/lm/run.h"
+#include "apps/lm/commands.h"
 #include "apps/training/checkpoint.h"
+#include "data/text/prompt.h"
 #include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/lm_toy.h"
 #include "tests/fuzz/tensor_file.h"
@@ -10,11 +11,13 @@ namespace {
 
 // As `lm generate` does.
 void read(std::string_view input) {
-  const lm::LoadedModel loaded = lm::load_model(write_checkpoint(input), {.device = "cpu", .verify = false});
+  const auto loaded =
+      apps::load_model<lm::Config>(write_checkpoint(input), {.device = "cpu", .verify = false});
+  const data::Vocabulary words = lm::vocabulary(loaded.config);
   Random random(0);
-  const auto text = lm::generate(*loaded.model, loaded.vocabulary.line_end(),
-                                 lm::encode_prompt("anna gave", loaded.vocabulary), {.count = 4}, random);
-  loaded.vocabulary.decode(text);
+  const auto text = nn::generate(*loaded.model, words.line_end(), data::encode_prompt("anna gave", words),
+                                 {.count = 4}, random);
+  words.decode(text);
 }
 
 std::vector<std::string> seeds() { return {read_file(apps::checkpoint_path(toy_run()))}; }

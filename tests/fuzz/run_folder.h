@@ -1,5 +1,5 @@
 #pragma once
-#include "apps/training/comparison.h"
+#include "apps/study/comparison.h"
 #include "engine/core/error.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,4 +1,5 @@
-#include "apps/segment/run.h"
+#include "apps/segment/predictor.h"
+#include "apps/study/loaded_model.h"
 #include "apps/training/checkpoint.h"
 #include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/segment_toy.h"
@@ -10,8 +11,9 @@ namespace {
 
 // As `segment predict` does.
 void read(std::string_view input) {
-  auto loaded = segment::load_model(write_checkpoint(input), {.device = "cpu", .verify = false});
-  segment::predictor_of(loaded, {}).classes_of(data::Image(40, 24, 3));
+  const auto loaded =
+      apps::load_model<segment::Config>(write_checkpoint(input), {.device = "cpu", .verify = false});
+  segment::predictor_of(*loaded.model, loaded.config).classes_of(data::Image(40, 24, 3));
 }
 
 std::vector<std::string> seeds() { return {read_file(apps::checkpoint_path(toy_run()))}; }

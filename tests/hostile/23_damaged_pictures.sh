@@ -37,6 +37,6 @@ done
 echo "no picture" >data/val/cat/0.png
 ok classify eval --checkpoint run --data data --skip-bad "${attacks[@]}" --quiet --json
 check "11 pictures: $(head -c 1500 out)" grep -qF '"count":11,' out
-check "said: $(cat err)" grep -qF "1 damaged test pictures were replaced" err
+check "said: $(cat err)" grep -qF "1 damaged pictures were replaced" err
 refuses 1 "none of the 1 pictures can be read" classify eval --checkpoint run --data data --skip-bad --first 1 --quiet
 done_testing

@@ -9,14 +9,14 @@
 #include <sstream>
 
 #include "apps/classify/commands.h"
-#include "apps/classify/step.h"
+#include "apps/classify/pipeline.h"
 #include "apps/common/fields.h"
 #include "apps/common/free_memory.h"
 #include "apps/common/options.h"
 #include "apps/lm/commands.h"
-#include "apps/lm/step.h"
+#include "apps/lm/scoring.h"
 #include "apps/segment/commands.h"
-#include "apps/segment/step.h"
+#include "apps/segment/pipeline.h"
 #include "apps/training/step_memory.h"
 #include "engine/core/shapes_only.h"
 #include "engine/ops.h"

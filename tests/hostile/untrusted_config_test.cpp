@@ -2,11 +2,11 @@
 // or ends with one error that names the file, and takes no more memory than the file's tensors do.
 #include <doctest/doctest.h>
 
-#include "apps/classify/attention_map.h"
-#include "apps/classify/run.h"
+#include "apps/classify/pipeline.h"
 #include "apps/common/fields.h"
-#include "apps/lm/run.h"
-#include "apps/segment/run.h"
+#include "apps/lm/config.h"
+#include "apps/segment/predictor.h"
+#include "apps/study/loaded_model.h"
 #include "engine/core/memory.h"
 
 using namespace pursuit;
@@ -30,7 +30,7 @@ struct Classify {
     return c;
   }
   static int64_t load(const apps::Checkpoint& checkpoint) {
-    const auto m = apps::load_model<classify::Config, Model>(checkpoint, {.device = "cpu"});
+    const auto m = apps::load_model<classify::Config>(checkpoint, {.device = "cpu"});
     classify::look_at(m, data::Image(9, 12, 3));
     return m.model->parameter_count();
   }
@@ -53,7 +53,7 @@ struct Lm {
     return c;
   }
   static int64_t load(const apps::Checkpoint& checkpoint) {
-    const auto m = apps::load_model<lm::Config, Model>(checkpoint, {.device = "cpu"});
+    const auto m = apps::load_model<lm::Config>(checkpoint, {.device = "cpu"});
     CHECK(lm::vocabulary(m.config).size() == 4);
     m.model->next_logits(from_vector(std::vector<int32_t>{1, 2, 3}, {1, 3}));
     return m.model->parameter_count();
@@ -78,7 +78,7 @@ struct Segment {
     return c;
   }
   static int64_t load(const apps::Checkpoint& checkpoint) {
-    const auto m = apps::load_model<segment::Config, Model>(checkpoint, {.device = "cpu"});
+    const auto m = apps::load_model<segment::Config>(checkpoint, {.device = "cpu"});
     segment::predictor_of(*m.model, m.config).classes_of(data::Image(20, 30, 3));
     return m.model->parameter_count();
   }

@@ -1,0 +1,204 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+
+#include "apps/classify/commands.h"
+#include "apps/classify/pipeline.h"
+#include "apps/common/print.h"
+#include "apps/common/run_folder.h"
+#include "apps/common/run_lock.h"
+#include "apps/training/checkpoint.h"
+#include "apps/training/checksums.h"
+#include "apps/training/provenance.h"
+#include "engine/files/safetensors.h"
+
+namespace pursuit::classify {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Wrappers of PyTorch (DistributedDataParallel, torch.compile) put their name before every parameter.
+std::string without_wrappers(std::string name) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const std::string prefix : {"module.", "_orig_mod."})
+      if (name.starts_with(prefix)) name.erase(0, prefix.size()), again = true;
+  }
+  return name;
+}
+
+// The published code of Scaled Attention calls what it learns `s` in both versions: S [heads, tokens, tokens]
+// and alpha [1].
+std::string own_name(const std::string& name, const Tensor& t) {
+  const std::string official = ".attn.s";
+  if (!name.ends_with(official)) return name;
+  return name.substr(0, name.size() - 1) + (t.numel() == 1 ? "alpha" : "S");
+}
+
+TensorFile read_weights(const std::string& file) {
+  TensorFile read = load_safetensors(file), clean;
+  apps::verify_checksums(read, file);
+  clean.metadata = read.metadata;
+  for (const auto& [name, tensor] : read.tensors) {
+    const std::string plain = own_name(without_wrappers(name), tensor);
+    if (is_floating(tensor.dtype()) && !apps::all_finite(tensor.to(DType::f32)))
+      fail("import", file + ": '" + name + "' holds values that are not finite");
+    if (!clean.tensors.emplace(plain, is_floating(tensor.dtype()) ? tensor.to(DType::f32) : tensor).second)
+      fail("import", file + ": '" + plain + "' is there twice, under two names");
+  }
+  return clean;
+}
+
+// What the weights tell of their attention: kinds with parameters of their own are known by them.
+std::string infer_attention(const std::string& wanted, const TensorFile& weights) {
+  if (wanted != "softmax") return wanted;
+  for (const std::string& name : nn::attention_kinds()) {
+    const std::vector<nn::NamedTensor> own =
+        nn::attention_kind(name).make({1, 1, 1, false}, {})->parameters();
+    const auto is_there = [&](const nn::NamedTensor& p) {
+      return weights.tensors.contains("blocks.0.attn." + p.name);
+    };
+    if (!own.empty() && std::all_of(own.begin(), own.end(), is_there)) return name;
+  }
+  return wanted;
+}
+
+std::string kinds_that_share_queries() {
+  std::vector<std::string> names = nn::attention_kinds();
+  std::erase_if(names, [](const std::string& n) { return !nn::attention_kind(n).traits.shares_queries; });
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// The model's sizes as the shapes of its weights tell them, written into `config`; returns the number of
+// classes.
+int64_t infer_sizes(Config& c, const TensorFile& weights, const std::string& file) {
+  std::string missing;
+  const auto shape_of = [&](const char* name) -> Shape {
+    const auto it = weights.tensors.find(name);
+    if (it != weights.tensors.end()) return it->second.shape();
+    missing += (missing.empty() ? "" : ", ") + std::string(name);
+    return {};
+  };
+  const Shape patch = shape_of("patch_embed.proj.weight"), positions = shape_of("pos_embed"),
+              qkv = shape_of("blocks.0.attn.qkv.weight"), hidden = shape_of("blocks.0.mlp.fc1.weight"),
+              head = shape_of("head.weight");
+  if (!missing.empty())
+    fail("import",
+         file + ": not the weights of a vision transformer as timm names them; missing are " + missing);
+  const auto need = [&](bool ok, const char* name, const Shape& got, const std::string& what) {
+    if (!ok) fail("import", file + ": '" + name + "' is " + got.str() + ", need " + what);
+  };
+
+  need(patch.size() == 4 && patch[0] > 0 && (patch[1] == 1 || patch[1] == 3) && patch[2] > 0 &&
+           patch[2] == patch[3],
+       "patch_embed.proj.weight", patch, "[dim, 1 or 3 channels, patch, patch]");
+  c.dim = patch[0];
+  c.channels = patch[1];
+  c.patch = patch[2];
+  const std::string dim = std::to_string(c.dim);
+  need(positions.size() == 3 && positions[0] == 1 && positions[2] == c.dim, "pos_embed", positions,
+       "[1, tokens, " + dim + "]");
+  const int64_t grid = std::llround(std::sqrt(double(positions[1] - 1)));
+  need(grid > 0 && grid * grid + 1 == positions[1], "pos_embed", positions,
+       "one class token and a square of patches");
+  c.image_size = grid * c.patch;
+  need(hidden.size() == 2 && hidden[0] > 0 && hidden[1] == c.dim, "blocks.0.mlp.fc1.weight", hidden,
+       "[hidden, " + dim + "]");
+  c.mlp_ratio = double(hidden[0]) / double(c.dim);
+  // The model takes the whole part of dim * ratio, which rounding may put below the width.
+  if (int64_t(double(c.dim) * c.mlp_ratio) != hidden[0])
+    c.mlp_ratio = (double(hidden[0]) + 0.5) / double(c.dim);
+  need(head.size() == 2 && head[0] > 0 && head[1] == c.dim, "head.weight", head, "[classes, " + dim + "]");
+
+  const bool shares = nn::attention_kind(c.attention).traits.shares_queries;
+  need(qkv.size() == 2 && qkv[0] == (shares ? 2 : 3) * c.dim && qkv[1] == c.dim, "blocks.0.attn.qkv.weight",
+       qkv,
+       fmt::format("[{}, {}] for --attention {}; {} rows per unit of width are {}", (shares ? 2 : 3) * c.dim,
+                   dim, c.attention, shares ? 3 : 2,
+                   shares ? "the kinds with queries (softmax)"
+                          : "keys and values alone (" + kinds_that_share_queries() + ")"));
+  if (c.heads <= 0) c.heads = std::max<int64_t>(1, c.dim / 64);
+
+  c.depth = 0;
+  for (const auto& [name, tensor] : weights.tensors)
+    if (name.starts_with("blocks."))
+      c.depth = std::max(c.depth, 1 + std::min(std::strtol(name.c_str() + 7, nullptr, 10), 1L << 32));
+  if (c.depth > int64_t(weights.tensors.size()))
+    fail("import", file + ": block " + std::to_string(c.depth - 1) + " is there, but not all before it");
+  return head[0];
+}
+
+// Class names and the statistics that pictures are normalised with, where the file does not tell: those of
+// the data if it is given, else numbers and ImageNet's statistics (grey: 0.5).
+void complete_unknown(Config& c, int64_t classes, const std::string& file) {
+  if (c.classes.empty() && !c.data.empty()) {
+    Config seen = c;
+    complete(seen, *open_data(seen, data::Split::train));
+    if (seen.channels != c.channels)
+      fail("import", fmt::format("{}: the model takes {} channels, the pictures of {} have {}", file,
+                                 c.channels, c.data, seen.channels));
+    c.classes = seen.classes;
+    c.mean = seen.mean;
+    c.std = seen.std;
+  } else if (c.classes.empty()) {
+    for (int64_t i = 0; i < classes; ++i) c.classes.push_back(std::to_string(i));
+    c.mean = c.channels == 3 ? std::vector<double>{0.485, 0.456, 0.406} : std::vector<double>{0.5};
+    c.std = c.channels == 3 ? std::vector<double>{0.229, 0.224, 0.225} : std::vector<double>{0.5};
+  }
+  if (int64_t(c.classes.size()) != classes)
+    fail("import",
+         fmt::format("{}: the weights have {} classes, the data has {}", file, classes, c.classes.size()));
+  if (int64_t(c.mean.size()) != c.channels || c.std.size() != c.mean.size())
+    fail("import", file + ": the config in its metadata has no mean and std for every channel");
+  if (c.crop == Crop::automatic) c.crop = c.image_size <= 64 ? Crop::padded : Crop::resized;
+}
+
+}  // namespace
+
+int import_weights(const std::string& file, const std::string& out, Config config,
+                   const std::vector<std::string>& given) {
+  apps::check_not_in_training(out);
+  if (apps::holds_run(out)) fail("import", out + ": there is a run already; choose another folder");
+  const TensorFile weights = read_weights(file);
+  if (const auto own = weights.metadata.find("config"); own != weights.metadata.end()) {
+    const auto json = nlohmann::ordered_json::parse(own->second, nullptr, false);
+    if (json.is_discarded()) fail("import", file + ": the config in its metadata is damaged");
+    const Config wanted = config;
+    config = apps::fields_from_json<Config>(json, file);
+    const auto own_options = apps::options_to_json(config), wanted_options = apps::options_to_json(wanted);
+    for (const std::string& option : given)
+      if (option != "data" && own_options.at(option) != wanted_options.at(option))
+        fail("import", fmt::format("--{} is {}, but {} was exported with {}; only --data may be another",
+                                   option, apps::option_text(wanted_options.at(option)), file,
+                                   apps::option_text(own_options.at(option))));
+    if (!wanted.data.empty()) config.data = wanted.data;
+  }
+  config.attention = infer_attention(config.attention, weights);
+  const int64_t classes = infer_sizes(config, weights, file);
+  complete_unknown(config, classes, file);
+  validate(config);
+
+  nn::VisionTransformer model(model_config(config));
+  apps::load_parameters(model, {weights.tensors.begin(), weights.tensors.end()}, file);
+  nn::FlatParameters flat(model.parameters(), nn::decays_by_timm);
+  nn::Optimizer optimizer(flat, optimizer_config(config));
+  std::optional<nn::Ema> ema;  // where training is to keep one, it begins with these weights
+  if (config.ema > 0) ema.emplace(flat, config.ema);
+  fs::create_directories(out);
+  apps::remove_old_run(out);
+  apps::write_config(out, apps::fields_to_json(config), "classify", "cpu");
+  apps::save_checkpoint(apps::checkpoint_path(out), "classify", apps::fields_to_json(config), {}, model,
+                        optimizer, ema ? &*ema : nullptr);
+  apps::print(
+      "{}: {} attention, {} blocks of width {} with {} heads, {} x {} pictures, patch {}, {} classes\n", out,
+      config.attention, config.depth, config.dim, config.heads, config.image_size, config.image_size,
+      config.patch, classes);
+  return 0;
+}
+
+}  // namespace pursuit::classify

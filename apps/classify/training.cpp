@@ -1,0 +1,177 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "apps/classify/commands.h"
+#include "apps/classify/pipeline.h"
+#include "apps/classify/results.h"
+#include "apps/common/checks.h"
+#include "apps/common/print.h"
+#include "apps/common/signals.h"
+#include "apps/training/provenance.h"
+#include "apps/training/step_memory.h"
+#include "data/fingerprint.h"
+#include "data/mixup.h"
+#include "engine/core/streams.h"
+
+namespace pursuit::classify {
+
+namespace {
+
+// Fills in what the data decides; a resumed run's data must still have the run's classes.
+Config with_data(Config config, const data::Dataset& train) {
+  if (config.classes.empty())
+    complete(config, train);
+  else if (config.classes != train.classes())
+    fail("train", "the data has other classes than the run was started with");
+  apps::require_memory("train", device_from_name(config.device),
+                       "--batch-size, --eval-batch-size, --image-size, --dim or --depth",
+                       [&] { train_on_shapes(config); });
+  apps::check_batch(train.size(), config.batch_size, config.ranks * config.accumulate);
+  return config;
+}
+
+// The score of all ranks, of their parts of the pictures.
+void add_up(distributed::Communicator& ranks, Score& score) {
+  std::vector<int64_t> counts = score.confusion.counts();
+  counts.push_back(score.top5);
+  double loss = score.loss * double(score.count());
+  apps::add_up(ranks, counts);
+  apps::add_up(ranks, loss);
+  score.top5 = counts.back();
+  counts.pop_back();
+  score.confusion.set_counts(std::move(counts));
+  if (score.count() > 0) score.loss = loss / double(score.count());
+}
+
+class Classification : public apps::TaskOf<Config> {
+ public:
+  Classification(const Config& config, const apps::RunOptions&, distributed::Communicator& ranks)
+      : ranks_(ranks),
+        train_data_(open_data(config, data::Split::train)),
+        config_(with_data(config, *train_data_)),
+        test_data_(open_data(config_, data::Split::test)),
+        test_fingerprint_(data::fingerprint(*test_data_, config_.data)),
+        tested_(test_data_->present_classes()),
+        model_(model_config(config_)),
+        share_(apps::share(config_, ranks.rank())),
+        loader_(*train_data_, train_transform(config_), train_loader_options(config_, share_)),
+        test_loader_(*test_data_, evaluation_transform(config_),
+                     evaluation_loader_options(config_, apps::share_of_evaluation(ranks))),
+        score_(config_) {
+    config_.test_split = test_data_->test_split();
+    config_.data_fingerprint =
+        apps::same_data(config_.data_fingerprint,
+                        {data::fingerprint(*train_data_, config_.data), test_fingerprint_}, config_.data);
+    nn::initialise(model_, config_.init, config_.seed);
+    const Device device = device_from_name(config_.device);
+    model_.to(device);
+    input_.emplace(config_, device);
+  }
+
+  nn::Module& model() override { return model_; }
+
+  std::vector<std::string> head() const override {
+    const std::string left_out = tested_.size() == config_.classes.size()
+                                     ? ""
+                                     : fmt::format(" ({} of them tested on)", tested_.size());
+    return {fmt::format("data   {}: {} training and {} test pictures, {} classes{}, {}x{}x{}",
+                        config_.data.empty() ? "built-in shapes" : config_.data, train_data_->size(),
+                        test_data_->size(), config_.classes.size(), left_out, config_.channels,
+                        config_.image_size, config_.image_size),
+            fmt::format("model  {} attention, width {}, {} blocks, {} heads, patch {}: {:.2f} M parameters",
+                        config_.attention, config_.dim, config_.depth, config_.heads, config_.patch,
+                        double(model_.parameter_count()) / 1e6)};
+  }
+
+  int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
+  void start_epoch(int64_t epoch, int64_t step) override { loader_.start_step(epoch, step); }
+
+  nn::SentBatch next_batch(int64_t step, int64_t batch) override {
+    loader_.next(batch_);
+    const int64_t in_step = share_.first + batch;
+    input_->images.send(batch_.images.data());
+    if (input_->erased) {
+      std::vector<int32_t> boxes;
+      for (const data::Box& b : batch_.erased) boxes.insert(boxes.end(), {b.x, b.y, b.width, b.height});
+      input_->erased->send(boxes.data());
+    }
+    if (input_->mix) {
+      Random random(config_.seed, streams::mixup.at(uint64_t(step * share_.of + in_step)));
+      const std::vector<data::Mix> mixes =
+          data::draw_mixes({.mixup_alpha = config_.mixup, .cutmix_alpha = config_.cutmix}, batch_.size,
+                           int(config_.image_size), int(config_.image_size), random);
+      input_->mix->send(data::mix_rows(batch_.size, mixes).data());
+      input_->targets.send(
+          data::mix_targets(batch_.labels, int64_t(config_.classes.size()), config_.label_smoothing, mixes)
+              .data());
+    } else {
+      input_->targets.send(batch_.labels.data());
+    }
+    model_.set_step(config_.seed, uint64_t(step), uint64_t(in_step));
+    return {batch_.size};
+  }
+
+  nn::Loss loss() override { return classify::loss(model_, config_, *input_); }
+
+  apps::Evaluation evaluate() override {
+    const attacks::Logits logits = [&](const Tensor& images) {
+      return restricted(model_.forward(images), tested_);
+    };
+    score_ = classify::evaluate(logits, config_, test_loader_);
+    add_up(ranks_, score_);
+    apps::Evaluation e;
+    e.complete = !apps::stop_requested() || score_.count() == test_data_->size();
+    e.scores = {{"test_loss", "test/loss", score_.loss},
+                {"test_accuracy", "test/accuracy", score_.accuracy()},
+                {"test_accuracy5", "test/accuracy5", score_.accuracy5()}};
+    e.text = fmt::format("{0} loss {1:.4f}  {0} accuracy {2:.2f} %", config_.test_split, score_.loss,
+                         100 * score_.accuracy());
+    e.score = score_.accuracy();
+    return e;
+  }
+
+  void finish(const std::string& folder, int64_t step) override {
+    Results results;
+    static_cast<apps::Conditions&>(results) =
+        apps::conditions(config_, apps::evaluated_weights(config_), step, apps::run_id(folder));
+    results.data = describe_data(config_);
+    results.fingerprint = test_fingerprint_;
+    if (config_.test_limit > 0) results.options = fmt::format("--limit {}", config_.test_limit);
+    results.set_score(score_, config_.classes, tested_);
+    apps::add_evaluation(folder, results);
+    write_report(folder);
+    for (const auto& [what, set] : {std::pair{"training", train_data_.get()}, {"test", test_data_.get()}})
+      if (set->skipped() > 0) apps::note("{} damaged {} pictures were replaced\n", set->skipped(), what);
+    apps::print(
+        "{} accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} pictures after {} steps\nreport {}\n",
+        config_.test_split, 100 * score_.accuracy(), 100 * score_.accuracy5(), score_.loss, score_.count(),
+        step, (std::filesystem::path(folder) / "report.html").string());
+  }
+
+ private:
+  const Config& settings() const override { return config_; }
+
+  distributed::Communicator& ranks_;
+  std::unique_ptr<data::Dataset> train_data_;
+  Config config_;
+  std::unique_ptr<data::Dataset> test_data_;
+  std::string test_fingerprint_;
+  std::vector<int64_t> tested_;  // classes that the test data is about
+  nn::VisionTransformer model_;
+  data::Share share_;
+  data::Loader loader_, test_loader_;
+  data::Batch batch_;
+  std::optional<StepInput> input_;
+  Score score_;  // of the last evaluation
+};
+
+}  // namespace
+
+int train(const Config& config, const apps::RunOptions& options, distributed::Communicator& ranks) {
+  return apps::train<Classification>(config, options, ranks);
+}
+
+}  // namespace pursuit::classify

@@ -1,0 +1,205 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "apps/common/files.h"
+#include "apps/common/print.h"
+#include "apps/common/signals.h"
+#include "apps/lm/commands.h"
+#include "apps/lm/inspect.h"
+#include "apps/lm/results.h"
+#include "apps/lm/scoring.h"
+#include "apps/training/provenance.h"
+#include "apps/training/step_memory.h"
+#include "data/fingerprint.h"
+
+namespace pursuit::lm {
+
+namespace {
+
+void check_memory(const Config& config, int64_t evaluated_tokens) {
+  apps::require_memory("train", device_from_name(config.device),
+                       "--batch-size, --eval-batch-size, --context, --dim or --depth",
+                       [&] { train_on_shapes(config, evaluated_tokens); });
+}
+
+// Before the text is looked at, whose vocabulary only adds to it.
+void check_with_few_words(Config config) {
+  if (config.level == Level::word && config.vocabulary.empty()) config.vocabulary = "<eos>\n<unk>\n";
+  check_memory(config, 1);
+}
+
+// Fills in what the data decides; a resumed run's data must still have the run's vocabulary.
+Config with_data(Config config, const data::Corpus& corpus) {
+  const std::string list = corpus.vocabulary.list();
+  if (config.vocabulary.empty())
+    config.vocabulary = list;
+  else if (config.vocabulary != list)
+    fail("train", "the data has another vocabulary than the run was started with");
+  config.unknown_share = corpus.unknown_share;
+  check_memory(config, int64_t(data::first_tokens(corpus.valid, config.eval_tokens).ids.size()));
+  return config;
+}
+
+class LanguageModelling : public apps::TaskOf<Config> {
+ public:
+  LanguageModelling(const Config& config, const apps::RunOptions& options, distributed::Communicator& ranks)
+      : ranks_(ranks),
+        corpus_(open_in_turn(ranks, config, options.folder())),
+        config_(with_data(config, corpus_)),
+        model_(model_config(config_)),
+        share_(apps::share(config_, ranks.rank())),
+        train_rows_(corpus_.train, corpus_.vocabulary.line_end(), train_rows(config_, share_)),
+        valid_rows_(data::first_tokens(corpus_.valid, config_.eval_tokens), corpus_.vocabulary.line_end(),
+                    evaluation_rows(config_, apps::share_of_evaluation(ranks))),
+        inspected_(data::first_tokens(corpus_.valid, config_.eval_tokens), corpus_.vocabulary.line_end(),
+                   evaluation_rows(config_)) {
+    config_.data_fingerprint = apps::same_data(
+        config_.data_fingerprint,
+        {data::fingerprint(corpus_.source.train, config_.data), valid_fingerprint()}, config_.data);
+    nn::initialise(model_, model_.config().init, config_.seed);
+    const Device device = device_from_name(config_.device);
+    model_.to(device);
+    model_.set_dtype(config_.dtype);
+    model_.keep_lookups_apart(config_.batch_size * config_.context, most_words(device), config_.accumulate,
+                              config_.ranks);
+    input_.emplace(config_, device);
+  }
+
+  nn::Module& model() override { return model_; }
+  bool decays(const std::string& name, const Tensor& parameter) const override {
+    return config_.decay == Decay::all || nn::decays_by_timm(name, parameter);
+  }
+
+  std::vector<std::string> head() const override {
+    std::vector<std::string> lines = {
+        fmt::format("data   {}: {} training and {} validation tokens, vocabulary {}{}", data_name(config_),
+                    train_rows_.tokens(), valid_rows_.tokens(), corpus_.vocabulary.size(),
+                    corpus_.from_cache ? ", from the cache" : ""),
+        fmt::format("model  {}, width {}, {} blocks, {} heads, {} tokens: {:.2f} M parameters",
+                    lm::describe_attention(config_), config_.dim, config_.depth, config_.heads,
+                    config_.context, double(model_.parameter_count()) / 1e6)};
+    if (const double nats = source_entropy(config_); nats > 0)
+      lines.push_back(fmt::format("bound  the grammar's entropy is {:.4f} nats, perplexity {:.3f}", nats,
+                                  std::exp(nats)));
+    return lines;
+  }
+
+  int64_t steps_per_epoch() const override { return train_rows_.steps(); }
+  void start_epoch(int64_t epoch, int64_t step) override { epoch_ = epoch, step_ = step; }
+
+  nn::SentBatch next_batch(int64_t step, int64_t batch) override {
+    train_rows_.get(epoch_, step_, batch, rows_);
+    if (batch + 1 == share_.count) ++step_;
+    input_->ids.send(rows_.ids.data());
+    input_->labels.send(rows_.labels.data());
+    model_.set_step(config_.seed, uint64_t(step), uint64_t(share_.first + batch));
+    return {rows_.count, double(rows_.count) / double(rows_.labels.size())};
+  }
+
+  nn::Loss loss() override { return lm::loss(model_, config_, *input_); }
+
+  apps::Evaluation evaluate() override {
+    score_ = score_blocks(model_, valid_rows_);
+    std::vector<int64_t> tokens = {score_.tokens};
+    apps::add_up(ranks_, tokens);
+    apps::add_up(ranks_, score_.nats);
+    score_.tokens = tokens[0];
+    apps::Evaluation e;
+    e.complete = score_.tokens == valid_rows_.tokens();
+    if (!e.complete) return e;
+    inspection_ = inspect(model_, inspected_, inspected_rows);
+    e.scores = {{"valid_loss", "valid/loss", score_.loss()},
+                {"valid_perplexity", "valid/perplexity", score_.perplexity()}};
+    const nlohmann::ordered_json attention = summary(inspection_);
+    for (const auto& [name, value] : attention.items())
+      e.scores.push_back({name, "attention/" + name, value});
+    e.text = fmt::format("valid loss {:.4f}  perplexity {:.3f}  attention entropy {:.3f}", score_.loss(),
+                         score_.perplexity(), attention["attention_entropy"].get<double>());
+    e.score = -score_.loss();
+    return e;
+  }
+
+  void finish(const std::string& folder, int64_t step) override {
+    Results results;
+    static_cast<apps::Conditions&>(results) =
+        apps::conditions(config_, apps::evaluated_weights(config_), step, apps::run_id(folder));
+    results.data = data_name(config_);
+    results.fingerprint = valid_fingerprint();
+    results.count = score_.tokens;
+    results.split = "valid";
+    results.options = "--split valid";
+    if (config_.eval_tokens > 0) results.options += fmt::format(" --limit {}", config_.eval_tokens);
+    results.window = choice_name(config_.rows);
+    results.loss = score_.loss();
+    apps::add_evaluation(folder, results);
+    inspection_.conditions = results;
+    inspection_.split = results.split;
+    apps::write_file_atomically((std::filesystem::path(folder) / "inspect.json").string(),
+                                to_json(inspection_).dump() + "\n");
+    write_report(folder);
+    apps::print(
+        "validation perplexity {:.3f} by {} of {} tokens, loss {:.4f} nats on {} tokens after {} steps\n",
+        score_.perplexity(), choice_name(config_.rows), config_.context, score_.loss(), score_.tokens, step);
+    if (const double nats = source_entropy(config_); nats > 0)
+      apps::print("the grammar's own perplexity is {:.3f}\n", std::exp(nats));
+    apps::print("report {}\n", (std::filesystem::path(folder) / "report.html").string());
+  }
+
+ private:
+  const Config& settings() const override { return config_; }
+
+  std::string valid_fingerprint() const { return data::fingerprint(corpus_.source.valid, config_.data); }
+
+  // Of a batch of any rank, at most. A GPU must know it before, and where the order of the text is the same
+  // in every epoch it can be counted; elsewhere it is the number of tokens.
+  int64_t most_words(Device device) {
+    if (config_.shuffle || !config_.tied || share_.of == 1 || !device.is_cuda())
+      return config_.batch_size * config_.context;
+    data::TextBatches all(corpus_.train, corpus_.vocabulary.line_end(),
+                          train_rows(config_, {0, share_.of, share_.of}));
+    std::vector<int64_t> last_batch(size_t(corpus_.vocabulary.size()), -1);  // in which a word occurred
+    int64_t most = 0;
+    for (int64_t number = 0; number < all.steps() * share_.of; ++number) {
+      all.get(0, number / share_.of, number % share_.of, rows_);
+      int64_t words = 0;
+      for (const int32_t id : rows_.ids) words += std::exchange(last_batch[size_t(id)], number) != number;
+      most = std::max(most, words);
+    }
+    return most;
+  }
+
+  // Rank 0 numbers the words of a new text, the others read what it has written.
+  static data::Corpus open_in_turn(distributed::Communicator& ranks, const Config& config,
+                                   const std::string& folder) {
+    check_with_few_words(config);
+    if (ranks.rank() > 0) ranks.barrier();
+    data::Corpus corpus = data::open_corpus(config.data, corpus_options(config, folder));
+    if (ranks.rank() == 0) ranks.barrier();
+    return corpus;
+  }
+
+  distributed::Communicator& ranks_;
+  data::Corpus corpus_;
+  Config config_;
+  nn::TransformerLm model_;
+  data::Share share_;
+  data::TextBatches train_rows_, valid_rows_, inspected_;  // valid_rows_: this rank's; inspected_: all
+  data::TextBatch rows_;
+  int64_t epoch_ = 0, step_ = 0;  // of the epoch
+  std::optional<StepInput> input_;
+  Score score_;            // of the last evaluation
+  Inspection inspection_;  // likewise
+};
+
+}  // namespace
+
+int train(const Config& config, const apps::RunOptions& options, distributed::Communicator& ranks) {
+  return apps::train<LanguageModelling>(config, options, ranks);
+}
+
+}  // namespace pursuit::lm

@@ -1,0 +1,84 @@
+#include "apps/pictures/corrupt_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/common/choice.h"
+#include "apps/common/options.h"
+#include "apps/pictures/frost.h"
+#include "apps/pictures/picture_files.h"
+#include "data/corruptions.h"
+#include "data/resize.h"
+#include "engine/core/error.h"
+
+namespace pursuit::apps {
+
+namespace {
+
+struct CorruptOptions {
+  std::vector<std::string> images, corruptions = {"all"}, severities = {"all"};
+  std::string out, frost;  // folders
+  int size = 0;            // first looked at as data::imagenet_view does; 0: corrupted as they are
+  uint64_t seed = 0;
+};
+
+int corrupt(const CorruptOptions& options) {
+  namespace fs = std::filesystem;
+  const std::vector<std::string> names =
+      chosen("--corruption", options.corruptions, data::corruption_names());
+  const std::vector<std::string> severities =
+      chosen("--severity", options.severities, {"1", "2", "3", "4", "5"});
+  constexpr int largest = 4096;
+  if (options.size < 0 || options.size > largest)
+    fail("corrupt", fmt::format("--size is {}, need 0 (pictures as they are) to {}", options.size, largest));
+  const std::vector<data::Image> frost = frost_overlays(options.frost, names);
+  const std::vector<std::string> files = picture_files(options.images);
+  fs::create_directories(options.out);
+
+  UniqueStems name_of;
+  return for_each_file(files, [&](const std::string& file, int64_t number) {
+    data::Image picture = data::read_image(file);
+    if (options.size > 0) picture = data::imagenet_view(picture, options.size, data::Filter::bilinear);
+    const std::string stem = name_of(file);
+    for (const std::string& name : names)
+      for (const std::string& severity : severities) {
+        const int level = std::stoi(severity);
+        const uint64_t seed = data::corruption_seed(options.seed, name, level, number);
+        data::write_png((fs::path(options.out) / fmt::format("{}-{}-{}.png", stem, name, severity)).string(),
+                        data::corrupt(picture, name, level, seed, frost));
+      }
+  });
+}
+
+}  // namespace
+
+void add_corrupt_command(CLI::App& app, int& code) {
+  const auto c = std::make_shared<CorruptOptions>();
+  CLI::App* command = app.add_subcommand("corrupt", "Pictures under the corruptions of ImageNet-C, as PNG");
+  command->add_option("images", c->images, "JPEG or PNG files, or folders of them")->required();
+  command->add_option("--corruption", c->corruptions, "all, or names: gaussian_noise,fog,...")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--severity", c->severities, "all, or of 1 to 5")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--out", c->out, "Folder for the pictures: NAME-fog-3.png")->required();
+  command
+      ->add_option(
+          "--size", c->size,
+          "First resize the shorter side to 256/224 of this and cut out the middle, as ImageNet-C does "
+          "with 224 (0: corrupt pictures as they are)")
+      ->capture_default_str();
+  command->add_option("--frost", c->frost, "Folder with frost overlays (default: drawn ones)");
+  command->add_option("--seed", c->seed, "Seed of the noise; every picture of the list has its own of it")
+      ->check(within(any_seed))
+      ->capture_default_str();
+  command->callback([&code, c] { code = corrupt(*c); });
+}
+
+}  // namespace pursuit::apps

@@ -1,0 +1,134 @@
+#pragma once
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "apps/common/evaluations.h"
+#include "data/corruptions.h"
+
+// What the apps on pictures evaluate: their scores on a set of pictures, and under corruptions of them.
+namespace pursuit::apps {
+
+// Scores is an app's type, beside which stand read_scores(json, scores) and write_scores(json, scores).
+template <class Scores>
+struct Corrupted {
+  std::string name;
+  int severity = 0;
+  Scores scores;
+};
+
+// All of it on the same pictures with the same weights and the same seed.
+template <class ScoresType>
+struct PictureResults : Conditions {
+  using Scores = ScoresType;
+
+  uint64_t seed = 0;  // of corruptions and attacks
+  std::string frost =
+      "drawn";    // crystals of the corruption frost: drawn, or the name of a folder of overlays
+  Scores scores;  // of the pictures as they are; unknown: not measured on just these
+  std::vector<Corrupted<Scores>> corrupted;
+};
+
+template <class Scores>
+bool alike(const PictureResults<Scores>& a, const PictureResults<Scores>& b) {
+  return alike(static_cast<const Conditions&>(a), b) && a.seed == b.seed && a.frost == b.frost;
+}
+
+template <class Scores>
+void unite_corrupted(PictureResults<Scores>& fresh, const PictureResults<Scores>& old) {
+  fresh.corrupted =
+      united(old.corrupted, fresh.corrupted, [](const auto& c) { return std::tuple(c.name, c.severity); });
+}
+
+template <class Scores>
+nlohmann::ordered_json to_json(const PictureResults<Scores>& r) {
+  nlohmann::ordered_json json = to_json(static_cast<const Conditions&>(r));
+  json["seed"] = r.seed;
+  json["frost"] = r.frost;
+  write_scores(json, r.scores);
+  // For those who read one of them alone, each says on how many pictures it is.
+  json["corrupted"] = nlohmann::ordered_json::array();
+  for (const Corrupted<Scores>& c : r.corrupted) {
+    nlohmann::ordered_json one = {{"name", c.name}, {"severity", c.severity}, {"count", r.count}};
+    write_scores(one, c.scores);
+    json["corrupted"].push_back(std::move(one));
+  }
+  return json;
+}
+
+// An entry of eval.json. In older files a corruption or an attack may have been on fewer pictures than the
+// entry's: such ones become entries of their own, whose other scores are not known.
+template <class Results>
+class PictureEntry {
+ public:
+  explicit PictureEntry(const nlohmann::ordered_json& json) {
+    static_cast<Conditions&>(entry) = conditions_from_json(json);
+    entry.seed = member_of<uint64_t>(json, "seed");
+    entry.frost = json.value("frost", "");
+    for (const auto& c : json.at("corrupted")) {
+      Corrupted<typename Results::Scores> one{c.at("name"), member_of<int>(c, "severity"), {}};
+      read_scores(c, one.scores);
+      of(c).corrupted.push_back(std::move(one));
+    }
+    read_scores(json, entry.scores);
+  }
+
+  // The entry for one corruption or attack.
+  Results& of(const nlohmann::ordered_json& item) {
+    const auto count = member_of<int64_t>(item, "count");
+    if (count == entry.count) return entry;
+    const auto [at, is_new] = fewer.try_emplace(count);
+    if (is_new) {
+      static_cast<Conditions&>(at->second) = entry;
+      at->second.seed = entry.seed;
+      at->second.frost = entry.frost;
+      at->second.count = count;
+    }
+    return at->second;
+  }
+
+  Results entry;
+  std::map<int64_t, Results> fewer;  // by the number of pictures
+};
+
+// Which corruptions were evaluated: "all at 1-5", "fog, snow at 2", "fog at 1,3; snow at 2". In brief more
+// than three are only counted: "5 types at 1,3,5".
+template <class Scores>
+std::string corruption_set(const std::vector<Corrupted<Scores>>& corrupted, bool brief = false) {
+  std::map<std::string, std::set<int>> severities;
+  for (const Corrupted<Scores>& c : corrupted) severities[c.name].insert(c.severity);
+  std::map<std::set<int>, std::vector<std::string>> names;
+  for (const auto& [name, at] : severities) names[at].push_back(name);
+  std::string text;
+  for (const auto& [at, of] : names) {
+    const bool range = at.size() > 1 && int64_t(*at.rbegin()) - *at.begin() + 1 == int64_t(at.size());
+    text += fmt::format(
+        "{}{} at {}", text.empty() ? "" : "; ",
+        of.size() == data::corruption_names().size() ? "all"
+        : brief && of.size() > 3                     ? fmt::format("{} types", of.size())
+                                                     : fmt::format("{}", fmt::join(of, ", ")),
+        range ? fmt::format("{}-{}", *at.begin(), *at.rbegin()) : fmt::format("{}", fmt::join(at, ",")));
+  }
+  return text;
+}
+
+// " --corruptions fog,snow --severities 1,2" for what was evaluated.
+template <class Scores>
+std::string corruption_arguments(const std::vector<Corrupted<Scores>>& corrupted) {
+  if (corrupted.empty()) return "";
+  std::set<std::string> names;
+  std::set<int> severities;
+  for (const Corrupted<Scores>& c : corrupted) names.insert(c.name), severities.insert(c.severity);
+  return fmt::format(
+      " --corruptions {} --severities {}",
+      names.size() < data::corruption_names().size() ? fmt::format("{}", fmt::join(names, ",")) : "all",
+      fmt::join(severities, ","));
+}
+
+}  // namespace pursuit::apps

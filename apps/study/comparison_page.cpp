@@ -1,0 +1,74 @@
+#include "apps/study/comparison_page.h"
+
+#include <cmath>
+
+#include "apps/study/reproduce.h"
+
+namespace pursuit::apps {
+
+namespace {
+
+void add_curves(Report& report, const std::vector<const RunFolder*>& runs, const std::vector<Curve>& curves) {
+  bool begun = false;
+  for (const Curve& curve : curves) {
+    LineChart chart{curve.title, "step", curve.unit, {}};
+    for (const RunFolder* run : runs)
+      if (LineSeries series = series_of(*run, curve, curve.lines[0], run->name); !series.points.empty())
+        chart.series.push_back(std::move(series));
+    if (chart.series.empty()) continue;
+    if (!begun) report.section("Training");
+    begun = true;
+    report.chart(chart);
+  }
+}
+
+}  // namespace
+
+BarChart score_bars(const std::string& title, const Comparison& comparison) {
+  BarChart bars{title, "%", {}, {}};
+  for (const RunGroup& g : comparison.groups) bars.series.push_back({name_of(g), {}});
+  for (const Column& column : comparison.columns) {
+    if (!column.percent) continue;
+    bars.groups.push_back(column.heading);
+    for (size_t i = 0; i < comparison.groups.size(); ++i) {
+      const auto& measures = comparison.groups[i].measures;
+      const auto found = measures.find(column.heading);
+      bars.series[i].values.push_back(found == measures.end() ? NAN : found->second.mean());
+    }
+  }
+  return bars;
+}
+
+void write_comparison(const std::string& file, const Comparison& comparison,
+                      const std::vector<const RunFolder*>& runs, const ComparisonPage& page) {
+  std::string names;
+  for (const RunFolder* run : runs) names += (names.empty() ? "" : ", ") + run->name;
+  Report report(page.title, names);
+  report.section("Overview");
+  std::string caption =
+      "Runs that differ in their seed alone stand together: mean and sample standard deviation.";
+  if (const std::string shared = describe_shared(comparison); !shared.empty())
+    caption += " Numbers " + shared + ".";
+  // As many measures as there are do not fit the page side by side, runs mostly do.
+  const Table table = to_table(comparison);
+  report.table(table.rows.size() < table.columns.size() ? transposed(table) : table, caption);
+  for (const std::string& note : comparison.notes) report.paragraph("Note: " + note + ".");
+  if (const BarChart bars = score_bars("Scores", comparison); !bars.groups.empty()) report.chart(bars);
+  add_curves(report, runs, page.curves);
+  if (page.sections) page.sections(report);
+  if (!comparison.differences.empty()) {
+    report.section("Configuration");
+    report.table(differences_table(comparison),
+                 "The options in which the runs differ; the others are the same.");
+  }
+  report.section("Runs");
+  std::string commands;
+  for (const RunFolder* run : runs) commands += page.app + " report " + quoted(run->folder) + "\n";
+  report.paragraph("Every run has a report of its own, written by:");
+  report.code(commands);
+  for (const RunFolder* run : runs)
+    for (const std::string& problem : run->problems) report.paragraph(run->name + ": " + problem);
+  report.write(file);
+}
+
+}  // namespace pursuit::apps

@@ -1,0 +1,35 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "apps/common/report.h"
+#include "apps/study/comparison.h"
+#include "apps/study/curves.h"
+
+namespace pursuit::apps {
+
+// What an app adds to the page that compares its runs.
+struct ComparisonPage {
+  std::string app, title;  // "classify", "Comparison of 3 image classifiers"
+  std::vector<Curve> curves;
+  std::function<void(Report&)> sections = {};  // of the app's own
+};
+
+// Bars of everything that a comparison has in %, a series for each group.
+BarChart score_bars(const std::string& title, const Comparison& comparison);
+
+// Several runs side by side as one HTML file: the table, scores as bars, curves, and the options in which
+// they differ.
+void write_comparison(const std::string& file, const Comparison& comparison,
+                      const std::vector<const RunFolder*>& runs, const ComparisonPage& page);
+// The same of the app's records.
+template <class Record>
+void write_comparison(const std::string& file, const Comparison& comparison,
+                      const std::vector<Record>& records, const ComparisonPage& page) {
+  std::vector<const RunFolder*> runs;
+  for (const Record& record : records) runs.push_back(&record);
+  write_comparison(file, comparison, runs, page);
+}
+
+}  // namespace pursuit::apps

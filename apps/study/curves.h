@@ -1,0 +1,31 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "apps/common/charts.h"
+#include "apps/common/run_folder.h"
+
+namespace pursuit::apps {
+
+// A chart over the steps of training, of what metrics.jsonl has under some keys. A run's report shows all of
+// its lines, a comparison the first one of every run.
+struct Curve {
+  struct Line {
+    std::string key, name;
+    bool dashed = false, smooth = false;
+  };
+  std::string title, unit;
+  std::vector<Line> lines;
+  double scale = 1;
+  std::string caption = {};
+};
+// Percent of what the metrics have as a fraction.
+inline Curve percent_curve(const std::string& title, const std::string& key, const std::string& name) {
+  return {.title = title, .unit = "%", .lines = {{key, name}}, .scale = 100};
+}
+
+// A line of a run, under another name; without points if the metrics lack the key.
+LineSeries series_of(const RunFolder& run, const Curve& curve, const Curve::Line& line,
+                     const std::string& name);
+
+}  // namespace pursuit::apps

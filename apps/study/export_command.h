@@ -1,0 +1,41 @@
+#pragma once
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "apps/common/print.h"
+#include "apps/study/loaded_model.h"
+#include "apps/study/run_commands.h"
+
+namespace pursuit::apps {
+
+// A model's parameters under their names as safetensors, without what training needs beside them. The config
+// and checksums are in the metadata, so that the app's other commands read the file as a checkpoint; of
+// averaged weights the config says nothing, as there is one set of weights. Throws Error rather than take the
+// place of a file of a run.
+template <class Config>
+void export_weights(const LoadedModel<Config>& loaded, const std::string& file) {
+  prepare_output(file);
+  Config config = loaded.config;
+  config.ema = 0;
+  save_weights(file, Config::app, fields_to_json(config), *loaded.model);
+  print("{}: {} tensors\n", file, loaded.model->parameters().size());
+}
+
+// Adds `export` to an app's command line.
+template <class Config>
+void add_export_command(CLI::App& app, const std::string& help) {
+  struct Options {
+    std::string checkpoint, file;
+    LoadOptions load;
+  };
+  const auto o = std::make_shared<Options>();
+  o->load.device = "cpu";
+  CLI::App* command = app.add_subcommand("export", help);
+  command->add_option("--checkpoint", o->checkpoint, "Folder of a run, or a checkpoint file")->required();
+  command->add_option("file", o->file, "The safetensors file to write")->required();
+  add_weights_option(*command, o->load);
+  command->callback([o] { export_weights(load_model<Config>(o->checkpoint, o->load), o->file); });
+}
+
+}  // namespace pursuit::apps

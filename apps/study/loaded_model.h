@@ -1,0 +1,66 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "apps/common/fields.h"
+#include "apps/training/checkpoint.h"
+#include "apps/training/fields.h"
+#include "apps/training/model_sizes.h"
+#include "engine/core/parallel.h"
+
+namespace pursuit::apps {
+
+// How a trained model is loaded, by every command that uses one.
+struct LoadOptions {
+  std::string weights = {};  // raw or ema; empty: those that the run's evaluations are of
+  std::string device = "auto";
+  std::optional<DType> dtype = {};  // none: the run's
+  int threads = 0;                  // 0: as many as before
+  bool verify = true;               // compare the checksums
+};
+
+template <class Config>
+struct LoadedModel {
+  Config config;  // with the device and the dtype that were asked for
+  RunState state;
+  std::unique_ptr<typename Config::Model> model;
+  std::string name;     // the folder's or the file's, for tables
+  std::string weights;  // "raw" or "ema"
+};
+
+// Of a checkpoint, whose metadata holds the config too: off the tape, in evaluation mode, on the device. The
+// app supplies validate(config), model_config(config) and model_sizes(config).
+template <class Config>
+LoadedModel<Config> load_model(const Checkpoint& checkpoint, const LoadOptions& options) {
+  using Model = typename Config::Model;
+  if (options.threads > 0) set_num_threads(options.threads);
+  LoadedModel<Config> loaded{fields_from_json<Config>(checkpoint.config, checkpoint.path),
+                             checkpoint.state,
+                             nullptr,
+                             checkpoint.name,
+                             {}};
+  check_config<Model>(loaded.config, checkpoint.path, checkpoint);
+  loaded.config.device = options.device;
+  if (options.dtype) loaded.config.dtype = *options.dtype;
+  validate(loaded.config);
+  loaded.model = std::make_unique<Model>(model_config(loaded.config));
+  loaded.weights = !options.weights.empty()  ? options.weights
+                   : has_average(checkpoint) ? evaluated_weights(loaded.config)
+                                             : "raw";
+  load_parameters(*loaded.model, checkpoint, loaded.weights == "ema");
+  for (const nn::NamedTensor& p : loaded.model->parameters()) *p.tensor = p.tensor->detach();
+  loaded.model->to(device_from_name(loaded.config.device));
+  // Pictures bring a dtype with them, words do not.
+  if constexpr (requires { loaded.model->set_dtype(loaded.config.dtype); })
+    loaded.model->set_dtype(loaded.config.dtype);
+  return loaded;
+}
+
+// From a run's folder or a checkpoint file.
+template <class Config>
+LoadedModel<Config> load_model(const std::string& run_or_file, const LoadOptions& options = {}) {
+  return load_model<Config>(open_checkpoint(Config::app, run_or_file, options.verify), options);
+}
+
+}  // namespace pursuit::apps

@@ -1,0 +1,48 @@
+#pragma once
+#include <string>
+
+#include "apps/common/fields.h"
+#include "apps/common/json.h"
+#include "apps/common/recipes.h"
+#include "apps/common/run_folder.h"
+
+// The command lines that made a run and its results.
+namespace pursuit::apps {
+
+// A word for a shell's command line.
+std::string quoted(const std::string& word);
+
+// A train command that begins with a recipe (empty: none), whose options are `of`; and in how many they
+// differ.
+std::string train_command(const std::string& app, const std::string& folder, const std::string& recipe,
+                          const nlohmann::ordered_json& of, const nlohmann::ordered_json& used);
+size_t count_differences(const nlohmann::ordered_json& of, const nlohmann::ordered_json& used);
+
+// "APP train --recipe NAME --out FOLDER ..." with the options whose values differ from those of the recipe
+// that takes the fewest, or of none; and a line on what --resume changed.
+template <class Config>
+std::string train_command(const std::string& folder, const Config& config) {
+  const std::string app = Config::app;
+  const nlohmann::ordered_json used = options_to_json(config);
+  std::string best = train_command(app, folder, "", options_to_json(Config{}), used);
+  size_t fewest = count_differences(options_to_json(Config{}), used);
+  for (const std::string& name : recipe_names(app)) {
+    try {
+      const Recipe recipe = read_recipe(app, name);
+      if (!recipe.requires_data.empty() && !names_data(config)) continue;
+      Config start;
+      apply(recipe, start);
+      const nlohmann::ordered_json of = options_to_json(start);
+      if (count_differences(of, used) >= fewest) continue;
+      fewest = count_differences(of, used);
+      best = train_command(app, folder, name, of, used);
+    } catch (const Error&) {
+      // A damaged recipe is no reason to have no report.
+    }
+  }
+  if (const std::string changes = changes_of_run(folder); !changes.empty())
+    best += "\n# --resume changed " + changes + "; one training with these settings gives other weights";
+  return best;
+}
+
+}  // namespace pursuit::apps

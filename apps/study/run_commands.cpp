@@ -1,0 +1,88 @@
+#include "apps/study/run_commands.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <set>
+
+#include "apps/common/options.h"
+#include "apps/common/print.h"
+#include "apps/common/run_folder.h"
+#include "engine/files/atomic_file.h"
+
+namespace pursuit::apps {
+
+namespace fs = std::filesystem;
+
+void add_weights_option(CLI::App& command, LoadOptions& o) {
+  command
+      .add_option("--weights", o.weights,
+                  "raw (the last ones) or ema (the averaged ones; default: as the run is evaluated)")
+      ->check(CLI::IsMember({"raw", "ema"}));
+  command.add_flag_function(
+      "--ema,!--no-ema", [&o](int64_t times) { o.weights = times > 0 ? "ema" : "raw"; },
+      "Short for --weights ema and --weights raw");
+  command.add_flag("--no-verify{false}", o.verify, "Load without comparing checksums, a quarter faster");
+}
+
+void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o) {
+  command.add_option("--checkpoint", checkpoint, "Folder of a run, or a checkpoint file")->required();
+  add_weights_option(command, o);
+  command.add_option("--device", o.device, "auto, cpu, cuda")->capture_default_str();
+  add_choice<DType>(command, "--dtype", o.dtype, "What the model computes in (default: the run's)");
+  command.add_option("--threads", o.threads, "CPU threads (0: all)")->check(within(any_threads));
+}
+
+namespace {
+
+std::vector<std::string> without_repetitions(const std::vector<std::string>& folders) {
+  std::vector<std::string> distinct;
+  std::set<fs::path> seen;
+  for (const std::string& folder : folders)
+    if (seen.insert(fs::weakly_canonical(folder)).second)
+      distinct.push_back(folder);
+    else
+      note("{} is named twice and counts once\n", folder);
+  return distinct;
+}
+
+}  // namespace
+
+void prepare_output(const std::string& file) {
+  check_output(file);
+  remove_leftovers(fs::absolute(file).parent_path().string());
+}
+
+void add_compare_command(
+    CLI::App& app, std::function<Comparison(const std::vector<std::string>&)> compare,
+    std::function<void(const std::string&, const std::vector<std::string>&)> write_report) {
+  struct Options {
+    std::vector<std::string> runs;
+    std::string report;
+    bool markdown = false, json = false;
+  };
+  const auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("compare", "Several runs side by side, mean and spread over seeds");
+  command->add_option("runs", o->runs, "Folders of runs")->required();
+  command->add_option("--report", o->report, "Write an HTML comparison to this file");
+  command->add_flag("--markdown", o->markdown, "Print a Markdown table");
+  command->add_flag("--json", o->json, "Print JSON");
+  command->callback([=] {
+    if (!o->report.empty()) prepare_output(o->report);
+    const std::vector<std::string> runs = without_repetitions(o->runs);
+    print(compare(runs), o->markdown, o->json);
+    if (!o->report.empty()) write_report(o->report, runs);
+  });
+}
+
+void add_report_command(CLI::App& app, std::function<void(const std::string&)> write_report) {
+  const auto folder = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("report", "Write a run's report.html anew");
+  command->add_option("run", *folder, "Folder of a run")->required();
+  command->callback([=] {
+    if (fs::is_directory(*folder)) check_is_run(*folder);
+    write_report(*folder);
+  });
+}
+
+}  // namespace pursuit::apps

@@ -1,0 +1,85 @@
+#pragma once
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "apps/common/evaluations.h"
+#include "apps/common/fields.h"
+#include "apps/common/run_folder.h"
+#include "engine/core/shapes_only.h"
+
+namespace pursuit::apps {
+
+// The program whose run a folder is: "classify"; empty if nothing in it says so.
+std::string app_of_run(const std::string& folder);
+// Throws Error that names the folder unless it is a run of `app`, as far as it says.
+void check_app(const std::string& folder, const std::string& app);
+
+// What a run's folder holds, as far as it can be read, for reports and comparisons: its config and what is in
+// its eval.json.
+template <class ConfigType, class ResultsType>
+struct RunRecord : RunFolder {
+  using Config = ConfigType;
+  using Results = ResultsType;
+
+  std::optional<Config> config;
+  std::string changes;           // see changes_of_run
+  std::vector<Results> results;  // all that eval.json holds ...
+  std::vector<Results>
+      newest;  // ... and of those the ones of the weights that the run is at, see of_last_step
+
+  explicit RunRecord(const std::string& path) : RunFolder(path) {
+    check_app(folder, Config::app);
+    attempt("config.json", [&](const std::string& file) {
+      config = fields_from_json<Config>(read_json_object(file), file);
+      changes = changes_of_run(folder);
+    });
+    attempt("eval.json", [&](const std::string&) { results = read_evaluations<Results>(folder); });
+    newest = of_last_step(results, *this);
+  }
+};
+
+// Throws Error that names the folder and what it lacks.
+[[noreturn]] void fail_no_run(const RunFolder& run);
+
+// A run's options, and what --resume changed on the way: runs that differ in that are no two seeds of one
+// setting. Several ranks are as many accumulated batches.
+template <class Record>
+nlohmann::ordered_json compared_options(const Record& run) {
+  nlohmann::ordered_json options = options_to_json(*run.config);
+  options.erase("ranks");
+  options.erase("accumulate");
+  options["batches a step"] = run.config->ranks * run.config->accumulate;
+  options["changed by --resume"] = run.changes;
+  return options;
+}
+
+// Those of several folders, under the folders' names, or as given where names repeat. Throws Error that names
+// a folder that is no run of the app.
+template <class Record>
+std::vector<Record> read_runs(const std::vector<std::string>& folders) {
+  std::vector<Record> runs;
+  std::multiset<std::string> names;
+  for (const std::string& folder : folders) {
+    runs.emplace_back(folder);
+    if (!runs.back().config) fail_no_run(runs.back());
+    names.insert(runs.back().name);
+  }
+  for (Record& run : runs)
+    if (names.count(run.name) > 1) run.name = run.folder;
+  return runs;
+}
+
+// Of the model that a config makes; empty if it makes none. Takes no memory for the model.
+template <class Config>
+std::optional<int64_t> parameter_count(const Config& config) {
+  try {
+    const ShapesOnly only;
+    return typename Config::Model(model_config(config)).parameter_count();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace pursuit::apps

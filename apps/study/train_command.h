@@ -1,0 +1,78 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/common/command_line.h"
+#include "apps/common/fields.h"
+#include "apps/common/options.h"
+#include "apps/common/recipes.h"
+#include "apps/common/run_folder.h"
+#include "apps/training/ranks.h"
+#include "apps/training/training_run.h"
+
+namespace pursuit::apps {
+
+// "classify-rpc": how runs are called that are given no name; with a word in the kind's place if there is
+// one.
+template <class Config>
+std::string run_kind(const Config& config, const std::string& word = "") {
+  std::string kind = Config::app;
+  if constexpr (requires { config.attention; }) kind += "-" + (word.empty() ? config.attention : word);
+  return kind;
+}
+
+// Adds `train` to an app's command line. What --resume and --recipe name is read here, before the parser
+// runs: it sets what the options start from. `code` becomes what train(config, options, ranks) returns, or
+// with
+// --ranks what the ranks return that are started then; all that is given must outlive the parser.
+template <class Config, class Train>
+void add_train_command(CLI::App& app, const std::string& help, std::vector<std::string>& args, Config& config,
+                       RunOptions& options, int& code, Train train) {
+  Recipe recipe;
+  if (!args.empty() && args[0] == "train") {
+    if (const auto folder = peek(args, "--resume"))
+      config = fields_from_json<Config>(config_of_run(*folder), config_path(*folder));
+    if (const auto name = peek(args, "--recipe")) {
+      recipe = read_recipe(app.get_name(), *name);
+      apply(recipe, config);
+    }
+  }
+  CLI::App* command = app.add_subcommand("train", help);
+  add_run_options(*command, options, "runs/" + run_kind(config, "ATTENTION") + "-SEED");
+  add_options(*command, config);
+  int64_t batches = config.ranks * config.accumulate;  // of a step of the run that goes on
+  command->callback([&, command, train, recipe, batches]() mutable {
+    if (!options.resume.empty()) check_resume_options(*command);
+    if (!recipe.requires_data.empty() && !names_data(config))
+      throw CLI::ValidationError(
+          "--data", fmt::format("recipe {} is made for {}: give the folder that holds it", recipe.name,
+                                recipe.requires_data));
+    if (!recipe.file.empty()) validate_with(recipe, config);
+    if (options.out.empty()) options.out = fmt::format("runs/{}-{}", run_kind(config), config.seed);
+    if (options.resume.empty() && began_before(options.out)) {
+      options.resume = options.out;
+      config = fields_from_json<Config>(config_of_run(options.out), config_path(options.out));
+      batches = config.ranks * config.accumulate;
+    }
+    const distributed::Job job = distributed::job_from_environment();
+    if (job.size > 1 && command->count("--ranks") > 0 && config.ranks != job.size)
+      throw CLI::ValidationError("--ranks",
+                                 fmt::format("is {}, but {} ranks were started", config.ranks, job.size));
+    if (job.size > 1) config.ranks = job.size;
+    if (!options.resume.empty()) keep_batches(batches, config);
+    if (job.size == 1 && config.ranks > 1) {
+      check_folder(options);
+      code = launch_ranks(config.ranks);
+      return;
+    }
+    code = with_ranks(config.device, options.ranks, [&](distributed::Communicator& ranks) {
+      if (ranks.rank() == 0) check_folder(options);  // before the data is read
+      return train(config, options, ranks);
+    });
+  });
+}
+
+}  // namespace pursuit::apps

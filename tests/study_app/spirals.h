@@ -1,0 +1,86 @@
+#pragma once
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "apps/common/fields.h"
+#include "apps/study/comparison.h"
+#include "apps/study/loaded_model.h"
+#include "apps/study/run_record.h"
+#include "apps/training/training_run.h"
+#include "tests/study_app/model.h"
+
+// A small app on everything that the three have in common: which of two spirals is a point of?
+namespace pursuit::spirals {
+
+struct Config : apps::TrainingFields {
+  static constexpr const char *app = "spirals", *unit = "points";
+  using Model = Net;
+
+  int64_t hidden = 32, points = 4096, test_points = 1000;
+  double turns = 1;
+
+  Config() {
+    batch_size = 256;
+    lr = 0.01;
+    weight_decay = 0;
+  }
+};
+
+template <class C, class F>
+void for_each_field(C& c, const F& f) {
+  f("hidden", c.hidden, "Hidden width", apps::Range{1, 4096});
+  f("points", c.points, "Points of an epoch", apps::Range{1, 1e9});
+  f("test-points", c.test_points, "Points to test on", apps::Range{1, 1e9});
+  f("turns", c.turns, "Turns of a spiral", apps::Range{0.1, 10});
+  for_each_training_field(c, f);
+}
+
+inline NetConfig model_config(const Config& c) { return {c.hidden}; }
+inline std::vector<apps::ModelSize> model_sizes(const Config& c) {
+  return {{"hidden", c.hidden, "fc1.weight", 0}};
+}
+inline void validate(const Config& c) {
+  apps::check_fields(Config::app, c);
+  apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
+}
+
+// Of so many points that no training sees.
+struct Results : apps::Conditions {
+  uint64_t seed = 0;
+  double noise = 0, accuracy = 0;  // noise: what is added to the points' coordinates, a standard deviation
+};
+nlohmann::ordered_json to_json(const Results& results);
+void from_json(const nlohmann::ordered_json& json, std::vector<Results>& all);
+bool alike(const Results& a, const Results& b);
+
+using RunRecord = apps::RunRecord<Config, Results>;
+
+// The accuracy on the points that `seed` draws, into results that say the rest of their conditions.
+Results tested(const Net& model, const Config& config, const apps::Conditions& conditions, uint64_t seed,
+               double noise);
+
+int train(const Config& config, const apps::RunOptions& options,
+          distributed::Communicator& ranks = distributed::alone());
+
+struct EvalOptions {
+  std::string checkpoint;
+  apps::LoadOptions load;
+  std::vector<double> noise;
+  uint64_t seed = 0;
+  bool quiet = false, json = false;
+};
+int eval(const EvalOptions& options);
+
+struct PredictOptions {
+  std::string checkpoint;
+  apps::LoadOptions load;
+  std::vector<double> points;  // x, y, x, y ...
+};
+int predict(const PredictOptions& options);
+
+void write_report(const std::string& folder);
+apps::Comparison compare_runs(const std::vector<std::string>& folders);
+void write_comparison(const std::string& file, const std::vector<std::string>& folders);
+
+}  // namespace pursuit::spirals
