@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 // Every call of the CUDA runtime, of cuBLASLt and of cuSOLVER is checked:
 // CUDA_CHECK(cudaStreamSynchronize(s));

@@ -3,7 +3,7 @@
 
 #include "cuda/column_sums.cuh"
 #include "cuda/gemm.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 // What gemm.cu and its twin on the simulated GPU share: products of nothing, and the epilogues by kernels of
 // our own where the library has no algorithm with them.

@@ -4,7 +4,7 @@
 
 #include "cuda/device.h"
 #include "cuda/runtime.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #ifdef __CUDACC__
 #include "cuda/check.h"
 #endif

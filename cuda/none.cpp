@@ -1,6 +1,6 @@
 #include "cuda/runtime.h"
 #include "cuda/solver.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::cuda {
 

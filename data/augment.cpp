@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "data/colour.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 namespace {

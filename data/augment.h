@@ -3,7 +3,7 @@
 
 #include "data/image.h"
 #include "data/resize.h"
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 
 namespace pursuit::data {
 

@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "data/dataset.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/files/atomic_file.h"
 
 namespace pursuit::data {

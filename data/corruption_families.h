@@ -3,7 +3,7 @@
 
 #include "data/float_image.h"
 #include "data/image.h"
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 
 namespace pursuit::data {
 

@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "data/corruption_families.h"
-#include "engine/core/error.h"
-#include "engine/core/random.h"
-#include "engine/core/streams.h"
+#include "engine/base/error.h"
+#include "engine/base/random.h"
+#include "engine/base/streams.h"
 
 namespace pursuit::data {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "data/corruption_families.h"
 #include "data/resize.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 namespace {

@@ -11,8 +11,8 @@
 #include <sstream>
 #include <utility>
 
-#include "engine/core/error.h"
-#include "engine/core/text.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/files/atomic_file.h"
 
 namespace pursuit::data {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "data/image.h"
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 
 // What the built-in sets are drawn from.
 namespace pursuit::data {

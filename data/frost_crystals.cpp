@@ -4,7 +4,7 @@
 
 #include "data/corruptions.h"
 #include "data/float_image.h"
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 
 namespace pursuit::data {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "data/big_endian.h"
 #include "data/dataset.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/files/atomic_file.h"
 
 namespace pursuit::data {

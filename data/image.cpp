@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "data/big_endian.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/files/atomic_file.h"
 
 namespace {

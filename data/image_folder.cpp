@@ -4,8 +4,8 @@
 
 #include "data/dataset.h"
 #include "data/decoded_files.h"
-#include "engine/core/error.h"
-#include "engine/core/text.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
 
 namespace pursuit::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "data/big_endian.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "data/dataset.h"
 #include "data/index_png.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 namespace {

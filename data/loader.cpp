@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "data/shuffle.h"
-#include "engine/core/error.h"
-#include "engine/core/streams.h"
+#include "engine/base/error.h"
+#include "engine/base/streams.h"
 
 namespace pursuit::data {
 namespace {

@@ -12,7 +12,7 @@
 #include "data/dataset.h"
 #include "data/segmentation.h"
 #include "data/share.h"
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 
 namespace pursuit::data {
 

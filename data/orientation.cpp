@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 namespace {

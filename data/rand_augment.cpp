@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "data/colour.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 namespace {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "data/affine.h"
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 
 namespace pursuit::data {
 

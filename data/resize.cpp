@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "data/figures.h"
 #include "data/segmentation.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 namespace {

@@ -9,8 +9,8 @@
 #include "data/decoded_files.h"
 #include "data/orientation.h"
 #include "data/segmentation_files.h"
-#include "engine/core/error.h"
-#include "engine/core/text.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
 
 namespace pursuit::data {
 namespace {

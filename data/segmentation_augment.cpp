@@ -7,7 +7,7 @@
 #include "data/augment.h"
 #include "data/colour.h"
 #include "data/resize.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 namespace {

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "data/segmentation.h"
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 
 namespace pursuit::data {
 

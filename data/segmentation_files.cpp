@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "data/dataset.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 

@@ -3,8 +3,8 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/core/random.h"
-#include "engine/core/streams.h"
+#include "engine/base/random.h"
+#include "engine/base/streams.h"
 
 namespace pursuit::data {
 

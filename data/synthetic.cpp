@@ -3,8 +3,8 @@
 
 #include "data/dataset.h"
 #include "data/figures.h"
-#include "engine/core/error.h"
-#include "engine/core/random.h"
+#include "engine/base/error.h"
+#include "engine/base/random.h"
 
 namespace pursuit::data {
 namespace {

@@ -2,7 +2,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/core/choice.h"
+#include "engine/base/choice.h"
 #include "engine/core/tensor.h"
 
 // Every differentiable function of the engine. Elementwise and binary ones broadcast by NumPy's rules; all

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/ops.h"
 
 namespace pursuit::nn {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 #include "nn/transformer_lm.h"
 
 // Text from a language model, one token after the other.

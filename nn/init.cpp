@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/core/streams.h"
+#include "engine/base/streams.h"
 
 namespace pursuit::nn {
 

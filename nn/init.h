@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/choice.h"
+#include "engine/base/choice.h"
 #include "nn/module.h"
 
 namespace pursuit::nn {

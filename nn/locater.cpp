@@ -1,6 +1,6 @@
 #include "nn/locater.h"
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/ops.h"
 #include "nn/qk_matrix.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "engine/core/choice.h"
+#include "engine/base/choice.h"
 #include "engine/core/tensor.h"
 
 namespace pursuit::nn {

@@ -5,8 +5,8 @@
 
 #include "engine/operator/copy.h"
 #include "engine/operator/operator.h"
-#include "engine/operator/row_sums.h"
 #include "engine/ops.h"
+#include "engine/ops/row_sums.h"
 
 namespace pursuit::nn {
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/core/streams.h"
+#include "engine/base/streams.h"
 #include "engine/ops.h"
 
 namespace pursuit::nn {
@@ -12,7 +12,7 @@ struct Dropout {
   Tensor operator()(const Tensor& x) const { return dropout(x, rate, seed, stream, counter); }
 };
 
-// Where a layer's noise (dropout, drop path) comes from: Philox streams of a step (engine/core/streams.h),
+// Where a layer's noise (dropout, drop path) comes from: Philox streams of a step (engine/base/streams.h),
 // counted from numbers on the device, see dropout.
 struct Noise {
   uint64_t seed = 0, stream = 0;

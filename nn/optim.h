@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/choice.h"
+#include "engine/base/choice.h"
 #include "engine/step/optim.h"
 #include "nn/module.h"
 

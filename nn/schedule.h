@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/core/choice.h"
+#include "engine/base/choice.h"
 
 namespace pursuit::nn {
 

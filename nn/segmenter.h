@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/choice.h"
+#include "engine/base/choice.h"
 #include "nn/vit.h"
 
 namespace pursuit::nn {

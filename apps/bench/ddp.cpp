@@ -10,12 +10,12 @@
 #include "apps/bench/measured_times.h"
 #include "apps/bench/published.h"
 #include "apps/bench/timeline.h"
-#include "apps/common/choice.h"
-#include "apps/common/options.h"
-#include "apps/common/print.h"
-#include "apps/common/table.h"
+#include "apps/command/choice.h"
+#include "apps/command/options.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/table.h"
 #include "cuda/runtime.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::bench {
 

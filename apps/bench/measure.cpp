@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/parallel.h"
+#include "engine/cpu/parallel.h"
 
 namespace pursuit::bench {
 

@@ -1,9 +1,9 @@
 #include "apps/bench/measured_times.h"
 
 #include "apps/bench/measure.h"
-#include "apps/common/files.h"
-#include "apps/common/json.h"
-#include "engine/core/error.h"
+#include "apps/run/files.h"
+#include "apps/run/json.h"
+#include "engine/base/error.h"
 
 namespace pursuit::bench {
 

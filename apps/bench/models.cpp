@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "apps/bench/trained_model.h"
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 #include "engine/ops.h"
 #include "nn/init.h"
 

@@ -1,7 +1,7 @@
 #include <memory>
 
 #include "apps/bench/workload.h"
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 #include "engine/ops.h"
 #include "nn/optim.h"
 

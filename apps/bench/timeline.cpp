@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::bench {
 

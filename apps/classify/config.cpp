@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "apps/common/checks.h"
-#include "apps/common/fields.h"
+#include "apps/command/checks.h"
+#include "apps/run/fields.h"
 
 namespace pursuit::classify {
 

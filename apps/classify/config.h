@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/json.h"
 #include "apps/pictures/vision_fields.h"
+#include "apps/run/json.h"
 #include "apps/training/model_sizes.h"
 #include "data/dataset.h"
 

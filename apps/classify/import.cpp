@@ -8,9 +8,9 @@
 
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
-#include "apps/common/print.h"
-#include "apps/common/run_folder.h"
-#include "apps/common/run_lock.h"
+#include "apps/run/run_folder.h"
+#include "apps/run/run_lock.h"
+#include "apps/terminal/print.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/checksums.h"
 #include "apps/training/provenance.h"

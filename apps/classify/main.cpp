@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/classify/commands.h"
-#include "apps/common/options.h"
+#include "apps/command/options.h"
 #include "apps/pictures/corrupt_command.h"
 #include "apps/study/program.h"
 #include "nn/attacks/attacks.h"

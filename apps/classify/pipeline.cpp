@@ -4,15 +4,15 @@
 #include <cmath>
 #include <numeric>
 
-#include "apps/common/print.h"
-#include "apps/common/signals.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/signals.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/step_memory.h"
 #include "data/augment.h"
 #include "data/class_names.h"
 #include "data/rand_augment.h"
-#include "engine/core/error.h"
-#include "engine/core/streams.h"
+#include "engine/base/error.h"
+#include "engine/base/streams.h"
 #include "engine/ops.h"
 
 namespace pursuit::classify {

@@ -5,11 +5,11 @@
 
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
-#include "apps/common/json.h"
-#include "apps/common/print.h"
-#include "apps/common/table.h"
-#include "apps/pictures/heatmap.h"
+#include "apps/page/heatmap.h"
 #include "apps/pictures/picture_files.h"
+#include "apps/run/json.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/table.h"
 #include "data/orientation.h"
 
 namespace pursuit::classify {

@@ -1,4 +1,4 @@
-#include "apps/common/report.h"
+#include "apps/page/report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,9 +12,9 @@
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
-#include "apps/pictures/heatmap.h"
+#include "apps/page/heatmap.h"
 #include "apps/study/run_page.h"
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 
 namespace pursuit::classify {
 

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <tuple>
 
-#include "apps/common/run_folder.h"
+#include "apps/run/run_folder.h"
 #include "data/corruptions.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::classify {
 

@@ -42,7 +42,7 @@ struct Results : apps::PictureResults<Scores> {
                  const std::vector<int64_t>& only);
 };
 
-// See apps/common/evaluations.h.
+// See apps/run/evaluations.h.
 nlohmann::ordered_json to_json(const Results& results);
 void from_json(const nlohmann::ordered_json& json, std::vector<Results>& all);
 Results unite(const Results& old, const Results& fresh);

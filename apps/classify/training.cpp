@@ -7,14 +7,14 @@
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
-#include "apps/common/checks.h"
-#include "apps/common/print.h"
-#include "apps/common/signals.h"
+#include "apps/command/checks.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/signals.h"
 #include "apps/training/provenance.h"
 #include "apps/training/step_memory.h"
 #include "data/fingerprint.h"
 #include "data/mixup.h"
-#include "engine/core/streams.h"
+#include "engine/base/streams.h"
 
 namespace pursuit::classify {
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "apps/common/checks.h"
-#include "apps/common/fields.h"
-#include "apps/common/run_folder.h"
+#include "apps/command/checks.h"
+#include "apps/run/fields.h"
+#include "apps/run/run_folder.h"
 #include "data/text/grammar.h"
 
 namespace pursuit::lm {

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/json.h"
+#include "apps/run/json.h"
 #include "apps/training/fields.h"
 #include "apps/training/model_sizes.h"
 #include "data/text/batches.h"

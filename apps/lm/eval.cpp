@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "apps/common/choice.h"
-#include "apps/common/print.h"
-#include "apps/common/progress.h"
-#include "apps/common/signals.h"
+#include "apps/command/choice.h"
 #include "apps/lm/commands.h"
 #include "apps/lm/results.h"
 #include "apps/lm/scoring.h"
 #include "apps/study/kept_results.h"
 #include "apps/study/reproduce.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/progress.h"
+#include "apps/terminal/signals.h"
 #include "apps/training/provenance.h"
 #include "apps/training/step_memory.h"
 #include "data/fingerprint.h"
@@ -68,7 +68,7 @@ std::string arguments(const EvalOptions& o) {
   std::string text = "--split " + o.split;
   if (!o.data.empty()) text += " --data " + apps::quoted(o.data);
   if (o.limit > 0) text += fmt::format(" --limit {}", o.limit);
-  if (!o.load.weights.empty()) text += " --weights " + o.load.weights;
+  if (o.load.weights) text += std::string(" --weights ") + choice_name(*o.load.weights);
   if (o.load.dtype) text += fmt::format(" --dtype {}", name_of(*o.load.dtype));
   return text;
 }

@@ -7,12 +7,12 @@
 #include <cstdio>
 #include <system_error>
 
-#include "apps/common/print.h"
-#include "apps/common/signals.h"
-#include "apps/common/text.h"
 #include "apps/lm/commands.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/signals.h"
+#include "apps/terminal/text.h"
 #include "data/text/prompt.h"
-#include "engine/core/streams.h"
+#include "engine/base/streams.h"
 
 namespace pursuit::lm {
 

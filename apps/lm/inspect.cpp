@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <map>
 
-#include "apps/common/files.h"
-#include "apps/common/print.h"
 #include "apps/lm/commands.h"
+#include "apps/run/files.h"
 #include "apps/study/loaded_model.h"
+#include "apps/terminal/print.h"
 #include "apps/training/provenance.h"
 #include "apps/training/step_memory.h"
 #include "data/fingerprint.h"

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/evaluations.h"
-#include "apps/common/json.h"
-#include "apps/common/report.h"
-#include "apps/common/table.h"
+#include "apps/page/report.h"
+#include "apps/run/evaluations.h"
+#include "apps/run/json.h"
+#include "apps/terminal/table.h"
 #include "data/text/batches.h"
 #include "nn/qk_matrix.h"
 #include "nn/transformer_lm.h"

@@ -1,4 +1,4 @@
-#include "apps/common/report.h"
+#include "apps/page/report.h"
 
 #include <fmt/format.h>
 

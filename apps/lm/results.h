@@ -2,10 +2,10 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/evaluations.h"
-#include "apps/common/table.h"
 #include "apps/lm/config.h"
+#include "apps/run/evaluations.h"
 #include "apps/study/run_record.h"
+#include "apps/terminal/table.h"
 
 namespace pursuit::lm {
 
@@ -17,7 +17,7 @@ struct Results : apps::Conditions {
   double loss = 0;     // mean cross-entropy, nats
   double perplexity() const;
 };
-// See apps/common/evaluations.h.
+// See apps/run/evaluations.h.
 nlohmann::ordered_json to_json(const Results& results);
 void from_json(const nlohmann::ordered_json& json, std::vector<Results>& all);
 bool alike(const Results& a, const Results& b);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/common/signals.h"
+#include "apps/terminal/signals.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/step_memory.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/ops.h"
 
 namespace pursuit::lm {

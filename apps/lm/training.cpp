@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "apps/common/files.h"
-#include "apps/common/print.h"
-#include "apps/common/signals.h"
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
 #include "apps/lm/results.h"
 #include "apps/lm/scoring.h"
+#include "apps/run/files.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/signals.h"
 #include "apps/training/provenance.h"
 #include "apps/training/step_memory.h"
 #include "data/fingerprint.h"

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/choice.h"
-#include "apps/common/options.h"
+#include "apps/command/choice.h"
+#include "apps/command/options.h"
 #include "apps/pictures/frost.h"
 #include "apps/pictures/picture_files.h"
 #include "data/corruptions.h"
 #include "data/resize.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::apps {
 

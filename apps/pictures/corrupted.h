@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "apps/common/evaluations.h"
+#include "apps/run/evaluations.h"
 #include "data/corruptions.h"
 
 // What the apps on pictures evaluate: their scores on a set of pictures, and under corruptions of them.

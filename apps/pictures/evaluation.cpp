@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "apps/common/options.h"
+#include "apps/command/options.h"
 #include "apps/study/reproduce.h"
 #include "apps/study/run_commands.h"
 
@@ -17,8 +17,8 @@ std::string PictureEvalOptions::arguments(int64_t looked_at) const {
   add(!format.empty(), "--format " + format);
   add(first > 0, fmt::format("--first {}", first));
   add(looked_at > 0, fmt::format("--limit {}", looked_at));
-  add(!load.weights.empty(), "--weights " + load.weights);
-  add(load.dtype.has_value(), fmt::format("--dtype {}", name_of(load.dtype.value_or(DType::f32))));
+  if (load.weights) add(true, std::string("--weights ") + choice_name(*load.weights));
+  if (load.dtype) add(true, fmt::format("--dtype {}", name_of(*load.dtype)));
   add(!frost.empty(), "--frost " + quoted(frost));
   add(seed > 0, fmt::format("--seed {}", seed));
   return text;

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/choice.h"
-#include "apps/common/print.h"
-#include "apps/common/progress.h"
-#include "apps/common/signals.h"
+#include "apps/command/choice.h"
 #include "apps/pictures/corrupted.h"
 #include "apps/pictures/frost.h"
 #include "apps/study/kept_results.h"
 #include "apps/study/loaded_model.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/progress.h"
+#include "apps/terminal/signals.h"
 #include "apps/training/provenance.h"
 #include "data/image.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "apps/common/print.h"
+#include "apps/terminal/print.h"
 #include "data/corruptions.h"
 
 namespace pursuit::apps {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/pictures/lettering.h"
-#include "engine/core/error.h"
+#include "apps/page/lettering.h"
+#include "engine/base/error.h"
 
 namespace pursuit::apps {
 

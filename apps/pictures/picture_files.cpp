@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <new>
 
-#include "apps/common/print.h"
+#include "apps/terminal/print.h"
 #include "data/dataset.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::apps {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/common/checks.h"
+#include "apps/command/checks.h"
 
 namespace pursuit::apps {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "apps/common/checks.h"
-#include "apps/common/fields.h"
-#include "engine/core/error.h"
+#include "apps/command/checks.h"
+#include "apps/run/fields.h"
+#include "engine/base/error.h"
 
 namespace pursuit::segment {
 

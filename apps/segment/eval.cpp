@@ -3,12 +3,12 @@
 #include <filesystem>
 #include <set>
 
-#include "apps/common/checks.h"
+#include "apps/command/checks.h"
 #include "apps/segment/commands.h"
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
 #include "data/fingerprint.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 // `segment eval`. Its results go to stdout and, for a run's folder, to eval.json (see results.h):
 //   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options", "made_by",

@@ -1,6 +1,6 @@
 #include <CLI/CLI.hpp>
 
-#include "apps/common/options.h"
+#include "apps/command/options.h"
 #include "apps/segment/commands.h"
 #include "apps/study/program.h"
 

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <limits>
 
-#include "apps/common/print.h"
-#include "apps/common/run_folder.h"
+#include "apps/run/run_folder.h"
 #include "apps/segment/predictor.h"
+#include "apps/terminal/print.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/step_memory.h"
 #include "data/segmentation_augment.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/ops.h"
 
 namespace pursuit::segment {

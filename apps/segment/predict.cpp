@@ -2,12 +2,12 @@
 
 #include <filesystem>
 
-#include "apps/common/json.h"
-#include "apps/common/print.h"
-#include "apps/common/table.h"
 #include "apps/pictures/mask_picture.h"
 #include "apps/pictures/picture_files.h"
+#include "apps/run/json.h"
 #include "apps/segment/commands.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/table.h"
 #include "data/orientation.h"
 
 namespace pursuit::segment {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <future>
 
-#include "apps/common/signals.h"
+#include "apps/terminal/signals.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/step_memory.h"
 #include "data/augment.h"

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/table.h"
 #include "apps/pictures/corrupted.h"
 #include "apps/segment/config.h"
 #include "apps/study/run_record.h"
+#include "apps/terminal/table.h"
 #include "nn/metrics.h"
 
 namespace pursuit::segment {
@@ -31,7 +31,7 @@ struct Results : apps::PictureResults<Scores> {
   void set_scores(const nn::ConfusionMatrix& matrix, int64_t count, const std::vector<std::string>& classes);
 };
 
-// See apps/common/evaluations.h.
+// See apps/run/evaluations.h.
 nlohmann::ordered_json to_json(const Results& results);
 void from_json(const nlohmann::ordered_json& json, std::vector<Results>& all);
 bool alike(const Results& a, const Results& b);

@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <optional>
 
-#include "apps/common/checks.h"
-#include "apps/common/print.h"
+#include "apps/command/checks.h"
 #include "apps/segment/commands.h"
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
+#include "apps/terminal/print.h"
 #include "apps/training/provenance.h"
 #include "apps/training/step_memory.h"
 #include "data/fingerprint.h"

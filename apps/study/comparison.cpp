@@ -7,10 +7,10 @@
 #include <cmath>
 #include <set>
 
-#include "apps/common/fields.h"
-#include "apps/common/print.h"
-#include "apps/common/text.h"
-#include "engine/core/error.h"
+#include "apps/run/fields.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/text.h"
+#include "engine/base/error.h"
 
 namespace pursuit::apps {
 

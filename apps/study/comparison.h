@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "apps/common/evaluations.h"
-#include "apps/common/json.h"
-#include "apps/common/run_folder.h"
-#include "apps/common/table.h"
+#include "apps/run/evaluations.h"
+#include "apps/run/json.h"
+#include "apps/run/run_folder.h"
 #include "apps/study/run_record.h"
+#include "apps/terminal/table.h"
 
 // Several runs side by side, whatever the app.
 namespace pursuit::apps {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/report.h"
+#include "apps/page/report.h"
 #include "apps/study/comparison.h"
 #include "apps/study/curves.h"
 

@@ -1,6 +1,6 @@
 #include "apps/study/curves.h"
 
-#include "apps/common/metrics.h"
+#include "apps/run/metrics.h"
 
 namespace pursuit::apps {
 

@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/charts.h"
-#include "apps/common/run_folder.h"
+#include "apps/page/charts.h"
+#include "apps/run/run_folder.h"
 
 namespace pursuit::apps {
 

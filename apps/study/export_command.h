@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "apps/common/print.h"
 #include "apps/study/loaded_model.h"
 #include "apps/study/run_commands.h"
+#include "apps/terminal/print.h"
 
 namespace pursuit::apps {
 

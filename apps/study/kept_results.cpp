@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "apps/common/print.h"
+#include "apps/terminal/print.h"
 
 namespace pursuit::apps {
 

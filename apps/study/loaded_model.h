@@ -3,17 +3,17 @@
 #include <optional>
 #include <string>
 
-#include "apps/common/fields.h"
+#include "apps/run/fields.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/fields.h"
 #include "apps/training/model_sizes.h"
-#include "engine/core/parallel.h"
+#include "engine/cpu/parallel.h"
 
 namespace pursuit::apps {
 
 // How a trained model is loaded, by every command that uses one.
 struct LoadOptions {
-  std::string weights = {};  // raw or ema; empty: those that the run's evaluations are of
+  std::optional<EvalWeights> weights = {};  // none: those that the run's evaluations are of
   std::string device = "auto";
   std::optional<DType> dtype = {};  // none: the run's
   int threads = 0;                  // 0: as many as before
@@ -45,7 +45,7 @@ LoadedModel<Config> load_model(const Checkpoint& checkpoint, const LoadOptions& 
   if (options.dtype) loaded.config.dtype = *options.dtype;
   validate(loaded.config);
   loaded.model = std::make_unique<Model>(model_config(loaded.config));
-  loaded.weights = !options.weights.empty()  ? options.weights
+  loaded.weights = options.weights           ? choice_name(*options.weights)
                    : has_average(checkpoint) ? evaluated_weights(loaded.config)
                                              : "raw";
   load_parameters(*loaded.model, checkpoint, loaded.weights == "ema");

@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "apps/common/command_line.h"
+#include "apps/command/command_line.h"
 #include "apps/study/export_command.h"
 #include "apps/study/run_commands.h"
 #include "apps/study/train_command.h"
-#include "engine/core/program.h"
+#include "engine/base/program.h"
 
 namespace pursuit::apps {
 

@@ -1,10 +1,10 @@
 #pragma once
 #include <string>
 
-#include "apps/common/fields.h"
-#include "apps/common/json.h"
-#include "apps/common/recipes.h"
-#include "apps/common/run_folder.h"
+#include "apps/command/recipes.h"
+#include "apps/run/fields.h"
+#include "apps/run/json.h"
+#include "apps/run/run_folder.h"
 
 // The command lines that made a run and its results.
 namespace pursuit::apps {

@@ -5,9 +5,9 @@
 #include <memory>
 #include <set>
 
-#include "apps/common/options.h"
-#include "apps/common/print.h"
-#include "apps/common/run_folder.h"
+#include "apps/command/options.h"
+#include "apps/run/run_folder.h"
+#include "apps/terminal/print.h"
 #include "engine/files/atomic_file.h"
 
 namespace pursuit::apps {
@@ -15,12 +15,9 @@ namespace pursuit::apps {
 namespace fs = std::filesystem;
 
 void add_weights_option(CLI::App& command, LoadOptions& o) {
-  command
-      .add_option("--weights", o.weights,
-                  "raw (the last ones) or ema (the averaged ones; default: as the run is evaluated)")
-      ->check(CLI::IsMember({"raw", "ema"}));
+  add_choice<EvalWeights>(command, "--weights", o.weights, "Weights (default: as the run is evaluated)");
   command.add_flag_function(
-      "--ema,!--no-ema", [&o](int64_t times) { o.weights = times > 0 ? "ema" : "raw"; },
+      "--ema,!--no-ema", [&o](int64_t times) { o.weights = times > 0 ? EvalWeights::ema : EvalWeights::raw; },
       "Short for --weights ema and --weights raw");
   command.add_flag("--no-verify{false}", o.verify, "Load without comparing checksums, a quarter faster");
 }

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "apps/common/text.h"
+#include "apps/terminal/text.h"
 
 namespace pursuit::apps {
 

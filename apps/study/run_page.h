@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "apps/common/report.h"
-#include "apps/common/run_lock.h"
+#include "apps/page/report.h"
+#include "apps/run/run_lock.h"
 #include "apps/study/curves.h"
 #include "apps/study/reproduce.h"
 #include "apps/study/run_record.h"

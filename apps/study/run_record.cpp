@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "apps/training/checkpoint.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::apps {
 

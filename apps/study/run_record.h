@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/evaluations.h"
-#include "apps/common/fields.h"
-#include "apps/common/run_folder.h"
+#include "apps/run/evaluations.h"
+#include "apps/run/fields.h"
+#include "apps/run/run_folder.h"
 #include "engine/core/shapes_only.h"
 
 namespace pursuit::apps {

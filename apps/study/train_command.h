@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/command_line.h"
-#include "apps/common/fields.h"
-#include "apps/common/options.h"
-#include "apps/common/recipes.h"
-#include "apps/common/run_folder.h"
+#include "apps/command/command_line.h"
+#include "apps/command/options.h"
+#include "apps/command/recipes.h"
+#include "apps/run/fields.h"
+#include "apps/run/run_folder.h"
 #include "apps/training/ranks.h"
 #include "apps/training/training_run.h"
 

@@ -8,13 +8,13 @@
 #include <map>
 #include <optional>
 
-#include "apps/common/fields.h"
-#include "apps/common/print.h"
-#include "apps/common/run_folder.h"
+#include "apps/run/fields.h"
+#include "apps/run/run_folder.h"
+#include "apps/terminal/print.h"
 #include "apps/training/checksums.h"
-#include "engine/core/error.h"
-#include "engine/core/parallel.h"
-#include "engine/core/streams.h"
+#include "engine/base/error.h"
+#include "engine/base/streams.h"
+#include "engine/cpu/parallel.h"
 
 namespace pursuit::apps {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "apps/common/json.h"
-#include "engine/core/error.h"
+#include "apps/run/json.h"
+#include "engine/base/error.h"
 #include "engine/files/safetensors.h"
 #include "nn/module.h"
 #include "nn/optim.h"
@@ -26,7 +26,7 @@ struct RunState {
   double loss_sum = 0;
   int64_t loss_count = 0;
 };
-// As an app's config, see apps/common/fields.h.
+// As an app's config, see apps/run/fields.h.
 template <class State, class F>
 requires std::same_as<std::remove_const_t<State>, RunState>
 void for_each_field(State& s, const F& f) {

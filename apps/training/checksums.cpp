@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "apps/common/json.h"
-#include "engine/core/error.h"
-#include "engine/core/parallel.h"
+#include "apps/run/json.h"
+#include "engine/base/error.h"
+#include "engine/cpu/parallel.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "apps/common/checks.h"
-#include "apps/common/options.h"
+#include "apps/command/checks.h"
+#include "apps/command/options.h"
 
 namespace pursuit::apps {
 

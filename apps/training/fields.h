@@ -4,15 +4,15 @@
 #include <utility>
 #include <vector>
 
-#include "apps/common/json.h"
-#include "apps/common/range.h"
+#include "apps/run/json.h"
+#include "apps/run/range.h"
 #include "data/share.h"
 #include "engine/core/dtype.h"
 #include "nn/attention/attention.h"
 #include "nn/optim.h"
 #include "nn/schedule.h"
 
-// The part of a Config that every app has, see apps/common/fields.h: an app's Config derives from these and
+// The part of a Config that every app has, see apps/run/fields.h: an app's Config derives from these and
 // its for_each_field calls theirs.
 namespace CLI {
 class App;

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::apps {
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "apps/training/checkpoint.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/core/shapes_only.h"
 #include "nn/vit.h"
 

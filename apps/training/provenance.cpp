@@ -6,10 +6,10 @@
 #include <fstream>
 #include <random>
 
-#include "apps/common/files.h"
-#include "apps/common/run_folder.h"
+#include "apps/run/files.h"
+#include "apps/run/run_folder.h"
 #include "engine/core/device.h"
-#include "engine/core/parallel.h"
+#include "engine/cpu/parallel.h"
 
 namespace pursuit::apps {
 

@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
-#include "apps/common/evaluations.h"
-#include "apps/common/json.h"
+#include "apps/run/evaluations.h"
+#include "apps/run/json.h"
 #include "apps/training/fields.h"
 
 // What a run and its results were made with.

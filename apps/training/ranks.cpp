@@ -18,12 +18,12 @@
 #include <thread>
 #include <vector>
 
-#include "apps/common/print.h"
-#include "apps/common/run_folder.h"
-#include "apps/common/signals.h"
-#include "engine/core/error.h"
-#include "engine/core/parallel.h"
-#include "engine/core/program.h"
+#include "apps/run/run_folder.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/signals.h"
+#include "engine/base/error.h"
+#include "engine/base/program.h"
+#include "engine/cpu/parallel.h"
 #include "engine/distributed/secret.h"
 #include "engine/distributed/socket.h"
 

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "apps/common/free_memory.h"
+#include "apps/training/free_memory.h"
 #include "engine/core/shapes_only.h"
 #include "engine/distributed/job.h"
 #include "nn/optim.h"

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/common/fields.h"
+#include "apps/run/fields.h"
 #include "apps/training/fields.h"
 #include "nn/training_step.h"
 

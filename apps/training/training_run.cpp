@@ -14,19 +14,19 @@
 #include <optional>
 #include <set>
 
-#include "apps/common/evaluations.h"
-#include "apps/common/files.h"
-#include "apps/common/metrics.h"
-#include "apps/common/print.h"
-#include "apps/common/progress.h"
-#include "apps/common/run_folder.h"
-#include "apps/common/signals.h"
-#include "apps/common/tensorboard.h"
+#include "apps/run/evaluations.h"
+#include "apps/run/files.h"
+#include "apps/run/metrics.h"
+#include "apps/run/run_folder.h"
+#include "apps/run/tensorboard.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/progress.h"
+#include "apps/terminal/signals.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/provenance.h"
 #include "apps/training/ranks.h"
-#include "engine/core/error.h"
-#include "engine/core/parallel.h"
+#include "engine/base/error.h"
+#include "engine/cpu/parallel.h"
 #include "engine/files/atomic_file.h"
 
 namespace pursuit::apps {

@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
-#include "apps/common/fields.h"
-#include "apps/common/run_folder.h"
-#include "apps/common/run_lock.h"
+#include "apps/run/fields.h"
+#include "apps/run/run_folder.h"
+#include "apps/run/run_lock.h"
 #include "apps/training/model_sizes.h"
 #include "apps/training/ranks.h"
 #include "apps/training/task.h"
@@ -24,7 +24,7 @@ struct RunOptions {
 
   const std::string& folder() const { return resume.empty() ? out : resume; }
 };
-// What --recipe and --resume name is read before the parser runs, see apps/common/command_line.h.
+// What --recipe and --resume name is read before the parser runs, see apps/command/command_line.h.
 // `default_out` is for the help.
 void add_run_options(CLI::App& command, RunOptions& options, const std::string& default_out);
 
@@ -47,7 +47,7 @@ struct RunStart {
 // Of several ranks the first holds the lock.
 RunStart start_run(const std::string& app, const nlohmann::ordered_json& config, const RunOptions& options,
                    int rank);
-// Trains to the end of the epochs, or until a signal (apps/common/signals.h). The run's folder gets
+// Trains to the end of the epochs, or until a signal (apps/terminal/signals.h). The run's folder gets
 // config.json, checkpoint.safetensors, the one before it (and best.safetensors), metrics.jsonl, TensorBoard
 // events, and what the task's finish() writes. What is not finite is never saved. Going on with `resume`
 // gives the same bits and records as a run that was never stopped; what a resumed run changes stands in

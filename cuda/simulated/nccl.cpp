@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "cuda/simulated/stream.h"
+#include "engine/base/error.h"
 #include "engine/core/dtype.h"
-#include "engine/core/error.h"
 
 using pursuit::bf16;
 

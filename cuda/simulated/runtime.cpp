@@ -9,7 +9,7 @@
 
 #include "cuda/simulated/memory.h"
 #include "cuda/simulated/stream.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace simt {
 

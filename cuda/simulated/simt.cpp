@@ -15,7 +15,7 @@
 
 #include "cuda/simulated/memory.h"
 #include "cuda/simulated/stream.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;

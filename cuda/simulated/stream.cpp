@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace simt {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "data/shuffle.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 

@@ -4,7 +4,7 @@
 
 #include "data/share.h"
 #include "data/text/corpus.h"
-#include "engine/core/choice.h"
+#include "engine/base/choice.h"
 
 namespace pursuit::data {
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "data/text/corpus_cache.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/files/atomic_file.h"
 #include "engine/files/mapped_file.h"
 

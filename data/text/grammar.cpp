@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 
 namespace pursuit::data {
 namespace {

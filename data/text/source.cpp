@@ -5,8 +5,8 @@
 
 #include "data/dataset.h"
 #include "data/text/grammar.h"
-#include "engine/core/error.h"
-#include "engine/core/text.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/files/mapped_file.h"
 
 namespace pursuit::data {

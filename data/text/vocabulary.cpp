@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "engine/core/error.h"
-#include "engine/core/text.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
 
 namespace pursuit::data {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "data/text/stop_words.h"
 #include "data/text/vocabulary.h"
-#include "engine/core/error.h"
-#include "engine/core/random.h"
-#include "engine/core/streams.h"
-#include "engine/core/text.h"
+#include "engine/base/error.h"
+#include "engine/base/random.h"
+#include "engine/base/streams.h"
+#include "engine/base/text.h"
 
 namespace pursuit::data {
 namespace {

@@ -1,8 +1,8 @@
 #include "engine/core/device.h"
 
 #include "cuda/runtime.h"
-#include "engine/core/error.h"
-#include "engine/core/parallel.h"
+#include "engine/base/error.h"
+#include "engine/cpu/parallel.h"
 #include "engine/cpu/rows.h"
 
 namespace pursuit {

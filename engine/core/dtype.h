@@ -7,9 +7,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "engine/core/choice.h"
-#include "engine/core/error.h"
-#include "engine/core/hd.h"
+#include "engine/base/choice.h"
+#include "engine/base/error.h"
+#include "engine/base/hd.h"
 
 namespace pursuit {
 

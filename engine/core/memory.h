@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "engine/base/error.h"
 #include "engine/core/device.h"
-#include "engine/core/error.h"
 
 namespace pursuit {
 

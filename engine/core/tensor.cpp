@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "cuda/runtime.h"
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 #include "engine/core/shapes_only.h"
 #include "engine/operator/copy.h"
 #include "engine/ops.h"

@@ -1,8 +1,8 @@
 #pragma once
 #include <algorithm>
 
-#include "engine/core/parallel.h"
 #include "engine/cpu/gemm.h"
+#include "engine/cpu/parallel.h"
 #include "engine/cpu/scratch.h"
 #include "engine/cpu/wide_rows.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-#include "engine/core/parallel.h"
 #include "engine/cpu/attend.h"
+#include "engine/cpu/parallel.h"
 #include "engine/cpu/wide_rows.h"
 #include "engine/operator/operator.h"
 

@@ -195,7 +195,7 @@ struct RowKernels {
   // --- random numbers
   // ------------------------------------------------------------------------------------------
 
-  // u_i = philox_uniform(seed, stream, first + i) of engine/core/random.h, bit for bit; first is a multiple
+  // u_i = philox_uniform(seed, stream, first + i) of engine/base/random.h, bit for bit; first is a multiple
   // of 4.
   void (*philox_uniforms)(uint64_t seed, uint64_t stream, uint64_t first, float* u, int64_t n);
 

@@ -1,7 +1,7 @@
 #include "engine/distributed/communicator.h"
 
 #include "cuda/runtime.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/distributed/gloo.h"
 #include "engine/distributed/nccl.h"
 #include "engine/distributed/secret.h"

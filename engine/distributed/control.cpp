@@ -11,8 +11,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/core/error.h"
-#include "engine/core/text.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
 
 namespace pursuit::distributed {
 

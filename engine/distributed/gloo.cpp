@@ -14,8 +14,8 @@
 #include <exception>
 #include <functional>
 
-#include "engine/core/error.h"
-#include "engine/core/parallel.h"
+#include "engine/base/error.h"
+#include "engine/cpu/parallel.h"
 #include "engine/distributed/combine.h"
 #include "engine/distributed/shared_memory.h"
 

@@ -8,8 +8,8 @@
 #include <optional>
 #include <sstream>
 
-#include "engine/core/error.h"
-#include "engine/core/text.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/distributed/secret.h"
 
 namespace pursuit::distributed {

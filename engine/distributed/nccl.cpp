@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "cuda/runtime.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/distributed/combine.h"
 #include "engine/ops.h"
 #include "engine/step/transfer.h"

@@ -1,4 +1,4 @@
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/distributed/gloo.h"
 
 // In the place of gloo.cpp in a build without Gloo.

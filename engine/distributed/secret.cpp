@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/distributed/job.h"
 
 namespace pursuit::distributed {

@@ -7,8 +7,8 @@
 #include <charconv>
 #include <iterator>
 
-#include "engine/core/error.h"
-#include "engine/core/text.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
 
 namespace pursuit::distributed {
 

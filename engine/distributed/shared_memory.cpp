@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/distributed/protocol.h"
 #include "engine/distributed/secret.h"
 

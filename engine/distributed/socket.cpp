@@ -11,8 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "engine/core/error.h"
-#include "engine/core/text.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
 
 namespace pursuit::distributed {
 

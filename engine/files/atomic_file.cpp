@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit {
 

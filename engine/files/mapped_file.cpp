@@ -9,7 +9,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "engine/core/text.h"
+#include "engine/base/text.h"
 #include "engine/files/atomic_file.h"
 
 namespace pursuit {

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "engine/core/text.h"
+#include "engine/base/text.h"
 #include "engine/files/atomic_file.h"
 #include "engine/files/half.h"
 

@@ -5,8 +5,8 @@
 
 #include "cuda/launch.h"
 #include "engine/core/device.h"
-#include "engine/core/parallel.h"
 #include "engine/core/tensor.h"
+#include "engine/cpu/parallel.h"
 // The one place where elementwise loops over strided tensors live, for both backends.
 namespace pursuit {
 

@@ -120,47 +120,45 @@ concept TakesList = requires(Op op, const std::vector<Tensor>& inputs) {
   op.forward(inputs);
 };
 
-// Runs the operator and, if an input is on the tape, records it.
-template <Operator Op, std::same_as<Tensor>... In>
-Tensor apply(Op op, const In&... inputs) {
-  require_inputs<Op>({&inputs...});
+// Calls forward(operator) and, if an input wants a gradient, records the operator.
+template <Operator Op, class Forward>
+Tensor call(Op op, std::span<Argument> arguments, Needs needs, const Forward& forward) {
   MemoryTag tag(Op::name);
-  auto held = std::make_shared<Op>(std::move(op));
-  if (!grad_enabled() || !(inputs.needs_grad() || ...)) return held->forward(inputs.detach()...);
-
-  Needs needs;
-  int i = 0;
-  ((needs.bits |= uint32_t(inputs.needs_grad()) << i++), ...);
+  const auto held = std::make_shared<Op>(std::move(op));
+  if (!grad_enabled() || needs.bits == 0) return forward(*held);
   if constexpr (requires { held->needs = needs; }) held->needs = needs;
-  const Argument arguments[] = {{&inputs, inputs.storage().use_count()}...};
-  Tensor y = held->forward(inputs.detach()...);
+  for (Argument& a : arguments) a.handles = a.tensor->storage().use_count();
+  Tensor y = forward(*held);
   record(y, Op::name, arguments, [held, needs](const Tensor& gy) {
     MemoryTag tag(Op::name);
     return held->backward(gy, needs);
   });
   return y;
 }
+
+template <Operator Op, std::same_as<Tensor>... In>
+Tensor apply(Op op, const In&... inputs) {
+  require_inputs<Op>({&inputs...});
+  Needs needs;
+  int i = 0;
+  ((needs.bits |= uint32_t(inputs.needs_grad()) << i++), ...);
+  Argument arguments[] = {{&inputs, 0}...};
+  return call(std::move(op), arguments, needs, [&](Op& held) { return held.forward(inputs.detach()...); });
+}
 template <Operator Op>
 requires TakesList<Op> Tensor apply(Op op, const std::vector<Tensor>& inputs) {
-  MemoryTag tag(Op::name);
-  auto held = std::make_shared<Op>(std::move(op));
+  Needs needs;
   std::vector<Argument> arguments;
-  bool recorded = false;
   for (const Tensor& t : inputs) {
     if (!t.defined()) fail_undefined(Op::name, arguments.size() + 1, inputs.size());
-    arguments.push_back({&t, t.storage().use_count()});
-    recorded = recorded || (grad_enabled() && t.needs_grad());
+    if (t.needs_grad()) needs.bits = ~uint32_t(0);
+    arguments.push_back({&t, 0});
   }
-  std::vector<Tensor> values;
-  for (const Tensor& t : inputs) values.push_back(t.detach());
-  Tensor y = held->forward(values);
-  values.clear();
-  if (recorded)
-    record(y, Op::name, arguments, [held](const Tensor& gy) {
-      MemoryTag tag(Op::name);
-      return held->backward(gy, Needs{~uint32_t(0)});
-    });
-  return y;
+  return call(std::move(op), arguments, needs, [&](Op& held) {
+    std::vector<Tensor> values;
+    for (const Tensor& t : inputs) values.push_back(t.detach());
+    return held.forward(values);
+  });
 }
 
 template <class Op, class Base, class... In>

@@ -1,6 +1,6 @@
 #include "cuda/argmax.cuh"
 
-#include "engine/core/parallel.h"
+#include "engine/cpu/parallel.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
 

@@ -1,4 +1,4 @@
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 #include "engine/cpu/rows.h"
 #include "engine/operator/for_each.h"
 #include "engine/operator/operator.h"

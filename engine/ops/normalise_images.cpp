@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/core/parallel.h"
-#include "engine/core/random.h"
+#include "engine/base/random.h"
+#include "engine/cpu/parallel.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
 

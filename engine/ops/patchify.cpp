@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "cuda/dense.cuh"
-#include "engine/core/parallel.h"
 #include "engine/cpu/dense.h"
+#include "engine/cpu/parallel.h"
 #include "engine/cpu/wide_rows.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"

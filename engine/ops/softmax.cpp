@@ -1,6 +1,6 @@
 #include "cuda/softmax.cuh"
 
-#include "engine/core/parallel.h"
+#include "engine/cpu/parallel.h"
 #include "engine/cpu/wide_rows.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"

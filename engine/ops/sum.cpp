@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/core/parallel.h"
+#include "engine/cpu/parallel.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
 

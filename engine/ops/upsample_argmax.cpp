@@ -1,10 +1,10 @@
 #include "cuda/upsample_argmax.cuh"
 
-#include "engine/core/parallel.h"
 #include "engine/cpu/bilinear.h"
+#include "engine/cpu/parallel.h"
 #include "engine/operator/operator.h"
-#include "engine/operator/upsampling.h"
 #include "engine/ops.h"
+#include "engine/ops/upsampling.h"
 
 namespace pursuit {
 

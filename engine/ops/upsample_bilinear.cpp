@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "engine/core/parallel.h"
 #include "engine/cpu/bilinear.h"
+#include "engine/cpu/parallel.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "engine/core/parallel.h"
 #include "engine/cpu/bilinear.h"
+#include "engine/cpu/parallel.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
 

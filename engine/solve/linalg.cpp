@@ -6,7 +6,7 @@
 
 #include "cuda/runtime.h"
 #include "cuda/solver.h"
-#include "engine/core/parallel.h"
+#include "engine/cpu/parallel.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
 

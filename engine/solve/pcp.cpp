@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cuda/pcp.cuh"
-#include "engine/core/parallel.h"
+#include "engine/cpu/parallel.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
 

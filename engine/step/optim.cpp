@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "cuda/optim.cuh"
-#include "engine/core/parallel.h"
 #include "engine/core/shapes_only.h"
+#include "engine/cpu/parallel.h"
 #include "engine/cpu/rows.h"
 #include "engine/operator/copy.h"
 #include "engine/operator/operator.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "cuda/runtime.h"
-#include "engine/core/parallel.h"
+#include "engine/cpu/parallel.h"
 #include "engine/operator/copy.h"
 
 namespace pursuit {

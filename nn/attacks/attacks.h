@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/streams.h"
+#include "engine/base/streams.h"
 #include "engine/core/tensor.h"
 
 // Attacks on a classifier through the engine's own gradients. All are untargeted. Only the gradient with

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "engine/core/choice.h"
-#include "engine/core/range.h"
+#include "engine/base/choice.h"
+#include "engine/base/range.h"
 #include "nn/module.h"
 #include "nn/noise.h"
 

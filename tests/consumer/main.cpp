@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 #include "engine/operator/elementwise.h"
 #include "engine/ops.h"
 #include "engine/solve/gradcheck.h"

@@ -3,10 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "apps/common/command_line.h"
-#include "apps/common/options.h"
+#include "apps/command/command_line.h"
+#include "apps/command/options.h"
 #include "data/corruptions.h"
-#include "engine/core/program.h"
+#include "engine/base/program.h"
 #include "tests/corruptions/statistics.h"
 
 // corruptions draw DIR | check: the pictures and the comparison of tests/corruptions/statistics.h.

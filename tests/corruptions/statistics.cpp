@@ -10,7 +10,7 @@
 
 #include "data/corruptions.h"
 #include "data/segmentation.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 
 namespace pursuit::corruptions {
 

@@ -1,4 +1,4 @@
-// Ours (engine/core/random.h) against cuRAND's Philox4x32-10, both of its makers: the generator of host code,
+// Ours (engine/base/random.h) against cuRAND's Philox4x32-10, both of its makers: the generator of host code,
 // and the functions of kernels, which the host's compiler takes as inline functions. Neither needs a GPU.
 #include <curand.h>
 #include <doctest/doctest.h>
@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 
 using namespace pursuit;
 

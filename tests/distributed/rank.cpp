@@ -21,8 +21,8 @@
 #include <numeric>
 #include <thread>
 
-#include "engine/core/error.h"
-#include "engine/core/program.h"
+#include "engine/base/error.h"
+#include "engine/base/program.h"
 #include "engine/distributed/communicator.h"
 #include "engine/distributed/nccl.h"
 #include "engine/ops.h"

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "apps/training/checksums.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {

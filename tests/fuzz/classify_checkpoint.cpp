@@ -1,5 +1,5 @@
 #include "apps/classify/pipeline.h"
-#include "apps/pictures/heatmap.h"
+#include "apps/page/heatmap.h"
 #include "apps/training/checkpoint.h"
 #include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/classify_toy.h"

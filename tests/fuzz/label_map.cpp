@@ -1,6 +1,6 @@
 #include "data/index_png.h"
 #include "data/label_key.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/fuzz/png.h"
 
 namespace pursuit::fuzz {

@@ -1,5 +1,5 @@
 #include "data/segmentation_files.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {

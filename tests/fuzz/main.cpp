@@ -9,8 +9,8 @@
 #include <iterator>
 #include <random>
 
-#include "engine/core/error.h"
-#include "engine/core/parallel.h"
+#include "engine/base/error.h"
+#include "engine/cpu/parallel.h"
 #include "tests/fuzz/fuzz.h"
 
 // From libFuzzer.

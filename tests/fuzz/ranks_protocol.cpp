@@ -1,4 +1,4 @@
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "engine/distributed/protocol.h"
 #include "tests/fuzz/fuzz.h"
 

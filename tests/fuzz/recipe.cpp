@@ -1,7 +1,7 @@
 #include <filesystem>
 
 #include "apps/classify/config.h"
-#include "apps/common/recipes.h"
+#include "apps/command/recipes.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {

@@ -1,6 +1,6 @@
 #pragma once
 #include "apps/study/comparison.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {

@@ -1,7 +1,7 @@
 #include "data/text/batches.h"
 #include "data/text/corpus.h"
 #include "data/text/word_swap.h"
-#include "engine/core/error.h"
+#include "engine/base/error.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <map>
 
-#include "apps/common/command_line.h"
+#include "apps/command/command_line.h"
+#include "engine/base/program.h"
 #include "engine/core/observer.h"
-#include "engine/core/program.h"
 #include "tests/goldens/cases.h"
 
 // goldens DIR|FILE...: holds the engine against cases that were computed elsewhere.

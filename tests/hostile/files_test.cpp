@@ -7,9 +7,9 @@
 
 #include <fstream>
 
-#include "apps/common/choice.h"
-#include "apps/common/text.h"
-#include "engine/core/text.h"
+#include "apps/command/choice.h"
+#include "apps/terminal/text.h"
+#include "engine/base/text.h"
 #include "engine/files/atomic_file.h"
 #include "engine/files/mapped_file.h"
 #include "tests/temporary_folder.h"

@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "apps/classify/pipeline.h"
-#include "apps/common/fields.h"
 #include "apps/lm/config.h"
+#include "apps/run/fields.h"
 #include "apps/segment/predictor.h"
 #include "apps/study/loaded_model.h"
 #include "engine/core/memory.h"

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "apps/common/command_line.h"
-#include "engine/core/program.h"
+#include "apps/command/command_line.h"
+#include "engine/base/program.h"
 #include "tests/ops_driver/driver.h"
 
 // ops list | check | grad | canaries | bench: every operator of the inventory over its own samples.

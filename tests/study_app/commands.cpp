@@ -2,14 +2,14 @@
 
 #include <tuple>
 
-#include "apps/common/print.h"
-#include "apps/common/progress.h"
-#include "apps/common/signals.h"
 #include "apps/study/comparison_page.h"
 #include "apps/study/kept_results.h"
 #include "apps/study/run_page.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/progress.h"
+#include "apps/terminal/signals.h"
 #include "apps/training/provenance.h"
-#include "engine/core/streams.h"
+#include "engine/base/streams.h"
 #include "nn/metrics.h"
 #include "tests/study_app/spirals.h"
 

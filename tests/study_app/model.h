@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/core/random.h"
+#include "engine/base/random.h"
 #include "nn/layers.h"
 
 // The model and the data of the app.

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/fields.h"
+#include "apps/run/fields.h"
 #include "apps/study/comparison.h"
 #include "apps/study/loaded_model.h"
 #include "apps/study/run_record.h"

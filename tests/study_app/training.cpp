@@ -2,10 +2,10 @@
 
 #include <filesystem>
 
-#include "apps/common/print.h"
-#include "apps/common/signals.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/signals.h"
 #include "apps/training/provenance.h"
-#include "engine/core/streams.h"
+#include "engine/base/streams.h"
 #include "engine/step/transfer.h"
 #include "nn/init.h"
 #include "tests/study_app/spirals.h"

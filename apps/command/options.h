@@ -1,0 +1,69 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "apps/run/range.h"
+#include "engine/base/choice.h"
+
+namespace pursuit::apps {
+
+// Refuses numbers outside of a range; what is no number is left to the option.
+inline CLI::Validator within(Range range) {
+  return CLI::Validator(
+      [range](const std::string& text) {
+        double value = 0;
+        if (!CLI::detail::lexical_cast(text, value) || range.holds(value)) return std::string();
+        return fmt::format("{} is out of range, need {}", text, range.text());
+      },
+      "");
+}
+
+// Refuses what is neither true nor false, such as the next option.
+inline const CLI::Validator boolean(
+    [](std::string& text) {
+      bool value = false;
+      if (CLI::detail::lexical_cast(text, value)) return std::string();
+      return fmt::format("needs true or false, not '{}'", text);
+    },
+    "");
+
+// An option that takes one of an enum's choices, see engine/base/choice.h. Target is the enum, or an optional
+// of it.
+template <class E, class Target>
+CLI::Option* add_choice(CLI::App& app, const std::string& flag, Target& target, const std::string& help) {
+  const auto set = [&target, flag](const std::string& word) {
+    const std::optional<E> found = find_choice<E>(word);
+    if (!found)
+      throw CLI::ValidationError(flag, fmt::format("got '{}', need one of {}", word, choice_list<E>()));
+    target = *found;
+  };
+  return app.add_option_function<std::string>(flag, set, help + ": " + choice_help<E>());
+}
+
+// Adds an option for every field of a config that is one, see fields.h. Of an option given twice, by a recipe
+// and beside it, the last counts, also of a list.
+template <class Config>
+void add_options(CLI::App& app, Config& config) {
+  for_each_field(config, [&]<class T>(const char* name, T& member, const char* help, Range range = {}) {
+    if (!*help) return;
+    const std::string flag = std::string("--") + name;
+    CLI::Option* option = nullptr;
+    if constexpr (std::is_enum_v<T>)
+      option = add_choice<T>(app, flag, member, help)->default_str(choice_name(member));
+    else
+      option = app.add_option(flag, member, help)->capture_default_str();
+    if constexpr (requires { member.push_back({}); } && !std::is_same_v<T, std::string>)
+      option->delimiter(',')->trigger_on_parse();
+    else
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    if constexpr (is_number<T> || is_number_list<T>) option->check(within(range));
+    if constexpr (std::is_same_v<T, bool>) option->check(boolean);
+  });
+  if constexpr (requires { config.add_old(app); }) config.add_old(app);
+}
+
+}  // namespace pursuit::apps

@@ -1,0 +1,95 @@
+#include "apps/command/recipes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "apps/command/choice.h"
+#include "apps/command/command_line.h"
+#include "apps/run/files.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+namespace pursuit::apps {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> recipe_folders(const std::string& app) {
+  std::vector<fs::path> folders;
+  std::error_code error;
+  const fs::path exe = fs::read_symlink("/proc/self/exe", error);
+  if (!error) folders.push_back(exe.parent_path().parent_path() / "share/pursuit/recipes" / app);
+  folders.push_back(fs::path(PURSUIT_APPS) / app / "recipes");
+  return folders;
+}
+
+}  // namespace
+
+std::vector<std::string> recipe_names(const std::string& app) {
+  std::vector<std::string> names;
+  for (const fs::path& folder : recipe_folders(app)) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error))
+      if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
+    if (!names.empty()) break;
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Recipe read_recipe(const std::string& app, const std::string& name) {
+  std::error_code error;
+  fs::path file = name;
+  for (const fs::path& folder : recipe_folders(app))
+    if (!fs::exists(file, error) || fs::is_directory(file, error)) file = folder / (name + ".toml");
+  if (!fs::exists(file, error)) {
+    const std::vector<std::string> known = recipe_names(app);
+    fail("recipe", fmt::format("there is no recipe '{}'{}; known are {}, or give the path of a file", name,
+                               did_you_mean(name, known), fmt::join(known, ", ")));
+  }
+  constexpr uintmax_t largest = 1 << 20;
+  if (const auto size = fs::file_size(file, error); !error && size > largest)
+    fail("recipe", fmt::format("{} has {} bytes, a recipe at most {}", file.string(), size, largest));
+  Recipe recipe{name, file.string(), {}, {}};
+  const std::string all = read_file(recipe.file);
+  std::istringstream text{std::string(without_byte_order_mark(all))};
+  try {
+    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
+      if (item.name == "++" || item.name == "--") continue;  // a section begins or ends
+      const std::string value = fmt::format("{}", fmt::join(item.inputs, ","));
+      // The parser takes the quotes of whole strings away.
+      if (const char quote = value.empty() ? ' ' : value[0]; quote == '"' || quote == '\'')
+        fail("recipe",
+             fmt::format("{}: '{}': the string {} does not end", recipe.file, item.fullname(), value));
+      if (item.fullname() == "requires-data")
+        recipe.requires_data = value;
+      else
+        recipe.settings.emplace_back(item.fullname(), value);
+    }
+  } catch (const CLI::Error& e) {
+    fail("recipe", recipe.file + ": " + e.what());
+  }
+  return recipe;
+}
+
+void set_options(const Recipe& recipe, CLI::App& options) {
+  for (const auto& [name, value] : recipe.settings) {
+    const CLI::Option* option = options.get_option_no_throw("--" + name);
+    if (!option || option == options.get_help_ptr())
+      fail("recipe", fmt::format("{}: there is no setting '{}'{}; `train --help` lists them", recipe.file,
+                                 name, did_you_mean(name, option_names(options))));
+    try {
+      options.clear();
+      options.parse(std::vector<std::string>{"--" + name + "=" + value});
+    } catch (const CLI::Error& e) {
+      fail("recipe", fmt::format("{}: '{}': {}", recipe.file, name, e.what()));
+    }
+  }
+}
+
+}  // namespace pursuit::apps

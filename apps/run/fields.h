@@ -1,0 +1,85 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <cmath>
+#include <concepts>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "apps/run/json.h"
+#include "apps/run/range.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+// An app describes once what a run of it is made of: beside its Config stands
+//   template <class C, class F> void for_each_field(C& config, const F& f)
+// which calls f("learning-rate", config.learning_rate, "Help", range) for every member, with an empty help
+// for those that are saved with a run but are no option. Numbers, also in lists, have a range; what is no
+// number has none. An enum is one of its choices (engine/base/choice.h), which the option's help lists.
+// Options, config.json and recipes all follow from that list.
+namespace pursuit::apps {
+
+template <class Config>
+nlohmann::ordered_json fields_to_json(const Config& config) {
+  nlohmann::ordered_json json;
+  for_each_field(config, [&](const char* name, const auto& member, const char*, Range = {}) {
+    json[name] = json_of(member);
+  });
+  return json;
+}
+
+// Those of its fields that are options: what else is saved follows from the data.
+template <class Config>
+nlohmann::ordered_json options_to_json(const Config& config) {
+  nlohmann::ordered_json json;
+  for_each_field(config, [&](const char* name, const auto& member, const char* help, Range = {}) {
+    if (*help) json[name] = json_of(member);
+  });
+  return json;
+}
+
+// Throws Error that starts with `app` and names the field unless every number is within its range, and text
+// is UTF-8, as config.json must be.
+template <class Config>
+void check_fields(const char* app, const Config& config) {
+  for_each_field(config, [&]<class T>(const char* name, const T& member, const char* help, Range range = {}) {
+    const std::string shown = *help ? "--" + std::string(name) : fmt::format("'{}'", name);
+    const auto check = [&](auto value) {
+      if (!range.holds(double(value)))
+        fail(app, fmt::format("{} is {}, need {}", shown, value, range.text()));
+    };
+    if constexpr (is_number<T>)
+      check(member);
+    else if constexpr (is_number_list<T>)
+      for (const auto value : member) check(value);
+    else if constexpr (std::same_as<T, std::string>)
+      if (!is_utf8(member))
+        fail(app, fmt::format("{} is '{}', which is not UTF-8; rename it", shown, member));
+  });
+}
+
+// An option's value as it is written on a command line.
+inline std::string option_text(const nlohmann::ordered_json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump();
+  std::string list;
+  for (const auto& v : value) list += (list.empty() ? "" : ",") + option_text(v);
+  return list;
+}
+
+// What the JSON object leaves out keeps its default. Throws Error that names the file and the field.
+template <class Config>
+Config fields_from_json(const nlohmann::ordered_json& json, const std::string& file) {
+  if (!json.is_object()) fail("config", file + ": the config is no JSON object; it is damaged");
+  Config config;
+  for_each_field(config, [&](const char* name, auto& member, const char*, Range = {}) {
+    if (!json.contains(name)) return;
+    if (const std::string problem = read_member(json, name, member); !problem.empty())
+      fail("config", file + ": " + problem);
+  });
+  if constexpr (requires { config.read_old(json); }) config.read_old(json);
+  return config;
+}
+
+}  // namespace pursuit::apps

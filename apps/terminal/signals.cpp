@@ -1,0 +1,67 @@
+#include "apps/terminal/signals.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <string>
+
+#include "engine/base/program.h"
+
+namespace pursuit::apps {
+namespace {
+
+volatile std::sig_atomic_t stop_flag = 0;
+volatile std::sig_atomic_t interrupted = 0;
+timespec first_interrupt;
+std::string message;  // of the first signal
+
+double seconds_since_first_interrupt() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return double(now.tv_sec - first_interrupt.tv_sec) + 1e-9 * double(now.tv_nsec - first_interrupt.tv_nsec);
+}
+
+// Calls only functions that are safe inside a signal handler.
+void on_signal(int signal, siginfo_t* info, void*) {
+  // Of its own writes: whoever read the progress is gone, which ends no training.
+  if (signal == SIGPIPE && info->si_pid == getpid()) return;
+  const int saved_errno = errno;
+  // One key press can arrive twice within milliseconds: from the terminal and from a launcher that forwards
+  // it.
+  if (signal == SIGINT && interrupted && seconds_since_first_interrupt() > 0.2) _exit(128 + SIGINT);
+  if (!stop_flag) {
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, message.data(), message.size());
+  }
+  if (signal == SIGINT && !interrupted) {
+    clock_gettime(CLOCK_MONOTONIC, &first_interrupt);
+    interrupted = 1;
+  }
+  stop_flag = 1;
+  errno = saved_errno;
+}
+
+}  // namespace
+
+void catch_stop_signals() {
+  message = "\n" + line_prefix + "stopping after this step; press ctrl-C again to end at once\n";
+  struct sigaction action = {};
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+  sigemptyset(&action.sa_mask);
+  for (const int signal : signals) sigaddset(&action.sa_mask, signal);
+  struct sigaction before = {};
+  for (const int signal : signals) {
+    // nohup has SIGHUP ignored, and that stays.
+    const bool by_nohup =
+        signal == SIGHUP && sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
+    if (!by_nohup) sigaction(signal, &action, nullptr);
+  }
+}
+
+bool stop_requested() { return stop_flag != 0; }
+void request_stop() { stop_flag = 1; }
+
+}  // namespace pursuit::apps

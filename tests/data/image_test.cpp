@@ -1,0 +1,373 @@
+#include "data/image.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <thread>
+
+#include "data/resize.h"
+#include "engine/base/error.h"
+#include "engine/base/random.h"
+#include "tests/needs.h"
+#include "tests/temporary_folder.h"
+
+using namespace pursuit::data;
+
+namespace {
+
+// A picture from a formula, the same that the reference values below were computed on.
+Image formula(int width, int height, int channels) {
+  Image image(width, height, channels);
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x)
+      for (int c = 0; c < channels; ++c)
+        image.at(x, y)[c] = uint8_t((x * 37 + y * 59 + c * 101 + x * y * 13) % 256);
+  return image;
+}
+
+Image waves(int width, int height) {
+  Image image(width, height, 3);
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x)
+      for (int c = 0; c < 3; ++c)
+        image.at(x, y)[c] = uint8_t(128 + 60 * std::sin(0.21 * x + c) + 50 * std::cos(0.17 * y - c));
+  return image;
+}
+
+double mean_difference(const Image& a, const Image& b) {
+  REQUIRE(a.pixels.size() == b.pixels.size());
+  double total = 0;
+  for (size_t i = 0; i < a.pixels.size(); ++i) total += std::abs(int(a.pixels[i]) - int(b.pixels[i]));
+  return total / double(a.pixels.size());
+}
+
+int largest_difference(const Image& a, const std::vector<int>& b) {
+  REQUIRE(a.pixels.size() == b.size());
+  int largest = 0;
+  for (size_t i = 0; i < b.size(); ++i) largest = std::max(largest, std::abs(int(a.pixels[i]) - b[i]));
+  return largest;
+}
+
+// The message of the Error that decoding throws; empty if it does not throw.
+std::string decode_error(const std::vector<uint8_t>& bytes) {
+  try {
+    decode_image(bytes.data(), bytes.size(), "picture.bin");
+  } catch (const pursuit::Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool names_file(const std::string& message) { return message.find("picture.bin") != std::string::npos; }
+
+std::vector<uint8_t> file_bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+uint32_t crc32(const uint8_t* p, size_t n) {
+  uint32_t c = 0xffffffffu;
+  for (size_t i = 0; i < n; ++i) {
+    c ^= p[i];
+    for (int bit = 0; bit < 8; ++bit) c = (c >> 1) ^ (c & 1 ? 0xedb88320u : 0);
+  }
+  return ~c;
+}
+
+// The PNG of one pixel with a chunk before its data that every decoder must know, and none does.
+std::vector<uint8_t> png_with_unknown_chunk() {
+  std::vector<uint8_t> bytes = encode_png(Image(1, 1, 3));
+  std::vector<uint8_t> chunk = {0, 0, 0, 1, 'A', 'B', 'C', 'D', 7};
+  const uint32_t sum = crc32(&chunk[4], 5);
+  for (int shift = 24; shift >= 0; shift -= 8) chunk.push_back(uint8_t(sum >> shift));
+  bytes.insert(bytes.begin() + 33, chunk.begin(), chunk.end());
+  return bytes;
+}
+
+// The PNG of one pixel with another size in its header, checksum included.
+std::vector<uint8_t> png_that_promises(uint32_t width, uint32_t height) {
+  std::vector<uint8_t> bytes = encode_png(Image(1, 1, 3));
+  const auto put = [&](size_t at, uint32_t value) {
+    for (size_t i = 0; i < 4; ++i) bytes[at + i] = uint8_t(value >> (24 - 8 * i));
+  };
+  put(16, width);
+  put(20, height);
+  put(29, crc32(&bytes[12], 17));
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("png survives a round trip exactly, grey becomes rgb") {
+  const Image image = formula(31, 17, 3);
+  const auto bytes = encode_png(image);
+  const Image back = decode_image(bytes.data(), bytes.size(), "memory");
+  CHECK(back.width == 31);
+  CHECK(back.height == 17);
+  CHECK(back.channels == 3);
+  CHECK(back.pixels == image.pixels);
+
+  const Image grey = formula(5, 9, 1);
+  const auto grey_bytes = encode_png(grey);
+  CHECK(decode_image(grey_bytes.data(), grey_bytes.size(), "memory").pixels == to_rgb(grey).pixels);
+}
+
+TEST_CASE("jpeg error and size follow the quality") {
+  const Image image = waves(97, 61);
+  double previous_error = 0;
+  size_t previous_size = SIZE_MAX;
+  for (int quality : {95, 60, 25, 5}) {
+    const auto bytes = encode_jpeg(image, quality);
+    const double error = mean_difference(decode_image(bytes.data(), bytes.size(), "memory"), image);
+    CHECK(error > previous_error);
+    CHECK(bytes.size() < previous_size);
+    previous_error = error;
+    previous_size = bytes.size();
+  }
+  const auto best = encode_jpeg(image, 100);
+  CHECK(mean_difference(decode_image(best.data(), best.size(), "memory"), image) < 1.5);
+  CHECK_THROWS_AS(encode_jpeg(image, 0), pursuit::Error);
+  CHECK_THROWS_AS(encode_jpeg(image, 101), pursuit::Error);
+}
+
+TEST_CASE("files: written, read, and errors that name them") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path / "a.png";
+  const Image image = formula(12, 8, 3);
+  write_png(path, image);
+  CHECK(read_image(path).pixels == image.pixels);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1);
+
+  const std::string missing = folder.path / "missing.jpg", no_folder = folder.path / "none" / "a.png";
+  CHECK_THROWS_WITH_AS(read_image(missing), doctest::Contains("missing.jpg"), pursuit::Error);
+  CHECK_THROWS_AS(read_image(folder.path), pursuit::Error);
+  CHECK_THROWS_WITH_AS(write_png(no_folder, image), doctest::Contains("none/a.png"), pursuit::Error);
+  CHECK_THROWS_AS(encode_png(Image()), pursuit::Error);
+  CHECK_THROWS_AS(encode_png(Image(2, 2, 2)), pursuit::Error);
+}
+
+TEST_CASE("hostile bytes throw errors that name the file") {
+  CHECK(names_file(decode_error({})));
+  CHECK(names_file(decode_error(std::vector<uint8_t>(1000, 0))));
+  CHECK(names_file(decode_error({'n', 'o', ' ', 'p', 'i', 'c', 't', 'u', 'r', 'e'})));
+  CHECK(names_file(decode_error({0xff, 0xd8, 0xff})));
+  CHECK(names_file(decode_error({0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'})));
+  REQUIRE(decode_error(png_that_promises(1, 1)).empty());
+  for (auto [w, h] : {std::pair<uint32_t, uint32_t>{65000, 65000},
+                      {0x7fffffff, 0x7fffffff},
+                      {9000, 9000},
+                      {0, 5},
+                      {64, 64}})
+    CHECK(names_file(decode_error(png_that_promises(w, h))));
+  CHECK(decode_error(png_that_promises(9000, 9000)).find("megapixels") != std::string::npos);
+
+  // A Huffman table with more codes than there are symbols.
+  auto greedy = encode_jpeg(waves(16, 16), 80);
+  const uint8_t huffman[] = {0xff, 0xc4};
+  const auto table = std::search(greedy.begin(), greedy.end(), huffman, huffman + 2);
+  REQUIRE(table != greedy.end());
+  std::fill(table + 12, table + 21, uint8_t(200));
+  CHECK(names_file(decode_error(greedy)));
+
+  for (const auto& whole : {encode_jpeg(waves(64, 48), 80), encode_png(waves(64, 48))}) {
+    REQUIRE(decode_error(whole).empty());
+    for (size_t cut :
+         {size_t(1), size_t(2), whole.size() / 100, whole.size() / 3, whole.size() / 2, whole.size() - 2})
+      CHECK_MESSAGE(names_file(decode_error({whole.begin(), whole.end() - ptrdiff_t(cut)})), "cut ", cut);
+    for (size_t keep = 0; keep < whole.size(); keep += 7)
+      CHECK(names_file(decode_error({whole.begin(), whole.begin() + ptrdiff_t(keep)})));
+  }
+}
+
+// Under the thread sanitizer: stb_image would write the chunk's name where all threads read it.
+TEST_CASE("a chunk that no PNG has is refused, by several threads at once") {
+  const std::vector<uint8_t> bytes = png_with_unknown_chunk();
+  std::string messages[4];
+  std::vector<std::thread> threads;
+  for (std::string& message : messages)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) message = decode_error(bytes);
+    });
+  for (std::thread& t : threads) t.join();
+  for (const std::string& message : messages)
+    CHECK(message.find("damaged PNG: a chunk that no PNG has") != std::string::npos);
+}
+
+TEST_CASE("bytes after the end of a jpeg and a thumbnail inside it do not matter") {
+  auto bytes = encode_jpeg(waves(32, 32), 80);
+  const auto thumbnail = encode_jpeg(waves(8, 8), 50);
+  std::vector<uint8_t> segment = {0xff, 0xe1, uint8_t((thumbnail.size() + 2) >> 8),
+                                  uint8_t(thumbnail.size() + 2)};
+  segment.insert(segment.end(), thumbnail.begin(), thumbnail.end());
+  bytes.insert(bytes.begin() + 2, segment.begin(), segment.end());
+  bytes.insert(bytes.end(), {1, 2, 3});
+  CHECK(decode_error(bytes).empty());
+  // The thumbnail's end marker is not the picture's.
+  CHECK(names_file(decode_error({bytes.begin(), bytes.end() - 6})));
+}
+
+TEST_CASE("damaged bytes give an error or a picture, never a crash; a PNG always an error") {
+  pursuit::Random random(3);
+  const auto jpeg = encode_jpeg(waves(40, 40), 70), png = encode_png(waves(40, 40));
+  for (int i = 0; i < 300; ++i) {
+    auto bytes = jpeg;
+    for (int k = 0; k < 4; ++k) bytes[size_t(random.below(int64_t(bytes.size())))] = uint8_t(random.next());
+    const std::string message = decode_error(bytes);
+    CHECK((message.empty() || names_file(message)));
+    bytes = png;
+    bytes[size_t(random.below(int64_t(bytes.size())))] ^= uint8_t(1 + random.below(255));
+    CHECK(names_file(decode_error(bytes)));
+  }
+}
+
+TEST_CASE("luma as Pillow rounds it") {
+  CHECK(largest_difference(to_grey(formula(4, 3, 3)),
+                           {82, 119, 127, 164, 112, 162, 62, 112, 171, 84, 147, 133}) == 0);
+  const Image grey = formula(4, 3, 1);
+  CHECK(to_grey(to_rgb(grey)).pixels == grey.pixels);
+}
+
+TEST_CASE("resize agrees with Pillow") {
+  const Image rgb = formula(9, 7, 3), grey = formula(4, 3, 1);
+  CHECK(largest_difference(
+            resize(rgb, 4, 3, Filter::bicubic),
+            {85,  135, 110, 125, 130, 126, 129, 126, 154, 113, 145, 161, 173, 99,  117, 152, 137, 129,
+             124, 121, 148, 114, 125, 139, 134, 148, 122, 153, 105, 112, 96,  110, 162, 153, 150, 120}) <= 1);
+  CHECK(largest_difference(
+            resize(rgb, 4, 3, Filter::bilinear),
+            {90,  135, 109, 125, 129, 127, 126, 124, 153, 115, 145, 157, 166, 104, 118, 150, 138, 128,
+             123, 120, 150, 117, 126, 140, 136, 144, 123, 148, 110, 117, 105, 109, 156, 148, 148, 123}) <= 1);
+  CHECK(largest_difference(
+            resize(rgb, 4, 3, Filter::box),
+            {52,  153, 126, 118, 133, 106, 141, 114, 151, 100, 137, 174, 173, 103, 119, 149, 136, 124,
+             126, 99,  157, 107, 123, 139, 123, 160, 133, 138, 111, 127, 90,  127, 164, 179, 152, 125}) <= 1);
+  CHECK(largest_difference(resize(grey, 6, 5, Filter::bicubic),
+                           {0,   10,  37,  62, 89,  106, 17,  35,  66,  93,  130, 156, 56,  80,  117,
+                            151, 188, 212, 96, 124, 170, 218, 165, 103, 118, 149, 200, 255, 143, 25}) <= 1);
+  CHECK(largest_difference(resize(grey, 6, 5, Filter::bilinear),
+                           {0,   19,  43,  68, 93,  111, 24,  45,  73,  101, 129, 150, 59,  84,  117,
+                            151, 184, 209, 94, 124, 162, 200, 162, 114, 118, 150, 192, 233, 148, 51}) <= 1);
+}
+
+TEST_CASE("resize: constants stay, ramps stay ramps, down and up again comes close") {
+  for (Filter filter : {Filter::box, Filter::bilinear, Filter::bicubic}) {
+    Image flat(13, 11, 3);
+    std::fill(flat.pixels.begin(), flat.pixels.end(), uint8_t(201));
+    for (auto [w, h] : {std::pair{5, 4}, {40, 3}, {13, 50}, {1, 1}, {300, 200}}) {
+      const Image out = resize(flat, w, h, filter);
+      CHECK(out.width == w);
+      CHECK(out.height == h);
+      CHECK(std::all_of(out.pixels.begin(), out.pixels.end(), [](uint8_t v) { return v == 201; }));
+    }
+    CHECK(resize(formula(9, 7, 3), 9, 7, filter).pixels == formula(9, 7, 3).pixels);
+  }
+  Image ramp(200, 3, 1);
+  for (int y = 0; y < 3; ++y)
+    for (int x = 0; x < 200; ++x) *ramp.at(x, y) = uint8_t(x);
+  for (Filter filter : {Filter::bilinear, Filter::bicubic}) {
+    const Image half = resize(ramp, 100, 3, filter);
+    for (int x = 4; x < 96; ++x)
+      CHECK(std::abs(*half.at(x, 1) - (2 * x + 0.5)) <= 1);  // mean of pixels 2x and 2x+1
+    const Image wide = resize(ramp, 400, 3, filter);
+    for (int x = 8; x < 392; ++x) CHECK(std::abs(*wide.at(x, 1) - ((x + 0.5) / 2 - 0.5)) <= 1);
+  }
+  const Image image = waves(120, 90);
+  CHECK(mean_difference(resize(resize(image, 60, 45, Filter::bicubic), 120, 90, Filter::bicubic), image) <
+        1.5);
+  CHECK_THROWS_AS(resize(image, 0, 5, Filter::bilinear), pursuit::Error);
+  CHECK_THROWS_AS(resize(image, 5, -1, Filter::bilinear), pursuit::Error);
+  CHECK_THROWS_AS(resize(Image(), 5, 5, Filter::bilinear), pursuit::Error);
+}
+
+TEST_CASE("a part of a resized picture is what a crop of the whole would be") {
+  for (const int channels : {1, 3})
+    for (const auto& [width, height] : {std::pair{31, 7}, {19, 23}, {5, 40}, {19, 9}, {19, 22}}) {
+      const Image image = formula(19, 22, channels);
+      for (const Box& part : {Box{0, 0, width, height}, Box{1, 2, 3, 4}, Box{width - 2, height - 5, 2, 5},
+                              Box{width / 2, height / 2, 1, 1}}) {
+        const auto cropped = [&](const Image& whole) {
+          return crop(whole, part.x, part.y, part.width, part.height).pixels;
+        };
+        for (const Filter filter : {Filter::box, Filter::bilinear, Filter::bicubic})
+          CHECK(resize(image, width, height, part, filter).pixels ==
+                cropped(resize(image, width, height, filter)));
+        CHECK(resize_nearest(image, width, height, part).pixels ==
+              cropped(resize_nearest(image, width, height)));
+      }
+    }
+  const Image image = formula(4, 4, 3);
+  for (const Box& outside : {Box{0, 0, 0, 1}, Box{0, 0, 1, 0}, Box{-1, 0, 2, 2}, Box{0, -1, 2, 2},
+                             Box{7, 0, 2, 1}, Box{0, 5, 1, 2}, Box{1, 0, 2147483647, 1}}) {
+    CHECK_THROWS_AS(resize(image, 8, 6, outside, Filter::bilinear), pursuit::Error);
+    CHECK_THROWS_AS(resize_nearest(image, 8, 6, outside), pursuit::Error);
+  }
+}
+
+TEST_CASE("shrinking does not alias") {
+  Image stripes(256, 8, 1);
+  for (size_t i = 0; i < stripes.pixels.size(); ++i) stripes.pixels[i] = i % 2 ? 255 : 0;
+  for (Filter filter : {Filter::box, Filter::bilinear, Filter::bicubic})
+    for (uint8_t v : resize(stripes, 32, 8, filter).pixels) CHECK(std::abs(v - 127.5) < 6);
+}
+
+TEST_CASE("resize_shorter and center_crop round as torchvision does") {
+  const auto shape = [](const Image& image) { return std::pair{image.width, image.height}; };
+  CHECK(shape(resize_shorter(Image(500, 375, 3), 256, Filter::bilinear)) == std::pair{341, 256});
+  CHECK(shape(resize_shorter(Image(375, 500, 3), 256, Filter::bilinear)) == std::pair{256, 341});
+  CHECK(shape(resize_shorter(Image(28, 28, 1), 32, Filter::bilinear)) == std::pair{32, 32});
+
+  const Image image = formula(341, 256, 3);  // margins 58.5 and 16: the half goes to the even number
+  const Image middle = center_crop(image, 224, 224);
+  CHECK(std::memcmp(middle.at(0, 0), image.at(58, 16), 3 * 224) == 0);
+  CHECK(std::memcmp(middle.at(0, 223), image.at(58, 239), 3 * 224) == 0);
+  CHECK(std::memcmp(center_crop(formula(343, 224, 3), 224, 224).at(0, 0), formula(343, 224, 3).at(60, 0),
+                    3) == 0);
+
+  const Image small = formula(3, 2, 1), padded = center_crop(small, 6, 4);  // one column left, two right
+  CHECK(*padded.at(1, 1) == *small.at(0, 0));
+  CHECK(*padded.at(3, 2) == *small.at(2, 1));
+  CHECK(std::accumulate(padded.pixels.begin(), padded.pixels.end(), 0) ==
+        std::accumulate(small.pixels.begin(), small.pixels.end(), 0));
+}
+
+TEST_CASE("crop and flip are exact") {
+  const Image image = formula(10, 6, 3);
+  const Image part = crop(image, 3, 2, 4, 3);
+  for (int y = 0; y < 3; ++y)
+    for (int x = 0; x < 4; ++x) CHECK(std::equal(part.at(x, y), part.at(x, y) + 3, image.at(x + 3, y + 2)));
+  const Image outside = crop(image, -2, -1, 14, 8);
+  CHECK(*outside.at(1, 3) == 0);
+  CHECK(*outside.at(5, 0) == 0);
+  CHECK(std::equal(outside.at(2, 1), outside.at(12, 1), image.at(0, 0)));
+  const Image far = crop(image, 100, 100, 2, 2);
+  CHECK(std::all_of(far.pixels.begin(), far.pixels.end(), [](uint8_t v) { return v == 0; }));
+  CHECK_THROWS_AS(crop(image, 0, 0, 0, 3), pursuit::Error);
+
+  const Image flipped = flip_horizontal(image);
+  for (int y = 0; y < 6; ++y)
+    for (int x = 0; x < 10; ++x)
+      CHECK(std::equal(flipped.at(x, y), flipped.at(x, y) + 3, image.at(9 - x, y)));
+  CHECK(flip_horizontal(flipped).pixels == image.pixels);
+  CHECK(resized_crop(image, 2, 1, 5, 4, 3, 3, Filter::bicubic).pixels ==
+        resize(crop(image, 2, 1, 5, 4), 3, 3, Filter::bicubic).pixels);
+}
+
+DATA_TEST_CASE("photographs decode, and cut ones do not", "imagenet-samples/val") {
+  int count = 0;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(shared_data("imagenet-samples/val"))) {
+    if (!entry.is_regular_file() || count == 5) continue;
+    ++count;
+    const Image image = read_image(entry.path());
+    CHECK(std::min(image.width, image.height) >= 100);
+    auto bytes = file_bytes(entry.path());
+    bytes.resize(bytes.size() * 2 / 3);
+    CHECK(names_file(decode_error(bytes)));
+  }
+  CHECK(count > 0);
+}

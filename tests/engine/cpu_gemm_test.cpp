@@ -1,0 +1,135 @@
+#include <algorithm>
+
+#include "tests/engine/cpu_rows_test.h"
+
+namespace pursuit::cpu_rows_test {
+
+namespace {
+
+struct Case {
+  int64_t m, n, k;
+};
+// Around the tiles of every instruction set, and inner dimensions of less and more than one block.
+constexpr Case cases[] = {{1, 1, 1},    {2, 3, 5},     {8, 48, 64},   {9, 49, 257}, {197, 64, 197},
+                          {50, 50, 32}, {16, 33, 600}, {23, 100, 31}, {64, 7, 129}};
+
+}  // namespace
+
+TEST_CASE("gemm: every product of plain and transposed matrices, on every instruction set") {
+  for (const RowKernels<float>* kernels : all_kernels()) {
+    for (const Case& c : cases) {
+      for (const bool ta : {false, true}) {
+        for (const bool tb : {false, true}) {
+          for (const auto& [alpha, beta] : {std::pair{1.0f, 0.0f}, {0.125f, 1.0f}, {-2.0f, 0.5f}}) {
+            CAPTURE(kernels->isa);
+            CAPTURE(c.m);
+            CAPTURE(c.n);
+            CAPTURE(c.k);
+            CAPTURE(ta);
+            CAPTURE(tb);
+            Floats a(ta ? c.k : c.m, ta ? c.m : c.k), b(tb ? c.n : c.k, tb ? c.k : c.n), y(c.m, c.n);
+            a.fill(normal(1));
+            b.fill(normal(2));
+            // beta = 0 must not read the result.
+            if (beta == 0)
+              y.fill([] { return kNan; });
+            else
+              y.fill(normal(3));
+            Floats before = y;
+            kernels->gemm(ta, tb, c.m, c.n, c.k, alpha, a.data(), a.ld, b.data(), b.ld, beta, y.data(), y.ld);
+            double worst = 0;
+            for (int64_t i = 0; i < c.m; ++i) {
+              for (int64_t j = 0; j < c.n; ++j) {
+                double sum = 0, size = 0;
+                for (int64_t k = 0; k < c.k; ++k) {
+                  const double term = double(ta ? a(k, i) : a(i, k)) * double(tb ? b(j, k) : b(k, j));
+                  sum += term;
+                  size += std::abs(term);
+                }
+                const double want = alpha * sum + (beta == 0 ? 0 : beta * double(before(i, j)));
+                const double error = std::abs(y(i, j) - want) / (std::abs(alpha) * size + 1);
+                worst = error <= worst ? worst : error;  // keeps NaN
+              }
+            }
+            CHECK(worst < 2e-6);
+            CHECK(y.intact());
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a packed right factor gives the product bit for bit, packed by any number of callers") {
+  for (const RowKernels<float>* kernels : all_kernels()) {
+    for (const Case& c : cases) {
+      for (const bool tb : {false, true}) {
+        for (const int64_t parts : {1, 2, 7}) {
+          CAPTURE(kernels->isa);
+          CAPTURE(c.m);
+          CAPTURE(c.n);
+          CAPTURE(c.k);
+          CAPTURE(tb);
+          Floats a(c.m, c.k), b(tb ? c.n : c.k, tb ? c.k : c.n), got(c.m, c.n), want(c.m, c.n);
+          a.fill(normal(6));
+          b.fill(normal(7));
+          Floats packed(1, kernels->packed_size(c.n, c.k));
+          packed.fill([] { return kNan; });
+          for (int64_t part = 0; part < parts; ++part)
+            kernels->pack(tb, c.n, c.k, b.data(), b.ld, part, parts, packed.data());
+          kernels->gemm_packed(c.m, c.n, c.k, a.data(), a.ld, packed.data(), got.data(), got.ld);
+          kernels->gemm(false, tb, c.m, c.n, c.k, 1, a.data(), a.ld, b.data(), b.ld, 0, want.data(), want.ld);
+          bool same = true;
+          for (int64_t i = 0; i < c.m; ++i)
+            for (int64_t j = 0; j < c.n; ++j) same = same && got(i, j) == want(i, j);
+          CHECK(same);
+          CHECK(got.intact());
+          CHECK(packed.intact());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gram is a product with its own transpose, and exactly symmetric") {
+  for (const RowKernels<float>* kernels : all_kernels()) {
+    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{1, 3}, {16, 64}, {50, 32}, {197, 64}, {33, 300}}) {
+      CAPTURE(kernels->isa);
+      CAPTURE(n);
+      Floats a(n, k), y(n, n), whole(n, n);
+      a.fill(normal(4));
+      kernels->gram(n, k, 0.5f, a.data(), a.ld, y.data(), y.ld);
+      kernels->gemm(false, true, n, n, k, 0.5f, a.data(), a.ld, a.data(), a.ld, 0, whole.data(), whole.ld);
+      bool same = true, symmetric = true;
+      for (int64_t i = 0; i < n; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          same = same && close(y(i, j), whole(i, j), 1e-6, 1e-5);
+          symmetric = symmetric && y(i, j) == y(j, i);
+        }
+      }
+      CHECK(same);
+      CHECK(symmetric);
+      CHECK(y.intact());
+    }
+  }
+}
+
+TEST_CASE("symmetrize adds the transpose") {
+  for (const RowKernels<float>* kernels : all_kernels()) {
+    for (const int64_t n : {0, 1, 7, 16, 33, 197}) {
+      CAPTURE(kernels->isa);
+      CAPTURE(n);
+      Floats x(n, n);
+      x.fill(normal(5));
+      Floats before = x;
+      kernels->symmetrize(x.data(), n, x.ld);
+      bool right = true;
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < n; ++j) right = right && x(i, j) == before(i, j) + before(j, i);
+      CHECK(right);
+      CHECK(x.intact());
+    }
+  }
+}
+
+}  // namespace pursuit::cpu_rows_test
