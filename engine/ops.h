@@ -28,6 +28,41 @@ inline Tensor operator-(const Tensor& x, double c) { return affine(x, 1, -c); }
 inline Tensor operator*(const Tensor& x, double c) { return affine(x, c, 0); }
 inline Tensor operator*(double c, const Tensor& x) { return affine(x, c, 0); }
 inline Tensor operator/(const Tensor& x, double c) { return affine(x, 1 / c, 0); }
+inline Tensor operator+(double c, const Tensor& x) { return affine(x, 1, c); }
+inline Tensor operator-(double c, const Tensor& x) { return affine(x, -1, c); }
+inline Tensor operator/(double c, const Tensor& x) { return div(full({}, c, x.dtype(), x.device()), x); }
+// The handle is bound to the result; no values are overwritten, other handles keep theirs.
+template <class T>
+Tensor& operator+=(Tensor& x, const T& other) {
+  return x = x + other;
+}
+template <class T>
+Tensor& operator-=(Tensor& x, const T& other) {
+  return x = x - other;
+}
+template <class T>
+Tensor& operator*=(Tensor& x, const T& other) {
+  return x = x * other;
+}
+template <class T>
+Tensor& operator/=(Tensor& x, const T& other) {
+  return x = x / other;
+}
+
+// Comparisons, element by element with broadcasting: u8, 1 where they hold. Both of one type, of any; no
+// gradient.
+Tensor operator==(const Tensor& a, const Tensor& b);
+Tensor operator!=(const Tensor& a, const Tensor& b);
+Tensor operator<(const Tensor& a, const Tensor& b);
+Tensor operator<=(const Tensor& a, const Tensor& b);
+Tensor operator>(const Tensor& a, const Tensor& b);
+Tensor operator>=(const Tensor& a, const Tensor& b);
+Tensor operator==(const Tensor& x, double c);
+Tensor operator!=(const Tensor& x, double c);
+Tensor operator<(const Tensor& x, double c);
+Tensor operator<=(const Tensor& x, double c);
+Tensor operator>(const Tensor& x, double c);
+Tensor operator>=(const Tensor& x, double c);
 
 // Elementwise.
 Tensor abs(const Tensor& x);  // gradient 0 at 0
@@ -35,10 +70,19 @@ Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);
 Tensor square(const Tensor& x);
+Tensor pow(const Tensor& x, double exponent);  // NaN of a negative x where the exponent is no whole number
+Tensor pow(const Tensor& x, const Tensor& exponent);
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 Tensor relu(const Tensor& x);
-Tensor gelu(const Tensor& x);                               // x Phi(x), by erf
+Tensor gelu(const Tensor& x);                      // x Phi(x), by erf
+Tensor silu(const Tensor& x);                      // x sigmoid(x)
+Tensor maximum(const Tensor& a, const Tensor& b);  // broadcast; the gradient of equals goes in halves
+Tensor minimum(const Tensor& a, const Tensor& b);
+// a where the condition (integers) is not 0, else b, of one type; all broadcast.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor clamp(const Tensor& x, double lo, double hi);        // no gradient where it clips
 Tensor soft_threshold(const Tensor& x, const Tensor& tau);  // sign(x) max(|x| - tau, 0); tau broadcasts
 
@@ -47,6 +91,14 @@ Tensor sum(const Tensor& x, const std::vector<int>& dims = {}, bool keep = false
 Tensor mean(const Tensor& x, const std::vector<int>& dims = {}, bool keep = false);
 Tensor sum_to(const Tensor& x, const Shape& shape);  // undoes broadcasting from `shape`
 Tensor argmax(const Tensor& x);  // over the last dimension, i64, first of equals; no gradient
+// The largest (smallest) numbers along a dimension and where they are, i64; of equals the first, which gets
+// the gradient. A NaN counts as both.
+struct Extremes {
+  Tensor values, indices;
+};
+Extremes max_along(const Tensor& x, int dim, bool keep = false);
+Extremes min_along(const Tensor& x, int dim, bool keep = false);
+Tensor cumsum(const Tensor& x, int dim);
 
 // Layout. Views where possible, see Tensor's methods.
 Tensor reshape(const Tensor& x, const Shape& shape);
@@ -58,6 +110,11 @@ Tensor cast(const Tensor& x, DType dtype);
 Tensor to_device(const Tensor& x, Device device);
 Tensor concat(const std::vector<Tensor>& parts, int dim);
 Tensor stack(const std::vector<Tensor>& parts, int dim);  // a new dimension
+
+Tensor flip(const Tensor& x, const std::vector<int>& dims);
+// PyTorch's: y[i][j] = x[i][index[i][j]] for dim 1; index (integers) has as many dimensions as x. On the CPU
+// an index out of range is an error, on a GPU it gives NaN.
+Tensor gather(const Tensor& x, int dim, const Tensor& index);
 
 Tensor lower_triangle(int64_t n, DType dtype, Device device);  // [n, n], 1 on and below the diagonal, else 0
 

@@ -190,6 +190,13 @@ Tensor Tensor::to(Device device) const {
   return device == device_ ? *this : to_device(*this, device);
 }
 
+Tensor Tensor::sum(const std::vector<int>& dims, bool keep) const { return pursuit::sum(*this, dims, keep); }
+Tensor Tensor::mean(const std::vector<int>& dims, bool keep) const {
+  return pursuit::mean(*this, dims, keep);
+}
+Tensor Tensor::max() const { return max_along(reshape({numel()}), 0).values; }
+Tensor Tensor::min() const { return min_along(reshape({numel()}), 0).values; }
+
 Tensor Tensor::transpose(int d0, int d1) const {
   if (!defined()) fail_undefined("transpose");
   std::vector<int> dims(static_cast<size_t>(ndim()));

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <initializer_list>
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <vector>
@@ -93,10 +94,15 @@ class Tensor {
   Tensor permute(const std::vector<int>& dims) const;
   Tensor slice(int dim, int64_t begin, int64_t end) const;  // negative counts from the end
   Tensor select(int dim, int64_t index) const;              // drops the dimension
+  Tensor operator[](int64_t index) const { return select(0, index); }
   Tensor expand(const Shape& shape) const;
   Tensor contiguous() const;
   Tensor to(DType dtype) const;
   Tensor to(Device device) const;
+  Tensor sum(const std::vector<int>& dims = {}, bool keep = false) const;  // no dims: over all of them
+  Tensor mean(const std::vector<int>& dims = {}, bool keep = false) const;
+  Tensor max() const;  // over all elements; along a dimension: max_along
+  Tensor min() const;
 
   double item() const;                    // the value of a tensor of one element
   std::vector<double> to_vector() const;  // all values in row-major order
@@ -115,6 +121,9 @@ class Tensor {
 // The error of an undefined argument `place`, from 1, of `count`; and the check of all that must be defined.
 [[noreturn]] void fail_undefined(const char* function, size_t place, size_t count);
 void require_defined(const char* function, std::initializer_list<const Tensor*> arguments);
+
+// Its values, shape and dtype; of more than six of a dimension the first and the last three.
+std::ostream& operator<<(std::ostream& out, const Tensor& x);
 
 Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = cpu);
 Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = cpu);
