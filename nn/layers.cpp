@@ -16,7 +16,7 @@ LayerNorm::LayerNorm(int64_t dim, double eps) : eps_(eps) {
   add_parameter("bias", bias, {dim}, {Role::norm_bias});
 }
 
-Tensor LayerNorm::forward(const Tensor& x, DType result) const {
+Tensor LayerNorm::forward(const Tensor& x, std::optional<DType> result) const {
   const DType t = compute_type(x.dtype());
   return layer_norm(x, weight.to(t), bias.to(t), eps_, result);
 }
