@@ -48,7 +48,7 @@ Prediction look_at(const LoadedModel& loaded, const data::Image& image, int bloc
   NoGrad off;
   const nn::VisionTransformer& model = *loaded.model;
   const Tensor input = input_of(c, planes);
-  const Tensor all = model.forward(input).to(DType::f32), logits = only.empty() ? all : restricted(all, only);
+  const Tensor all = model(input).to(DType::f32), logits = only.empty() ? all : restricted(all, only);
   p.logits = floats(logits);
   p.probabilities = floats(softmax(logits));
   if (!std::all_of(p.logits.begin(), p.logits.end(), [](float v) { return std::isfinite(v); }))

@@ -92,7 +92,7 @@ class Evaluation {
                          [&] { evaluate_on_shapes(*loaded_.model, config_, !attacks_.empty()); });
     if (std::count(attacks_.begin(), attacks_.end(), "spsa"))
       apps::require_memory("eval", device_from_name(config_.device), "--spsa-samples", [&] {
-        attacks::spsa_on_shapes([&](const Tensor& images) { return loaded_.model->forward(images); },
+        attacks::spsa_on_shapes([&](const Tensor& images) { return (*loaded_.model)(images); },
                                 empty({1, config_.channels, config_.image_size, config_.image_size},
                                       DType::f32, device_from_name(config_.device)),
                                 options_.spsa_samples);
@@ -139,7 +139,7 @@ class Evaluation {
   }
 
   // Of the model, without those of classes that the data is not about.
-  Tensor logits(const Tensor& images) const { return restricted(loaded_.model->forward(images), classes_); }
+  Tensor logits(const Tensor& images) const { return restricted((*loaded_.model)(images), classes_); }
   Score score(const Config& config, data::Loader& loader, const Change& change,
               const std::function<void(int64_t)>& tick) const {
     return evaluate([&](const Tensor& images) { return logits(images); }, config, loader, change, tick);

@@ -25,7 +25,7 @@ nn::Loss loss(const nn::VisionTransformer& model, const Config& c, const StepInp
   const Tensor images = normalise_images(
       in.images.tensor(), c.mean, c.std, c.dtype, in.erased ? in.erased->tensor() : Tensor(),
       in.mix ? in.mix->tensor() : Tensor(), noise.seed, noise.of(streams::step::erasing), noise.counter);
-  const Tensor logits = model.forward(images).to(DType::f32), &targets = in.targets.tensor();
+  const Tensor logits = model(images).to(DType::f32), &targets = in.targets.tensor();
   return {in.mix ? soft_cross_entropy(logits, targets) : cross_entropy(logits, targets, c.label_smoothing)};
 }
 
@@ -49,7 +49,7 @@ void evaluate_on_shapes(const nn::VisionTransformer& model, const Config& c, boo
       empty({c.eval_batch_size, c.channels, c.image_size, c.image_size}, DType::u8, device);
   Tensor images = normalise_images(pictures, c.mean, c.std, c.dtype);
   if (gradients) images.requires_grad();
-  const Tensor logits = model.forward(images).to(DType::f32),
+  const Tensor logits = model(images).to(DType::f32),
                loss = cross_entropy(logits, empty({c.eval_batch_size}, DType::i32, device));
   if (gradients) loss.backward();
 }

@@ -368,6 +368,7 @@ struct NormSteps : nn::Objective {
   nn::Loss loss() override { return {mean(square(model(x) - 1.0))}; }
   void run(int steps) {
     for (int64_t i = 0; i < steps; ++i) step->start(i, 0.05);
+    step->stop(steps - 1);  // waits until the device is done
   }
 
   int first_part, parts_of_batch;
