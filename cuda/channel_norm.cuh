@@ -2,8 +2,8 @@
 #include "cuda/row.cuh"
 #include "engine/operator/channel_norm.h"
 
-// The passes over x of batch norm and group norm: rows of B C, each of one channel. moments [2, groups], sums
-// [2, groups] and weight and bias [C] (which may be null) as in engine/operator/channel_norm.h.
+// The passes over x of batch norm and group norm: rows of B C, each of one channel. statistics [2, groups],
+// sums [2, groups] and weight and bias [C] (which may be null) as in engine/operator/channel_norm.h.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
@@ -26,13 +26,13 @@ __global__ void row_moments_kernel(const T* x, int64_t n, int64_t cols, float* m
 }
 
 template <class Team, class T>
-__global__ void normalise_groups_kernel(const T* x, ChannelGroups groups, const float* moments, float eps,
+__global__ void normalise_groups_kernel(const T* x, ChannelGroups groups, const float* statistics,
                                         const float* weight, const float* bias, T* y) {
   const Team team(groups.size);
   for (int64_t i = team.first(); i < groups.rows; i += team.step()) {
     const auto row = team.read(x + i * groups.size);
     const int64_t g = groups.group_of(i), c = i % groups.channels;
-    const float centre = moments[g], rstd = 1 / sqrtf(moments[groups.groups + g] + eps);
+    const float centre = statistics[g], rstd = statistics[groups.groups + g];
     const float factor = weight ? rstd * weight[c] : rstd, shift = bias ? bias[c] : 0;
     team.write(
         y + i * groups.size, [&](int64_t, float v) { return (v - centre) * factor + shift; }, row);
@@ -41,13 +41,13 @@ __global__ void normalise_groups_kernel(const T* x, ChannelGroups groups, const 
 
 // sums [2, rows].
 template <class Team, class T>
-__global__ void row_gradient_sums_kernel(const T* x, const T* gy, ChannelGroups groups, const float* moments,
-                                         float* sums) {
+__global__ void row_gradient_sums_kernel(const T* x, const T* gy, ChannelGroups groups,
+                                         const float* statistics, float* sums) {
   const Team team(groups.size);
   for (int64_t i = team.first(); i < groups.rows; i += team.step()) {
     const auto row = team.read(x + i * groups.size);
     const auto up = team.read(gy + i * groups.size);
-    const float centre = moments[groups.group_of(i)];
+    const float centre = statistics[groups.group_of(i)];
     float sum = 0, product = 0;
     team.each(
         [&](int64_t, float v, float u) {
@@ -66,14 +66,14 @@ __global__ void row_gradient_sums_kernel(const T* x, const T* gy, ChannelGroups 
 
 template <class Team, class T>
 __global__ void group_norm_gradient_kernel(const T* x, const T* gy, ChannelGroups groups,
-                                           const float* moments, float eps, const float* weight,
-                                           const float* sums, float numbers, T* gx) {
+                                           const float* statistics, const float* weight, const float* sums,
+                                           float numbers, T* gx) {
   const Team team(groups.size);
   for (int64_t i = team.first(); i < groups.rows; i += team.step()) {
     const auto row = team.read(x + i * groups.size);
     const auto up = team.read(gy + i * groups.size);
     const int64_t g = groups.group_of(i);
-    const float centre = moments[g], rstd = 1 / sqrtf(moments[groups.groups + g] + eps);
+    const float centre = statistics[g], rstd = statistics[groups.groups + g];
     const float factor = weight ? rstd * weight[i % groups.channels] : rstd, shift = rstd * sums[g] / numbers,
                 slope = rstd * rstd * rstd * sums[groups.groups + g] / numbers;
     team.write(

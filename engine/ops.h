@@ -92,8 +92,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, std::optional<DType> result = {});
 
 // Normalisation over positions: (x - mean) / sqrt(variance + eps) weight + bias for x [B, C, ...], the biased
-// variance, weight and bias [C], which may be f32 beside a bf16 x or both be undefined. The result has x's
-// dtype.
+// variance, weight and bias [C], which may be f32 beside a bf16 x, or undefined. The result has x's dtype.
 
 // What batch norm keeps of the batches it trained on: mean and (unbiased) variance f32 [C], and their number,
 // i64 [], which may be undefined. Each moves by `momentum` of the way to the batch's.

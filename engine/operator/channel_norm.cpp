@@ -41,11 +41,6 @@ void for_each_number(Dev dev, int64_t n, const F& f) {
   for_each(dev, flat, f);
 }
 
-template <class R>
-HD R spread_of(R variance, R eps) {
-  return 1 / std::sqrt(variance + eps);
-}
-
 struct RowMoments {
   template <class T>
   static void kernel(Cpu, const ChannelGroups& groups, const T* x, compute_t<T>* moments) {
@@ -88,9 +83,16 @@ struct GroupMoments {
   }
 };
 
+template <class R>
+struct InvertVariance {
+  R* variances;
+  R eps;
+  HD void operator()(int64_t g) const { variances[g] = 1 / std::sqrt(variances[g] + eps); }
+};
+
 struct NormaliseGroups {
   template <class T>
-  static void kernel(Cpu, const ChannelGroups& groups, const T* x, const compute_t<T>* moments, double eps,
+  static void kernel(Cpu, const ChannelGroups& groups, const T* x, const compute_t<T>* statistics,
                      const compute_t<T>* weight, const compute_t<T>* bias, T* y) {
     using R = compute_t<T>;
     const int64_t size = groups.size;
@@ -99,20 +101,20 @@ struct NormaliseGroups {
       R* copy = scratch<R>(0, 2 * copied<T>(size));
       const Rows<const R> row = read_rows(x + i * size, size, 1, size, copy);
       const Rows<R> to = target_rows(y + i * size, size, size, copy + copied<T>(size));
-      const R spread = spread_of(moments[groups.groups + g], R(eps));
-      rows<R>().normalise(row.p, to.p, size, moments[g], weight ? spread * weight[c] : spread,
+      const R spread = statistics[groups.groups + g];
+      rows<R>().normalise(row.p, to.p, size, statistics[g], weight ? spread * weight[c] : spread,
                           bias ? bias[c] : R(0));
       store_rows(y + i * size, size, 1, size, to);
     });
   }
 #ifdef PURSUIT_GPU
   template <class T>
-  static void kernel(Cuda, const ChannelGroups& groups, const T* x, const float* moments, double eps,
+  static void kernel(Cuda, const ChannelGroups& groups, const T* x, const float* statistics,
                      const float* weight, const float* bias, T* y) {
     if (groups.rows == 0) return;
     cuda::with_team<T>(groups.size, {x, y}, [&]<class Team>(Type<Team>) {
-      cuda::launch<cuda::normalise_groups_kernel<Team, T>>(Team::grid(groups.rows), x, groups, moments,
-                                                           float(eps), weight, bias, y);
+      cuda::launch<cuda::normalise_groups_kernel<Team, T>>(Team::grid(groups.rows), x, groups, statistics,
+                                                           weight, bias, y);
     });
   }
 #endif
@@ -120,26 +122,26 @@ struct NormaliseGroups {
 
 struct RowGradientSums {
   template <class T>
-  static void kernel(Cpu, const ChannelGroups& groups, const T* x, const T* gy, const compute_t<T>* moments,
-                     compute_t<T>* sums) {
+  static void kernel(Cpu, const ChannelGroups& groups, const T* x, const T* gy,
+                     const compute_t<T>* statistics, compute_t<T>* sums) {
     using R = compute_t<T>;
     const int64_t size = groups.size;
     for_each_row(groups, [&](int64_t i) {
       R* copy = scratch<R>(0, 2 * copied<T>(size));
       const Rows<const R> row = read_rows(x + i * size, size, 1, size, copy);
       const Rows<const R> up = read_rows(gy + i * size, size, 1, size, copy + copied<T>(size));
-      rows<R>().centred_sums(row.p, up.p, size, moments[groups.group_of(i)], sums + i,
+      rows<R>().centred_sums(row.p, up.p, size, statistics[groups.group_of(i)], sums + i,
                              sums + groups.rows + i);
     });
   }
 #ifdef PURSUIT_GPU
   template <class T>
-  static void kernel(Cuda, const ChannelGroups& groups, const T* x, const T* gy, const float* moments,
+  static void kernel(Cuda, const ChannelGroups& groups, const T* x, const T* gy, const float* statistics,
                      float* sums) {
     if (groups.rows == 0) return;
     cuda::with_team<T>(groups.size, {x, gy}, [&]<class Team>(Type<Team>) {
-      cuda::launch<cuda::row_gradient_sums_kernel<Team, T>>(Team::grid(groups.rows), x, gy, groups, moments,
-                                                            sums);
+      cuda::launch<cuda::row_gradient_sums_kernel<Team, T>>(Team::grid(groups.rows), x, gy, groups,
+                                                            statistics, sums);
     });
   }
 #endif
@@ -148,13 +150,13 @@ struct RowGradientSums {
 template <class R>
 struct ParameterGradients {
   ChannelGroups groups;
-  const R *sums, *moments;
-  R eps, *gradients;
+  const R *sums, *statistics;
+  R* gradients;
   HD void operator()(int64_t c) const {
     double weight = 0, bias = 0;
     for (int64_t row = c; row < groups.rows; row += groups.channels) {
       const int64_t g = groups.group_of(row);
-      weight += double(sums[groups.rows + row] * spread_of(moments[groups.groups + g], eps));
+      weight += double(sums[groups.rows + row] * statistics[groups.groups + g]);
       bias += double(sums[row]);
     }
     gradients[c] = R(weight);
@@ -182,9 +184,9 @@ struct GroupGradientSums {
 
 struct GroupNormGradient {
   template <class T>
-  static void kernel(Cpu, const ChannelGroups& groups, const T* x, const T* gy, const compute_t<T>* moments,
-                     double eps, const compute_t<T>* weight, const compute_t<T>* sums, double numbers,
-                     T* gx) {
+  static void kernel(Cpu, const ChannelGroups& groups, const T* x, const T* gy,
+                     const compute_t<T>* statistics, const compute_t<T>* weight, const compute_t<T>* sums,
+                     double numbers, T* gx) {
     using R = compute_t<T>;
     const int64_t size = groups.size;
     for_each_row(groups, [&](int64_t i) {
@@ -193,28 +195,28 @@ struct GroupNormGradient {
       const Rows<const R> row = read_rows(x + i * size, size, 1, size, copy);
       const Rows<const R> up = read_rows(gy + i * size, size, 1, size, copy + copied<T>(size));
       const Rows<R> to = target_rows(gx + i * size, size, size, copy + 2 * copied<T>(size));
-      const R spread = spread_of(moments[groups.groups + g], R(eps));
+      const R spread = statistics[groups.groups + g];
       rows<R>().centred_grad(
-          row.p, up.p, to.p, size, moments[g], weight ? spread * weight[i % groups.channels] : spread,
+          row.p, up.p, to.p, size, statistics[g], weight ? spread * weight[i % groups.channels] : spread,
           spread * sums[g] / R(numbers), spread * spread * spread * sums[groups.groups + g] / R(numbers));
       store_rows(gx + i * size, size, 1, size, to);
     });
   }
 #ifdef PURSUIT_GPU
   template <class T>
-  static void kernel(Cuda, const ChannelGroups& groups, const T* x, const T* gy, const float* moments,
-                     double eps, const float* weight, const float* sums, double numbers, T* gx) {
+  static void kernel(Cuda, const ChannelGroups& groups, const T* x, const T* gy, const float* statistics,
+                     const float* weight, const float* sums, double numbers, T* gx) {
     if (groups.rows == 0) return;
     cuda::with_team<T>(groups.size, {x, gy, gx}, [&]<class Team>(Type<Team>) {
-      cuda::launch<cuda::group_norm_gradient_kernel<Team, T>>(Team::grid(groups.rows), x, gy, groups, moments,
-                                                              float(eps), weight, sums, float(numbers), gx);
+      cuda::launch<cuda::group_norm_gradient_kernel<Team, T>>(Team::grid(groups.rows), x, gy, groups,
+                                                              statistics, weight, sums, float(numbers), gx);
     });
   }
 #endif
 };
 
 // In the compute type of x.
-Tensor statistics(const Tensor& x, int64_t n) { return empty({2, n}, compute_type(x.dtype()), x.device()); }
+Tensor pairs(const Tensor& x, int64_t n) { return empty({2, n}, compute_type(x.dtype()), x.device()); }
 
 }  // namespace
 
@@ -228,7 +230,7 @@ ChannelGroups groups_of_channels(const Tensor& x, int64_t groups_of_sample) {
 }
 
 Tensor group_moments(const char* name, const Tensor& x, const ChannelGroups& groups) {
-  const Tensor of_rows = statistics(x, groups.rows), moments = statistics(x, groups.groups);
+  const Tensor of_rows = pairs(x, groups.rows), moments = pairs(x, groups.groups);
   dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
     using R = compute_t<T>;
     RowMoments::kernel(dev, groups, x.data<T>(), of_rows.data<R>());
@@ -237,42 +239,50 @@ Tensor group_moments(const char* name, const Tensor& x, const ChannelGroups& gro
   return moments;
 }
 
-Tensor normalise_groups(const char* name, const Tensor& x, const ChannelGroups& groups, const Tensor& moments,
-                        double eps, const Tensor& weight, const Tensor& bias) {
+void invert_variances(const char* name, const Tensor& moments, double eps) {
+  dispatch(moments, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+    using R = compute_t<T>;
+    const int64_t n = moments.size(1);
+    for_each_number(dev, n, InvertVariance<R>{moments.select(0, 1).data<R>(), R(eps)});
+  });
+}
+
+Tensor normalise_groups(const char* name, const Tensor& x, const ChannelGroups& groups,
+                        const Tensor& statistics, const Tensor& weight, const Tensor& bias) {
   Tensor y = empty_like(x);
   dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
     using R = compute_t<T>;
-    NormaliseGroups::kernel(dev, groups, x.data<T>(), moments.data<R>(), eps, numbers_or_null<R>(weight),
+    NormaliseGroups::kernel(dev, groups, x.data<T>(), statistics.data<R>(), numbers_or_null<R>(weight),
                             numbers_or_null<R>(bias), y.data<T>());
   });
   return y;
 }
 
 Tensor row_gradient_sums(const char* name, const Tensor& x, const Tensor& gy, const ChannelGroups& groups,
-                         const Tensor& moments) {
-  Tensor sums = statistics(x, groups.rows);
+                         const Tensor& statistics) {
+  Tensor sums = pairs(x, groups.rows);
   dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
     using R = compute_t<T>;
-    RowGradientSums::kernel(dev, groups, x.data<T>(), gy.data<T>(), moments.data<R>(), sums.data<R>());
+    RowGradientSums::kernel(dev, groups, x.data<T>(), gy.data<T>(), statistics.data<R>(), sums.data<R>());
   });
   return sums;
 }
 
 Tensor parameter_gradients(const char* name, const Tensor& row_sums, const ChannelGroups& groups,
-                           const Tensor& moments, double eps) {
-  Tensor gradients = statistics(row_sums, groups.channels);
+                           const Tensor& statistics) {
+  Tensor gradients = pairs(row_sums, groups.channels);
   dispatch(row_sums, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
     using R = compute_t<T>;
     for_each_number(
         dev, groups.channels,
-        ParameterGradients<R>{groups, row_sums.data<R>(), moments.data<R>(), R(eps), gradients.data<R>()});
+        ParameterGradients<R>{groups, row_sums.data<R>(), statistics.data<R>(), gradients.data<R>()});
   });
   return gradients;
 }
 
 Tensor group_gradient_sums(const char* name, const Tensor& row_sums, const ChannelGroups& groups,
                            const Tensor& weight) {
-  Tensor sums = statistics(row_sums, groups.groups);
+  Tensor sums = pairs(row_sums, groups.groups);
   dispatch(row_sums, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
     using R = compute_t<T>;
     for_each_number(
@@ -283,12 +293,12 @@ Tensor group_gradient_sums(const char* name, const Tensor& row_sums, const Chann
 }
 
 Tensor group_norm_gradient(const char* name, const Tensor& x, const Tensor& gy, const ChannelGroups& groups,
-                           const Tensor& moments, double eps, const Tensor& weight, const Tensor& sums,
+                           const Tensor& statistics, const Tensor& weight, const Tensor& sums,
                            double numbers) {
   Tensor gx = empty_like(x);
   dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
     using R = compute_t<T>;
-    GroupNormGradient::kernel(dev, groups, x.data<T>(), gy.data<T>(), moments.data<R>(), eps,
+    GroupNormGradient::kernel(dev, groups, x.data<T>(), gy.data<T>(), statistics.data<R>(),
                               numbers_or_null<R>(weight), sums.data<R>(), numbers, gx.data<T>());
   });
   return gx;

@@ -45,9 +45,11 @@ struct BatchNorm {
   double eps = 1e-5;
   RunningStatistics running = {};
   distributed::Communicator* ranks = nullptr;  // null: the statistics are of this rank
-  Tensor x = {}, weight = {}, moments = {};
-  DType parameter = DType::f32;  // of weight and bias as given
-  bool of_batch = true;          // or else the running statistics, which are constants
+  Tensor x = {}, weight = {};
+  Tensor statistics = {};                              // [2, C], mean and rstd
+  DType of_weight = DType::f32, of_bias = DType::f32;  // as given
+  bool has_bias = false;
+  bool of_batch = true;  // or else the running statistics, which are constants
 
   double numbers(const ChannelGroups& channels) const {
     return double(channels.numbers()) * (ranks ? ranks->size() : 1);
@@ -61,7 +63,7 @@ struct BatchNorm {
     const Tensor means = all.select(1, 0), variances = all.select(1, 1), centre = mean(means, {0});
     return stack({centre, mean(variances + square(means - centre), {0})}, 0);
   }
-  void keep_running(const ChannelGroups& channels) const {
+  void keep_running(const ChannelGroups& channels, const Tensor& moments) const {
     const Tensor &mean = running.mean, &variance = running.variance, &batches = running.batches;
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       using R = compute_t<T>;
@@ -80,35 +82,30 @@ struct BatchNorm {
     const DType type = compute_type(x.dtype());
     const ChannelGroups channels = channels_of(x);
     of_batch = !mean.defined();
-    if (of_batch) {
-      moments = moments_of_batch(channels);
-      if (running.mean.defined()) keep_running(channels);
-    } else {
-      moments = stack({mean.to(type), variance.to(type)}, 0);
-    }
+    statistics = of_batch ? moments_of_batch(channels) : stack({mean.to(type), variance.to(type)}, 0);
+    if (running.mean.defined()) keep_running(channels, statistics);
     running = {};
+    invert_variances(name, statistics, eps);
     Tensor bias;
-    if (w.defined()) {
-      parameter = w.dtype();
-      weight = w.to(type).contiguous();
-      bias = b.to(type).contiguous();
-    }
-    return normalise_groups(name, x, channels, moments, eps, weight, bias);
+    if (w.defined()) weight = w.to(type).contiguous();
+    if (b.defined()) bias = b.to(type).contiguous();
+    of_weight = w.dtype();
+    of_bias = b.dtype();
+    has_bias = b.defined();
+    return normalise_groups(name, x, channels, statistics, weight, bias);
   }
   Grads backward(const Tensor& gy, Needs) {
     const Tensor g = gy.contiguous();
     const ChannelGroups channels = channels_of(x);
-    const Tensor of_rows = row_gradient_sums(name, x, g, channels, moments);
+    const Tensor of_rows = row_gradient_sums(name, x, g, channels, statistics);
     Grads grads(5);
-    Tensor sums = of_batch ? group_gradient_sums(name, of_rows, channels, weight) : zeros_like(moments);
+    Tensor sums = of_batch ? group_gradient_sums(name, of_rows, channels, weight) : zeros_like(statistics);
     if (of_batch && ranks) sums = sum(of_all_ranks(*ranks, sums), {0});
-    grads[0] = group_norm_gradient(name, x, g, channels, moments, eps, weight, sums,
-                                   of_batch ? numbers(channels) : 1);
-    if (weight.defined()) {
-      const Tensor of_parameters = parameter_gradients(name, of_rows, channels, moments, eps);
-      grads[1] = of_parameters.select(0, 0).to(parameter);
-      grads[2] = of_parameters.select(0, 1).to(parameter);
-    }
+    grads[0] =
+        group_norm_gradient(name, x, g, channels, statistics, weight, sums, of_batch ? numbers(channels) : 1);
+    const Tensor of_parameters = parameter_gradients(name, of_rows, channels, statistics);
+    if (weight.defined()) grads[1] = of_parameters.select(0, 0).to(of_weight);
+    if (has_bias) grads[2] = of_parameters.select(0, 1).to(of_bias);
     return grads;
   }
   Tensor reference(const Tensor& in, const Tensor& w, const Tensor& b, const Tensor& of_mean,
@@ -122,7 +119,8 @@ struct BatchNorm {
     const Tensor variance =
         of_mean.defined() ? of_variance.reshape(along) : mean(square(in - centre), others, true);
     const Tensor y = (in - centre) / sqrt(variance + eps);
-    return w.defined() ? y * w.reshape(along) + b.reshape(along) : y;
+    const Tensor scaled = w.defined() ? y * w.reshape(along) : y;
+    return b.defined() ? scaled + b.reshape(along) : scaled;
   }
   static std::vector<Sample<BatchNorm>> samples() {
     const auto of_batch = [](const Input& x, const Input& w, const Input& b) {
@@ -137,6 +135,7 @@ struct BatchNorm {
             {{}, of_batch({{33, 7}, -2, 2}, {{7}}, {{7}})},
             {{}, of_batch({{2, 2, 1032}, -2, 2}, {{2}}, {{2}})},
             {{}, of_batch({{2, 2, 27, 19}, -2, 2}, left_out(), left_out())},
+            {{}, of_batch({{3, 4, 5}, -2, 2}, left_out(), {{4}})},
             {{}, of_batch({{3, 4, 4, 4}, -2, 2}, wide({{4}}), wide({{4}}))},
             {{}, of_running({{4, 3, 5, 3}, -2, 2}, {{3}}, {{3}})},
             {{1e-3}, of_running({{2, 5, 1030}, -2, 2}, wide({{5}}), wide({{5}}))},
@@ -150,19 +149,19 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
                   bool training, double eps, distributed::Communicator* ranks) {
   require_defined("batch_norm", {&x});
   const auto of_channels = [&](const Tensor& t) {
-    return t.shape() == Shape{x.size(1)} && t.device() == x.device();
+    return x.ndim() > 1 && t.shape() == Shape{x.size(1)} && t.device() == x.device();
+  };
+  const auto fits = [&](const Tensor& t) {
+    return !t.defined() || (of_channels(t) && fits_beside(t.dtype(), x.dtype()));
   };
   const auto is_running = [&](const Tensor& t) {
     return of_channels(t) && t.dtype() == DType::f32 && t.is_contiguous();
   };
   const auto text = [](const Tensor& t) { return t.defined() ? t.str() : std::string("none"); };
-  const bool has_weight = weight.defined(), has_running = running.mean.defined();
-  if (x.ndim() < 2 || has_weight != bias.defined() ||
-      (has_weight && (!of_channels(weight) || !of_channels(bias) || weight.dtype() != bias.dtype() ||
-                      !fits_beside(weight.dtype(), x.dtype()))))
+  const bool has_running = running.mean.defined();
+  if (x.ndim() < 2 || !fits(weight) || !fits(bias))
     fail("batch_norm", "got x " + x.str() + ", weight " + text(weight) + ", bias " + text(bias) +
-                           ", need [B, C, ...], [C], [C] of one dtype or f32 beside a bf16 x, on one device; "
-                           "or neither weight nor bias");
+                           ", need [B, C, ...], [C], [C] of x's dtype or f32 beside bf16, on one device");
   if (has_running != running.variance.defined() ||
       (has_running && (!is_running(running.mean) || !is_running(running.variance))))
     fail("batch_norm", "got x " + x.str() + ", a running mean " + text(running.mean) + " and variance " +
