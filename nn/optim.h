@@ -19,9 +19,11 @@ bool decays_by_timm(const std::string& name, const Tensor& t);
 // become views of `buffers`, which only averaging passes over.
 class FlatParameters {
  public:
-  // `decays_by(name, tensor)`: whether weight decay applies to the parameter. A model that computes in bf16
-  // gets a bf16 copy of all weights that updates write along; f32 stays what is trained and saved.
-  using DecaysBy = std::function<bool(const std::string&, const Tensor&)>;
+  // Whether weight decay applies to a parameter.
+  using DecaysBy = std::function<bool(const std::string& name, const Tensor&)>;
+
+  // A model that computes in bf16 gets a bf16 copy of all weights that updates write along; f32 stays what is
+  // trained and saved.
   explicit FlatParameters(Module& model, const DecaysBy& decays_by = decays_by_timm,
                           DType computes_in = DType::f32)
       : FlatParameters(model.parameters(), decays_by, computes_in, model.buffers()) {}
