@@ -11,6 +11,10 @@
 // layer_norm say so. Every gradient has its input's dtype. Each is one file in engine/ops.
 namespace pursuit {
 
+namespace distributed {
+class Communicator;
+}
+
 // Arithmetic. Scalars take the tensor's dtype.
 Tensor add(const Tensor& a, const Tensor& b);
 void add_to(const Tensor& sum, const Tensor& x);  // sum <- sum + x, off the tape; x broadcasts
@@ -141,6 +145,29 @@ Tensor clipped_softmax(const Tensor& x, double gamma,
 // of an f32 x, rounded once.
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                   std::optional<DType> result = {});
+// x / sqrt(mean(x^2) + eps) weight (Zhang & Sennrich 2019); types as layer_norm's.
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, std::optional<DType> result = {});
+
+// Normalisation over positions: (x - mean) / sqrt(variance + eps) weight + bias for x [B, C, ...], the biased
+// variance, weight and bias [C], which may be f32 beside a bf16 x, or undefined. The result has x's dtype.
+
+// What batch norm keeps of the batches it trained on: mean and (unbiased) variance f32 [C], and their number,
+// i64 [], which may be undefined. Each moves by `momentum` of the way to the batch's.
+struct RunningStatistics {
+  Tensor mean = {}, variance = {}, batches = {};
+  double momentum = 0.1;
+};
+// Training: mean and variance of each channel of this batch, of more than one number a channel; `running` is
+// updated in place by every call, where it is defined. With `ranks` they are those of the batches of all
+// ranks, of one shape, which all call this, and then backward, at the same place. Else the running ones,
+// which are not changed (Ioffe & Szegedy 2015).
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const RunningStatistics& running,
+                  bool training, double eps = 1e-5, distributed::Communicator* ranks = nullptr);
+// Of each sample, over `groups` groups of neighbouring channels (Wu & He 2018).
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {}, const Tensor& bias = {},
+                  double eps = 1e-5);
+// Of each sample and channel (Ulyanov et al. 2016).
+Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 
 // Losses, mean over the rows (not ignored). logits [rows, classes].
 // Labels i32 [rows]: (1 - e) nll + e mean_j(-log p_j) with e = label_smoothing.

@@ -16,7 +16,7 @@ LayerNorm::LayerNorm(int64_t dim, double eps) : eps_(eps) {
   add_parameter("bias", bias, {dim}, {Role::norm_bias});
 }
 
-Tensor LayerNorm::forward(const Tensor& x, DType result) const {
+Tensor LayerNorm::forward(const Tensor& x, std::optional<DType> result) const {
   const DType t = compute_type(x.dtype());
   return layer_norm(x, weight.to(t), bias.to(t), eps_, result);
 }
@@ -30,8 +30,8 @@ Mlp::Mlp(int64_t dim, int64_t hidden, Activation f)
 Tensor Mlp::forward(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
   const DType t = x.dtype();
   if (dropout.rate > 0) {
-    const Tensor hidden = fc1.forward(x);
-    return fc2.forward(dropout(activation_ == Activation::relu ? relu(hidden) : gelu(hidden)), residual);
+    const Tensor hidden = fc1(x);
+    return fc2(dropout(activation_ == Activation::relu ? relu(hidden) : gelu(hidden)), residual);
   }
   return mlp(x, fc1.weight.to(t), fc1.bias.to(t), fc2.weight.to(t), fc2.bias.to(t), residual, activation_);
 }

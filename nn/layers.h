@@ -9,7 +9,7 @@ namespace pursuit::nn {
 // hit every token alike. The result has x's dtype, or the residual's, which may be f32 beside a bf16 x.
 
 // y = x weight^T + bias; weight [out, in], bias [out] or undefined.
-class Linear : public Module {
+class Linear : public Callable<Linear> {
  public:
   Linear(int64_t in, int64_t out, bool with_bias = true, Role of_weight = Role::weight,
          Role of_bias = Role::bias);
@@ -17,11 +17,11 @@ class Linear : public Module {
   Tensor weight, bias;
 };
 
-class LayerNorm : public Module {
+class LayerNorm : public Callable<LayerNorm> {
  public:
   explicit LayerNorm(int64_t dim, double eps = 1e-6);
-  // `result` is x's dtype, or bf16 of an f32 x.
-  Tensor forward(const Tensor& x, DType result) const;
+  // `result` is x's dtype, also where it is not given, or bf16 of an f32 x.
+  Tensor forward(const Tensor& x, std::optional<DType> result = {}) const;
   Tensor weight, bias;
 
  private:
@@ -29,7 +29,7 @@ class LayerNorm : public Module {
 };
 
 // residual + fc2(f(fc1(x))), fused; what `dropout` leaves of f(fc1(x)) is computed apart.
-class Mlp : public Module {
+class Mlp : public Callable<Mlp> {
  public:
   Mlp(int64_t dim, int64_t hidden, Activation f = Activation::gelu);
   Tensor forward(const Tensor& x, const Tensor& residual = {}, const Dropout& dropout = {}) const;
@@ -40,7 +40,7 @@ class Mlp : public Module {
 };
 
 // A convolution whose stride is its kernel: images [B, C, H, W] to tokens [B, H/p * W/p, dim].
-class PatchProjection : public Module {
+class PatchProjection : public Callable<PatchProjection> {
  public:
   PatchProjection(int64_t channels, int64_t patch, int64_t dim);
   Tensor forward(const Tensor& images) const;

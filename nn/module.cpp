@@ -4,7 +4,19 @@ namespace pursuit::nn {
 
 std::vector<NamedTensor> Module::parameters() const {
   std::vector<NamedTensor> all;
-  collect("", all);
+  collect(&Module::parameters_, "", all);
+  return all;
+}
+
+std::vector<NamedTensor> Module::buffers() const {
+  std::vector<NamedTensor> all;
+  collect(&Module::buffers_, "", all);
+  return all;
+}
+
+std::vector<NamedTensor> Module::state() const {
+  std::vector<NamedTensor> all = parameters();
+  for (const NamedTensor& b : buffers()) all.push_back(b);
   return all;
 }
 
@@ -14,17 +26,18 @@ int64_t Module::parameter_count() const {
   return count;
 }
 
-void Module::collect(const std::string& prefix, std::vector<NamedTensor>& out) const {
-  for (const NamedTensor& p : own_) out.push_back({prefix + p.name, p.tensor, p.initial, p.lookups});
-  for (const auto& [name, child] : children_) child->collect(prefix + (name.empty() ? "" : name + "."), out);
+void Module::collect(Own own, const std::string& prefix, std::vector<NamedTensor>& out) const {
+  for (const NamedTensor& t : this->*own) out.push_back({prefix + t.name, t.tensor, t.initial, t.lookups});
+  for (const auto& [name, child] : children_)
+    child->collect(own, prefix + (name.empty() ? "" : name + "."), out);
 }
 
 void Module::to(Device device) {
   MemoryTag tag("weights");
-  for (const NamedTensor& p : parameters()) {
-    Tensor moved = p.tensor->detach().to(device);
-    if (p.tensor->needs_grad()) moved.requires_grad();
-    *p.tensor = moved;
+  for (const NamedTensor& t : state()) {
+    Tensor moved = t.tensor->detach().to(device);
+    if (t.tensor->needs_grad()) moved.requires_grad();
+    *t.tensor = moved;
   }
 }
 
@@ -33,12 +46,22 @@ void Module::set_training(bool on) {
   for (const auto& [name, child] : children_) child->set_training(on);
 }
 
+void Module::synchronise(distributed::Communicator* ranks) {
+  ranks_ = ranks;
+  for (const auto& [name, child] : children_) child->synchronise(ranks);
+}
+
 void Module::add_parameter(const std::string& name, Tensor& tensor, const Shape& shape, Initial initial,
                            Lookups* lookups) {
   MemoryTag tag("weights");
   tensor = zeros(shape);
   tensor.requires_grad();
-  own_.push_back({name, &tensor, initial, lookups});
+  parameters_.push_back({name, &tensor, initial, lookups});
+}
+
+void Module::add_buffer(const std::string& name, Tensor& tensor, const Tensor& values) {
+  tensor = values;
+  buffers_.push_back({name, &tensor});
 }
 
 void Module::add_module(const std::string& name, Module& child) { children_.push_back({name, &child}); }

@@ -5,6 +5,10 @@
 
 #include "engine/core/tensor.h"
 
+namespace pursuit::distributed {
+class Communicator;
+}
+
 namespace pursuit::nn {
 
 class Lookups;
@@ -36,7 +40,7 @@ struct NamedTensor {
   Lookups* lookups = nullptr;  // of a table whose lookups' gradients can be kept apart, see nn/lookups.h
 };
 
-// A part of a model that owns parameters and other modules, each under the name it has in a PyTorch
+// A part of a model that owns parameters, buffers and other modules, each under the name it has in a PyTorch
 // state_dict. Modules register their members by address in their constructor, so they neither copy nor move.
 class Module {
  public:
@@ -48,27 +52,52 @@ class Module {
   // All parameters, own ones first, children in the order of registration: "blocks.0.attn.qkv.weight".
   std::vector<NamedTensor> parameters() const;
   int64_t parameter_count() const;  // their elements
+  // What is saved with the parameters and not trained, in the same order: running statistics.
+  std::vector<NamedTensor> buffers() const;
+  // Parameters and buffers: what a checkpoint holds of a model.
+  std::vector<NamedTensor> state() const;
 
-  // Moves all parameters to a device, before anything else holds them.
+  // Moves all parameters and buffers to a device, before anything else holds them.
   void to(Device device);
 
-  // What differs between training and evaluation (dropout, drop path) follows this; default: evaluation.
+  // What differs between training and evaluation (dropout, drop path, batch norm) follows this; default:
+  // evaluation.
   void set_training(bool on);
   bool training() const { return training_; }
+
+  // Batch norms take their statistics from the batches of all ranks, which outlive this; null, the default:
+  // from their own.
+  void synchronise(distributed::Communicator* ranks);
 
  protected:
   // A parameter of this shape: zeros that require a gradient.
   void add_parameter(const std::string& name, Tensor& tensor, const Shape& shape, Initial initial = {},
                      Lookups* lookups = nullptr);
+  // A buffer that starts with these values. f32 ones are averaged where weights are.
+  void add_buffer(const std::string& name, Tensor& tensor, const Tensor& values);
   // Of a child without a name the parameters have the names of this module's own.
   void add_module(const std::string& name, Module& child);
 
- private:
-  void collect(const std::string& prefix, std::vector<NamedTensor>& out) const;
+  distributed::Communicator* ranks() const { return ranks_; }
 
-  std::vector<NamedTensor> own_;
+ private:
+  using Own = std::vector<NamedTensor> Module::*;
+  void collect(Own own, const std::string& prefix, std::vector<NamedTensor>& out) const;
+
+  std::vector<NamedTensor> parameters_, buffers_;  // its own
   std::vector<std::pair<std::string, Module*>> children_;
   bool training_ = false;
+  distributed::Communicator* ranks_ = nullptr;
+};
+
+// A module that is called as a function: m(x, ...) is m.forward(x, ...).
+template <class M>
+class Callable : public Module {
+ public:
+  template <class... A>
+  auto operator()(const A&... arguments) const {
+    return static_cast<const M&>(*this).forward(arguments...);
+  }
 };
 
 }  // namespace pursuit::nn

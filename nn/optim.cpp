@@ -22,9 +22,31 @@ std::vector<int64_t> flat_offsets(const std::vector<NamedTensor>& parameters) {
   return offsets;
 }
 
-FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters,
-                               const std::function<bool(const std::string&, const Tensor&)>& decays_by,
-                               DType computes_in) {
+namespace {
+
+// Makes the tensor a view of its place in `flat`, with the same values and node.
+void move_to(const Tensor& flat, int64_t at, Tensor& t) {
+  Tensor home = flat.view(t.shape(), contiguous_strides(t.shape()), at);
+  copy_values(home, t);
+  home.set_node(t.node());
+  t = home;
+}
+
+std::vector<std::pair<std::string, Tensor>> parts_by_name(const Tensor& flat,
+                                                          const std::vector<NamedTensor>& tensors) {
+  const std::vector<int64_t> offsets = flat_offsets(tensors);
+  std::vector<std::pair<std::string, Tensor>> parts;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Shape& shape = tensors[i].tensor->shape();
+    parts.emplace_back(tensors[i].name, flat.view(shape, contiguous_strides(shape), offsets[i]));
+  }
+  return parts;
+}
+
+}  // namespace
+
+FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters, const DecaysBy& decays_by,
+                               DType computes_in, const std::vector<NamedTensor>& model_buffers) {
   const std::vector<int64_t> offsets = flat_offsets(parameters);
   const int64_t total = offsets.back();
   const Device device = parameters.empty() ? cpu : parameters[0].tensor->device();
@@ -35,35 +57,37 @@ FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters,
     parameters_.push_back(p);
     ranges.push_back({offsets[i], p.tensor->numel(), decays_by(p.name, *p.tensor)});
   }
+  for (const NamedTensor& b : model_buffers)
+    if (b.tensor->dtype() == DType::f32) buffers_.push_back(b);
   {
     MemoryTag tag("weights");
     values = zeros({total}, DType::f32, device);
     if (computes_in != DType::f32) copy = zeros({total}, computes_in, device);
+    if (!buffers_.empty()) {
+      const std::vector<int64_t> places = flat_offsets(buffers_);
+      buffers = zeros({places.back()}, DType::f32, device);
+      for (size_t i = 0; i < buffers_.size(); ++i) move_to(buffers, places[i], *buffers_[i].tensor);
+    }
   }
   MemoryTag tag("weight gradients");
   grads = zeros({total}, DType::f32, device);
   for (size_t i = 0; i < size(); ++i) {
     Tensor& t = *parameters_[i].tensor;
-    const Shape strides = contiguous_strides(t.shape());
-    Tensor home = values.view(t.shape(), strides, ranges[i].at);
-    copy_values(home, t);
-    home.set_node(t.node());
-    t = home;
+    move_to(values, ranges[i].at, t);
     // On a GPU one kernel gathers all gradients in the end: a copy for each would cost a launch for each.
-    if (!on_gpu()) t.bind_grad(grads.view(t.shape(), strides, ranges[i].at));
+    if (!on_gpu()) t.bind_grad(grads.view(t.shape(), t.strides(), ranges[i].at));
     t.requires_grad();
-    if (copy.defined()) t.bind_copy(copy.view(t.shape(), strides, ranges[i].at));
+    if (copy.defined()) t.bind_copy(copy.view(t.shape(), t.strides(), ranges[i].at));
   }
   refresh();
 }
 
 std::vector<std::pair<std::string, Tensor>> FlatParameters::named(const Tensor& buffer) const {
-  std::vector<std::pair<std::string, Tensor>> parts;
-  for (size_t i = 0; i < size(); ++i) {
-    const Shape& shape = parameters_[i].tensor->shape();
-    parts.emplace_back(parameters_[i].name, buffer.view(shape, contiguous_strides(shape), ranges[i].at));
-  }
-  return parts;
+  return parts_by_name(buffer, parameters_);
+}
+
+std::vector<std::pair<std::string, Tensor>> FlatParameters::named_buffers(const Tensor& buffer) const {
+  return parts_by_name(buffer, buffers_);
 }
 
 void FlatParameters::zero_grad() {
@@ -150,21 +174,38 @@ std::vector<NamedTensor> Optimizer::state() {
 
 Ema::Ema(FlatParameters& parameters, double decay) : flat_(parameters), decay_(decay) {
   MemoryTag tag("weights");
-  values = empty_like(parameters.values);
-  copy_values(values, parameters.values);
+  values = empty_like(flat_.values);
+  copy_values(values, flat_.values);
+  if (!flat_.buffers.defined()) return;
+  buffers = empty_like(flat_.buffers);
+  copy_values(buffers, flat_.buffers);
 }
 
 void Ema::update() {
   values.bump_version("an average of weights");
   ema(values, flat_.values, decay_);
+  if (!buffers.defined()) return;
+  buffers.bump_version("an average of weights");
+  ema(buffers, flat_.buffers, decay_);
 }
 
 void Ema::swap() {
-  const Tensor average = empty_like(values);
-  copy_values(average, values);
-  copy_values(values, flat_.values);
-  copy_values(flat_.values, average);
+  const auto exchange = [](const Tensor& a, const Tensor& b) {
+    const Tensor before = empty_like(a);
+    copy_values(before, a);
+    copy_values(a, b);
+    copy_values(b, before);
+  };
+  exchange(values, flat_.values);
+  if (buffers.defined()) exchange(buffers, flat_.buffers);
   flat_.refresh();
+}
+
+std::vector<std::pair<std::string, Tensor>> Ema::named() const {
+  std::vector<std::pair<std::string, Tensor>> all = flat_.named(values);
+  if (!buffers.defined()) return all;
+  for (auto& part : flat_.named_buffers(buffers)) all.push_back(std::move(part));
+  return all;
 }
 
 }  // namespace pursuit::nn

@@ -10,15 +10,25 @@
 
 namespace pursuit::nn {
 
+// timm's rule: matrices decay, vectors (biases, norms, scalars), pos_embed, cls_token and
+// cls_emb do not.
+bool decays_by_timm(const std::string& name, const Tensor& t);
+
 // All parameters of a model moved into one f32 buffer, their gradients into another: optimizers, clipping and
-// averaging are single passes over flat memory. The model's tensors become views of `values`.
+// averaging are single passes over flat memory. The model's tensors become views of `values`; its f32 buffers
+// become views of `buffers`, which only averaging passes over.
 class FlatParameters {
  public:
-  // `decays_by(name, tensor)`: whether weight decay applies to the parameter. A model that computes in bf16
-  // gets a bf16 copy of all weights that updates write along; f32 stays what is trained and saved.
-  FlatParameters(const std::vector<NamedTensor>& parameters,
-                 const std::function<bool(const std::string&, const Tensor&)>& decays_by,
-                 DType computes_in = DType::f32);
+  // Whether weight decay applies to a parameter.
+  using DecaysBy = std::function<bool(const std::string& name, const Tensor&)>;
+
+  // A model that computes in bf16 gets a bf16 copy of all weights that updates write along; f32 stays what is
+  // trained and saved.
+  explicit FlatParameters(Module& model, const DecaysBy& decays_by = decays_by_timm,
+                          DType computes_in = DType::f32)
+      : FlatParameters(model.parameters(), decays_by, computes_in, model.buffers()) {}
+  FlatParameters(const std::vector<NamedTensor>& parameters, const DecaysBy& decays_by,
+                 DType computes_in = DType::f32, const std::vector<NamedTensor>& buffers = {});
 
   void zero_grad();
   // After it all gradients that arrived are in `grads`, zeros where none did. An optimizer's update does it
@@ -43,27 +53,25 @@ class FlatParameters {
   int64_t offset(size_t i) const { return i < size() ? ranges[i].at : values.numel(); }
   bool on_gpu() const { return values.device().is_cuda(); }
 
-  // The parameters' parts of such a buffer, views under their names.
+  // The parameters' parts of such a buffer, views under their names; those of the model's own buffers.
   std::vector<std::pair<std::string, Tensor>> named(const Tensor& buffer) const;
+  std::vector<std::pair<std::string, Tensor>> named_buffers(const Tensor& buffer) const;
 
   Tensor values, grads;           // [total], f32
   Tensor copy;                    // [total], bf16, if the model computes in it
+  Tensor buffers;                 // f32, undefined where the model has none
   std::vector<FlatRange> ranges;  // of the parameters
 
  private:
   int64_t arrivals() const;
   std::vector<FlatPart> parts(size_t first, size_t last) const;  // the gradients that arrived
 
-  std::vector<NamedTensor> parameters_;
+  std::vector<NamedTensor> parameters_, buffers_;
   int64_t finished_at_ = -1;  // arrivals by then; -1 after zero_grad
 };
 
 // Where each parameter begins in a flat buffer, and the end of the last.
 std::vector<int64_t> flat_offsets(const std::vector<NamedTensor>& parameters);
-
-// timm's rule: matrices decay, vectors (biases, norms, scalars), pos_embed, cls_token and
-// cls_emb do not.
-bool decays_by_timm(const std::string& name, const Tensor& t);
 
 struct OptimizerConfig {
   enum class Kind { adamw, sgd } kind = Kind::adamw;
@@ -81,10 +89,12 @@ struct OptimizerConfig {
   Sgd sgd() const { return {momentum, weight_decay, nesterov}; }
 };
 
-// adamw or sgd of engine/step/optim.h. State in f32 beside the parameters.
+// adamw or sgd of engine/step/optim.h. State in f32 beside the parameters. By hand a step is three calls:
+// optimizer.zero_grad(), loss.backward(), optimizer.step(lr).
 class Optimizer {
  public:
-  Optimizer(FlatParameters& parameters, const OptimizerConfig& config);
+  explicit Optimizer(FlatParameters& parameters, const OptimizerConfig& config = {});
+  void zero_grad() { flat_.zero_grad(); }
   // One step is begin and update. begin leaves the step's number and learning rate in the device's memory, so
   // that an update that was recorded can be replayed in later steps.
   void begin(double lr);
@@ -108,14 +118,15 @@ class Optimizer {
   int64_t steps_ = 0;
 };
 
-// Exponential moving average of the parameters: e <- decay e + (1 - decay) p.
+// Exponential moving average of the parameters and of the model's f32 buffers: e <- decay e + (1 - decay) p,
+// as timm's ModelEmaV2. Other buffers (counts) are not averaged.
 class Ema {
  public:
   Ema(FlatParameters& parameters, double decay);
   void update();
   void swap();  // exchanges averaged and current values, for an evaluation; call again to go back
-  std::vector<std::pair<std::string, Tensor>> named() const { return flat_.named(values); }  // by parameter
-  Tensor values;
+  std::vector<std::pair<std::string, Tensor>> named() const;  // the averages, by parameter and buffer
+  Tensor values, buffers;                                     // as FlatParameters'
 
  private:
   FlatParameters& flat_;

@@ -46,7 +46,7 @@ int64_t square_side(const Tensor& positions, const std::string& source) {
 
 }  // namespace
 
-class Segmenter::MaskTransformer : public Module {
+class Segmenter::MaskTransformer : public Callable<MaskTransformer> {
  public:
   explicit MaskTransformer(const SegmenterConfig& c)
       : proj_dec_(c.encoder.dim, c.encoder.dim),
@@ -71,13 +71,13 @@ class Segmenter::MaskTransformer : public Module {
     const DType dtype = patches.dtype(), stream = compute_type(dtype);
     const int64_t batch = patches.size(0), n = patches.size(1), classes = cls_emb_.size(1);
     const Tensor of_classes = cls_emb_.to(stream).expand({batch, classes, cls_emb_.size(2)});
-    Tensor x = concat({proj_dec_.forward(patches).to(stream), of_classes}, 1);
-    for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, dtype, noise.ahead(2 * i));
-    x = decoder_norm_.forward(x, dtype);
+    Tensor x = concat({proj_dec_(patches).to(stream), of_classes}, 1);
+    for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, dtype, noise.ahead(2 * i));
+    x = decoder_norm_(x, dtype);
     const Tensor patch = matmul(x.slice(1, 0, n), proj_patch_.to(dtype));
     const Tensor of_class = matmul(x.slice(1, n, n + classes), proj_classes_.to(dtype));
     const Tensor masks = matmul(normalised(patch), normalised(of_class).transpose(-1, -2));
-    return mask_norm_.forward(masks, dtype);
+    return mask_norm_(masks, dtype);
   }
 
  private:
@@ -106,8 +106,8 @@ Segmenter::~Segmenter() = default;
 Tensor Segmenter::forward(const Tensor& images) const {
   const Tensor tokens = encoder_.features(images);
   const Tensor patches = tokens.slice(1, 1, tokens.size(1));
-  const Tensor logits = linear_ ? linear_->forward(patches)
-                                : mask_->forward(patches, encoder_.noise().ahead(streams::step::decoder));
+  const Tensor logits =
+      linear_ ? (*linear_)(patches) : (*mask_)(patches, encoder_.noise().ahead(streams::step::decoder));
   const int64_t patch = config_.encoder.patch;
   return logits.transpose(1, 2).reshape(
       {images.size(0), config_.encoder.classes, images.size(2) / patch, images.size(3) / patch});

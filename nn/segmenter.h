@@ -37,7 +37,7 @@ struct SegmenterConfig {
 // decoder; decoder.proj_dec, blocks, cls_emb, decoder_norm, proj_patch, proj_classes, mask_norm for the mask
 // transformer. LayerNorm's eps is the encoder's `ln_eps` there, and 1e-5 in the decoder. The official code
 // has 1e-5 everywhere, and one rate for all three kinds of the decoder's dropout.
-class Segmenter : public Module {
+class Segmenter : public Callable<Segmenter> {
  public:
   explicit Segmenter(const SegmenterConfig& config);
   ~Segmenter() override;

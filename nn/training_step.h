@@ -36,8 +36,8 @@ class Objective {
 class TrainingStep {
  public:
   // A step is of `accumulate` batches of each of the ranks: the gradients are those of the mean loss over all
-  // that their labels count. `ema` may be null; `record` false runs every step operator by operator. All
-  // arguments outlive this.
+  // that their labels count. The model's f32 buffers become the mean of the ranks'. `ema` may be null;
+  // `record` false runs every step operator by operator. All arguments outlive this.
   TrainingStep(Objective& objective, int64_t accumulate, distributed::Communicator& ranks,
                FlatParameters& flat, Optimizer& optimizer, Ema* ema, bool record);
 

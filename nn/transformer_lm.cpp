@@ -67,7 +67,7 @@ LmBlock::LmBlock(const LmConfig& config, int index)
 }
 
 Tensor LmBlock::attention_input(const Tensor& x, DType dtype) const {
-  return pre_norm_ ? norm1.forward(x, dtype) : x.to(dtype);
+  return pre_norm_ ? norm1(x, dtype) : x.to(dtype);
 }
 
 Tensor LmBlock::forward(const Tensor& x, DType dtype, const Noise& noise, AttentionCache* cache) const {
@@ -78,16 +78,15 @@ Tensor LmBlock::forward(const Tensor& x, DType dtype, const Noise& noise, Attent
   };
   const Tensor in = attention_input(x, dtype);
   Tensor y = add(x, 0, [&](const Tensor& residual) {
-    if (!cache) return attn.forward(in, residual);
+    if (!cache) return attn(in, residual);
     const Tensor branch = attn.forward_cached(in, *cache);
     return residual.defined() ? residual + branch : branch;
   });
-  if (!pre_norm_) y = norm1.forward(y, y.dtype());
-  const Tensor between = pre_norm_ ? norm2.forward(y, dtype) : y.to(dtype);
+  if (!pre_norm_) y = norm1(y, y.dtype());
+  const Tensor between = pre_norm_ ? norm2(y, dtype) : y.to(dtype);
   const Dropout of_hidden = noise.dropout(training() ? activation_dropout_ : 0, streams::step::activation, 1);
-  const Tensor z =
-      add(y, 1, [&](const Tensor& residual) { return mlp.forward(between, residual, of_hidden); });
-  return pre_norm_ ? z : norm2.forward(z, z.dtype());
+  const Tensor z = add(y, 1, [&](const Tensor& residual) { return mlp(between, residual, of_hidden); });
+  return pre_norm_ ? z : norm2(z, z.dtype());
 }
 
 TransformerLm::TransformerLm(const LmConfig& config) : config_(checked(config)) {
@@ -129,9 +128,9 @@ Tensor TransformerLm::embed(const Tensor& ids, int64_t first) const {
 
 Tensor TransformerLm::features(const Tensor& ids) const {
   Tensor x = embed(ids, 0);
-  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, dtype_, noise_.ahead(2 * i));
+  for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, dtype_, noise_.ahead(2 * i));
   const Dropout left = noise_.dropout(training() ? config_.output_dropout : 0, streams::step::features);
-  return left(norm_ ? norm_->forward(x, dtype_) : x.to(dtype_));
+  return left(norm_ ? (*norm_)(x, dtype_) : x.to(dtype_));
 }
 
 Tensor TransformerLm::loss(const Tensor& ids, const Tensor& labels) const {
@@ -171,10 +170,10 @@ Tensor TransformerLm::next_logits(const Tensor& ids, LmCache& cache) const {
   cache.layers.resize(blocks_.size());
   Tensor x = embed(ids, cache.length);
   for (size_t i = 0; i < blocks_.size(); ++i)
-    x = blocks_[i]->forward(x, dtype_, noise_.ahead(2 * i), &cache.layers[i]);
+    x = (*blocks_[i])(x, dtype_, noise_.ahead(2 * i), &cache.layers[i]);
   cache.length += ids.size(1);
   const Tensor last = x.slice(1, x.size(1) - 1, x.size(1));
-  return log_prob_after(norm_ ? norm_->forward(last, dtype_) : last.to(dtype_));
+  return log_prob_after(norm_ ? (*norm_)(last, dtype_) : last.to(dtype_));
 }
 
 Tensor TransformerLm::attention_entropy(const Tensor& ids) const {
@@ -186,7 +185,7 @@ Tensor TransformerLm::attention_entropy(const Tensor& ids) const {
     const LmBlock& block = *blocks_[i];
     const Tensor p = block.attn.probabilities(block.attention_input(x, dtype_)).to(compute_type(dtype_));
     layers.push_back(-mean(sum(p * log(clamp(p, least, INFINITY)), {3}), {0, 2}));
-    x = block.forward(x, dtype_, noise_.ahead(2 * i));
+    x = block(x, dtype_, noise_.ahead(2 * i));
   }
   return stack(layers, 0);
 }

@@ -48,7 +48,7 @@ struct LmConfig {
   Init init = Init::transformer_xl;
 };
 
-class LmBlock : public Module {
+class LmBlock : public Callable<LmBlock> {
  public:
   LmBlock(const LmConfig& config, int index);
   // x is the residual stream; the layers beside it compute in `dtype`. With a cache x holds the tokens that

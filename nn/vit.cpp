@@ -39,16 +39,16 @@ Tensor VitBlock::forward(const Tensor& x, DType dtype, const Noise& noise) const
   const Dropout of_attention = noise.dropout(on * attention_dropout_, streams::step::attention, 0),
                 of_activation = noise.dropout(on * activation_dropout_, streams::step::activation, 1);
   if (!training() || (drop_path_ == 0 && dropout_ == 0)) {
-    const Tensor y = attn.forward(norm1.forward(x, dtype), x, of_attention);
-    return mlp.forward(norm2.forward(y, dtype), y, of_activation);
+    const Tensor y = attn(norm1(x, dtype), x, of_attention);
+    return mlp(norm2(y, dtype), y, of_activation);
   }
   const auto dropped = [&](const Tensor& branch, uint64_t number) {
     const Tensor kept = noise.dropout(dropout_, streams::step::dropout, number)(branch);
     return pursuit::drop_path(kept, drop_path_, noise.seed, noise.of(streams::step::drop_path, number),
                               noise.counter);
   };
-  const Tensor y = x + dropped(attn.forward(norm1.forward(x, dtype), {}, of_attention), 0);
-  return y + dropped(mlp.forward(norm2.forward(y, dtype), {}, of_activation), 1);
+  const Tensor y = x + dropped(attn(norm1(x, dtype), Tensor(), of_attention), 0);
+  return y + dropped(mlp(norm2(y, dtype), Tensor(), of_activation), 1);
 }
 
 VisionTransformer::VisionTransformer(const VitConfig& config)
@@ -73,7 +73,7 @@ Tensor VisionTransformer::embed(const Tensor& images) const {
     fail("vit", "got images " + images.str() + ", need [B, " + std::to_string(c.channels) +
                     ", H, W] with sides that are multiples of " + std::to_string(c.patch));
   const DType stream = compute_type(images.dtype());
-  const Tensor tokens = patch_.forward(images).to(stream);
+  const Tensor tokens = patch_(images).to(stream);
   const Tensor first = cls_token.to(stream).expand({images.size(0), 1, c.dim});
   const Tensor positions = resize_positions(pos_embed.to(stream), c.rows(), c.cols(),
                                             images.size(2) / c.patch, images.size(3) / c.patch);
@@ -91,17 +91,17 @@ void VisionTransformer::check_size(const Tensor& images) const {
 
 Tensor VisionTransformer::features(const Tensor& images) const {
   Tensor x = embed(images);
-  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, images.dtype(), noise_.ahead(2 * i));
-  return norm_.forward(x, images.dtype());
+  for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, images.dtype(), noise_.ahead(2 * i));
+  return norm_(x, images.dtype());
 }
 
 Tensor VisionTransformer::forward(const Tensor& images) const {
   if (!head_) fail("vit", "a model without classes gives features, not logits");
   check_size(images);
   Tensor x = embed(images);
-  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward(x, images.dtype(), noise_.ahead(2 * i));
+  for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, images.dtype(), noise_.ahead(2 * i));
   // The norm works token by token, so only the class token needs it.
-  return head_->forward(norm_.forward(x.select(1, 0), images.dtype()));
+  return (*head_)(norm_(x.select(1, 0), images.dtype()));
 }
 
 Tensor VisionTransformer::class_attention(const Tensor& images, int block) const {
@@ -112,9 +112,9 @@ Tensor VisionTransformer::class_attention(const Tensor& images, int block) const
          "block " + std::to_string(block) + " of a model with " + std::to_string(config_.depth) + " blocks");
   check_size(images);
   Tensor x = embed(images);
-  for (int i = 0; i < at; ++i) x = blocks_[size_t(i)]->forward(x, images.dtype(), {});
+  for (int i = 0; i < at; ++i) x = (*blocks_[size_t(i)])(x, images.dtype(), Noise());
   const VitBlock& b = *blocks_[size_t(at)];
-  const Tensor p = b.attn.probabilities(b.norm1.forward(x, images.dtype()), 1);
+  const Tensor p = b.attn.probabilities(b.norm1(x, images.dtype()), 1);
   return p.select(2, 0);
 }
 

@@ -29,7 +29,7 @@ struct VitConfig {
   int64_t hidden() const { return int64_t(double(dim) * mlp_ratio); }  // width of the MLP
 };
 
-class VitBlock : public Module {
+class VitBlock : public Callable<VitBlock> {
  public:
   VitBlock(const VitConfig& config, int index);
   // x is the residual stream; the layers beside it compute in `dtype`.
@@ -48,7 +48,7 @@ class VitBlock : public Module {
 // pre-norm blocks, logits from the class token after the final norm. Names and shapes as timm's
 // vision_transformer. Computes in the dtype of the images; under bf16 the residual stream and its gradient
 // stay f32, because every block adds to them and their rounding would add up too.
-class VisionTransformer : public Module {
+class VisionTransformer : public Callable<VisionTransformer> {
  public:
   explicit VisionTransformer(const VitConfig& config);
 

@@ -40,7 +40,7 @@ Workload training(const std::string& name, const std::string& what, int64_t batc
         std::move(model), dtype, device, nn::OptimizerConfig{},
         Training::Batch{{"images", images}, {"labels", labels}},
         [](const nn::VisionTransformer& m, const Training::Batch& batch) {
-          return cross_entropy(m.forward(batch.at("images")).to(DType::f32), batch.at("labels"), 0.1);
+          return cross_entropy(m(batch.at("images")).to(DType::f32), batch.at("labels"), 0.1);
         }));
   };
   return {Workload::Group::model, name, what, "images", batch, true, make, [config] {
@@ -61,7 +61,7 @@ Workload segmentation(const std::string& name, const std::string& what, int64_t 
     return as_step(std::make_shared<Training>(std::move(model), dtype, device, nn::OptimizerConfig{},
                                               Training::Batch{{"images", images}, {"labels", labels}},
                                               [](const nn::Segmenter& m, const Training::Batch& batch) {
-                                                return upsample_cross_entropy(m.forward(batch.at("images")),
+                                                return upsample_cross_entropy(m(batch.at("images")),
                                                                               batch.at("labels"));
                                               }));
   };

@@ -23,7 +23,7 @@ class TrainedModel : public ModelStep, public nn::Objective {
   TrainedModel(std::unique_ptr<Model> model, DType dtype, Device device, const nn::OptimizerConfig& config,
                Batch batch, Loss loss)
       : model_(std::move(model)),
-        flat_((model_->to(device), model_->parameters()), nn::decays_by_timm, dtype),
+        flat_((model_->to(device), *model_), nn::decays_by_timm, dtype),
         optimizer_(flat_, config),
         batch_(std::move(batch)),
         loss_(std::move(loss)) {
@@ -56,7 +56,7 @@ class TrainedModel : public ModelStep, public nn::Objective {
   void save(const std::string& path) const override {
     std::map<std::string, Tensor> tensors;
     for (const auto& [name, t] : batch_) tensors["batch." + name] = t;
-    for (const nn::NamedTensor& p : model_->parameters()) tensors[p.name] = *p.tensor;
+    for (const nn::NamedTensor& t : model_->state()) tensors[t.name] = *t.tensor;
     save_safetensors(path, tensors);
   }
 

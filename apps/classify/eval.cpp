@@ -55,7 +55,7 @@ class Evaluation : public apps::PictureEvaluation<Config, Results, data::Dataset
     if (std::count(attacks_.begin(), attacks_.end(), "spsa"))
       apps::require_memory("eval", device, "--spsa-samples", [&] {
         attacks::spsa_on_shapes(
-            [&](const Tensor& images) { return loaded_.model->forward(images); },
+            [&](const Tensor& images) { return (*loaded_.model)(images); },
             empty({1, config_.channels, config_.image_size, config_.image_size}, DType::f32, device),
             options_.spsa_samples);
       });
@@ -86,7 +86,7 @@ class Evaluation : public apps::PictureEvaluation<Config, Results, data::Dataset
   }
 
   // Of the model, without those of classes that the data is not about.
-  Tensor logits(const Tensor& images) const { return restricted(loaded_.model->forward(images), classes_); }
+  Tensor logits(const Tensor& images) const { return restricted((*loaded_.model)(images), classes_); }
 
   // None if a stop was requested.
   std::optional<Score> score_of(const data::Dataset& data, const Config& config,

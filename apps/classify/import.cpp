@@ -185,7 +185,7 @@ int import_weights(const std::string& file, const std::string& out, Config confi
 
   nn::VisionTransformer model(model_config(config));
   apps::load_parameters(model, {weights.tensors.begin(), weights.tensors.end()}, file);
-  nn::FlatParameters flat(model.parameters(), nn::decays_by_timm);
+  nn::FlatParameters flat(model);
   nn::Optimizer optimizer(flat, optimizer_config(config));
   std::optional<nn::Ema> ema;  // where training is to keep one, it begins with these weights
   if (config.ema > 0) ema.emplace(flat, config.ema);

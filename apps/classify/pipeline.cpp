@@ -250,7 +250,7 @@ nn::Loss loss(const nn::VisionTransformer& model, const Config& c, const StepInp
   const Tensor images = normalise_images(
       in.images.tensor(), c.mean, c.std, c.dtype, in.erased ? in.erased->tensor() : Tensor(),
       in.mix ? in.mix->tensor() : Tensor(), noise.seed, noise.of(streams::step::erasing), noise.counter);
-  const Tensor logits = model.forward(images).to(DType::f32), &targets = in.targets.tensor();
+  const Tensor logits = model(images).to(DType::f32), &targets = in.targets.tensor();
   return {in.mix ? soft_cross_entropy(logits, targets) : cross_entropy(logits, targets, c.label_smoothing)};
 }
 
@@ -274,7 +274,7 @@ void evaluate_on_shapes(const nn::VisionTransformer& model, const Config& c, boo
       empty({c.eval_batch_size, c.channels, c.image_size, c.image_size}, DType::u8, device);
   Tensor images = normalise_images(pictures, c.mean, c.std, c.dtype);
   if (gradients) images.requires_grad();
-  const Tensor logits = model.forward(images).to(DType::f32),
+  const Tensor logits = model(images).to(DType::f32),
                loss = cross_entropy(logits, empty({c.eval_batch_size}, DType::i32, device));
   if (gradients) loss.backward();
 }
@@ -291,7 +291,7 @@ Prediction look_at(const LoadedModel& loaded, const data::Image& image, int bloc
   NoGrad off;
   const nn::VisionTransformer& model = *loaded.model;
   const Tensor input = input_of(c, planes);
-  const Tensor all = model.forward(input).to(DType::f32), logits = only.empty() ? all : restricted(all, only);
+  const Tensor all = model(input).to(DType::f32), logits = only.empty() ? all : restricted(all, only);
   p.logits = floats(logits);
   p.probabilities = floats(softmax(logits));
   if (!std::all_of(p.logits.begin(), p.logits.end(), [](float v) { return std::isfinite(v); }))

@@ -117,9 +117,7 @@ class Classification : public apps::TaskOf<Config> {
   nn::Loss loss() override { return classify::loss(model_, config_, *input_); }
 
   apps::Evaluation evaluate() override {
-    const attacks::Logits logits = [&](const Tensor& images) {
-      return restricted(model_.forward(images), tested_);
-    };
+    const attacks::Logits logits = [&](const Tensor& images) { return restricted(model_(images), tested_); };
     score_ = classify::evaluate(logits, config_, test_loader_);
     add_up(ranks_, score_);
     apps::Evaluation e;

@@ -82,7 +82,7 @@ StepInput::StepInput(const Config& c, Device device)
 
 nn::Loss loss(const nn::Segmenter& model, const Config& c, const StepInput& in) {
   const Tensor images = normalise_images(in.images.tensor(), c.mean, c.std, c.dtype);
-  return {upsample_cross_entropy(model.forward(images), in.labels.tensor(), data::kIgnoredLabel)};
+  return {upsample_cross_entropy(model(images), in.labels.tensor(), data::kIgnoredLabel)};
 }
 
 void train_on_shapes(const Config& c, int64_t height, int64_t width) {

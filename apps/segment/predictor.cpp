@@ -130,7 +130,7 @@ Views views_of(const Config& c) {
 
 Predictor predictor_of(const nn::Segmenter& model, const Config& c) {
   Predictor p;
-  p.model = [&model](const Tensor& windows) { return model.forward(windows); };
+  p.model = [&model](const Tensor& windows) { return model(windows); };
   p.mean = c.mean;
   p.std = c.std;
   p.dtype = c.dtype;

@@ -9,17 +9,17 @@
 
 namespace pursuit::apps {
 
-// A model's parameters under their names as safetensors, without what training needs beside them. The config
-// and checksums are in the metadata, so that the app's other commands read the file as a checkpoint; of
-// averaged weights the config says nothing, as there is one set of weights. Throws Error rather than take the
-// place of a file of a run.
+// A model's parameters and buffers under their names as safetensors, without what training needs beside them.
+// The config and checksums are in the metadata, so that the app's other commands read the file as a
+// checkpoint; of averaged weights the config says nothing, as there is one set of weights. Throws Error
+// rather than take the place of a file of a run.
 template <class Config>
 void export_weights(const LoadedModel<Config>& loaded, const std::string& file) {
   prepare_output(file);
   Config config = loaded.config;
   config.ema = 0;
   save_weights(file, Config::app, fields_to_json(config), *loaded.model);
-  print("{}: {} tensors\n", file, loaded.model->parameters().size());
+  print("{}: {} tensors\n", file, loaded.model->state().size());
 }
 
 // Adds `export` to an app's command line.

@@ -73,7 +73,7 @@ Tensor on_cpu(const Tensor& t) { return t.detach().to(cpu).contiguous(); }
 
 std::map<std::string, Tensor> tensors_of(const nn::Module& model) {
   std::map<std::string, Tensor> tensors;
-  for (const nn::NamedTensor& p : model.parameters()) tensors[p.name] = on_cpu(*p.tensor);
+  for (const nn::NamedTensor& t : model.state()) tensors[t.name] = on_cpu(*t.tensor);
   return tensors;
 }
 
@@ -85,7 +85,7 @@ void restore(const Checkpoint& c, const std::string& name, const Tensor& into) {
   copy_values(into, it->second.to(into.dtype()));
 }
 
-// The averaged weights under the names of the model's parameters.
+// The averaged weights under the names of the model's tensors; counts, which have no average, as they are.
 Named averages(const Checkpoint& c, const nn::Module& model) {
   Named all;
   const auto flat = c.file.tensors.find(flat_average);
@@ -93,6 +93,8 @@ Named averages(const Checkpoint& c, const nn::Module& model) {
     for (auto it = c.file.tensors.lower_bound(std::string(ema_prefix));
          it != c.file.tensors.end() && it->first.starts_with(ema_prefix); ++it)
       all.emplace_back(it->first.substr(ema_prefix.size()), it->second);
+    for (const auto& [name, t] : c.parameters())
+      if (!is_floating(t.dtype())) all.emplace_back(name, t);
     return all;
   }
   const std::vector<nn::NamedTensor> parameters = model.parameters();
@@ -183,7 +185,7 @@ void check_parameters(const nn::Module& model, const std::vector<std::pair<std::
                       const std::string& file) {
   std::map<std::string, Tensor> given(tensors.begin(), tensors.end());
   NameList missing, mismatched, unexpected;
-  for (const nn::NamedTensor& p : model.parameters()) {
+  for (const nn::NamedTensor& p : model.state()) {
     const auto it = given.find(p.name);
     if (it == given.end()) {
       missing.add(p.name);
@@ -203,8 +205,7 @@ void load_parameters(nn::Module& model, const std::vector<std::pair<std::string,
                      const std::string& file) {
   check_parameters(model, tensors, file);
   std::map<std::string, Tensor> given(tensors.begin(), tensors.end());
-  for (const nn::NamedTensor& p : model.parameters())
-    copy_values(*p.tensor, given[p.name].to(p.tensor->dtype()));
+  for (const nn::NamedTensor& p : model.state()) copy_values(*p.tensor, given[p.name].to(p.tensor->dtype()));
 }
 
 void load_parameters(nn::Module& model, const Checkpoint& c, bool ema) {
@@ -233,7 +234,8 @@ void save_checkpoint(const std::string& path, const std::string& app, const Json
     for (const auto& [name, average] : ema->named())
       tensors[std::string(ema_prefix) + name] = on_cpu(average);
   for (const auto& [name, t] : tensors)
-    if (!all_finite(t)) throw NotFinite(fmt::format("{} is not finite after step {}", name, state.step));
+    if (is_floating(t.dtype()) && !all_finite(t))
+      throw NotFinite(fmt::format("{} is not finite after step {}", name, state.step));
   std::map<std::string, std::string> words = {{"format", "pt"},
                                               {"app", app},
                                               {"config", config.dump()},

@@ -12,9 +12,9 @@
 #include "nn/module.h"
 #include "nn/optim.h"
 
-// Checkpoints of a run's folder: safetensors that hold the parameters under their names, the averaged weights
-// under the same names behind "ema.", what the optimizer needs, and in the metadata the config, where the run
-// stands and checksums (checksums.h).
+// Checkpoints of a run's folder: safetensors that hold the parameters and buffers under their names, the
+// averaged weights under the same names behind "ema.", what the optimizer needs, and in the metadata the
+// config, where the run stands and checksums (checksums.h).
 namespace pursuit::apps {
 
 // With the config and the tensors this is all that going on bit for bit needs.

@@ -21,7 +21,7 @@ constexpr int64_t beside_the_pool = 24 << 20;
 void train_on_shapes(nn::Module& model, const TrainingFields& f, const std::function<nn::Loss()>& loss,
                      const std::function<void()>& evaluate) {
   nn::FlatParameters flat(
-      model.parameters(), [](const std::string&, const Tensor&) { return true; }, f.dtype);
+      model, [](const std::string&, const Tensor&) { return true; }, f.dtype);
   nn::Optimizer optimizer(flat, optimizer_config(f));
   std::optional<nn::Ema> ema;
   if (f.ema > 0) ema.emplace(flat, f.ema);

@@ -64,8 +64,8 @@ class TrainingRun {
         folder_(options.folder()),
         lock_(std::move(start.lock)),
         flat_(
-            task.model().parameters(),
-            [&](const std::string& name, const Tensor& t) { return task.decays(name, t); }, fields_.dtype),
+            task.model(), [&](const std::string& name, const Tensor& t) { return task.decays(name, t); },
+            fields_.dtype),
         optimizer_(flat_, optimizer_config(fields_)),
         schedule_(schedule(fields_)) {
     // The schedule ends where the run does.

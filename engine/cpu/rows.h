@@ -121,6 +121,19 @@ struct RowKernels {
   // dy n, dbias += sum dy. dx may be dy.
   void (*layer_norm_grad_rows)(const R* x, const R* dy, const R* weight, const R* mean, const R* rstd, R* dx,
                                R* dweight, R* dbias, int64_t rows, int64_t cols);
+  // Mean and biased variance about it.
+  void (*moments)(const R* x, int64_t n, R* mean, R* variance);
+  // y = (x - centre) factor + shift.
+  void (*normalise)(const R* x, R* y, int64_t n, R centre, R factor, R shift);
+  // sum dy and sum dy (x - centre).
+  void (*centred_sums)(const R* x, const R* dy, int64_t n, R centre, R* sum, R* product);
+  // dx = factor dy - shift - slope (x - centre). dx may be dy.
+  void (*centred_grad)(const R* x, const R* dy, R* dx, int64_t n, R centre, R factor, R shift, R slope);
+  // y = x rrms weight per row, rrms = 1 / sqrt(average x^2 + eps). Dense rows; rrms [rows].
+  void (*rms_norm_rows)(const R* x, const R* weight, R* y, R* rrms, int64_t rows, int64_t cols, R eps);
+  // With n = x rrms and g = dy weight: dx = rrms (g - n average(g n)), dweight += sum dy n. dx may be dy.
+  void (*rms_norm_grad_rows)(const R* x, const R* dy, const R* weight, const R* rrms, R* dx, R* dweight,
+                             int64_t rows, int64_t cols);
 
   // --- loss
   // ----------------------------------------------------------------------------------------------------

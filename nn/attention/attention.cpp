@@ -105,14 +105,14 @@ Attention::Attention(int64_t dim, int64_t heads, const AttentionConfig& config, 
 Tensor Attention::project(const Tensor& x) const {
   if (x.ndim() != 3 || x.size(2) != dim_)
     fail("attention", "got " + x.str() + ", need [batch, tokens, " + std::to_string(dim_) + "]");
-  return qkv.forward(x).reshape({x.size(0), x.size(1), qkv.weight.size(0) / dim_, heads_, dim_ / heads_});
+  return qkv(x).reshape({x.size(0), x.size(1), qkv.weight.size(0) / dim_, heads_, dim_ / heads_});
 }
 
 Tensor Attention::forward(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
   const Tensor packed = project(x);
-  if (dropout.rate == 0) return proj.forward(kind_->mix(packed, x), residual);
+  if (dropout.rate == 0) return proj(kind_->mix(packed, x), residual);
   const Tensor values = kind_->values(packed), p = kind_->probabilities(packed, x.size(1));
-  return proj.forward(merge_heads(kind_->mix_by(p, values, x, dropout)), residual);
+  return proj(merge_heads(kind_->mix_by(p, values, x, dropout)), residual);
 }
 
 Tensor Attention::forward_cached(const Tensor& x, AttentionCache& cache) const {
@@ -125,7 +125,7 @@ Tensor Attention::forward_cached(const Tensor& x, AttentionCache& cache) const {
   cache.keys = cache.keys.defined() ? concat({cache.keys, k}, 2) : k;
   cache.values = cache.values.defined() ? concat({cache.values, v}, 2) : v;
   const Tensor p = attention_weights(q, cache.keys, 1 / std::sqrt(double(dim_ / heads_)), true);
-  return proj.forward(merge_heads(kind_->mix_by(p, cache.values, x, {})));
+  return proj(merge_heads(kind_->mix_by(p, cache.values, x, {})));
 }
 
 Tensor Attention::probabilities(const Tensor& x, int64_t queries) const {

@@ -39,7 +39,7 @@ struct AttentionCache {
 
 // Multi-head self-attention with timm's names: `qkv` [parts * dim, dim] with rows in the order q, k, v (k, v
 // where keys serve as queries), `proj` [dim, dim], and what the kind has.
-class Attention : public Module {
+class Attention : public Callable<Attention> {
  public:
   // Runs config.kind. `tokens` of a sequence, for kinds that are made for a number of them.
   Attention(int64_t dim, int64_t heads, const AttentionConfig& config, int64_t tokens = 0);

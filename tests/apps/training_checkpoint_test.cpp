@@ -9,6 +9,8 @@
 #include "engine/base/error.h"
 #include "engine/ops.h"
 #include "nn/layers.h"
+#include "nn/norms.h"
+#include "nn/sequential.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit;
@@ -74,6 +76,66 @@ TEST_CASE("checkpoint: averaged weights stand under the names of the parameters"
   apps::resume(checkpoint, third.model, third.optimizer, &third.ema);
   for (size_t i = 0; i < saved.ema.named().size(); ++i)
     CHECK(same(third.ema.named()[i].second, saved.ema.named()[i].second));
+}
+
+TEST_CASE("checkpoint: running statistics are saved, resumed bit for bit, averaged and exported") {
+  struct Net {
+    nn::Sequential model;
+    std::optional<nn::FlatParameters> flat;
+    std::optional<nn::Optimizer> optimizer;
+    std::optional<nn::Ema> ema;
+    explicit Net(uint64_t seed) {
+      model.add<nn::BatchNorm2d>(3).add(relu).add<nn::BatchNorm2d>(3);
+      Trained::fill(model, seed);
+      model.set_training(true);
+      ema.emplace(flat.emplace(model), 0.5);
+      optimizer.emplace(*flat);
+    }
+    void step(uint64_t number) {
+      optimizer->zero_grad();
+      mean(square(model(normal({4, 3, 2, 2}, 1, 2, 7, number)))).backward();
+      optimizer->step(1e-2);
+      ema->update();
+    }
+    bool same_as(const Net& other) const {
+      bool all = same(ema->values, other.ema->values) && same(ema->buffers, other.ema->buffers);
+      for (size_t i = 0; i < model.state().size(); ++i)
+        all &= same(*model.state()[i].tensor, *other.model.state()[i].tensor);
+      return all;
+    }
+  };
+  const TemporaryFolder folder;
+  const std::string file = folder.file("a.safetensors"), weights = folder.file("w.safetensors");
+  Net whole(1), resumed(2);
+  for (uint64_t i = 0; i < 3; ++i) whole.step(i);
+  apps::RunState state;
+  state.step = 3;
+  apps::save_checkpoint(file, "test", Json{{"a", 1}}, state, whole.model, *whole.optimizer, &*whole.ema);
+  const apps::Checkpoint checkpoint = apps::open_checkpoint("test", file);
+  CHECK(checkpoint.parameters().size() == 10);
+  CHECK(checkpoint.file.tensors.at("2.num_batches_tracked").dtype() == DType::i64);
+  CHECK(checkpoint.file.tensors.at("2.num_batches_tracked").item() == 3);
+  CHECK(checkpoint.file.tensors.contains("ema.2.running_var"));
+  CHECK(!resumed.same_as(whole));
+  apps::resume(checkpoint, resumed.model, *resumed.optimizer, &*resumed.ema);
+  CHECK(resumed.same_as(whole));
+  for (uint64_t i = 3; i < 6; ++i) whole.step(i), resumed.step(i);
+  CHECK(resumed.same_as(whole));
+
+  // The averaged ones, with the count as it is; in a file of weights under the same names.
+  Net averaged(3);
+  apps::load_parameters(averaged.model, checkpoint, true);
+  apps::save_weights(weights, "test", Json{{"a", 1}}, averaged.model);
+  const TensorFile exported = load_safetensors(weights);
+  CHECK(exported.tensors.size() == 10);
+  for (const char* name : {"0.running_mean", "0.running_var", "2.running_mean", "2.running_var"})
+    CHECK(same(exported.tensors.at(name), checkpoint.file.tensors.at(std::string("ema.") + name)));
+  CHECK(exported.tensors.at("0.num_batches_tracked").item() == 3);
+
+  apps::Checkpoint without = checkpoint;
+  without.file.tensors.erase("2.running_mean");
+  CHECK_THROWS_WITH_AS(apps::load_parameters(averaged.model, without),
+                       doctest::Contains("missing: 2.running_mean"), Error);
 }
 
 TEST_CASE("checkpoint: what is not finite is not saved, whatever it belongs to") {

@@ -2,6 +2,7 @@
 //   test_rank operations          every operation, against a plain computation
 //   test_rank gradients           those of a small model, in slices, against the sum of all ranks' computed
 //                                 here
+//   test_rank norms               steps of a model with a batch norm, its statistics synchronised and not
 //   test_rank loop                reduces until a signal asks it to stop, or another rank is lost
 //   test_rank fail RANK           that rank fails after a few steps
 //   test_rank unequal             the ranks reduce tensors of different sizes
@@ -27,8 +28,12 @@
 #include "engine/distributed/nccl.h"
 #include "engine/ops.h"
 #include "engine/step/graph.h"
+#include "nn/init.h"
+#include "nn/layers.h"
 #include "nn/lookups.h"
+#include "nn/norms.h"
 #include "nn/rank_gradients.h"
+#include "nn/training_step.h"
 
 using namespace pursuit;
 using namespace pursuit::distributed;
@@ -326,6 +331,91 @@ void gradients(Communicator& ranks, const Options& options) {
   }
 }
 
+struct NormModel : nn::Callable<NormModel> {
+  NormModel() {
+    add_module("first", first);
+    add_module("norm", norm);
+    add_module("last", last);
+    nn::initialise(*this, nn::Init::pytorch, 1);
+    to(device);
+    set_training(true);
+  }
+  Tensor forward(const Tensor& x) const {
+    const Tensor h = first(x);
+    return last(relu(norm(h.reshape({h.size(0), 6, 1, 1})).reshape(h.shape())));
+  }
+  nn::Linear first{4, 6};
+  nn::BatchNorm2d norm{6};
+  nn::Linear last{6, 2};
+};
+
+// Its steps on batches of 8 numbers each, `parts` of them as one from number `first` on.
+struct NormSteps : nn::Objective {
+  NormSteps(Communicator& ranks, int first, int parts, bool synchronised)
+      : first_part(first), parts_of_batch(parts), x(zeros({8 * parts, 4}).to(device)) {
+    if (synchronised) model.synchronise(&ranks);
+    step.emplace(*this, 1, ranks, flat, optimizer, nullptr, device.is_cuda());
+  }
+  static Tensor part(int64_t step, int number) {
+    return normal({8, 4}, double(number), 1 + double(number), uint64_t(step), uint64_t(number));
+  }
+  nn::SentBatch next_batch(int64_t step, int64_t) override {
+    std::vector<Tensor> all;
+    for (int i = 0; i < parts_of_batch; ++i) all.push_back(part(step, first_part + i));
+    copy_values(x, concat(all, 0));
+    return {8 * parts_of_batch};
+  }
+  nn::Loss loss() override { return {mean(square(model(x) - 1.0))}; }
+  void run(int steps) {
+    for (int64_t i = 0; i < steps; ++i) step->start(i, 0.05);
+    step->stop(steps - 1);  // waits until the device is done
+  }
+
+  int first_part, parts_of_batch;
+  Tensor x;
+  NormModel model;
+  nn::FlatParameters flat{model};
+  nn::Optimizer optimizer{flat, {.kind = nn::OptimizerConfig::Kind::sgd}};
+  std::optional<nn::TrainingStep> step;
+};
+
+void expect_close(const Tensor& got, const Tensor& want, double bar, const std::string& what) {
+  const std::vector<float> g = values(got), w = values(want);
+  expect(!g.empty() && g.size() == w.size(), what + " has another size");
+  for (size_t i = 0; i < g.size(); ++i)
+    expect(std::fabs(g[i] - w[i]) <= bar * (1 + std::fabs(w[i])),
+           what + " " + std::to_string(i) + " is " + std::to_string(g[i]) + ", need " + std::to_string(w[i]));
+}
+
+void norms(Communicator& ranks, const Options& options) {
+  // Synchronised, the steps are those of one process with the batches of all ranks.
+  constexpr int steps = 4;
+  {
+    NormSteps mine(ranks, ranks.rank(), 1, true), all(alone(), 0, ranks.size(), false);
+    mine.run(steps);
+    all.run(steps);
+    const double bar = rounds(ranks, options) ? 0.05 : 1e-5;
+    expect_close(mine.flat.values, all.flat.values, bar, "weight");
+    expect_close(mine.flat.buffers, all.flat.buffers, bar, "running statistic");
+    expect(mine.model.norm.num_batches_tracked.item() == steps, "a pass was not counted");
+    expect_replicas(ranks, mine.flat.values, "weights");
+    expect_replicas(ranks, mine.flat.buffers, "running statistics");
+  }
+  // Else each normalises by its own batch, and all keep the mean of what they saw.
+  NormSteps mine(ranks, ranks.rank(), 1, false);
+  mine.run(1);
+  Tensor sum = zeros_like(mine.flat.buffers).to(cpu);
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    NormSteps other(alone(), rank, 1, false);
+    other.run(1);
+    sum = sum + other.flat.buffers.to(cpu);
+  }
+  expect_close(mine.flat.buffers, sum / double(ranks.size()), 1e-6, "running statistic of one step");
+  mine.run(steps);
+  expect_replicas(ranks, mine.flat.values, "weights");
+  expect_replicas(ranks, mine.flat.buffers, "running statistics");
+}
+
 void absent(Communicator& ranks) {
   const Tensor sum = ones({3}).to(device);
   if (ranks.rank() == ranks.size() - 1)
@@ -373,6 +463,8 @@ int body(const std::vector<std::string>& words) {
       operations(*ranks, options);
     else if (mode == "gradients")
       gradients(*ranks, options);
+    else if (mode == "norms")
+      norms(*ranks, options);
     else if (mode == "loop")
       loop(*ranks, -1);
     else if (mode == "fail")

@@ -343,6 +343,83 @@ TEST_CASE("cpu rows: layer norm and its gradient") {
   });
 }
 
+TEST_CASE("cpu rows: moments, rows normalised by them, and the sums and gradient of that") {
+  for_each_size([](const RowKernels<float>& kernels, int64_t n) {
+    if (n == 0) return;
+    for (const float offset : {0.0f, 1000.0f}) {  // the variance must not be E[x^2] - E[x]^2
+      CAPTURE(offset);
+      Floats x = Floats(1, n).fill(normal(12)), dy = Floats(1, n).fill(normal(13));
+      for (int64_t j = 0; j < n; ++j) x[j] += offset;
+      double mu = 0, variance = 0;
+      for (int64_t j = 0; j < n; ++j) mu += x[j] / static_cast<double>(n);
+      for (int64_t j = 0; j < n; ++j) variance += std::pow(x[j] - mu, 2) / static_cast<double>(n);
+      Floats of_row(1, 2);
+      kernels.moments(x.data(), n, of_row.data(), of_row.data() + 1);
+      CHECK(close(of_row[0], mu, 5e-7, 1e-7));
+      CHECK(close(of_row[1], variance, 1e-5, 1e-7));
+
+      Floats y(1, n), dx(1, n), sums(1, 2);
+      const auto off = [&](int64_t j) { return static_cast<double>(x[j]) - of_row[0]; };
+      kernels.normalise(x.data(), y.data(), n, of_row[0], 0.75f, 0.5f);
+      check_matrix(
+          y, [&](int64_t, int64_t j) { return off(j) * 0.75 + 0.5; }, 1e-6, 1e-6);
+      double sum = 0, product = 0, most = 0;
+      for (int64_t j = 0; j < n; ++j) {
+        sum += dy[j];
+        product += dy[j] * off(j);
+        most += std::abs(dy[j] * off(j)) + std::abs(dy[j]);
+      }
+      kernels.centred_sums(x.data(), dy.data(), n, of_row[0], sums.data(), sums.data() + 1);
+      CHECK(close(sums[0], sum, 0.0, 1e-6 * most));
+      CHECK(close(sums[1], product, 0.0, 1e-6 * most));
+      kernels.centred_grad(x.data(), dy.data(), dx.data(), n, of_row[0], 2.0f, 0.25f, 0.5f);
+      check_matrix(
+          dx, [&](int64_t, int64_t j) { return 2.0 * dy[j] - 0.25 - 0.5 * off(j); }, 1e-6, 2e-6);
+      Floats in_place = dy;
+      kernels.centred_grad(x.data(), in_place.data(), in_place.data(), n, of_row[0], 2.0f, 0.25f, 0.5f);
+      check_matrix(
+          in_place, [&](int64_t, int64_t j) { return dx[j]; }, 0.0, 0.0);
+    }
+  });
+}
+
+TEST_CASE("cpu rows: RMS norm and its gradient") {
+  for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
+    if (cols == 0) return;
+    const int64_t rows = 5;
+    const double eps = static_cast<double>(1e-6f), n = static_cast<double>(cols);
+    Floats x = Floats(rows, cols, true).fill(normal(12)), dy = Floats(rows, cols, true).fill(normal(15));
+    Floats weight = Floats(1, cols).fill(normal(13)), y(rows, cols, true), rrms(1, rows);
+    kernels.rms_norm_rows(x.data(), weight.data(), y.data(), rrms.data(), rows, cols, 1e-6f);
+    std::vector<double> scale(rows), average(rows), sums(static_cast<size_t>(cols));
+    for (int64_t i = 0; i < rows; ++i) {
+      double squares = 0;
+      for (int64_t j = 0; j < cols; ++j) squares += std::pow(x(i, j), 2) / n;
+      scale[i] = 1 / std::sqrt(squares + eps);
+      CHECK(close(rrms[i], scale[i], 1e-6, 0.0));
+      for (int64_t j = 0; j < cols; ++j) {
+        const double product = dy(i, j) * (x(i, j) * scale[i]);
+        average[i] += product * weight[j] / n;
+        sums[j] += product;
+      }
+    }
+    check_matrix(
+        y, [&](int64_t i, int64_t j) { return x(i, j) * scale[i] * weight[j]; }, 1e-6, 1e-6);
+    Floats dx(rows, cols, true), dweight = Floats(1, cols).fill(normal(16)), before = dweight;
+    kernels.rms_norm_grad_rows(x.data(), dy.data(), weight.data(), rrms.data(), dx.data(), dweight.data(),
+                               rows, cols);
+    // A row of one number has a gradient of 0 where its terms, up to its scale, cancel.
+    check_matrix(
+        dx,
+        [&](int64_t i, int64_t j) {
+          return scale[i] * (static_cast<double>(dy(i, j)) * weight[j] - x(i, j) * scale[i] * average[i]);
+        },
+        1e-5, cols == 1 ? 1e-4 : 1e-5);
+    check_matrix(
+        dweight, [&](int64_t, int64_t j) { return before[j] + sums[j]; }, 1e-5, 1e-5);
+  });
+}
+
 TEST_CASE("cpu rows: cross-entropy with labels and with soft targets") {
   for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
     if (cols == 0) return;

@@ -197,6 +197,16 @@ RANKS_TEST_CASE(
     }
 }
 
+RANKS_TEST_CASE("distributed: batch norm over all ranks is that of one process with all batches") {
+  for (const std::vector<std::string>& variables :
+       {std::vector<std::string>{}, {"TEST_BF16=1", "TEST_COMPARE=1"}, over_tcp})
+    for (const int size : {1, 2, 3}) {
+      CAPTURE(size);
+      Ranks ranks(size, {"norms"}, variables);
+      check_all_succeed(ranks);
+    }
+}
+
 RANKS_TEST_CASE("distributed: tensors of different sizes are an error where calls are compared") {
   Ranks ranks(3, {"unequal"}, {"TEST_COMPARE=1"});
   int found = 0;
@@ -331,6 +341,14 @@ GPU_RANKS_TEST_CASE("distributed on GPUs: gradients in slices are those of one p
       Ranks ranks(size, {"gradients"}, on_gpus(variables));
       check_all_succeed(ranks);
     }
+}
+
+GPU_RANKS_TEST_CASE("distributed on GPUs: batch norm over all ranks, in captured steps") {
+  for (const std::vector<std::string>& variables :
+       {std::vector<std::string>{"SIMT_LATE_RANK=1"}, {"SIMT_STREAMS=early"}}) {
+    Ranks ranks(2, {"norms"}, on_gpus(variables));
+    check_all_succeed(ranks);
+  }
 }
 
 GPU_RANKS_TEST_CASE("distributed on GPUs: one rank has NCCL too where it is asked for") {

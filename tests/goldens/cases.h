@@ -20,6 +20,11 @@ void adaptive_softmax_case(Golden& g);
 void bilinear_case(Golden& g);
 void miou_case(Golden& g);
 
+void batch_norm_case(Golden& g);
+void group_norm_case(Golden& g);
+void instance_norm_case(Golden& g);
+void rms_norm_case(Golden& g);
+
 void svt_case(Golden& g);
 void pcp_case(Golden& g);
 

@@ -84,7 +84,7 @@ Results tested(const Net& model, const Config& config, const apps::Conditions& c
   Points points = draw_points(config.test_points, config.turns, Random(seed, streams::text.first));
   Random random(seed, streams::text.first + 1);
   for (float& x : points.xy) x += float(noise * random.normal());
-  const Tensor logits = model.forward(
+  const Tensor logits = model(
       from_vector(points.xy, {config.test_points, 2}).to(config.dtype).to(device_from_name(config.device)));
   nn::ConfusionMatrix matrix(2);
   matrix.add(argmax(logits.to(cpu).to(DType::f32)), from_vector(points.labels, {config.test_points}));
@@ -127,7 +127,7 @@ int predict(const PredictOptions& options) {
   const int64_t count = int64_t(options.points.size() / 2);
   const std::vector<float> xy(options.points.begin(), options.points.end());
   const NoGrad off;
-  const auto logits = loaded.model->forward(
+  const auto logits = (*loaded.model)(
       from_vector(xy, {count, 2}).to(loaded.config.dtype).to(device_from_name(loaded.config.device)));
   const std::vector<double> p = softmax(logits.to(DType::f32)).to_vector();
   for (size_t i = 0; i < size_t(count); ++i)

@@ -14,7 +14,7 @@ struct NetConfig {
 };
 
 // Points [B, 2] to logits [B, 2].
-class Net : public nn::Module {
+class Net : public nn::Callable<Net> {
  public:
   explicit Net(const NetConfig& c) : fc1_(2, c.hidden), fc2_(c.hidden, c.hidden), head_(c.hidden, 2) {
     add_module("fc1", fc1_);
@@ -22,7 +22,7 @@ class Net : public nn::Module {
     add_module("head", head_);
   }
   Tensor forward(const Tensor& points) const {
-    return head_.forward(relu(fc2_.forward(relu(fc1_.forward(points)))));
+    return head_(relu(fc2_(relu(fc1_(points)))));
   }
 
  private:

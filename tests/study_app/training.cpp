@@ -47,7 +47,7 @@ class Task : public apps::TaskOf<Config> {
   }
   nn::Loss loss() override {
     return {
-        cross_entropy(model_.forward(points_.tensor().to(config_.dtype)).to(DType::f32), labels_.tensor())};
+        cross_entropy(model_(points_.tensor().to(config_.dtype)).to(DType::f32), labels_.tensor())};
   }
 
   apps::Evaluation evaluate() override {

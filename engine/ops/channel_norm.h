@@ -1,0 +1,50 @@
+#pragma once
+#include "engine/base/hd.h"
+#include "engine/core/tensor.h"
+
+// What batch norm and group norm are made of.
+namespace pursuit {
+
+// x [B, C, ...] seen as B C rows of `size` numbers, row i of channel i % C, and which rows share a mean and a
+// variance: those of a channel, or `count` neighbours.
+struct ChannelGroups {
+  int64_t rows, channels, size;
+  int64_t groups, count;  // how many there are, of how many rows each
+  bool by_channel;
+
+  HD int64_t group_of(int64_t row) const { return by_channel ? row % channels : row / count; }
+  HD int64_t row_of(int64_t group, int64_t i) const {
+    return by_channel ? i * channels + group : group * count + i;
+  }
+  int64_t numbers() const { return count * size; }  // of a group
+};
+ChannelGroups channels_of(const Tensor& x);
+ChannelGroups groups_of_channels(const Tensor& x, int64_t groups_of_sample);
+
+// The functions below are kernels of an operator `name`, off the tape. x is contiguous, f32, bf16 or (on the
+// CPU) f64; everything without its shape has the compute type; weight and bias [C] may be undefined. All sums
+// are in a fixed order.
+
+// Mean and biased variance of every group, [2, groups]; and in their place mean and rstd = 1 / sqrt(variance
+// + eps), the statistics of what follows.
+Tensor group_moments(const char* name, const Tensor& x, const ChannelGroups& groups);
+void invert_variances(const char* name, const Tensor& moments, double eps);
+// y = (x - mean) rstd weight + bias.
+Tensor normalise_groups(const char* name, const Tensor& x, const ChannelGroups& groups,
+                        const Tensor& statistics, const Tensor& weight, const Tensor& bias);
+// With d = x - mean, [2, rows]: the sums of gy and of gy d over each row.
+Tensor row_gradient_sums(const char* name, const Tensor& x, const Tensor& gy, const ChannelGroups& groups,
+                         const Tensor& statistics);
+// The gradients of weight and bias, [2, C], from those sums; and what the statistics' share in the gradient
+// of x is made of, [2, groups]: the sums of weight gy and of weight gy d over each group.
+Tensor parameter_gradients(const char* name, const Tensor& row_sums, const ChannelGroups& groups,
+                           const Tensor& statistics);
+Tensor group_gradient_sums(const char* name, const Tensor& row_sums, const ChannelGroups& groups,
+                           const Tensor& weight);
+// With the sums g and gd of a group divided by the `numbers` that its statistics are of:
+// gx = rstd (weight gy - g / numbers - d rstd^2 gd / numbers).
+Tensor group_norm_gradient(const char* name, const Tensor& x, const Tensor& gy, const ChannelGroups& groups,
+                           const Tensor& statistics, const Tensor& weight, const Tensor& sums,
+                           double numbers);
+
+}  // namespace pursuit

@@ -1,0 +1,41 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/module.h"
+
+namespace pursuit::nn {
+
+// Layers one after the other, each under its number, as PyTorch's:
+//
+//   Sequential net;
+//   net.add<Linear>(784, 100).add(relu).add<Linear>(100, 10);  // 0.weight, 0.bias, 2.weight, 2.bias
+//
+// A layer is a module that is called with one tensor, made here of its constructor's arguments, or a function
+// of a tensor, which has no parameters but takes a number too.
+class Sequential : public Callable<Sequential> {
+ public:
+  template <class M, class... A>
+  Sequential& add(A&&... arguments) {
+    const auto layer = std::make_shared<M>(std::forward<A>(arguments)...);
+    add_module(std::to_string(layers_.size()), *layer);
+    layers_.push_back([layer](const Tensor& x) { return (*layer)(x); });
+    return *this;
+  }
+  Sequential& add(std::function<Tensor(const Tensor&)> layer) {
+    layers_.push_back(std::move(layer));
+    return *this;
+  }
+  Tensor forward(Tensor x) const {
+    for (const auto& layer : layers_) x = layer(x);
+    return x;
+  }
+
+ private:
+  std::vector<std::function<Tensor(const Tensor&)>> layers_;
+};
+
+}  // namespace pursuit::nn
