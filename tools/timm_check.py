@@ -74,7 +74,8 @@ def build(config):
         num_heads=config["heads"], mlp_ratio=config["mlp-ratio"])
     if config["attention"] in ("symmetric", "rpc"):
         for i, block in enumerate(model.blocks):
-            iterated = config["attention"] == "rpc" and config["layer"] in (-1, i)
+            layers = "0" if config["layers"] == "auto" else config["layers"]
+            iterated = config["attention"] == "rpc" and layers in ("all", str(i))
             block.attn = KeyAttention(config["dim"], config["heads"], config["iterations"] if iterated else 0,
                                       config["lambda"])
     return model.eval()
@@ -151,7 +152,7 @@ class Checker:
         folder = self.folder / f"import-{kind}{len(self.rows)}"
         folder.mkdir()
         config = {"attention": kind, "image-size": 40, "patch": 8, "channels": 3, "dim": 48, "depth": 3, "heads": 3,
-                  "mlp-ratio": 3.0, "classes": [str(i) for i in range(7)], "iterations": 4, "layer": 0, "lambda": 4.0}
+                  "mlp-ratio": 3.0, "classes": [str(i) for i in range(7)], "iterations": 4, "layers": "0", "lambda": 4.0}
         config.update(sizes)
         torch.manual_seed(1)
         model = build(config)

@@ -44,12 +44,14 @@ class TrainedModel : public ModelStep, public nn::Objective {
 
   std::vector<double> losses(int steps) override {
     model_->set_training(false);
+    use(*ranks_);
     std::vector<double> means;
     for (int i = 0; i < steps; ++i) {
       run();
       means.push_back(step_->loss(optimizer_.steps() - 1));
     }
     model_->set_training(true);
+    use(*ranks_);  // what was recorded is of a model in evaluation
     return means;
   }
 
@@ -77,6 +79,7 @@ class TrainedModel : public ModelStep, public nn::Objective {
 
   void use(distributed::Communicator& ranks) {
     nn::Ema* const no_average = nullptr;
+    ranks_ = &ranks;
     step_.emplace(*this, 1, ranks, flat_, optimizer_, no_average, true);
   }
   nn::SentBatch next_batch(int64_t step, int64_t) override {
@@ -90,6 +93,7 @@ class TrainedModel : public ModelStep, public nn::Objective {
   nn::Optimizer optimizer_;
   Batch batch_;
   Loss loss_;
+  distributed::Communicator* ranks_ = nullptr;
   std::optional<nn::TrainingStep> step_;
 };
 

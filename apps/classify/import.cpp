@@ -54,18 +54,23 @@ TensorFile read_weights(const std::string& file) {
   return clean;
 }
 
-// What the weights tell of their attention: kinds with parameters of their own are known by them.
-std::string infer_attention(const std::string& wanted, const TensorFile& weights) {
+// What the weights tell of their attention: kinds with parameters of their own are known by them, unless
+// several have the same.
+std::string infer_attention(const std::string& wanted, const TensorFile& weights, const std::string& file) {
   if (wanted != "softmax") return wanted;
+  std::vector<std::string> fitting;
   for (const std::string& name : nn::attention_kinds()) {
     const std::vector<nn::NamedTensor> own =
         nn::attention_kind(name).make({1, 1, 1, false}, {})->parameters();
     const auto is_there = [&](const nn::NamedTensor& p) {
       return weights.tensors.contains("blocks.0.attn." + p.name);
     };
-    if (!own.empty() && std::all_of(own.begin(), own.end(), is_there)) return name;
+    if (!own.empty() && std::all_of(own.begin(), own.end(), is_there)) fitting.push_back(name);
   }
-  return wanted;
+  if (fitting.size() > 1)
+    fail("import", fmt::format("{}: the weights may be of {}; say which by --attention", file,
+                               fmt::join(fitting, ", ")));
+  return fitting.empty() ? wanted : fitting[0];
 }
 
 std::string kinds_that_share_queries() {
@@ -178,7 +183,7 @@ int import_weights(const std::string& file, const std::string& out, Config confi
                                    apps::option_text(own_options.at(option))));
     if (!wanted.data.empty()) config.data = wanted.data;
   }
-  config.attention = infer_attention(config.attention, weights);
+  config.attention = infer_attention(config.attention, weights, file);
   const int64_t classes = infer_sizes(config, weights, file);
   complete_unknown(config, classes, file);
   validate(config);

@@ -221,12 +221,12 @@ Score evaluate(const attacks::Logits& logits_of, const Config& config, data::Loa
     drop_stand_ins(batch);
     if (batch.size > 0) {
       Tensor images = input_of(config, batch.images);
-      const Tensor labels = labels_of(batch, images.device());
-      if (attack) images = attack(images, labels, batch.indices);
+      const Tensor labels = labels_of(batch);
+      if (attack) images = attack(images, labels.to(images.device()), batch.indices);
       NoGrad off;
       const Tensor logits = logits_of(images).to(DType::f32).to(cpu);
-      loss += cross_entropy(logits, labels_of(batch)).item() * double(batch.size);
-      add_rows(score, logits, labels_of(batch));
+      loss += cross_entropy(logits, labels).item() * double(batch.size);
+      add_rows(score, logits, labels);
     }
     if (tick) tick(seen);
   }

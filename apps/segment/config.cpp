@@ -57,8 +57,16 @@ void validate(const Config& c) {
 }
 
 std::string describe_attention(const Config& c) {
-  const bool decoder = c.decoder == nn::SegmenterDecoder::mask && c.iterate_decoder;
-  return apps::describe_attention(c, c.depth, decoder ? ", and the decoder's block 0" : "");
+  const std::vector<std::string> kinds = nn::attention_kinds();
+  const bool known =
+      std::find(kinds.begin(), kinds.end(), c.attention) != kinds.end() && nn::are_layers(c.layers, c.depth);
+  constexpr int64_t most_blocks = 1000;  // as many as --decoder-depth takes
+  std::string blocks;                    // of the decoder that iterate
+  if (known && c.decoder == nn::SegmenterDecoder::mask && c.iterate_decoder)
+    for (int64_t i = 0; i < std::min(c.decoder_depth, most_blocks); ++i)
+      if (nn::runs_kind(apps::attention_config(c), i))
+        blocks += fmt::format("{} {}", blocks.empty() ? "" : ",", i);
+  return apps::describe_attention(c, c.depth, blocks.empty() ? "" : ", and of the decoder" + blocks);
 }
 
 }  // namespace pursuit::segment

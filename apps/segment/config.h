@@ -66,7 +66,8 @@ void for_each_field(C& c, const F& f) {
     "mask: dropout rate of the decoder's attention probabilities", apps::below(0, 1));
   f("decoder-activation-dropout", c.decoder_activation_dropout,
     "mask: dropout rate of the hidden units of the decoder's MLPs", apps::below(0, 1));
-  f("iterate-decoder", c.iterate_decoder, "rpc, svt: the decoder's first block iterates too, as published");
+  f("iterate-decoder", c.iterate_decoder,
+    "Kinds that iterate do so in the decoder too, in the blocks of --layers, as published");
   f("encoder", c.encoder,
     "Start from the encoder of this run or checkpoint of `classify`, its position embeddings resized");
   f("data", c.data, "Folder with the data set (left out: built-in drawn scenes)");

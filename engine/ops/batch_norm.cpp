@@ -1,10 +1,10 @@
 #include <utility>
 
 #include "engine/distributed/communicator.h"
-#include "engine/ops/channel_norm.h"
 #include "engine/operator/for_each.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
+#include "engine/ops/channel_norm.h"
 
 namespace pursuit {
 

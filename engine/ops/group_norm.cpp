@@ -1,6 +1,6 @@
-#include "engine/ops/channel_norm.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
+#include "engine/ops/channel_norm.h"
 
 namespace pursuit {
 

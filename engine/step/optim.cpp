@@ -78,8 +78,11 @@ void gather(Cpu, const std::vector<FlatPart>& parts, const Tensor& flat, bool ad
   for (const FlatPart& p : parts) {
     const Tensor to = flat.slice(0, p.at, p.at + p.count);
     if (p.tensor.defined() && p.tensor.raw() == to.raw()) continue;
-    const Tensor part =
-        p.tensor.defined() ? p.tensor.contiguous().reshape({p.count}) : zeros({p.count}, DType::f32, cpu);
+    if (!p.tensor.defined()) {
+      if (!add) std::fill_n(to.data<float>(), p.count, 0.0f);
+      continue;
+    }
+    const Tensor part = p.tensor.contiguous().reshape({p.count});
     add ? add_to(to, part) : copy_values(to, part);
   }
 }

@@ -1,9 +1,8 @@
 #pragma once
 #include "engine/ops.h"
 
-// What attention kinds are made of beside the operators of engine/ops.h, each defined in the file of its
-// kind. Those that mix take packed projections [B, N, 3 (q, k, v), H, D] and give [B, N, H * D], heads
-// merged, as pursuit::attention does.
+// What attention kinds are made of beside the operators of engine/ops.h. Those that mix take packed
+// projections [B, N, 3 (q, k, v), H, D] and give [B, N, H * D], heads merged, as pursuit::attention does.
 namespace pursuit::nn {
 
 // Throws Error unless qkv is [batch, tokens, parts, heads, head_dim] with at least so many parts.

@@ -29,6 +29,20 @@ void check_recipes(const std::string& app, size_t at_least) {
 
 }  // namespace
 
+TEST_CASE("config: what --layers replaced is still read") {
+  const auto layers_of = [](const char* attention, const char* name, int64_t value) {
+    const nlohmann::ordered_json json = {{"attention", attention}, {"depth", 4}, {name, value}};
+    return name == std::string("layer") ? apps::fields_from_json<classify::Config>(json, "old").layers
+                                        : apps::fields_from_json<lm::Config>(json, "old").layers;
+  };
+  CHECK(layers_of("rpc", "layer", -1) == "all");
+  CHECK(layers_of("rpc", "layer", 2) == "2");
+  CHECK(layers_of("rpc", "iterated-layers", 2) == "0-1");
+  CHECK(layers_of("rpc", "iterated-layers", 9) == "0-3");
+  CHECK(layers_of("rpc", "iterated-layers", 0) == "none");
+  CHECK(layers_of("softmax", "layer", 0) == "auto");  // it did not matter there
+}
+
 TEST_CASE("recipes: classify's are valid") { check_recipes<classify::Config>("classify", 10); }
 TEST_CASE("recipes: lm's are valid") { check_recipes<lm::Config>("lm", 5); }
 TEST_CASE("recipes: segment's are valid") { check_recipes<segment::Config>("segment", 8); }

@@ -1,16 +1,17 @@
 // Norms with what they keep: running statistics under training, evaluation, averaging, graphs and ranks.
+#include "nn/norms.h"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstring>
 
 #include "cuda/runtime.h"
-#include "engine/cpu/parallel.h"
 #include "engine/core/shapes_only.h"
+#include "engine/cpu/parallel.h"
 #include "engine/step/graph.h"
 #include "nn/init.h"
 #include "nn/layers.h"
-#include "nn/norms.h"
 #include "nn/optim.h"
 #include "nn/sequential.h"
 #include "tests/needs.h"

@@ -21,9 +21,7 @@ class Net : public nn::Callable<Net> {
     add_module("fc2", fc2_);
     add_module("head", head_);
   }
-  Tensor forward(const Tensor& points) const {
-    return head_(relu(fc2_(relu(fc1_(points)))));
-  }
+  Tensor forward(const Tensor& points) const { return head_(relu(fc2_(relu(fc1_(points))))); }
 
  private:
   nn::Linear fc1_, fc2_, head_;

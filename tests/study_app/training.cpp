@@ -46,8 +46,7 @@ class Task : public apps::TaskOf<Config> {
     return {config_.batch_size};
   }
   nn::Loss loss() override {
-    return {
-        cross_entropy(model_(points_.tensor().to(config_.dtype)).to(DType::f32), labels_.tensor())};
+    return {cross_entropy(model_(points_.tensor().to(config_.dtype)).to(DType::f32), labels_.tensor())};
   }
 
   apps::Evaluation evaluate() override {
