@@ -25,6 +25,9 @@ void group_norm_case(Golden& g);
 void instance_norm_case(Golden& g);
 void rms_norm_case(Golden& g);
 
+void elementwise_case(Golden& g);
+void along_case(Golden& g);
+
 void svt_case(Golden& g);
 void pcp_case(Golden& g);
 

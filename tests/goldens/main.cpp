@@ -31,6 +31,8 @@ const std::map<std::string, void (*)(Golden&)> cases = {
     {"instance_norm", instance_norm_case},
     {"rms_norm", rms_norm_case},
     {"gelu", gelu_case},
+    {"elementwise", elementwise_case},
+    {"along", along_case},
     {"cross_entropy", cross_entropy_case},
     {"embedding", embedding_case},
     {"patchify", patchify_case},
