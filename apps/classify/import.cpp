@@ -54,23 +54,27 @@ TensorFile read_weights(const std::string& file) {
   return clean;
 }
 
-// What the weights tell of their attention: kinds with parameters of their own are known by them, unless
-// several have the same.
+// What the weights tell of their attention: kinds with parameters of their own are known by them and by the
+// parts of their projection. Of several that fit the first is taken, which is said.
 std::string infer_attention(const std::string& wanted, const TensorFile& weights, const std::string& file) {
   if (wanted != "softmax") return wanted;
+  const auto qkv = weights.tensors.find("blocks.0.attn.qkv.weight");
   std::vector<std::string> fitting;
   for (const std::string& name : nn::attention_kinds()) {
-    const std::vector<nn::NamedTensor> own =
-        nn::attention_kind(name).make({1, 1, 1, false}, {})->parameters();
+    const nn::KindInfo& kind = nn::attention_kind(name);
+    const std::vector<nn::NamedTensor> own = kind.make({1, 1, 1, false}, {})->parameters();
     const auto is_there = [&](const nn::NamedTensor& p) {
       return weights.tensors.contains("blocks.0.attn." + p.name);
     };
-    if (!own.empty() && std::all_of(own.begin(), own.end(), is_there)) fitting.push_back(name);
+    const bool parts_fit = qkv == weights.tensors.end() || qkv->second.ndim() != 2 ||
+                           qkv->second.size(0) == (kind.traits.shares_queries ? 2 : 3) * qkv->second.size(1);
+    if (!own.empty() && parts_fit && std::all_of(own.begin(), own.end(), is_there)) fitting.push_back(name);
   }
+  if (fitting.empty()) return wanted;
   if (fitting.size() > 1)
-    fail("import", fmt::format("{}: the weights may be of {}; say which by --attention", file,
-                               fmt::join(fitting, ", ")));
-  return fitting.empty() ? wanted : fitting[0];
+    apps::note("note: {} may be of any of {}; it is taken for {}, another is chosen by --attention\n", file,
+               fmt::format("{}", fmt::join(fitting, ", ")), fitting[0]);
+  return fitting[0];
 }
 
 std::string kinds_that_share_queries() {

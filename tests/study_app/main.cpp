@@ -13,7 +13,8 @@ int run(std::vector<std::string> args) {
   apps::Program<Config> program("Tells which of two spirals a point is of.");
   program.add_train("Train a small network", args, train);
 
-  EvalOptions e{.noise = {0}};
+  EvalOptions e;
+  e.noise = {0};
   CLI::App* eval_command = program.app.add_subcommand("eval", "Accuracy, also of noisy points");
   apps::add_load_options(*eval_command, e.checkpoint, e.load);
   eval_command->add_option("--noise", e.noise, "Standard deviations of noise on the coordinates")
