@@ -31,7 +31,7 @@ struct Where {
   }
 
   Tensor forward(const Tensor& chosen, const Tensor& a, const Tensor& b) {
-    condition = chosen.to(DType::u8);
+    condition = chosen.dtype() == DType::u8 ? chosen : chosen != 0;
     shape_a = a.shape(), shape_b = b.shape();
     const Shape shape = broadcast_shapes(broadcast_shapes(condition.shape(), shape_a, name), shape_b, name);
     return choose(condition, a, b, shape);
@@ -42,13 +42,14 @@ struct Where {
             needs[2] ? sum_to(choose(condition, none, gy, gy.shape()), shape_b) : Tensor()};
   }
   Tensor reference(const Tensor& chosen, const Tensor& a, const Tensor& b) const {
-    const Tensor c = chosen.to(a.dtype());
+    const Tensor c = (chosen != 0).to(a.dtype());
     return c * a + (1 - c) * b;
   }
   static std::vector<Sample<Where>> samples() {
     return {{{}, {labels({7}, 2), {{7}}, {{7}}}},
             {{}, {labels({4, 1, 5}, 2), {{3, 1}}, {{4, 3, 5}}}},
             {{}, {labels({2, 33}, 2), {{}}, {{2, 33}}}},
+            {{}, {{{9}, 255, 258, true}, {{9}}, {{9}}}},  // any other number than 0 is true
             {{}, {labels({0, 3}, 2), {{3}}, {{0, 3}}}}};
   }
 };
