@@ -105,11 +105,10 @@ void activation_gradient(const T* x, T* g, T* y, T* sums, int64_t rows, int64_t 
   if (cols == 0) return;
   with_pack<T>(cols, x, [&]<int V>() {
     const dim3 grid = column_grid(rows, cols, V);
-    Storage part;
-    if (sums) part = allocate(cuda_device(current_device()), grid.y * cols * int64_t(sizeof(float)));
+    const auto part = sums ? Workspace<float>(grid.y * cols) : Workspace<float>();
     launch<activation_gradient_kernel<F, V, T>>({grid, {warp_size, column_warps}, column_shared(V)}, x, g, y,
-                                                static_cast<float*>(part.get()), rows, cols);
-    if (sums) add_column_parts(static_cast<const float*>(part.get()), sums, grid.y, cols);
+                                                part.data(), rows, cols);
+    if (sums) add_column_parts(part.data(), sums, grid.y, cols);
   });
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "cuda/row.cuh"
-#include "engine/ops/channel_norm.h"
+#include "engine/ops/channel_groups.h"
 
 // The passes over x of batch norm and group norm: rows of B C, each of one channel. statistics [2, groups],
 // sums [2, groups] and weight and bias [C] (which may be null) as in engine/ops/channel_norm.h.

@@ -3,7 +3,7 @@
 
 #include "cuda/launch.h"
 #include "cuda/pack.h"
-#include "engine/core/memory.h"
+#include "cuda/workspace.h"
 
 // Sums of columns in two stages, each in a fixed order: a block adds up some rows of 32 packs of columns, a
 // second launch adds up what the blocks found.
@@ -76,9 +76,9 @@ void column_sums(const T* x, T* y, int64_t rows, int64_t cols) {
   with_pack<T>(cols, x, [&]<int V>() {
     const dim3 grid = column_grid(rows, cols, V);
     if (grid.y == 1) return launch_column_sums<V>(x, y, grid, rows, cols);
-    const Storage part = allocate(cuda_device(current_device()), grid.y * cols * int64_t(sizeof(float)));
-    launch_column_sums<V>(x, static_cast<float*>(part.get()), grid, rows, cols);
-    add_column_parts(static_cast<const float*>(part.get()), y, grid.y, cols);
+    const Workspace<float> part(grid.y * cols);
+    launch_column_sums<V>(x, part.data(), grid, rows, cols);
+    add_column_parts(part.data(), y, grid.y, cols);
   });
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 #include "cuda/launch.h"
 #include "cuda/pack.h"
-#include "engine/core/tensor.h"
+#include "cuda/workspace.h"
 
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
@@ -99,21 +99,18 @@ static __global__ void __launch_bounds__(sort_warps* warp_size)
   }
 }
 
-// Of sort_tokens_kernel, i32.
+// Of sort_tokens_kernel.
 struct SortedTokens {
-  Tensor start, order;
+  Workspace<int> start, order;
 };
-inline SortedTokens sort_tokens(const char* where, const Tensor& ids, int64_t vocab) {
-  const int64_t count = ids.numel();
+inline SortedTokens sort_tokens(const char* where, const int64_t* ids, int64_t count, int64_t vocab) {
   if (count > INT32_MAX)
     fail(where, "got " + std::to_string(count) + " ids, need fewer than 2^31 for a gradient on the GPU");
-  const SortedTokens tokens{empty({vocab + 1}, DType::i32, ids.device()),
-                            empty({count}, DType::i32, ids.device())};
+  SortedTokens tokens{Workspace<int>(vocab + 1), Workspace<int>(count)};
   constexpr size_t shared =
       shared_size<int>(sort_ids * sort_warps) + shared_size<int>(sort_ids) + shared_size<int>(sort_warps);
-  launch<sort_tokens_kernel>({blocks_for(vocab, sort_ids, vocab), sort_warps * warp_size, shared},
-                             ids.data<int64_t>(), int(count), vocab, tokens.start.data<int32_t>(),
-                             tokens.order.data<int32_t>());
+  launch<sort_tokens_kernel>({blocks_for(vocab, sort_ids, vocab), sort_warps * warp_size, shared}, ids,
+                             int(count), vocab, tokens.start.data(), tokens.order.data());
   return tokens;
 }
 
@@ -186,11 +183,11 @@ static __global__ void __launch_bounds__(sort_warps* warp_size)
   if (end == vocab && begin < end) place[vocab] = at;
 }
 
-// Of place_ids_kernel, i32 [vocab + 1].
-inline Tensor place_ids(const SortedTokens& tokens, int64_t vocab) {
-  const Tensor place = empty({vocab + 1}, DType::i32, tokens.start.device());
-  launch<place_ids_kernel>({1, sort_warps * warp_size, shared_size<int>(sort_warps)},
-                           tokens.start.data<int32_t>(), vocab, place.data<int32_t>());
+// Of place_ids_kernel.
+inline Workspace<int> place_ids(const SortedTokens& tokens, int64_t vocab) {
+  Workspace<int> place(vocab + 1);
+  launch<place_ids_kernel>({1, sort_warps * warp_size, shared_size<int>(sort_warps)}, tokens.start.data(),
+                           vocab, place.data());
   return place;
 }
 

@@ -55,14 +55,14 @@ cudaStream_t stream() { return static_cast<cudaStream_t>(current_stream()); }
 // knows its address.
 void* workspace(int device) {
   static std::mutex mutex;
-  static auto& buffers = *new std::map<std::pair<int, cudaStream_t>, Storage>;
+  static auto& buffers = *new std::map<std::pair<int, cudaStream_t>, Workspace<char>>;
   std::lock_guard lock(mutex);
-  Storage& s = buffers[{device, stream()}];
-  if (!s) {
+  Workspace<char>& buffer = buffers[{device, stream()}];
+  if (!buffer.data()) {
     MemoryTag tag("workspace");
-    s = allocate(cuda_device(device), int64_t(workspace_bytes));
+    buffer = Workspace<char>(workspace_bytes);
   }
-  return s.get();
+  return buffer.data();
 }
 
 std::string shapes_of(const Gemm& g) {

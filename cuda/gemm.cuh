@@ -59,11 +59,11 @@ void gemm_by(Gemm g, const Multiply& multiply) {
   const auto sum = g.factors == DType::f32 ? sum_rows<float> : sum_rows<bf16>;
   const auto begin = g.result == DType::f32 ? start<float, float> : start<bf16, bf16>;
 
-  Storage wide_bias;
+  Workspace<float> wide_bias;
   if (g.bias && g.result != g.factors) {
-    wide_bias = allocate(cuda_device(current_device()), g.n * int64_t(sizeof(float)));
-    if (g.n) start<bf16, float>({.m = 1, .n = g.n, .d = wide_bias.get(), .ldd = g.n, .bias = g.bias});
-    g.bias = wide_bias.get();
+    wide_bias = Workspace<float>(g.n);
+    if (g.n) start<bf16, float>({.m = 1, .n = g.n, .d = wide_bias.data(), .ldd = g.n, .bias = g.bias});
+    g.bias = wide_bias.data();
   }
   if (g.n == 0 || g.k == 0) {
     for (int64_t i = 0; g.n && i < g.batch; ++i) begin(from_matrix(g, i));

@@ -1,6 +1,6 @@
 #pragma once
 #include "cuda/row.cuh"
-#include "engine/core/tensor.h"
+#include "cuda/workspace.h"
 
 // Means of the rows' losses in a fixed order: every team of a loss's kernel adds up its rows, one block adds
 // up what the teams found.
@@ -35,12 +35,12 @@ static __global__ void mean_loss_kernel(const float* part, int64_t teams, float*
 
 // Calls losses(Grid, part) to start a loss's kernel for n rows, then makes their mean.
 template <class Team, class F>
-void mean_of_losses(int64_t n, const Tensor& mean, const Tensor& scale, const F& losses) {
+void mean_of_losses(int64_t n, float* mean, float* scale, const F& losses) {
   const Grid grid = Team::grid(n, loss_blocks);
-  const Tensor part = empty({Team::teams(grid), 2}, DType::f32, mean.device());
-  if (n) losses(grid, part.data<float>());
-  launch<mean_loss_kernel>(LossTeam::grid(1), part.data<float>(), part.size(0), mean.data<float>(),
-                           scale.data<float>());
+  const int64_t teams = Team::teams(grid);
+  const Workspace<float> part(2 * teams);
+  if (n) losses(grid, part.data());
+  launch<mean_loss_kernel>(LossTeam::grid(1), part.data(), teams, mean, scale);
 }
 
 }  // namespace pursuit::cuda

@@ -5,7 +5,7 @@
 #include "cuda/check.h"
 #include "cuda/runtime.h"
 #include "cuda/solver.h"
-#include "engine/core/memory.h"
+#include "cuda/workspace.h"
 
 namespace pursuit::cuda {
 
@@ -45,10 +45,10 @@ std::vector<int32_t> svd(const Svd& p) {
   else
     CUDA_CHECK(cusolverDnSgesvdj_bufferSize(h, vectors, 1, rows, cols, p.a, rows, p.s, p.vt, rows, p.ut, cols,
                                             &size, settings.info));
-  const Storage memory = allocate(cuda_device(device), size * int64_t(sizeof(float))),
-                status = allocate(cuda_device(device), batch * int64_t(sizeof(int)));
-  auto* work = static_cast<float*>(memory.get());
-  auto* info = static_cast<int*>(status.get());
+  const Workspace<float> memory(size);
+  const Workspace<int> status(batch);
+  float* work = memory.data();
+  int* info = status.data();
   if (p.batched()) {
     CUDA_CHECK(cusolverDnSgesvdjBatched(h, vectors, rows, cols, p.a, rows, p.s, p.vt, rows, p.ut, cols, work,
                                         size, info, settings.info, batch));

@@ -147,13 +147,14 @@ void upsample_cross_entropy_of(const T* x, const int64_t* labels, const Upsampli
 
 template <class T>
 void upsample_cross_entropy(const T* x, const int64_t* labels, const Upsampling& s, int64_t ignore_index,
-                            const Tensor& mean, const Tensor& scale, float* parts) {
+                            float* mean, float* scale, float* parts) {
   constexpr int64_t most_classes = 16 * warp_size;  // that fit in registers
   if (s.classes > most_classes)
     fail("upsample_cross_entropy", "got " + std::to_string(s.classes) + " classes, need at most " +
                                        std::to_string(most_classes) + " on a GPU; use the CPU");
-  const Tensor loss_part = empty({s.tokens() * between_warps, 2}, DType::f32, mean.device());
-  float* part = loss_part.data<float>();
+  const int64_t warps = s.tokens() * between_warps;
+  const Workspace<float> loss_part(2 * warps);
+  float* part = loss_part.data();
   if (s.tokens() > 0) {
     if (s.classes <= 2 * warp_size)
       upsample_cross_entropy_of<2>(x, labels, s, ignore_index, part, parts);
@@ -164,8 +165,7 @@ void upsample_cross_entropy(const T* x, const int64_t* labels, const Upsampling&
     else
       upsample_cross_entropy_of<16>(x, labels, s, ignore_index, part, parts);
   }
-  launch<mean_loss_kernel>(LossTeam::grid(1), part, loss_part.size(0), mean.data<float>(),
-                           scale.data<float>());
+  launch<mean_loss_kernel>(LossTeam::grid(1), part, warps, mean, scale);
 }
 
 }  // namespace pursuit::cuda

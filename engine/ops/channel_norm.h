@@ -1,23 +1,10 @@
 #pragma once
-#include "engine/base/hd.h"
 #include "engine/core/tensor.h"
+#include "engine/ops/channel_groups.h"
 
 // What batch norm and group norm are made of.
 namespace pursuit {
 
-// x [B, C, ...] seen as B C rows of `size` numbers, row i of channel i % C, and which rows share a mean and a
-// variance: those of a channel, or `count` neighbours.
-struct ChannelGroups {
-  int64_t rows, channels, size;
-  int64_t groups, count;  // how many there are, of how many rows each
-  bool by_channel;
-
-  HD int64_t group_of(int64_t row) const { return by_channel ? row % channels : row / count; }
-  HD int64_t row_of(int64_t group, int64_t i) const {
-    return by_channel ? i * channels + group : group * count + i;
-  }
-  int64_t numbers() const { return count * size; }  // of a group
-};
 ChannelGroups channels_of(const Tensor& x);
 ChannelGroups groups_of_channels(const Tensor& x, int64_t groups_of_sample);
 

@@ -52,11 +52,11 @@ struct Embedding {
   static void gradient(Cuda, const Tensor& ids, const T* gy, const Tensor& gw) {
     const int64_t vocab = gw.size(0), dim = gw.size(1);
     if (gw.numel() == 0) return;
-    const cuda::SortedTokens tokens = cuda::sort_tokens(name, ids, vocab);
+    const cuda::SortedTokens tokens = cuda::sort_tokens(name, ids.data<int64_t>(), ids.numel(), vocab);
     cuda::with_pack<T>(dim, gy, [&]<int V>() {
       cuda::launch<cuda::embedding_gradient_kernel<V, T>>(
           {unsigned(vocab), cuda::sum_threads, cuda::shared_size<float>(V * cuda::sum_threads)}, gy,
-          tokens.start.data<int32_t>(), tokens.order.data<int32_t>(), dim, gw.data<T>());
+          tokens.start.data(), tokens.order.data(), dim, gw.data<T>());
     });
   }
 #endif

@@ -45,14 +45,13 @@ struct SumRows {
                      const Tensor& numbers, const Tensor& sums) {
     const int64_t dim = gradients.size(1);
     if (ids.numel() == 0 || rows == 0) return;
-    const cuda::SortedTokens tokens = cuda::sort_tokens(name, ids, rows);
-    const Tensor place = cuda::place_ids(tokens, rows);
+    const cuda::SortedTokens tokens = cuda::sort_tokens(name, ids.data<int64_t>(), ids.numel(), rows);
+    const cuda::Workspace<int> place = cuda::place_ids(tokens, rows);
     cuda::with_pack<float>(dim, gradients.data<float>(), [&]<int V>() {
       cuda::launch<cuda::sum_rows_kernel<V>>(
           {unsigned(rows), cuda::sum_threads, cuda::shared_size<float>(V * cuda::sum_threads)},
-          gradients.data<float>(), tokens.start.data<int32_t>(), tokens.order.data<int32_t>(),
-          place.data<int32_t>(), rows, numbers.size(1), dim, batch.data<int64_t>(), numbers.data<int64_t>(),
-          sums.data<float>());
+          gradients.data<float>(), tokens.start.data(), tokens.order.data(), place.data(), rows,
+          numbers.size(1), dim, batch.data<int64_t>(), numbers.data<int64_t>(), sums.data<float>());
     });
   }
 #endif

@@ -91,8 +91,8 @@ struct UpsampleCrossEntropy {
   template <class T>
   static void kernel(Cuda, const T* x, const Tensor& labels, const Upsampling& s, int64_t ignore_index,
                      const Tensor& loss, const Tensor& scale, const Tensor& parts) {
-    cuda::upsample_cross_entropy(x, labels.data<int64_t>(), s, ignore_index, loss, scale,
-                                 parts.defined() ? parts.data<float>() : nullptr);
+    cuda::upsample_cross_entropy(x, labels.data<int64_t>(), s, ignore_index, loss.data<float>(),
+                                 scale.data<float>(), parts.defined() ? parts.data<float>() : nullptr);
   }
   template <class T>
   static void gradient(Cuda, const float* parts, const Upsampling& s, const float* factor, T* gx) {
