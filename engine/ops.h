@@ -85,6 +85,7 @@ Tensor gelu(const Tensor& x);                      // x Phi(x), by erf
 Tensor silu(const Tensor& x);                      // x sigmoid(x)
 Tensor maximum(const Tensor& a, const Tensor& b);  // broadcast; the gradient of equals goes in halves
 Tensor minimum(const Tensor& a, const Tensor& b);
+Tensor lerp(const Tensor& a, const Tensor& b, double weight);  // a + weight (b - a); broadcast
 // a where the condition (integers) is not 0, else b, of one type; all broadcast.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor clamp(const Tensor& x, double lo, double hi);        // no gradient where it clips
@@ -258,6 +259,7 @@ Tensor singular_value_threshold(const Tensor& a, const Tensor& tau);
 // backward, so that what is recorded as a graph draws anew where it is changed between the runs: [0] is added
 // to the stream, [1] counts the batches of a step, each of which draws words of its own (draws_of).
 Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter = {});
+// Whole samples (dimension 0) are kept or dropped.
 Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter = {});
 
 // Pictures and tokens.
@@ -269,8 +271,7 @@ Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream, cons
 // plus 1 - w times those of picture p: mixup with the whole picture as box, CutMix with w = 0.
 Tensor normalise_images(const Tensor& images, const std::vector<double>& mean, const std::vector<double>& std,
                         DType dtype = DType::f32, const Tensor& erased = {}, const Tensor& mix = {},
-                        uint64_t seed = 0, uint64_t stream = 0,
-                        const Tensor& counter = {});  // whole samples (dimension 0)
+                        uint64_t seed = 0, uint64_t stream = 0, const Tensor& counter = {});
 // images [B, C, H, W], weight [dim, C, patch, patch], bias [dim]: [B, patches row by row, dim]
 Tensor patchify(const Tensor& images, const Tensor& weight, const Tensor& bias);
 Tensor embedding(const Tensor& ids,

@@ -11,7 +11,10 @@ constexpr int64_t most = 6;  // entries of a dimension that are shown; of more t
 
 void print(std::ostream& out, const Tensor& x, int indent) {
   if (x.ndim() == 0) {
-    out << x.item();
+    if (is_floating(x.dtype()))
+      out << x.item();
+    else
+      out << *x.to(DType::i64).data<int64_t>();  // whole, where item() would round
     return;
   }
   const int64_t n = x.size(0);

@@ -79,35 +79,50 @@ struct Unary {
 };
 
 // y = f(a, b) with broadcasting. Op gives `A fwd(A a, A b)` and the derivatives `A da(A a, A b)`, `A db(A a,
-// A b)`. bf16 beside f32 is computed in f32 and gives f32; the gradients come back in each input's type.
-// Other mixtures are errors. Where a derivative does not look at both inputs, `static constexpr Reads
-// da_reads` or `db_reads` spares keeping the other; the derivative finds any number in its place.
+// A b)`, each with a further `const Params&` where it has parameters. bf16 beside f32 is computed in f32 and
+// gives f32; the gradients come back in each input's type. Other mixtures are errors. Where a derivative does
+// not look at both inputs, `static constexpr Reads da_reads` or `db_reads` spares keeping the other; the
+// derivative finds any number in its place.
 enum class Reads { both, a, b, none };
-template <class Op>
+template <class Op, class Params = NoParams>
 struct BinaryForward {
   template <class T>
   struct Body {
     const T *a, *b;
     T* y;
-    HD void operator()(int64_t i, int64_t j, int64_t k) const { y[k] = down<T>(Op::fwd(up(a[i]), up(b[j]))); }
+    Params p = {};
+    HD void operator()(int64_t i, int64_t j, int64_t k) const {
+      if constexpr (std::is_same_v<Params, NoParams>)
+        y[k] = down<T>(Op::fwd(up(a[i]), up(b[j])));
+      else
+        y[k] = down<T>(Op::fwd(up(a[i]), up(b[j]), p));
+    }
   };
 };
 
-template <class Op, bool ForA>
+template <class Op, class Params, bool ForA>
 struct BinaryBackward {
   template <class T>
   struct Body {
     const T *a, *b, *gy;
     T* g;
+    Params p;
     HD void operator()(int64_t i, int64_t j, int64_t k, int64_t l) const {
-      const auto d = ForA ? Op::da(up(a[i]), up(b[j])) : Op::db(up(a[i]), up(b[j]));
-      g[l] = down<T>(up(gy[k]) * d);
+      g[l] = down<T>(up(gy[k]) * derivative(up(a[i]), up(b[j])));
+    }
+    template <class A>
+    HD A derivative(A left, A right) const {
+      if constexpr (std::is_same_v<Params, NoParams>)
+        return ForA ? Op::da(left, right) : Op::db(left, right);
+      else
+        return ForA ? Op::da(left, right, p) : Op::db(left, right, p);
     }
   };
 };
 
-template <class Op>
+template <class Op, class Params = NoParams>
 struct Binary {
+  Params params = {};
   static constexpr Reads da_reads = Reads::both, db_reads = Reads::both;
   struct Kind {
     Shape shape;
@@ -129,7 +144,8 @@ struct Binary {
     const Tensor p = left.to(y.dtype()), q = right.to(y.dtype());
     dispatch(y, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       for_each(dev, layout_of(shape, p, q, y),
-               typename BinaryForward<Op>::template Body<T>{p.data<T>(), q.data<T>(), y.data<T>()});
+               typename BinaryForward<Op, Params>::template Body<T>{p.data<T>(), q.data<T>(), y.data<T>(),
+                                                                    params});
     });
     return y;
   }
@@ -156,8 +172,8 @@ struct Binary {
     const Tensor p = a.defined() ? a.to(gy.dtype()) : gy, q = b.defined() ? b.to(gy.dtype()) : gy;
     dispatch(gy, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       for_each(dev, layout_of(gy.shape(), p, q, gy, g),
-               typename BinaryBackward<Op, ForA>::template Body<T>{p.data<T>(), q.data<T>(), gy.data<T>(),
-                                                                   g.data<T>()});
+               typename BinaryBackward<Op, Params, ForA>::template Body<T>{
+                   p.data<T>(), q.data<T>(), gy.data<T>(), g.data<T>(), params});
     });
     return g;
   }

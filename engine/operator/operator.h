@@ -129,6 +129,7 @@ Tensor call(Op op, std::span<Argument> arguments, Needs needs, const Forward& fo
   if constexpr (requires { held->needs = needs; }) held->needs = needs;
   for (Argument& a : arguments) a.handles = a.tensor->storage().use_count();
   Tensor y = forward(*held);
+  if (!is_floating(y.dtype())) return y;  // integers have no gradient
   record(y, Op::name, arguments, [held, needs](const Tensor& gy) {
     MemoryTag tag(Op::name);
     return held->backward(gy, needs);

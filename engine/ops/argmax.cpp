@@ -6,8 +6,6 @@
 
 namespace pursuit {
 
-namespace {
-
 // A NaN counts as the greatest, so that a broken row does not look like a class.
 struct Argmax {
   static constexpr const char* name = "argmax";
@@ -35,22 +33,28 @@ struct Argmax {
     });
   }
 #endif
+
+  Tensor forward(const Tensor& in) {
+    if (in.ndim() == 0 || in.shape().back() == 0)
+      fail(name, "got " + in.str() + ", need a last dimension with entries");
+    const Tensor x = in.contiguous();
+    Shape shape = in.shape();
+    const int64_t cols = shape.back();
+    shape.erase(shape.size() - 1);
+    const Tensor y = empty(shape, DType::i64, x.device());
+    dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch<Argmax>(dev, x.data<T>(), y.data<int64_t>(), y.numel(), cols);
+    });
+    return y;
+  }
+  Grads backward(const Tensor&, Needs) { return {Tensor()}; }
+  static std::vector<Sample<Argmax>> samples() {
+    return {
+        {{}, {{{7}}}}, {{}, {{{3, 1}}}}, {{}, {{{4, 129}, 0, 0}}}, {{}, {{{2, 3, 2100}}}}, {{}, {{{0, 3}}}}};
+  }
 };
+PURSUIT_OPERATOR(Argmax)
 
-}  // namespace
-
-Tensor argmax(const Tensor& x) {
-  if (x.ndim() == 0 || x.shape().back() == 0)
-    fail("argmax", "got " + x.str() + ", need a last dimension with entries");
-  const Tensor dense = x.detach().contiguous();
-  Shape shape = x.shape();
-  const int64_t cols = shape.back();
-  shape.erase(shape.size() - 1);
-  Tensor y = empty(shape, DType::i64, x.device());
-  dispatch(dense, Argmax::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-    launch<Argmax>(dev, dense.data<T>(), y.data<int64_t>(), y.numel(), cols);
-  });
-  return y;
-}
+Tensor argmax(const Tensor& x) { return apply(Argmax{}, x); }
 
 }  // namespace pursuit

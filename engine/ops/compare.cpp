@@ -6,22 +6,6 @@ namespace pursuit {
 
 namespace {
 
-enum class Relation { eq, ne, lt, le };
-
-template <class T>
-struct Holds {
-  const T *a, *b;
-  uint8_t* y;
-  Relation relation;
-  HD void operator()(int64_t i, int64_t j, int64_t k) const {
-    const auto p = up(a[i]), q = up(b[j]);
-    y[k] = relation == Relation::eq   ? p == q
-           : relation == Relation::ne ? p != q
-           : relation == Relation::lt ? p < q
-                                      : p <= q;
-  }
-};
-
 // Calls f(Cpu{} or Cuda{}, Type<T>{}) for x of any type.
 template <class F>
 void dispatch_all(const Tensor& x, const char* where, const F& f) {
@@ -33,17 +17,71 @@ void dispatch_all(const Tensor& x, const char* where, const F& f) {
   });
 }
 
-Tensor compare(const char* name, Relation relation, const Tensor& a, const Tensor& b) {
-  require_defined(name, {&a, &b});
-  if (a.dtype() != b.dtype() || a.device() != b.device())
-    fail(name, "got " + a.str() + " and " + b.str() + "; bring them together with to()");
-  const Shape shape = broadcast_shapes(a.shape(), b.shape(), name);
-  const Tensor y = empty(shape, DType::u8, a.device());
-  dispatch_all(a, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-    for_each(dev, layout_of(shape, a, b, y), Holds<T>{a.data<T>(), b.data<T>(), y.data<uint8_t>(), relation});
-  });
-  return y;
-}
+// Op gives `bool holds(A a, A b)`. The numbers are compared as they are stored: bf16 is exact in f32.
+template <class Op, class T>
+struct Holds {
+  const T *a, *b;
+  uint8_t* y;
+  HD void operator()(int64_t i, int64_t j, int64_t k) const { y[k] = Op::holds(up(a[i]), up(b[j])); }
+};
+
+template <class Op>
+struct Comparison {
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    if (a.dtype() != b.dtype() || a.device() != b.device())
+      fail(Op::name, "got " + a.str() + " and " + b.str() + "; bring them together with to()");
+    const Shape shape = broadcast_shapes(a.shape(), b.shape(), Op::name);
+    const Tensor y = empty(shape, DType::u8, a.device());
+    dispatch_all(a, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      for_each(dev, layout_of(shape, a, b, y), Holds<Op, T>{a.data<T>(), b.data<T>(), y.data<uint8_t>()});
+    });
+    return y;
+  }
+  Grads backward(const Tensor&, Needs) { return {Tensor(), Tensor()}; }
+  static std::vector<Sample<Op>> samples() {
+    return {{{}, {{{7}}, {{7}}}},
+            {{}, {{{4, 1, 5}}, {{3, 1}}}},
+            {{}, {{{3, 4}, 0, 0}, {{4}, 0, 0}}},  // equals
+            {{}, {labels({2, 33}, 3), labels({33}, 3)}},
+            {{}, {{{0, 3}}, {{3}}}}};
+  }
+};
+
+struct Equal : Comparison<Equal> {
+  static constexpr const char* name = "eq";
+  template <class A>
+  HD static bool holds(A a, A b) {
+    return a == b;
+  }
+};
+PURSUIT_OPERATOR(Equal)
+
+struct NotEqual : Comparison<NotEqual> {
+  static constexpr const char* name = "ne";
+  template <class A>
+  HD static bool holds(A a, A b) {
+    return a != b;
+  }
+};
+PURSUIT_OPERATOR(NotEqual)
+
+struct Less : Comparison<Less> {
+  static constexpr const char* name = "lt";
+  template <class A>
+  HD static bool holds(A a, A b) {
+    return a < b;
+  }
+};
+PURSUIT_OPERATOR(Less)
+
+struct LessEqual : Comparison<LessEqual> {
+  static constexpr const char* name = "le";
+  template <class A>
+  HD static bool holds(A a, A b) {
+    return a <= b;
+  }
+};
+PURSUIT_OPERATOR(LessEqual)
 
 // A number beside a tensor, in its type. Throws Error if it is none of it: 0.5 beside integers.
 Tensor beside(const char* name, double value, const Tensor& x) {
@@ -56,17 +94,17 @@ Tensor beside(const char* name, double value, const Tensor& x) {
 
 }  // namespace
 
-Tensor operator==(const Tensor& a, const Tensor& b) { return compare("==", Relation::eq, a, b); }
-Tensor operator!=(const Tensor& a, const Tensor& b) { return compare("!=", Relation::ne, a, b); }
-Tensor operator<(const Tensor& a, const Tensor& b) { return compare("<", Relation::lt, a, b); }
-Tensor operator<=(const Tensor& a, const Tensor& b) { return compare("<=", Relation::le, a, b); }
+Tensor operator==(const Tensor& a, const Tensor& b) { return apply(Equal{}, a, b); }
+Tensor operator!=(const Tensor& a, const Tensor& b) { return apply(NotEqual{}, a, b); }
+Tensor operator<(const Tensor& a, const Tensor& b) { return apply(Less{}, a, b); }
+Tensor operator<=(const Tensor& a, const Tensor& b) { return apply(LessEqual{}, a, b); }
 Tensor operator>(const Tensor& a, const Tensor& b) { return b < a; }
 Tensor operator>=(const Tensor& a, const Tensor& b) { return b <= a; }
-Tensor operator==(const Tensor& x, double c) { return x == beside("==", c, x); }
-Tensor operator!=(const Tensor& x, double c) { return x != beside("!=", c, x); }
-Tensor operator<(const Tensor& x, double c) { return x < beside("<", c, x); }
-Tensor operator<=(const Tensor& x, double c) { return x <= beside("<=", c, x); }
-Tensor operator>(const Tensor& x, double c) { return beside(">", c, x) < x; }
-Tensor operator>=(const Tensor& x, double c) { return beside(">=", c, x) <= x; }
+Tensor operator==(const Tensor& x, double c) { return x == beside("eq", c, x); }
+Tensor operator!=(const Tensor& x, double c) { return x != beside("ne", c, x); }
+Tensor operator<(const Tensor& x, double c) { return x < beside("lt", c, x); }
+Tensor operator<=(const Tensor& x, double c) { return x <= beside("le", c, x); }
+Tensor operator>(const Tensor& x, double c) { return beside("lt", c, x) < x; }
+Tensor operator>=(const Tensor& x, double c) { return beside("le", c, x) <= x; }
 
 }  // namespace pursuit

@@ -6,17 +6,18 @@ namespace pursuit {
 
 namespace {
 
-// A line along the dimension is added up by one thread.
+// A line along the dimension is added up by one thread, in f64: rounding errors of a running sum in f32 would
+// grow with its length.
 template <class T>
 struct SumSoFar {
   const T* x;
   T* y;
   int64_t count, x_stride, y_stride;
   HD void operator()(int64_t i, int64_t j) const {
-    compute_t<T> sum = 0;
+    double sum = 0;
     for (int64_t n = 0; n < count; ++n) {
       sum += up(x[i + n * x_stride]);
-      y[j + n * y_stride] = down<T>(sum);
+      y[j + n * y_stride] = down<T>(compute_t<T>(sum));
     }
   }
 };

@@ -24,6 +24,8 @@ TEST_CASE("face: tensors are printed with values, shape and type; long ones in s
   CHECK(printed(from_vector(std::vector<int32_t>{1, 2, 3, 4}, {2, 2})) ==
         "[[1, 2],\n [3, 4]] i32[2, 2] on cpu");
   CHECK(printed(arange(100)) == "[0, 1, 2, ..., 97, 98, 99] i64[100] on cpu");
+  CHECK(printed(from_vector(std::vector<int64_t>{9007199254740993, 123456789}, {2})) ==
+        "[9007199254740993, 123456789] i64[2] on cpu");
   CHECK(printed(empty({0, 3})) == "[] f32[0, 3] on cpu");
   CHECK(printed(arange(8).reshape({2, 2, 2})) ==
         "[[[0, 1],\n  [2, 3]],\n\n [[4, 5],\n  [6, 7]]] i64[2, 2, 2] on cpu");
@@ -82,6 +84,25 @@ TEST_CASE("face: comparisons are u8 and broadcast") {
   CHECK(where(a > 1, a, -a).to_vector() == std::vector<double>{-1, 2, 3});
   CHECK_THROWS_WITH_AS(a < arange(3), doctest::Contains("to()"), Error);
   CHECK_THROWS_WITH_AS(arange(3) < 0.5, doctest::Contains("number of its type"), Error);
+}
+
+TEST_CASE("face: comparisons of what requires a gradient are off the tape") {
+  Tensor w = of({1, -2});
+  w.requires_grad();
+  CHECK_FALSE((w < 0).needs_grad());
+  where(w > 0, w, 3 * w).sum().backward();
+  CHECK(w.grad().to_vector() == std::vector<double>{1, 3});
+}
+
+TEST_CASE("lerp: weights 0 and 1 give the ends to the bit, without loss beside large numbers") {
+  const Tensor a = of({0.1f, 1e8f}), b = of({0.3f, 1});
+  CHECK(lerp(a, b, 0).to_vector() == a.to_vector());
+  CHECK(lerp(a, b, 1).to_vector() == b.to_vector());
+}
+
+TEST_CASE("cumsum: the error does not grow with the length") {
+  const int64_t n = 1 << 20;
+  CHECK(cumsum(full({n}, 0.1), 0)[n - 1].item() == doctest::Approx(double(0.1f) * n).epsilon(1e-7));
 }
 
 TEST_CASE("gather: what does not fit is said") {
