@@ -20,15 +20,22 @@ endif()
 if(PURSUIT_WITH_CUDA)
   target_link_libraries(pursuit_archive INTERFACE CUDA::cudart CUDA::cublasLt CUDA::cusolver)
   target_compile_definitions(pursuit_archive INTERFACE PURSUIT_CUDA=1)
+elseif(PURSUIT_WITH_SIMULATED_CUDA)
+  target_link_libraries(pursuit_archive INTERFACE ${BOOST_CONTEXT})
+  target_compile_definitions(pursuit_archive INTERFACE PURSUIT_SIMULATED=1)
 endif()
 
-# First of all: whether what is to be installed has been built. (CMake does not wrap a line that begins with a blank.)
-foreach(target pursuit_archive ${pursuit_app_names} bench)
-  install(CODE "
+# An error of `cmake --install` that says so where a target has not been built.
+# (CMake does not wrap a line that begins with a blank.)
+function(require_built)
+  foreach(target ${ARGN})
+    install(CODE "
 if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
   message(FATAL_ERROR \" $<TARGET_FILE:${target}> is not built yet: run cmake --build ${CMAKE_BINARY_DIR} first\")
 endif()")
-endforeach()
+  endforeach()
+endfunction()
+require_built(pursuit_archive ${pursuit_app_names} bench)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/pursuit)
 configure_package_config_file(cmake/pursuitConfig.cmake.in ${CMAKE_BINARY_DIR}/pursuitConfig.cmake
@@ -37,11 +44,20 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/pursuitConfigVersion.cmake 
 install(TARGETS pursuit_archive EXPORT pursuit ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT pursuit NAMESPACE pursuit:: FILE pursuitTargets.cmake DESTINATION ${package})
 install(FILES ${CMAKE_BINARY_DIR}/pursuitConfig.cmake ${CMAKE_BINARY_DIR}/pursuitConfigVersion.cmake
-        DESTINATION ${package})
+        ${PROJECT_SOURCE_DIR}/cmake/operators.cmake DESTINATION ${package})
 foreach(room engine nn data cuda)
-  install(DIRECTORY ${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pursuit FILES_MATCHING PATTERN "*.h")
+  install(DIRECTORY ${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pursuit
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
 endforeach()
 install(TARGETS ${pursuit_app_names} bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 foreach(app ${pursuit_app_names})
   install(DIRECTORY apps/${app}/recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pursuit/recipes/${app})
 endforeach()
+
+# What tries operators, for those outside the tree: linked with them it is a program as `ops` is.
+if(TARGET ops_driver)
+  add_library(pursuit_ops_driver STATIC $<TARGET_OBJECTS:ops_driver> $<TARGET_OBJECTS:pursuit_apps>)
+  set_target_properties(pursuit_ops_driver PROPERTIES EXPORT_NAME ops_driver)
+  require_built(pursuit_ops_driver)
+  install(TARGETS pursuit_ops_driver EXPORT pursuit ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()

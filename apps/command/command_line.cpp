@@ -5,10 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 
 #include "apps/command/choice.h"
 #include "apps/command/recipes.h"
 #include "apps/terminal/print.h"
+#include "engine/base/program.h"
 
 namespace pursuit::apps {
 
@@ -69,6 +71,17 @@ int parse(CLI::App& app, std::vector<std::string> args) {
     return 2;
   }
   return 0;
+}
+
+int run_with_seed(int argc, char** argv, const std::string& about,
+                  const std::function<void(uint64_t)>& body) {
+  return run_main(argc, argv, [&](const std::vector<std::string>& args) {
+    CLI::App app{about, std::filesystem::path(argv[0]).filename().string()};
+    uint64_t seed = 0;
+    app.add_option("--seed", seed, "Of everything that is drawn at random")->capture_default_str();
+    app.callback([&] { body(seed); });
+    return parse(app, args);
+  });
 }
 
 }  // namespace pursuit::apps

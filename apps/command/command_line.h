@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,5 +25,9 @@ std::vector<std::string> option_names(const CLI::App& command);
 // Parses the arguments and runs the callbacks. Returns 2 after a usage error, of which it says on one line
 // what is meant by a mistyped command or option, and 0 otherwise.
 int parse(CLI::App& app, std::vector<std::string> args);
+
+// main of a program whose one option is --seed; `about` is what its help says of it.
+int run_with_seed(int argc, char** argv, const std::string& about,
+                  const std::function<void(uint64_t seed)>& body);
 
 }  // namespace pursuit::apps

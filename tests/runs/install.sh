@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# install.sh BUILD SOURCE: installs the build into a temporary folder, builds the program of tests/consumer against
-# it and runs it and the installed apps.
+# install.sh BUILD SOURCE: installs the build into a temporary folder, builds the program of tests/consumer and the
+# operator of apps/examples/normalise_rows against it and runs them and the installed apps.
 set -euo pipefail
 build=$1 source=$2
 work=$(mktemp -d)
@@ -9,6 +9,10 @@ cmake --install "$build" --prefix "$work/usr" >/dev/null
 cmake -S "$source/tests/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$work/usr" -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build "$work/consumer"
 "$work/consumer/consumer"
+cp -r "$source/apps/examples/normalise_rows" "$work/operator"
+cmake -S "$work/operator" -B "$work/operator/build" -DCMAKE_PREFIX_PATH="$work/usr" -DCMAKE_BUILD_TYPE=Release >/dev/null
+cmake --build "$work/operator/build"
+"$work/operator/build/normalise_rows" check normalise_rows
 for app in classify lm segment; do
   recipes=$work/usr/share/pursuit/recipes/$app
   diff -r "$source/apps/$app/recipes" "$recipes"

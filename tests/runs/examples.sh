@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# examples.sh BIN: the programs of apps/examples, each with three seeds, and the bar of its result.
+set -euo pipefail
+bin=$1
+
+# holds PROGRAM WORD OP BAR: every number behind WORD in what the program prints; none is a failure, and so is NaN.
+holds() {
+  awk -v program="$1" -v word="$2" -v op="$3" -v bar="$4" '
+    { for (i = 1; i < NF; ++i) if ($i == word) {
+        ++found
+        number = $(i + 1) + 0
+        good = $(i + 1) ~ /^[0-9]/ && (op == "<" ? number < bar : number > bar)
+        if (!good) { print program ": " word " " $(i + 1) ", need " op " " bar > "/dev/stderr"; failed = 1 }
+      } }
+    END { if (!found) { print program ": no line with " word > "/dev/stderr"; failed = 1 }; exit failed }'
+}
+
+for seed in 0 1 2; do
+  "$bin/example_spiral" --seed $seed | holds "spiral, seed $seed" accuracy ">" 99
+  "$bin/example_attention" --seed $seed | holds "attention, seed $seed" difference "<" 2e-6
+  "$bin/example_characters" --seed $seed | holds "characters, seed $seed" loss "<" 0.45
+done
+"$bin/example_spiral" --sed 1 2>/dev/null && exit 1
+[[ $("$bin/example_spiral" --sed 1 2>&1) == *"did you mean --seed?"* ]]
