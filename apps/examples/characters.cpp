@@ -11,7 +11,7 @@
 
 using namespace pursuit;
 
-constexpr int64_t context = 64, width = 64, heads = 4, depth = 2, bytes = 256, steps = 600;
+constexpr int64_t context = 64, width = 64, heads = 4, bytes = 256, steps = 600;
 
 struct Block : nn::Callable<Block> {
   nn::LayerNorm norm1{width}, norm2{width};
@@ -33,8 +33,7 @@ struct Model : nn::Callable<Model> {
   Model() {
     add_parameter("characters", characters, {bytes, width}, {nn::Role::embedding});
     add_parameter("positions", positions, {context, width}, {nn::Role::embedding});
-    for (int64_t i = 0; i < depth; ++i) blocks.add<Block>();
-    blocks.add<nn::LayerNorm>(width).add<nn::Linear>(width, bytes);
+    blocks.add<Block>().add<Block>().add<nn::LayerNorm>(width).add<nn::Linear>(width, bytes);
     add_module("blocks", blocks);
   }
   Tensor forward(const Tensor& ids) const {  // [B, N] to logits [B, N, bytes]

@@ -12,7 +12,7 @@ namespace pursuit::nn {
 // What the attention layers of a model are: models know only this and Attention, not the kinds.
 struct AttentionConfig {
   std::string kind = "softmax";  // see attention_kinds()
-  KindOptions options;           // {{"iterations", 2}}; those that are left out have their defaults
+  KindOptions options = {};      // {{"iterations", 2}}; those that are left out have their defaults
   bool causal = false;           // a token sees those before it and itself
   bool bias = true;              // of both projections
   // The blocks that run the kind: "all", "none", numbers and ranges from 0 ("0,3-5"), or "auto": the first
