@@ -1,29 +1,14 @@
 #include "data/image.h"
 
-#include <zlib.h>
-
 #include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <numeric>
 
-#include "data/big_endian.h"
+#include "data/png.h"
 #include "engine/base/error.h"
 #include "engine/files/atomic_file.h"
-
-namespace {
-
-constexpr int64_t kMaxPixels = int64_t(64) << 20;
-
-// What stb_image may hold in one block: 64 megapixels of 16-bit RGBA and a filter byte per row. A small PNG
-// whose data would inflate beyond that is refused instead of filling the memory.
-constexpr size_t kMaxBlock = size_t(kMaxPixels) * 8 + (size_t(1) << 17);
-
-void* limited_malloc(size_t size) { return size <= kMaxBlock ? std::malloc(size) : nullptr; }
-void* limited_realloc(void* p, size_t size) { return size <= kMaxBlock ? std::realloc(p, size) : nullptr; }
-
-}  // namespace
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wall"
@@ -31,11 +16,7 @@ void* limited_realloc(void* p, size_t size) { return size <= kMaxBlock ? std::re
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable"
-#define STBI_MALLOC(size) limited_malloc(size)
-#define STBI_REALLOC(p, size) limited_realloc(p, size)
-#define STBI_FREE(p) std::free(p)
 #define STBI_ONLY_JPEG
-#define STBI_ONLY_PNG
 #define STBI_NO_STDIO
 #define STBI_MAX_DIMENSIONS 65536
 #define STB_IMAGE_STATIC
@@ -50,11 +31,7 @@ void* limited_realloc(void* p, size_t size) { return size <= kMaxBlock ? std::re
 namespace pursuit::data {
 namespace {
 
-constexpr uint8_t kPngSignature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-
-bool is_png(const uint8_t* bytes, size_t size) {
-  return size >= sizeof kPngSignature && std::memcmp(bytes, kPngSignature, sizeof kPngSignature) == 0;
-}
+constexpr int64_t kMaxPixels = int64_t(64) << 20;
 
 bool is_jpeg(const uint8_t* bytes, size_t size) {
   return size >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff;
@@ -99,34 +76,6 @@ std::string jpeg_damage(const uint8_t* bytes, size_t size) {
   return "truncated JPEG: the end marker is missing; fetch the file again";
 }
 
-// Whether a decoder may skip a chunk that it does not know.
-bool is_ancillary(const uint8_t* type) { return type[0] & 0x20; }
-
-// Empty if every chunk up to the end chunk is there, has the right checksum, which stb_image does not look
-// at, and is known, or stb_image would write its name into a buffer that all threads share.
-std::string png_damage(const uint8_t* bytes, size_t size) {
-  for (size_t i = sizeof kPngSignature;;) {
-    if (size - i < 12) return "truncated PNG: the end chunk is missing";
-    const size_t length = big_endian32(bytes + i);
-    if (length > size - i - 12) return "truncated PNG: a chunk is cut short";
-    const uint8_t* type = bytes + i + 4;
-    if (crc32(0, type, uInt(length + 4)) != big_endian32(type + 4 + length))
-      return "damaged PNG: a chunk's checksum is wrong";
-    const auto is = [type](const char* known) { return std::memcmp(type, known, 4) == 0; };
-    if (is("IEND")) return "";
-    if (!is_ancillary(type) && !is("IHDR") && !is("PLTE") && !is("IDAT") && !is("CgBI"))
-      return "damaged PNG: a chunk that no PNG has";
-    i += length + 12;
-  }
-}
-
-// The sizes that stb_image would take for another format.
-void check_pixels(const std::string& name, int64_t width, int64_t height) {
-  if (width < 1 || height < 1 || height > kMaxPixels / width)
-    fail("decode_image", name + ": got " + std::to_string(width) + " x " + std::to_string(height) +
-                             " pixels, need 1 to 64 megapixels; scale the picture down");
-}
-
 void append(void* context, void* data, int size) {
   auto& out = *static_cast<std::vector<uint8_t>*>(context);
   const auto* bytes = static_cast<const uint8_t*>(data);
@@ -143,20 +92,22 @@ void check_encodable(const Image& image, const char* where) {
 
 }  // namespace
 
+// The sizes that stb_image would take for another format.
+void check_pixels(const std::string& name, int64_t width, int64_t height) {
+  if (width < 1 || height < 1 || height > kMaxPixels / width)
+    fail("decode_image", name + ": got " + std::to_string(width) + " x " + std::to_string(height) +
+                             " pixels, need 1 to 64 megapixels; scale the picture down");
+}
+
 Image decode_image(const uint8_t* bytes, size_t size, const std::string& name) {
   constexpr const char* where = "decode_image";
   if (size == 0) fail(where, name + ": the file is empty");
   if (size > INT_MAX) fail(where, name + ": the file is larger than 2 GiB");
-  const bool png = is_png(bytes, size);
-  if (!png && !is_jpeg(bytes, size)) fail(where, name + ": neither a JPEG nor a PNG file");
+  if (is_png(bytes, size)) return decode_png(bytes, size, name);
+  if (!is_jpeg(bytes, size)) fail(where, name + ": neither a JPEG nor a PNG file");
 
   // Before stb_image sees the file, for it trusts some lengths.
-  if (const std::string damage = png ? png_damage(bytes, size) : jpeg_damage(bytes, size); !damage.empty())
-    fail(where, name + ": " + damage);
-
-  constexpr size_t kPngSizes = 16;  // in the first chunk
-  if (png && size >= kPngSizes + 8)
-    check_pixels(name, big_endian32(bytes + kPngSizes), big_endian32(bytes + kPngSizes + 4));
+  if (const std::string damage = jpeg_damage(bytes, size); !damage.empty()) fail(where, name + ": " + damage);
   int width = 0, height = 0, channels = 0;
   if (!stbi_info_from_memory(bytes, int(size), &width, &height, &channels))
     fail(where, name + ": the header cannot be read (" + stbi_failure_reason() + "); the file is damaged");
@@ -164,13 +115,7 @@ Image decode_image(const uint8_t* bytes, size_t size, const std::string& name) {
 
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
       stbi_load_from_memory(bytes, int(size), &width, &height, &channels, 3), std::free);
-  if (!pixels) {
-    const std::string reason = stbi_failure_reason();
-    fail(where,
-         name + (reason == "outofmem" ? ": its data unpacks to more than a picture of its size holds; the "
-                                        "file is damaged, or made to fill the memory"
-                                      : ": cannot be decoded (" + reason + "); the file is damaged"));
-  }
+  if (!pixels) fail(where, name + ": cannot be decoded (" + stbi_failure_reason() + "); the file is damaged");
   Image image(width, height, 3);
   std::memcpy(image.pixels.data(), pixels.get(), image.pixels.size());
   return image;

@@ -32,6 +32,9 @@ Image read_image(const std::string& path);
 // The same from bytes in memory; `name` is used in errors.
 Image decode_image(const uint8_t* bytes, size_t size, const std::string& name);
 
+// Throws Error that names the file unless a picture of this size has 1 to 64 megapixels.
+void check_pixels(const std::string& name, int64_t width, int64_t height);
+
 // A whole file. Throws pursuit::Error that names it if it cannot be read or is larger than 2 GiB.
 std::vector<uint8_t> read_bytes(const std::string& path);
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "data/dataset.h"
-#include "data/index_png.h"
+#include "data/png.h"
 #include "engine/base/error.h"
 
 namespace pursuit::data {

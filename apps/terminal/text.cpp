@@ -1,10 +1,9 @@
 #include "apps/terminal/text.h"
 
 #include <fmt/format.h>
+#include <utf8proc.h>
 
-#include <array>
 #include <cmath>
-#include <utility>
 
 #include "engine/base/text.h"
 
@@ -12,45 +11,15 @@ namespace pursuit::apps {
 namespace {
 
 struct Character {
-  char32_t code;
   size_t bytes;
+  int width;
 };
 
-// Reads the character at the front; a byte that does not start a valid sequence is a character of its own.
+// The character at the front; a byte that does not start a valid one is a character of its own.
 Character next_character(std::string_view text) {
   const size_t length = utf8_length(text);
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (length == 0) return {0xFFFD, 1};
-  if (length == 1) return {byte(0), 1};
-  char32_t code = byte(0) & (0x7Fu >> length);
-  for (size_t i = 1; i < length; ++i) code = code << 6 | (byte(i) & 0x3Fu);
-  return {code, length};
-}
-
-using Range = std::pair<char32_t, char32_t>;
-constexpr std::array<Range, 8> zero_width = {{{0x0300, 0x036F},
-                                              {0x0483, 0x0489},
-                                              {0x0591, 0x05BD},
-                                              {0x064B, 0x065F},
-                                              {0x1AB0, 0x1AFF},
-                                              {0x200B, 0x200F},
-                                              {0x20D0, 0x20FF},
-                                              {0xFE00, 0xFE0F}}};
-constexpr std::array<Range, 8> double_width = {{{0x1100, 0x115F},
-                                                {0x2E80, 0xA4CF},
-                                                {0xAC00, 0xD7A3},
-                                                {0xF900, 0xFAFF},
-                                                {0xFE30, 0xFE6F},
-                                                {0xFF00, 0xFF60},
-                                                {0x1F300, 0x1FAFF},
-                                                {0x20000, 0x3FFFD}}};
-
-int character_width(char32_t code) {
-  for (const auto& [low, high] : zero_width)
-    if (code >= low && code <= high) return 0;
-  for (const auto& [low, high] : double_width)
-    if (code >= low && code <= high) return 2;
-  return 1;
+  if (length == 0) return {1, 1};
+  return {length, utf8proc_charwidth(utf8proc_int32_t(code_point(text.substr(0, length))))};
 }
 
 }  // namespace
@@ -59,7 +28,7 @@ int display_width(std::string_view text) {
   int width = 0;
   while (!text.empty()) {
     const Character character = next_character(text);
-    width += character_width(character.code);
+    width += character.width;
     text.remove_prefix(character.bytes);
   }
   return width;
@@ -81,7 +50,7 @@ std::string cut_to_width(std::string_view text, int columns) {
   size_t end = 0;
   while (end < text.size()) {
     const Character character = next_character(text.substr(end));
-    columns -= character_width(character.code);
+    columns -= character.width;
     if (columns < 0) break;
     end += character.bytes;
   }

@@ -1,5 +1,7 @@
 #include "engine/base/text.h"
 
+#include <utf8proc.h>
+
 #include <cstdint>
 #include <cstdio>
 
@@ -16,25 +18,17 @@ bool is_control(uint32_t code) {
 }  // namespace
 
 size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto is_continuation = [&](size_t i) { return i < text.size() && (byte(i) & 0xC0) == 0x80; };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  // Overlong forms, surrogates and codes above U+10FFFF are not valid: they show in the second byte.
-  if (first < 0xC2 || first > 0xF4 || !is_continuation(1)) return 0;
-  if (first < 0xE0) return 2;
-  if ((first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) > 0x9F) || !is_continuation(2)) return 0;
-  if (first < 0xF0) return 3;
-  if ((first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) > 0x8F) || !is_continuation(3)) return 0;
-  return 4;
+  utf8proc_int32_t code = 0;
+  const utf8proc_ssize_t length = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                                   utf8proc_ssize_t(text.size()), &code);
+  return length > 0 ? size_t(length) : 0;
 }
 
 uint32_t code_point(std::string_view character) {
-  const auto byte = [&](size_t i) { return uint32_t(static_cast<unsigned char>(character[i])); };
-  if (character.size() == 1) return byte(0);
-  uint32_t code = byte(0) & (0x7Fu >> character.size());
-  for (size_t i = 1; i < character.size(); ++i) code = code << 6 | (byte(i) & 0x3Fu);
-  return code;
+  utf8proc_int32_t code = 0;
+  const utf8proc_ssize_t length = utf8proc_iterate(
+      reinterpret_cast<const utf8proc_uint8_t*>(character.data()), utf8proc_ssize_t(character.size()), &code);
+  return length > 0 ? uint32_t(code) : static_cast<unsigned char>(character[0]);
 }
 
 bool is_utf8(std::string_view text) {

@@ -11,7 +11,7 @@
 
 #include "data/augment.h"
 #include "data/colour.h"
-#include "data/index_png.h"
+#include "data/png.h"
 #include "data/loader.h"
 #include "data/resize.h"
 #include "data/segmentation_augment.h"

@@ -1,4 +1,4 @@
-#include "data/index_png.h"
+#include "data/png.h"
 #include "data/label_key.h"
 #include "engine/base/error.h"
 #include "tests/fuzz/png.h"
