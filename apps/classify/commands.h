@@ -29,9 +29,8 @@ struct EvalOptions : apps::PictureEvalOptions {
 };
 int eval(const EvalOptions& options);
 
-// Accuracies, errors and mCE in percent. Throws Error that names the folder and what it lacks if one is no
-// run.
-apps::Comparison compare_runs(const std::vector<std::string>& folders);
+// See apps::CompareRuns; accuracies, errors and mCE in percent.
+apps::Comparison compare_runs(const std::vector<std::string>& folders, const std::string& page = {});
 
 struct PredictOptions {
   std::string checkpoint, out;
@@ -49,7 +48,5 @@ int import_weights(const std::string& file, const std::string& out, Config confi
 
 // Writes report.html from what the run's folder holds (metrics.jsonl, eval.json, config.json and the model).
 void write_report(const std::string& folder);
-// A report on several runs side by side; throws Error that names a folder that is no run.
-void write_comparison(const std::string& file, const std::vector<std::string>& folders);
 
 }  // namespace pursuit::classify

@@ -124,20 +124,17 @@ void add_attacks(Report& report, const std::vector<RunRecord>& records) {
 
 }  // namespace
 
-apps::Comparison compare_runs(const std::vector<std::string>& folders) {
-  return compare(apps::read_runs<RunRecord>(folders), Detail::summary);
-}
-
-void write_comparison(const std::string& file, const std::vector<std::string>& folders) {
+apps::Comparison compare_runs(const std::vector<std::string>& folders, const std::string& page) {
   const auto records = apps::read_runs<RunRecord>(folders);
-  apps::write_comparison(file, compare(records, Detail::summary), records,
-                         {.app = Config::app,
-                          .title = fmt::format("Comparison of {} image classifiers", records.size()),
-                          .curves = training_curves(),
-                          .sections = [&](Report& report) {
-                            add_corruptions(report, records);
-                            add_attacks(report, records);
-                          }});
+  const auto summary = [](const RunRecord& run) { return compared(run, Detail::summary); };
+  return apps::compare(records, summary, page,
+                       {.app = Config::app,
+                        .title = fmt::format("Comparison of {} image classifiers", records.size()),
+                        .curves = training_curves(),
+                        .sections = [&](Report& report) {
+                          add_corruptions(report, records);
+                          add_attacks(report, records);
+                        }});
 }
 
 }  // namespace pursuit::classify

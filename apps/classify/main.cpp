@@ -79,7 +79,7 @@ int run(std::vector<std::string> args) {
   ImportOptions import_options;
   program.add_train("Train a vision transformer", args, train);
   add_eval(program.app, eval_options, program.code);
-  apps::add_compare_command(program.app, compare_runs, write_comparison);
+  apps::add_compare_command(program.app, compare_runs);
   add_predict(program.app, predict_options, program.code);
   apps::add_corrupt_command(program.app, program.code);
   apps::add_export_command<Config>(program.app, "Weights as safetensors that PyTorch and timm load");

@@ -46,13 +46,10 @@ struct InspectOptions {
 };
 int inspect_run(const InspectOptions& options);
 
-// Throws Error that names the folder and what it lacks if one is no run.
-apps::Comparison compare_runs(const std::vector<std::string>& folders);
+// See apps::CompareRuns.
+apps::Comparison compare_runs(const std::vector<std::string>& folders, const std::string& page = {});
 
 // Writes report.html from what the run's folder holds.
 void write_report(const std::string& folder);
-
-// A page on several runs side by side; throws Error that names a folder that is no run.
-void write_comparison(const std::string& file, const std::vector<std::string>& folders);
 
 }  // namespace pursuit::lm

@@ -92,7 +92,7 @@ int run(std::vector<std::string> args) {
   add_eval(program.app, eval_options, program.code);
   add_generate(program.app, generate_options, program.code);
   add_inspect(program.app, inspect_options, program.code);
-  apps::add_compare_command(program.app, compare_runs, write_comparison);
+  apps::add_compare_command(program.app, compare_runs);
   apps::add_export_command<Config>(program.app, "Weights as safetensors, by the parameters' names");
   apps::add_report_command(program.app, write_report);
   return program.run(std::move(args));

@@ -67,7 +67,7 @@ int run(std::vector<std::string> args) {
   program.add_train("Train a segmenter", args, train);
   add_eval(program.app, eval_options, program.code);
   add_predict(program.app, predict_options, program.code);
-  apps::add_compare_command(program.app, compare_runs, write_comparison);
+  apps::add_compare_command(program.app, compare_runs);
   apps::add_export_command<Config>(program.app, "Weights as safetensors, by the parameters' names");
   apps::add_report_command(program.app, write_report);
   return program.run(std::move(args));

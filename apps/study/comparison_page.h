@@ -23,13 +23,16 @@ BarChart score_bars(const std::string& title, const Comparison& comparison);
 // they differ.
 void write_comparison(const std::string& file, const Comparison& comparison,
                       const std::vector<const RunFolder*>& runs, const ComparisonPage& page);
-// The same of the app's records.
-template <class Record>
-void write_comparison(const std::string& file, const Comparison& comparison,
-                      const std::vector<Record>& records, const ComparisonPage& page) {
+// An app's runs side by side, compared(record) being what it says of one; also as such a page where `file` is
+// not empty.
+template <class Record, class Compared>
+Comparison compare(const std::vector<Record>& records, const Compared& compared, const std::string& file,
+                   const ComparisonPage& page) {
+  const Comparison comparison = compare(records, compared);
   std::vector<const RunFolder*> runs;
   for (const Record& record : records) runs.push_back(&record);
-  write_comparison(file, comparison, runs, page);
+  if (!file.empty()) write_comparison(file, comparison, runs, page);
+  return comparison;
 }
 
 }  // namespace pursuit::apps

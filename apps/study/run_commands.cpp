@@ -50,9 +50,7 @@ void prepare_output(const std::string& file) {
   remove_leftovers(fs::absolute(file).parent_path().string());
 }
 
-void add_compare_command(
-    CLI::App& app, std::function<Comparison(const std::vector<std::string>&)> compare,
-    std::function<void(const std::string&, const std::vector<std::string>&)> write_report) {
+void add_compare_command(CLI::App& app, CompareRuns compare) {
   struct Options {
     std::vector<std::string> runs;
     std::string report;
@@ -66,9 +64,7 @@ void add_compare_command(
   command->add_flag("--json", o->json, "Print JSON");
   command->callback([=] {
     if (!o->report.empty()) prepare_output(o->report);
-    const std::vector<std::string> runs = without_repetitions(o->runs);
-    print(compare(runs), o->markdown, o->json);
-    if (!o->report.empty()) write_report(o->report, runs);
+    print(compare(without_repetitions(o->runs), o->report), o->markdown, o->json);
   });
 }
 

@@ -22,11 +22,12 @@ void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o
 // run does (check_output), and removes the temporary files of writers that were killed in its folder.
 void prepare_output(const std::string& file);
 
-// `compare RUN...` prints what `compare` makes of the folders: a table, Markdown or JSON; --report has
-// `write_report(file, folders)` write a page. A folder that is named twice counts once.
-void add_compare_command(
-    CLI::App& app, std::function<Comparison(const std::vector<std::string>&)> compare,
-    std::function<void(const std::string&, const std::vector<std::string>&)> write_report);
+// What an app makes of the folders of its runs; also a page, where a file for it is named. Throws Error that
+// names the folder and what it lacks if one is no run.
+using CompareRuns = Comparison (*)(const std::vector<std::string>& folders, const std::string& page);
+// `compare RUN...` prints it: a table, Markdown or JSON; --report names the page. A folder that is named
+// twice counts once.
+void add_compare_command(CLI::App& app, CompareRuns compare);
 
 // `report RUN` writes a run's report.html anew.
 void add_report_command(CLI::App& app, std::function<void(const std::string&)> write_report);

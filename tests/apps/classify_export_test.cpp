@@ -451,7 +451,7 @@ TEST_CASE("report: runs side by side") {
   fabricate_results(f.file("a"), 0.8);
   fabricate_results(f.file("b"), 0.9);
   std::filesystem::create_directories(f.file("nothing"));
-  write_comparison(f.file("comparison.html"), {f.file("a"), f.file("b")});
+  compare_runs({f.file("a"), f.file("b")}, f.file("comparison.html"));
   const std::string html = apps::read_file(f.file("comparison.html"));
   check_self_contained(html);
   for (const char* part :
@@ -460,7 +460,7 @@ TEST_CASE("report: runs side by side") {
     CAPTURE(part);
     CHECK(html.find(part) != std::string::npos);
   }
-  CHECK(error_of([&] { write_comparison(f.file("none.html"), {f.file("nothing")}); }).find("nothing") !=
+  CHECK(error_of([&] { compare_runs({f.file("nothing")}, f.file("none.html")); }).find("nothing") !=
         std::string::npos);
   CHECK_FALSE(std::filesystem::exists(f.file("none.html")));
 }

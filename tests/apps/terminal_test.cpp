@@ -13,6 +13,7 @@
 #include "apps/terminal/progress.h"
 #include "apps/terminal/signals.h"
 #include "apps/terminal/text.h"
+#include "tests/needs.h"
 
 using namespace pursuit::apps;
 
@@ -120,8 +121,7 @@ TEST_CASE("progress counts steps when asked, resumes, and is silent when quiet")
   std::fclose(stream);
 }
 
-TEST_CASE("progress draws one line that fits on a terminal" * doctest::test_suite("terminal") *
-          doctest::skip(!has_terminals())) {
+TEST_CASE("progress draws one line that fits on a terminal" * NEEDS("terminal", !has_terminals())) {
   const int master = open_terminal();
   REQUIRE(master >= 0);
   std::FILE* stream = std::fopen(ptsname(master), "w");

@@ -21,6 +21,7 @@
 #include "engine/distributed/communicator.h"
 #include "engine/distributed/gloo.h"
 #include "engine/distributed/nccl.h"
+#include "tests/needs.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit;
@@ -29,7 +30,7 @@ using std::chrono::milliseconds;
 
 // Ranks here are processes: the program test_rank (tests/distributed/rank.cpp), which checks what it
 // computes.
-#define RANKS_TEST_CASE(name) TEST_CASE(name* doctest::test_suite("ranks") * doctest::skip(!gloo_available()))
+#define RANKS_TEST_CASE(name) TEST_CASE(name* NEEDS("ranks", !gloo_available()))
 
 // Each rank has a GPU of its own, several real ones or simulated ones.
 #ifdef PURSUIT_SIMULATED
@@ -37,8 +38,7 @@ int most_gpu_ranks() { return 3; }
 #else
 int most_gpu_ranks() { return nccl_available() ? std::min(3, pursuit::cuda::device_count()) : 0; }
 #endif
-#define GPU_RANKS_TEST_CASE(name) \
-  TEST_CASE(name* doctest::test_suite("ranks") * doctest::skip(most_gpu_ranks() < 2))
+#define GPU_RANKS_TEST_CASE(name) TEST_CASE(name* NEEDS("gpu-ranks", most_gpu_ranks() < 2))
 
 namespace {
 

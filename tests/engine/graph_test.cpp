@@ -114,8 +114,8 @@ GPU_TEST_CASE("graph: recording runs nothing, and what waits for the GPU cannot 
   CHECK(x.to_vector()[4] == 17);
 }
 
-TEST_CASE("graph: its memory is its own until it goes" * doctest::test_suite("gpu") *
-          doctest::skip(!cuda::available() || allocator() != "pool")) {
+TEST_CASE("graph: its memory is its own until it goes" *
+          NEEDS("gpu", !cuda::available() || allocator() != "pool")) {
   const Device gpu = cuda_device();
   const Tensor x = zeros({300000}, DType::f32, gpu);
   empty_cache(gpu);

@@ -5,10 +5,7 @@ namespace pursuit::fuzz {
 
 namespace {
 
-void read(std::string_view input) {
-  read_run(input, lm::write_report, lm::compare_runs);
-  lm::write_comparison(path_of("comparison.html"), {path_of("run")});
-}
+void read(std::string_view input) { read_run(input, lm::write_report, lm::compare_runs); }
 
 std::vector<std::string> seeds() { return run_seeds(toy_run()); }
 

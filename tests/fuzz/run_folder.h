@@ -13,7 +13,7 @@ void read_run(std::string_view input, const WriteReport& write_report, const Com
     write_report(folder);
   } catch (const Error&) {
   }
-  const apps::Comparison comparison = compare({folder, folder});
+  const apps::Comparison comparison = compare({folder, folder}, path_of("comparison.html"));
   apps::to_text(apps::to_table(comparison));
   apps::to_json(comparison).dump();
 }

@@ -90,9 +90,8 @@ constexpr bool sanitized = true;
 #else
 constexpr bool sanitized = false;
 #endif
-#define STEP_MEMORY_TEST_CASE(name)             \
-  TEST_CASE(name* doctest::test_suite("pool") * \
-            doctest::skip(sanitized || allocator() == "raw" || !reset_peak()))
+#define STEP_MEMORY_TEST_CASE(name) \
+  TEST_CASE(name* NEEDS("step-memory", sanitized || allocator() == "raw" || !reset_peak()))
 
 STEP_MEMORY_TEST_CASE("step memory: classify, estimated within 25 % of what training takes") {
   for (const char* options : {"", "--batch-size 64", "--depth 8", "--image-size 96", "--dtype bf16",

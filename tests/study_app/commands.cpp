@@ -138,14 +138,10 @@ int predict(const PredictOptions& options) {
 
 void write_report(const std::string& folder) { apps::write_run_page<RunRecord>(folder, page_of); }
 
-apps::Comparison compare_runs(const std::vector<std::string>& folders) {
-  return apps::compare(apps::read_runs<RunRecord>(folders), compared);
-}
-
-void write_comparison(const std::string& file, const std::vector<std::string>& folders) {
+apps::Comparison compare_runs(const std::vector<std::string>& folders, const std::string& page) {
   const auto records = apps::read_runs<RunRecord>(folders);
-  apps::write_comparison(file, apps::compare(records, compared), records,
-                         {.app = Config::app, .title = "Comparison of spirals", .curves = curves()});
+  return apps::compare(records, compared, page,
+                       {.app = Config::app, .title = "Comparison of spirals", .curves = curves()});
 }
 
 }  // namespace pursuit::spirals

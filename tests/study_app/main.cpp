@@ -31,7 +31,7 @@ int run(std::vector<std::string> args) {
   predict_command->add_option("points", p.points, "x y, of each point")->required();
   predict_command->callback([&] { program.code = predict(p); });
 
-  apps::add_compare_command(program.app, compare_runs, write_comparison);
+  apps::add_compare_command(program.app, compare_runs);
   apps::add_export_command<Config>(program.app, "Weights as safetensors");
   apps::add_report_command(program.app, write_report);
   return program.run(std::move(args));

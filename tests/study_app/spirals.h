@@ -80,7 +80,6 @@ struct PredictOptions {
 int predict(const PredictOptions& options);
 
 void write_report(const std::string& folder);
-apps::Comparison compare_runs(const std::vector<std::string>& folders);
-void write_comparison(const std::string& file, const std::vector<std::string>& folders);
+apps::Comparison compare_runs(const std::vector<std::string>& folders, const std::string& page = {});
 
 }  // namespace pursuit::spirals
