@@ -47,7 +47,7 @@ install(FILES ${CMAKE_BINARY_DIR}/pursuitConfig.cmake ${CMAKE_BINARY_DIR}/pursui
         ${PROJECT_SOURCE_DIR}/cmake/operators.cmake DESTINATION ${package})
 foreach(room engine nn data cuda)
   install(DIRECTORY ${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pursuit
-          FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh" PATTERN laboratory EXCLUDE)
 endforeach()
 install(TARGETS ${pursuit_app_names} bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 foreach(app ${pursuit_app_names})
@@ -56,7 +56,8 @@ endforeach()
 
 # What tries operators, for those outside the tree: linked with them it is a program as `ops` is.
 if(TARGET ops_driver)
-  add_library(pursuit_ops_driver STATIC $<TARGET_OBJECTS:ops_driver> $<TARGET_OBJECTS:pursuit_apps>)
+  add_library(pursuit_ops_driver STATIC $<TARGET_OBJECTS:ops_driver> $<TARGET_OBJECTS:ops_program>
+              $<TARGET_OBJECTS:pursuit_apps>)
   set_target_properties(pursuit_ops_driver PROPERTIES EXPORT_NAME ops_driver)
   require_built(pursuit_ops_driver)
   install(TARGETS pursuit_ops_driver EXPORT pursuit ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -7,9 +7,11 @@
 #include "apps/command/command_line.h"
 #include "engine/base/program.h"
 #include "tests/ops_driver/driver.h"
+#include "tests/ops_driver/report.h"
 
 // ops list | check | grad | canaries | bench: every operator of the inventory over its own samples.
 using namespace pursuit;
+using driver::Counts;
 using driver::Report;
 
 namespace {
@@ -19,30 +21,6 @@ struct Options {
   std::vector<std::string> names;
   std::string device = "cpu", dtype;
   bool json = false, contiguous = false;
-};
-
-constexpr size_t shown_failures = 3;
-
-void print(const Report& r, const char* mode, bool json) {
-  if (json) {
-    nlohmann::json line = {{"mode", mode},          {"op", r.name},           {"ok", r.ok()},
-                           {"samples", r.samples},  {"compared", r.compared}, {"worst", r.worst},
-                           {"failures", r.failures}};
-    std::printf("%s\n", line.dump().c_str());
-    return;
-  }
-  std::printf("%-5s %-26s %3lld samples %8lld compared  worst %5.2f  %s\n", mode, r.name.c_str(),
-              static_cast<long long>(r.samples), static_cast<long long>(r.compared), r.worst,
-              r.ok() ? "ok" : "FAILED");
-  for (size_t i = 0; i < std::min(shown_failures, r.failures.size()); ++i)
-    std::printf("        %s\n", r.failures[i].c_str());
-  if (r.failures.size() > shown_failures)
-    std::printf("        and %zu more\n", r.failures.size() - shown_failures);
-}
-
-struct Counts {
-  int passed = 0, failed = 0;
-  void add(bool ok) { ++(ok ? passed : failed); }
 };
 
 // The operators asked for (all if none), canaries apart; sorted, each name once.
@@ -65,33 +43,6 @@ std::vector<const OperatorInfo*> chosen(const Options& o, Counts& counts) {
     counts.add(false);
   }
   return ops;
-}
-
-void run_canaries(Device device, const std::vector<DType>& dtypes, bool json, Counts& counts) {
-  int found = 0;
-  for (const OperatorInfo& op : inventory()) {
-    if (!driver::is_canary(op)) continue;
-    ++found;
-    const Report value = driver::check(op, device, dtypes);
-    // A number that fails counts in "worst", or that figure would say that all is well.
-    const bool by_number = std::any_of(value.failures.begin(), value.failures.end(), [](const auto& text) {
-      return text.find(" within ") != std::string::npos || text.find("differences") != std::string::npos;
-    });
-    const bool caught = !value.ok() && (!by_number || value.worst > 1);
-    counts.add(caught);
-    const std::string how = value.ok() ? "" : value.failures[0];
-    if (json)
-      std::printf(
-          "%s\n",
-          nlohmann::json{{"mode", "canary"}, {"op", op.name}, {"ok", caught}, {"by", how}}.dump().c_str());
-    else
-      std::printf("canary %-34s %s  %s\n", op.name.c_str(), caught ? "caught" : "NOT CAUGHT: FAILED",
-                  how.c_str());
-  }
-  if (!found) {
-    std::printf("no canary was linked in\n");
-    counts.add(false);
-  }
 }
 
 void print_timing(const driver::Timing& t, bool json) {
@@ -135,14 +86,12 @@ int run(const Options& o) {
       const Report r =
           o.mode == "grad" ? driver::check_gradients(*op) : driver::check(*op, device, dtypes, !o.contiguous);
       counts.add(r.ok());
-      print(r, o.mode.c_str(), o.json);
-      std::fflush(stdout);
+      driver::print(r, o.mode.c_str(), o.json);
     }
   // Guards and plain loops of the canaries live in host memory.
   if (o.mode == "canaries" || (o.mode == "check" && o.names.empty() && !o.contiguous))
-    run_canaries(cpu, {DType::f32, DType::bf16}, o.json, counts);
-  std::printf("%d passed, %d failed\n", counts.passed, counts.failed);
-  return counts.failed || !counts.passed ? 1 : 0;
+    driver::run_canaries(o.json, counts);
+  return counts.close();
 }
 
 int run_command(const std::vector<std::string>& args) {

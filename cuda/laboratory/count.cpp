@@ -1,0 +1,94 @@
+#include <cstdio>
+#include <string>
+
+#include "cuda/laboratory/laboratory.h"
+#include "cuda/laboratory/programs.h"
+#include "cuda/runtime.h"
+#include "engine/ops.h"
+
+namespace pursuit::laboratory {
+
+namespace {
+
+struct Column {
+  const char* name;
+  int64_t Counts::*value;
+  bool kib = false;
+};
+
+// A Markdown table, a line a version; `call` counts one.
+template <class F>
+void print_table(const std::string& title, const std::string& subject, const std::vector<Column>& columns,
+                 const F& call) {
+  std::printf("%s:\n\n|", title.c_str());
+  for (const Column& c : columns) std::printf(" | %s", c.name);
+  std::printf(" |\n|---");
+  for (size_t i = 0; i < columns.size(); ++i) std::printf("|---:");
+  std::printf("|\n");
+  for (int version = 1; version <= versions; ++version) {
+    Counts counts;
+    call(version, &counts);
+    std::printf("| `%s_%d`", subject.c_str(), version);
+    for (const Column& c : columns)
+      if (c.kib)
+        std::printf(" | %.1f", double(counts.*c.value) / 1024);
+      else
+        std::printf(" | %lld", static_cast<long long>(counts.*c.value));
+    std::printf(" |\n");
+  }
+  std::printf("\n");
+}
+
+std::string product(int64_t m, int64_t k, int64_t n) {
+  const auto size = [](int64_t rows, int64_t cols) {
+    return std::to_string(rows) + " x " + std::to_string(cols);
+  };
+  return size(m, k) + " by " + size(k, n);
+}
+
+Tensor input(const Shape& shape, uint64_t stream) { return uniform(shape, -1, 1, 1, stream); }
+
+// The sizes leave no remainder in any version, so that all threads of a warp take the same branches.
+void count_kernels() {
+  const Device gpu = cuda_device();
+  const std::vector<Column> memory = {{"launches", &Counts::launches},
+                                      {"loads", &Counts::loads},
+                                      {"KiB loaded", &Counts::loaded_bytes, true},
+                                      {"stores", &Counts::stores},
+                                      {"KiB stored", &Counts::stored_bytes, true},
+                                      {"sectors", &Counts::sectors},
+                                      {"shared accesses", &Counts::shared_accesses},
+                                      {"KiB shared", &Counts::shared_bytes, true}};
+  std::vector<Column> columns = memory;
+  columns.push_back({"exponentials", &Counts::exponentials});
+  const Tensor x = input({64, 512}, 0).to(gpu);
+  print_table("Softmax of 64 rows of 512 columns", "softmax", columns,
+              [&](int version, Counts* c) { softmax(version, x, c); });
+  columns = memory;
+  columns.push_back({"multiply-adds", &Counts::multiply_adds});
+  const int64_t m = 256, k = 64, n = 256;
+  const Tensor a = input({m, k}, 0).to(gpu), b = input({k, n}, 1).to(gpu);
+  print_table("Matrix product, " + product(m, k, n), "matmul", columns,
+              [&](int version, Counts* c) { matmul(version, a, b, c); });
+}
+
+}  // namespace
+
+int count() {
+  if (cuda::available())
+    count_kernels();
+  else
+    std::fprintf(stderr, "kernels are not counted: %s\n", cuda::why_not().c_str());
+  const int64_t m = 192, k = 192, n = 768;
+  const Tensor a = input({m, k}, 0), b = input({k, n}, 1);
+  print_table("Matrix product on the CPU, " + product(m, k, n), "cpu_matmul",
+              {{"loads", &Counts::loads},
+               {"KiB loaded", &Counts::loaded_bytes, true},
+               {"stores", &Counts::stores},
+               {"KiB stored", &Counts::stored_bytes, true},
+               {"multiply-adds", &Counts::multiply_adds}},
+              [&](int version, Counts* c) { cpu_matmul(version, a, b, c); });
+  return 0;
+}
+
+}  // namespace pursuit::laboratory

@@ -1,0 +1,11 @@
+#pragma once
+#include <cstdint>
+
+namespace pursuit::laboratory {
+
+// Of a product: A [m, k], B [k, n], C [m, n].
+struct Sizes {
+  int64_t m, n, k;
+};
+
+}  // namespace pursuit::laboratory
