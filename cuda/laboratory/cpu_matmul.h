@@ -75,7 +75,9 @@ using TileOfAvx512 = TileShape<8, 3, 64>;  // 24 + 3 + 1 of 32
 using TileOfAvx2 = TileShape<4, 3, 32>;    // 12 + 3 + 1 of 16
 using TileOfSse2 = TileShape<4, 2, 16>;    // 8 + 2 + 1 of 16
 
-constexpr int64_t packed_depth = 256;
+template <class Shape, class T>
+constexpr int64_t width_of = Shape::vectors* Shape::bytes / sizeof(T);
+constexpr int64_t packed_depth = 256;  // of a panel: 48 KiB of f32 for AVX-512
 
 template <class V, class T>
 PURSUIT_INLINED void load_vector(V& v, const T* p) {
@@ -136,12 +138,26 @@ PURSUIT_INLINED void add_edge(Meter& meter, A a, int64_t lda, B b, int64_t depth
     for (int64_t j = 0; j < columns; ++j) to[i * ldc + j] += edge[i * width + j];
 }
 
-template <class Shape, class Meter, class T>
-PURSUIT_INLINED void cpu_matmul_4(Meter meter, const T* a_, const T* b_, T* c_, Sizes s) {
+// c [m, columns] += a [m, depth] panel [depth, the tile's width], all rows; `edge` has room for a tile.
+template <class Shape, class T, class Meter, class A, class B, class C>
+PURSUIT_INLINED void multiply_panel(Meter& meter, int64_t m, A a, int64_t lda, B panel, int64_t depth, C edge,
+                                    C c, int64_t ldc, int64_t columns) {
   typedef T V [[gnu::vector_size(Shape::bytes)]];
   constexpr int rows = Shape::rows, vectors = Shape::vectors;
-  constexpr int64_t width = vectors * Shape::bytes / sizeof(T);
-  alignas(64) T panel_[packed_depth * width], edge_[rows * width];
+  int64_t i = 0;
+  for (; i + rows <= m; i += rows)
+    if (columns == width_of<Shape, T>)
+      add_tile<rows, V, vectors>(meter, a + i * lda, lda, panel, depth, c + i * ldc, ldc);
+    else
+      add_edge<rows, V, vectors>(meter, a + i * lda, lda, panel, depth, edge, c + i * ldc, ldc, columns);
+  for (; i < m; ++i)
+    add_edge<1, V, vectors>(meter, a + i * lda, lda, panel, depth, edge, c + i * ldc, ldc, columns);
+}
+
+template <class Shape, class Meter, class T>
+PURSUIT_INLINED void cpu_matmul_4(Meter meter, const T* a_, const T* b_, T* c_, Sizes s) {
+  constexpr int64_t width = width_of<Shape, T>;
+  alignas(64) T panel_[packed_depth * width], edge_[Shape::rows * width];
   const auto a = meter.memory(a_), b = meter.memory(b_);
   const auto c = meter.memory(c_), panel = meter.memory(panel_), edge = meter.memory(edge_);
   for (int64_t e = 0; e < s.m * s.n; ++e) c[e] = 0;
@@ -152,18 +168,7 @@ PURSUIT_INLINED void cpu_matmul_4(Meter meter, const T* a_, const T* b_, T* c_, 
         for (int64_t j = 0; j < columns; ++j) panel[l * width + j] = T(b[(l0 + l) * s.n + j0 + j]);
         for (int64_t j = columns; j < width; ++j) panel[l * width + j] = 0;
       }
-      int64_t i = 0;
-      for (; i + rows <= s.m; i += rows) {
-        const auto left = a + (i * s.k + l0);
-        const auto to = c + (i * s.n + j0);
-        if (columns == width)
-          add_tile<rows, V, vectors>(meter, left, s.k, panel, depth, to, s.n);
-        else
-          add_edge<rows, V, vectors>(meter, left, s.k, panel, depth, edge, to, s.n, columns);
-      }
-      for (; i < s.m; ++i)
-        add_edge<1, V, vectors>(meter, a + (i * s.k + l0), s.k, panel, depth, edge, c + (i * s.n + j0), s.n,
-                                columns);
+      multiply_panel<Shape, T>(meter, s.m, a + l0, s.k, panel, depth, edge, c + j0, s.n, columns);
     }
 }
 

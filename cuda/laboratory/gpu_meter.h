@@ -15,7 +15,7 @@ namespace pursuit::laboratory {
 // Starts a kernel whose first argument is the meter.
 template <auto kernel, class Meter, class... A>
 void start(const cuda::Grid& grid, Meter meter, const A&... arguments) {
-  meter.launched();
+  meter.launched(int64_t(grid.blocks.x) * grid.blocks.y * grid.blocks.z);
   cuda::launch<kernel>(grid, meter, arguments...);
 }
 
@@ -25,7 +25,10 @@ void start(const cuda::Grid& grid, Meter meter, const A&... arguments) {
 class GpuCounting : public Counting {
  public:
   using Counting::Counting;
-  void launched() { ++counts_->launches; }
+  void launched(int64_t blocks) {
+    ++counts_->launches;
+    counts_->blocks += blocks;
+  }
   template <class T>
   Counted<T, GpuCounting> memory(T* p) {
     return {p, this, false};

@@ -1,4 +1,7 @@
 #pragma once
+#include <algorithm>
+#include <cmath>
+
 #include "cuda/laboratory/meter.h"
 #include "engine/operator/operator.h"
 
@@ -13,11 +16,16 @@ constexpr int versions = 4, solution = 5;
 Tensor softmax(int version, const Tensor& x, Counts* counts = nullptr);
 Tensor matmul(int version, const Tensor& a, const Tensor& b, Counts* counts = nullptr);
 
-// a b for a [m, k] and b [k, n] on the CPU in one thread, f32 or f64, with the instructions that the engine's
-// row kernels use (PURSUIT_ISA).
+// a b for a [m, k] and b [k, n], in version 5 a b^T for b [n, k], on the CPU in one thread, f32 or f64, with
+// the instructions that the engine's row kernels use (PURSUIT_ISA).
 Tensor cpu_matmul(int version, const Tensor& a, const Tensor& b, Counts* counts = nullptr);
 
-// Beginning of an operator: a name by version, samples whose inputs take no gradient.
+// The driver's tolerance where so many terms are added one after the other. Each addition is off by up to
+// half an ulp, and together they are by the square root of their number times that; the driver's bar is 8
+// ulp.
+inline double one_by_one(int64_t terms) { return std::max(1.0, std::sqrt(double(terms)) / 16); }
+
+// What the operators have in common; their samples' inputs are constant().
 struct WithoutGradient {
   Grads backward(const Tensor&, Needs) {
     fail("laboratory", "got an input that wants a gradient, these operators have none; call the engine's");

@@ -18,7 +18,7 @@ namespace pursuit::laboratory {
 // sector is 32 bytes, the least that a GPU moves, counted once for each load or store of a warp that touches
 // it.
 struct Counts {
-  int64_t launches = 0;
+  int64_t launches = 0, blocks = 0;
   int64_t loads = 0, loaded_bytes = 0;
   int64_t stores = 0, stored_bytes = 0;
   int64_t sectors = 0;
@@ -27,7 +27,7 @@ struct Counts {
 };
 
 struct Plain {
-  void launched() const {}
+  void launched(int64_t) const {}
   template <class T>
   HD T* memory(T* p) const {
     return p;
