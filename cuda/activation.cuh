@@ -50,8 +50,7 @@ struct ReluOf {
 };
 
 // y = f(x), n numbers; y may be x.
-template <class F, int V, class T>
-__global__ void activation_kernel(const T* x, T* y, int64_t n) {
+template <class F, int V, class T> __global__ void activation_kernel(const T* x, T* y, int64_t n) {
   const int64_t step = int64_t(gridDim.x) * blockDim.x * V;
   for (int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * V; i < n; i += step) {
     Pack<T, V> p = load_pack<V>(x + i);
@@ -62,8 +61,7 @@ __global__ void activation_kernel(const T* x, T* y, int64_t n) {
 }
 
 // x and y are aligned alike, as whole tensors are.
-template <class F, class T>
-void activate(const T* x, T* y, int64_t n) {
+template <class F, class T> void activate(const T* x, T* y, int64_t n) {
   if (n == 0) return;
   with_pack<T>(n, x, [&]<int V>() {
     launch<activation_kernel<F, V, T>>({blocks_for(n / V, 256), 256}, x, y, n);

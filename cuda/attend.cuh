@@ -28,8 +28,7 @@ __device__ inline int lane_index() { return int(threadIdx.x) % warp_size; }
 // --- rows of a head in global and shared memory
 
 // n rows of d numbers in global memory, ld apart.
-template <class T>
-struct HeadRows {
+template <class T> struct HeadRows {
   T* p;
   int ld, n, d;
 
@@ -42,10 +41,8 @@ struct HeadRows {
 
 // Numbers in 16 bytes, and from row to row in shared memory: with 16 bytes between them, eight rows that are
 // read at once lie in different banks.
-template <class T>
-constexpr int per_move = 16 / int(sizeof(T));
-template <class T, int D>
-constexpr int row_stride = D + per_move<T>;
+template <class T> constexpr int per_move = 16 / int(sizeof(T));
+template <class T, int D> constexpr int row_stride = D + per_move<T>;
 
 // to [count, D] in shared memory = rows first, first + 1, ... of x; zeros behind its last row and column.
 // Called by `threads` threads, a multiple of 32, numbered by `thread`; the rows are there after close_copies,
@@ -69,8 +66,7 @@ __device__ void load_rows(T* to, const HeadRows<const T>& x, int first, int coun
 }
 
 // The part of y's rows first to first + 15 that exists = from [16, D] in shared memory, by one warp.
-template <int D, class T>
-__device__ void store_rows(const HeadRows<T>& y, int first, const T* from) {
+template <int D, class T> __device__ void store_rows(const HeadRows<T>& y, int first, const T* from) {
   constexpr int moves = D / per_move<T>;
   const int lane = lane_index(), col = lane % moves * per_move<T>;
   const bool moved = y.aligned() && col < y.d;
@@ -89,8 +85,7 @@ __device__ void store_rows(const HeadRows<T>& y, int first, const T* from) {
 
 // Panels of rows of `Parts` matrices, side by side in shared memory: all rows at once where they fit, or as
 // many as do, twice, so that the next panel arrives while this one is used.
-template <class T, int D, int Parts>
-class Panels {
+template <class T, int D, int Parts> class Panels {
  public:
   static constexpr int numbers(int panel, int n) {
     return (panel < n ? 2 : 1) * Parts * panel * row_stride<T, D>;
@@ -111,8 +106,7 @@ class Panels {
 
   // Calls f(first, part) for every panel with rows of [begin, end): its first row, and part[i], its rows of
   // matrix i.
-  template <class F>
-  __device__ void walk(int begin, int end, F f) {
+  template <class F> __device__ void walk(int begin, int end, F f) {
     int side = 0;
     begin -= begin % panel_;
     if (!whole_) {
@@ -154,8 +148,7 @@ class Panels {
 
 // --- strips as left factors: tile(r, k) is tile r of 16 rows, step k along the depth
 
-template <class T, int D>
-struct SharedRows {
+template <class T, int D> struct SharedRows {
   static constexpr int unroll = 4;
   const T* p;
 
@@ -175,8 +168,7 @@ struct SharedRows {
   }
 };
 
-template <class T, int D, int R>
-struct KeptRows {
+template <class T, int D, int R> struct KeptRows {
   static constexpr int unroll = D / tile_depth<T>;
   TileA<T> a[R][D / tile_depth<T>];
 
@@ -246,8 +238,7 @@ __device__ inline int strip_row(int r) { return r / 2 * 16 + tile_row(r % 2 * 2)
 __device__ inline int chunk_col(int c) { return c / 2 * 8 + tile_col(c % 2); }
 
 // f(number, r, c) for the lane's numbers, or f(number, number of t, r, c).
-template <int R, int J, class F>
-__device__ void for_numbers(TileD (&s)[R][J], F f) {
+template <int R, int J, class F> __device__ void for_numbers(TileD (&s)[R][J], F f) {
 #pragma unroll
   for (int r = 0; r < R; ++r)
 #pragma unroll
@@ -255,8 +246,7 @@ __device__ void for_numbers(TileD (&s)[R][J], F f) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) f(s[r][j].v[i], 2 * r + i / 2, 2 * j + i % 2);
 }
-template <int R, int J, class F>
-__device__ void for_numbers(TileD (&s)[R][J], const TileD (&t)[R][J], F f) {
+template <int R, int J, class F> __device__ void for_numbers(TileD (&s)[R][J], const TileD (&t)[R][J], F f) {
 #pragma unroll
   for (int r = 0; r < R; ++r)
 #pragma unroll
@@ -265,12 +255,10 @@ __device__ void for_numbers(TileD (&s)[R][J], const TileD (&t)[R][J], F f) {
       for (int i = 0; i < 4; ++i) f(s[r][j].v[i], t[r][j].v[i], 2 * r + i / 2, 2 * j + i % 2);
 }
 
-template <int R, int J>
-__device__ void scale_rows(TileD (&o)[R][J], const float (&factor)[2 * R]) {
+template <int R, int J> __device__ void scale_rows(TileD (&o)[R][J], const float (&factor)[2 * R]) {
   for_numbers(o, [&](float& v, int r, int) { v *= factor[r]; });
 }
-template <int R, int J>
-__device__ void scale(TileD (&s)[R][J], float factor) {
+template <int R, int J> __device__ void scale(TileD (&s)[R][J], float factor) {
   for_numbers(s, [&](float& v, int, int) { v *= factor; });
 }
 
@@ -333,8 +321,7 @@ __device__ void hide(TileD (&s)[R][J], float value, int first_row, int first_col
 }
 
 // Softmax over rows that come in chunks.
-template <int R>
-struct RowSoftmax {
+template <int R> struct RowSoftmax {
   // As long as no score passes `most` by more than 8, it stays as it is: powers up to 2^8 do no harm, and
   // what was added up with it need not be scaled.
   static constexpr float slack = 8;
@@ -350,8 +337,7 @@ struct RowSoftmax {
 
   // Lets `most` grow with scores s, of which -inf are hidden. If it did, what was added up with earlier
   // powers is to be multiplied by fade.
-  template <int J>
-  __device__ bool grow(TileD (&s)[R][J], float (&fade)[2 * R]) {
+  template <int J> __device__ bool grow(TileD (&s)[R][J], float (&fade)[2 * R]) {
     float next[2 * R];
 #pragma unroll
     for (int i = 0; i < 2 * R; ++i) next[i] = most[i];
@@ -371,8 +357,7 @@ struct RowSoftmax {
   }
 
   // s <- exp2(s - most), added to total.
-  template <int J>
-  __device__ void add(TileD (&s)[R][J]) {
+  template <int J> __device__ void add(TileD (&s)[R][J]) {
     for_numbers(s, [&](float& v, int r, int) {
       v = power_of_2(v - most[r]);
       total[r] += v;

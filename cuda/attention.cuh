@@ -27,26 +27,19 @@ struct AttentionShape {
 
   // Head number b * heads + h of one part of x [B, n, of, heads, d]. B * n is below 2^32: a product of 32-bit
   // numbers stays out of the lanes' registers.
-  template <class T>
-  __device__ HeadRows<T> rows(T* x, int head, int part, int of) const {
+  template <class T> __device__ HeadRows<T> rows(T* x, int head, int part, int of) const {
     const int b = head / heads, h = head % heads, ld = of * heads * d;
     return {x + uint64_t(unsigned(b) * unsigned(n)) * unsigned(ld) + (part * heads + h) * d, ld, n, d};
   }
   // The same of x [B, heads, n].
-  template <class T>
-  __device__ T* of_head(T* x, int head) const {
+  template <class T> __device__ T* of_head(T* x, int head) const {
     return x + uint64_t(unsigned(head)) * unsigned(n);
   }
-  template <class T>
-  __device__ HeadRows<T> queries(T* x, int head) const {
-    return rows(x, head, 0, parts);
-  }
-  template <class T>
-  __device__ HeadRows<T> keys(T* x, int head) const {
+  template <class T> __device__ HeadRows<T> queries(T* x, int head) const { return rows(x, head, 0, parts); }
+  template <class T> __device__ HeadRows<T> keys(T* x, int head) const {
     return rows(x, head, parts - 2, parts);
   }
-  template <class T>
-  __device__ HeadRows<T> values(T* x, int head) const {
+  template <class T> __device__ HeadRows<T> values(T* x, int head) const {
     return rows(x, head, parts - 1, parts);
   }
 };
@@ -64,8 +57,7 @@ struct StripPlan {
 };
 
 // What a warp works on: a strip of R * 16 rows. As left factors they stay in registers where they are few.
-template <class T_, int D_, int most_tiles>
-struct Strip {
+template <class T_, int D_, int most_tiles> struct Strip {
   using T = T_;
   static constexpr int D = D_;
   static constexpr bool kept = std::is_same_v<T, bf16> && D <= 64;
@@ -80,18 +72,12 @@ struct Strip {
   static constexpr int own_numbers(int factors) { return (kept ? 1 : factors) * 16 * row_stride<T, D>; }
   __device__ static T* own_place(T* own, int i) { return own + (kept ? 0 : i) * 16 * row_stride<T, D>; }
 };
-template <class T, int D>
-using QueryStrip = Strip<T, D, 2>;
-template <class T, int D>
-using KeyStrip = Strip<T, D, 1>;
+template <class T, int D> using QueryStrip = Strip<T, D, 2>;
+template <class T, int D> using KeyStrip = Strip<T, D, 1>;
 
 // Blocks for whose registers and shared memory a processor has room.
-template <class T, int D>
-constexpr int forward_blocks = !QueryStrip<T, D>::kept ? 1
-                               : D == 16               ? 5
-                                                       : 3;
-template <class T, int D>
-constexpr int backward_blocks = KeyStrip<T, D>::kept&& D == 16 ? 4 : 2;
+template <class T, int D> constexpr int forward_blocks = !QueryStrip<T, D>::kept ? 1 : D == 16 ? 5 : 3;
+template <class T, int D> constexpr int backward_blocks = KeyStrip<T, D>::kept&& D == 16 ? 4 : 2;
 
 // out [B, n, heads, d] = map(softmax(scale q k^T)) v, and stats [B, heads, n]: a number near the maximum of
 // each row, in powers of two, and 1 / sum.
@@ -312,8 +298,7 @@ struct StripLaunch {
 };
 
 // For strips S, `Factors` of them a warp, against panels of `Parts` matrices, in at most `shared` bytes.
-template <class S, int Parts, int Factors, int shared>
-StripLaunch deal_strips(int n, int64_t heads) {
+template <class S, int Parts, int Factors, int shared> StripLaunch deal_strips(int n, int64_t heads) {
   using T = typename S::T;
   constexpr int own = S::most_warps * S::own_numbers(Factors) * int(sizeof(T));
   constexpr int most = (shared - own) / (Parts * row_stride<T, S::D> * int(sizeof(T)));
@@ -342,9 +327,9 @@ void attention_forward(const T* qkv, T* out, float2* stats, const AttentionShape
 }
 
 // rows: memory for [batch, heads, n].
-template <class T, int D>
-void attention_backward(const T* qkv, const T* go, const float2* stats, RowGradient* rows, T* gx,
-                        const AttentionShape& a, int64_t batch) {
+template <class T, int D> void attention_backward(const T* qkv, const T* go, const float2* stats,
+                                                  RowGradient* rows, T* gx, const AttentionShape& a,
+                                                  int64_t batch) {
   const int64_t heads = batch * a.heads;
   const auto queries = deal_strips<QueryStrip<T, D>, 2, 2, backward_shared>(a.n, heads);
   launch<attention_query_gradient_kernel<T, D>>(queries.grid, qkv, go, stats, rows,

@@ -6,19 +6,16 @@
 namespace pursuit::cuda {
 
 // Over the lanes' numbers of two rows, the same value in each lane.
-template <class T>
-__device__ float row_dot(const T* x, const T* y, int d) {
+template <class T> __device__ float row_dot(const T* x, const T* y, int d) {
   float sum = 0;
   for (int c = int(threadIdx.x); c < d; c += warp_size) sum += up(x[c]) * up(y[c]);
   return warp_sum(sum);
 }
 // sum += factor x, by each lane for its numbers.
-template <class T>
-__device__ void add_row(float* sum, float factor, const T* x, int d) {
+template <class T> __device__ void add_row(float* sum, float factor, const T* x, int d) {
   for (int c = int(threadIdx.x); c < d; c += warp_size) sum[c] += factor * up(x[c]);
 }
-template <class T>
-__device__ void store_row(T* y, const float* sum, float factor, int d) {
+template <class T> __device__ void store_row(T* y, const float* sum, float factor, int d) {
   for (int c = int(threadIdx.x); c < d; c += warp_size) y[c] = down<T>(factor * sum[c]);
 }
 __device__ inline float* zero_row(Shared& shared, int d) {
@@ -53,9 +50,8 @@ __global__ void attention_wide_kernel(const T* qkv, T* out, float2* stats, Atten
 }
 
 // rows [B, heads, n], one a block.
-template <class T>
-__global__ void attention_wide_dots_kernel(const T* qkv, const T* go, const float2* stats, RowGradient* rows,
-                                           AttentionShape a) {
+template <class T> __global__ void attention_wide_dots_kernel(const T* qkv, const T* go, const float2* stats,
+                                                              RowGradient* rows, AttentionShape a) {
   const int head = int(blockIdx.x) / a.n, row = int(blockIdx.x) % a.n, end = a.causal ? row + 1 : a.n;
   const T *q = a.queries(qkv, head).at(row), *g = a.rows(go, head, 0, 1).at(row);
   const HeadRows<const T> k = a.keys(qkv, head), v = a.values(qkv, head);
@@ -68,9 +64,9 @@ __global__ void attention_wide_dots_kernel(const T* qkv, const T* go, const floa
 }
 
 // gx, one row of a head in all its parts a block.
-template <class T>
-__global__ void attention_wide_gradient_kernel(const T* qkv, const T* go, const RowGradient* rows, T* gx,
-                                               AttentionShape a) {
+template <class T> __global__ void attention_wide_gradient_kernel(const T* qkv, const T* go,
+                                                                  const RowGradient* rows, T* gx,
+                                                                  AttentionShape a) {
   const int head = int(blockIdx.x) / a.n, row = int(blockIdx.x) % a.n;
   const HeadRows<const T> q = a.queries(qkv, head), k = a.keys(qkv, head), v = a.values(qkv, head),
                           g = a.rows(go, head, 0, 1);
@@ -106,9 +102,9 @@ void attention_wide_forward(const T* qkv, T* out, float2* stats, const Attention
 }
 
 // rows: memory for [batch, heads, n].
-template <class T>
-void attention_wide_backward(const T* qkv, const T* go, const float2* stats, RowGradient* rows, T* gx,
-                             const AttentionShape& a, int64_t batch) {
+template <class T> void attention_wide_backward(const T* qkv, const T* go, const float2* stats,
+                                                RowGradient* rows, T* gx, const AttentionShape& a,
+                                                int64_t batch) {
   const unsigned blocks = unsigned(batch * a.heads * a.n);
   launch<attention_wide_dots_kernel<T>>({blocks, warp_size}, qkv, go, stats, rows, a);
   launch<attention_wide_gradient_kernel<T>>({blocks, warp_size, a.parts * shared_size<float>(a.d)}, qkv, go,

@@ -26,8 +26,7 @@ inline std::string text_of(cublasStatus_t s) {
 }
 inline std::string text_of(cusolverStatus_t s) { return "cusolverStatus_t " + std::to_string(int(s)); }
 
-template <class Status>
-void check(Status s, const char* expression, const char* file, int line) {
+template <class Status> void check(Status s, const char* expression, const char* file, int line) {
   if (s == Status{}) return;  // both count success as 0
   fail("cuda", std::string(expression) + " at " + file + ":" + std::to_string(line) + ": " + text_of(s) +
                    device_state());

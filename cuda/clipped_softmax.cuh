@@ -5,9 +5,8 @@
 namespace pursuit::cuda {
 
 // p = softmax(x), y = clip((zeta - gamma) p + gamma, 0, 1) by rows.
-template <class Team, class T>
-__global__ void clipped_softmax_kernel(const T* x, T* p, T* y, int64_t n, int64_t cols, float gamma,
-                                       float zeta) {
+template <class Team, class T> __global__ void clipped_softmax_kernel(const T* x, T* p, T* y, int64_t n,
+                                                                      int64_t cols, float gamma, float zeta) {
   const Team team(cols);
   for (int64_t i = team.first(); i < n; i += team.step()) {
     const auto row = team.read(x + i * cols);
@@ -27,9 +26,9 @@ __global__ void clipped_softmax_kernel(const T* x, T* p, T* y, int64_t n, int64_
 }
 
 // gx = p (d - p . d) by rows, d = (zeta - gamma) gy where nothing was clipped, else 0.
-template <class Team, class T>
-__global__ void clipped_softmax_gradient_kernel(const T* p, const T* gy, T* gx, int64_t n, int64_t cols,
-                                                float gamma, float zeta) {
+template <class Team, class T> __global__ void clipped_softmax_gradient_kernel(const T* p, const T* gy, T* gx,
+                                                                               int64_t n, int64_t cols,
+                                                                               float gamma, float zeta) {
   const Team team(cols);
   const auto unclipped = [&](float pj, float gj) {
     const float stretched = (zeta - gamma) * pj + gamma;

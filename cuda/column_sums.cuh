@@ -64,14 +64,12 @@ void launch_column_sums(const T* x, S* y, dim3 grid, int64_t rows, int64_t cols)
 }
 
 // The second stage: y = sum of part's rows; part [parts, cols].
-template <class T>
-void add_column_parts(const float* part, T* y, int64_t parts, int64_t cols) {
+template <class T> void add_column_parts(const float* part, T* y, int64_t parts, int64_t cols) {
   launch_column_sums<1>(part, y, dim3(column_grid(parts, cols, 1).x), parts, cols);
 }
 
 // y [cols] = sum of the rows of x [rows, cols], contiguous.
-template <class T>
-void column_sums(const T* x, T* y, int64_t rows, int64_t cols) {
+template <class T> void column_sums(const T* x, T* y, int64_t rows, int64_t cols) {
   if (cols == 0) return;
   with_pack<T>(cols, x, [&]<int V>() {
     const dim3 grid = column_grid(rows, cols, V);

@@ -6,9 +6,9 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-template <class Team, class T>
-__global__ void cross_entropy_kernel(const T* logits, const int64_t* labels, int64_t n, int64_t cols,
-                                     float smoothing, int64_t ignore_index, float* part) {
+template <class Team, class T> __global__ void cross_entropy_kernel(const T* logits, const int64_t* labels,
+                                                                    int64_t n, int64_t cols, float smoothing,
+                                                                    int64_t ignore_index, float* part) {
   const Team team(cols);
   float sum = 0;
   int64_t counted = 0;

@@ -7,9 +7,8 @@
 namespace pursuit::cuda {
 
 // y = x w^T + bias + residual; bias [out] and residual [rows, out] may be null.
-template <class T, class Y>
-void dense(const T* x, const T* w, const T* bias, const Y* residual, Y* y, int64_t rows, int64_t in,
-           int64_t out) {
+template <class T, class Y> void dense(const T* x, const T* w, const T* bias, const Y* residual, Y* y,
+                                       int64_t rows, int64_t in, int64_t out) {
   gemm({.factors = dtype_of<T>(),
         .result = dtype_of<Y>(),
         .m = rows,

@@ -13,10 +13,7 @@
 namespace pursuit::cuda {
 
 // Bytes that Shared::array<T>(n) takes.
-template <class T>
-constexpr size_t shared_size(int64_t n) {
-  return (size_t(n) * sizeof(T) + 15) / 16 * 16;
-}
+template <class T> constexpr size_t shared_size(int64_t n) { return (size_t(n) * sizeof(T) + 15) / 16 * 16; }
 
 // Cuts the block's dynamic shared memory into arrays, 16-byte aligned. Every thread asks for the same arrays
 // in the same order. Kernels use no other shared memory, so that the simulated GPU can put fences around
@@ -28,8 +25,7 @@ class Shared {
     extern __shared__ __align__(128) unsigned char dynamic_shared_memory[];
     next_ = dynamic_shared_memory;
   }
-  template <class T>
-  __device__ T* array(int64_t n) {
+  template <class T> __device__ T* array(int64_t n) {
     T* a = reinterpret_cast<T*>(next_);
     next_ += shared_size<T>(n);
     return a;
@@ -38,8 +34,7 @@ class Shared {
  private:
   unsigned char* next_;
 #else
-  template <class T>
-  T* array(int64_t n) {
+  template <class T> T* array(int64_t n) {
     return static_cast<T*>(simt::shared_array(size_t(n) * sizeof(T), shared_size<T>(n)));
   }
 #endif

@@ -8,9 +8,8 @@ namespace pursuit::cuda {
 
 // y[i] = weight[ids[i]], a pack of columns a thread. An id outside of the vocabulary cannot throw from a
 // kernel: its row becomes NaN.
-template <int V, class T>
-__global__ void embedding_kernel(const int64_t* ids, int64_t count, const T* weight, int64_t vocab,
-                                 int64_t dim, T* y) {
+template <int V, class T> __global__ void embedding_kernel(const int64_t* ids, int64_t count, const T* weight,
+                                                           int64_t vocab, int64_t dim, T* y) {
   const int64_t packs = dim / V;
   for (int64_t p = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; p < count * packs;
        p += int64_t(gridDim.x) * blockDim.x) {
@@ -151,9 +150,8 @@ __device__ void sum_tokens(const T* gy, const int* order, int tokens, int64_t di
 }
 
 // gw[id] = sum of gy's rows of the id's tokens; a block an id.
-template <int V, class T>
-__global__ void embedding_gradient_kernel(const T* gy, const int* start, const int* order, int64_t dim,
-                                          T* gw) {
+template <int V, class T> __global__ void embedding_gradient_kernel(const T* gy, const int* start,
+                                                                    const int* order, int64_t dim, T* gw) {
   const int64_t id = blockIdx.x;
   sum_tokens<V>(gy, order + start[id], start[id + 1] - start[id], dim, gw + id * dim);
 }
@@ -193,10 +191,9 @@ inline Workspace<int> place_ids(const SortedTokens& tokens, int64_t vocab) {
 
 // The same sums of the ids that occur alone, side by side, into part *batch of numbers [batches, places] and
 // sums [batches, places, dim]. A kernel cannot throw: where there are more ids than places, sums become NaN.
-template <int V>
-__global__ void sum_rows_kernel(const float* gradients, const int* start, const int* order, const int* place,
-                                int64_t vocab, int64_t places, int64_t dim, const int64_t* batch,
-                                int64_t* numbers, float* sums) {
+template <int V> __global__ void sum_rows_kernel(const float* gradients, const int* start, const int* order,
+                                                 const int* place, int64_t vocab, int64_t places, int64_t dim,
+                                                 const int64_t* batch, int64_t* numbers, float* sums) {
   const int64_t id = blockIdx.x;
   const int tokens = start[id + 1] - start[id];
   if (tokens == 0 || place[id] >= places) return;
@@ -208,9 +205,8 @@ __global__ void sum_rows_kernel(const float* gradients, const int* start, const 
 
 // table[numbers[i]] += sums[i], a pack of columns a thread; numbers differ, those outside of the table are
 // left out.
-template <int V>
-__global__ void add_rows_kernel(const int64_t* numbers, int64_t count, const float* sums, int64_t rows,
-                                int64_t dim, float* table) {
+template <int V> __global__ void add_rows_kernel(const int64_t* numbers, int64_t count, const float* sums,
+                                                 int64_t rows, int64_t dim, float* table) {
   const int64_t packs = dim / V;
   for (int64_t p = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; p < count * packs;
        p += int64_t(gridDim.x) * blockDim.x) {

@@ -124,8 +124,7 @@ Kind kind_of(const Gemm& g, int device) {
           alignment(g.bias ? g.bias : g.row_sums)};
 }
 
-template <class T>
-void set(Plan& plan, cublasLtMatmulDescAttributes_t attribute, T value) {
+template <class T> void set(Plan& plan, cublasLtMatmulDescAttributes_t attribute, T value) {
   CUDA_CHECK(cublasLtMatmulDescSetAttribute(&plan.product, attribute, &value, sizeof value));
 }
 

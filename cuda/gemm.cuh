@@ -11,9 +11,9 @@
 namespace pursuit::cuda {
 
 // d = beta c + bias, [rows, cols]; c and bias may be null.
-template <class B, class T>
-__global__ void start_kernel(const B* bias, const T* c, float beta, T* d, int64_t rows, int64_t cols,
-                             int64_t ldc, int64_t ldd) {
+template <class B, class T> __global__ void start_kernel(const B* bias, const T* c, float beta, T* d,
+                                                         int64_t rows, int64_t cols, int64_t ldc,
+                                                         int64_t ldd) {
   for (int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; e < rows * cols;
        e += int64_t(gridDim.x) * blockDim.x) {
     const int64_t i = e / cols, j = e % cols;
@@ -22,8 +22,7 @@ __global__ void start_kernel(const B* bias, const T* c, float beta, T* d, int64_
   }
 }
 
-template <class B, class T>
-void start(const Gemm& g) {
+template <class B, class T> void start(const Gemm& g) {
   launch<start_kernel<B, T>>({blocks_for(g.m * g.n, 256), 256}, static_cast<const B*>(g.bias),
                              static_cast<const T*>(g.c), g.beta, static_cast<T*>(g.d), g.m, g.n, g.ldc,
                              g.ldd);
@@ -42,15 +41,13 @@ inline Gemm from_matrix(Gemm g, int64_t first) {
   return g;
 }
 
-template <class T>
-void sum_rows(const Gemm& g) {
+template <class T> void sum_rows(const Gemm& g) {
   column_sums(static_cast<const T*>(g.a), static_cast<T*>(g.row_sums), g.k, g.m);
 }
 
 // gemm() by `multiply`, which runs a product that is not empty, its bias in the result's type, and returns
 // false if it has no algorithm with the epilogue (bias or row_sums).
-template <class Multiply>
-void gemm_by(Gemm g, const Multiply& multiply) {
+template <class Multiply> void gemm_by(Gemm g, const Multiply& multiply) {
   if (g.row_sums && (!g.ta || g.lda != g.m || g.batch != 1 || g.bias || g.result != g.factors))
     fail("gemm", "row_sums want one matrix A, transposed and contiguous, no bias, and a result of A's type");
   if (g.bias && g.batch != 1) fail("gemm", "a bias wants one matrix, got " + std::to_string(g.batch));

@@ -18,9 +18,8 @@ constexpr int jacobi_most_sweeps = 30;
 
 // Round r of all pairs, rows a and b of this lane. Returns whether the pair's entry was still larger than
 // tolerance times the root of its diagonals.
-template <int H>
-__device__ bool jacobi_round(float (&a)[H + 2], float (&b)[H + 2], int r, float tolerance, float floor,
-                             float2* rotations) {
+template <int H> __device__ bool jacobi_round(float (&a)[H + 2], float (&b)[H + 2], int r, float tolerance,
+                                              float floor, float2* rotations) {
   const int lane = int(threadIdx.x) % H, position = (2 * lane + r) % (2 * H), pair = position / 2;
   const bool neighbours = position != 2 * H - 1;
   const float da = a[0], db = b[0], g = a[1];
@@ -58,8 +57,7 @@ __device__ bool jacobi_round(float (&a)[H + 2], float (&b)[H + 2], int r, float 
 }
 
 // v = v times the rotations of one sweep, for one row of v.
-template <int H>
-__device__ void jacobi_turn(float (&v)[2 * H], const float2* rotations) {
+template <int H> __device__ void jacobi_turn(float (&v)[2 * H], const float2* rotations) {
   for (int r = 0; r < 2 * H; r += 2) {
 #pragma unroll
     for (int odd = 0; odd < 2; ++odd) {
@@ -79,8 +77,7 @@ __device__ void jacobi_turn(float (&v)[2 * H], const float2* rotations) {
 // to about 1e-5, the drift of hundreds of rounded rotations. Sweeps until one has met no entry larger than
 // tolerance; it leaves them far smaller. The first warp rotates g, the others, a sweep behind, v, a thread
 // one component of all vectors. A matrix with NaN ends with NaN.
-template <int H>
-__global__ void __launch_bounds__(H < 16 ? 64 : 32 + 2 * H)
+template <int H> __global__ void __launch_bounds__(H < 16 ? 64 : 32 + 2 * H)
     jacobi_kernel(const float* g, float* v, int n, float tolerance) {
   Shared shared;
   float2* rotations = shared.array<float2>(2 * 2 * H * H);  // [sweep % 2, round, pair]
@@ -131,8 +128,7 @@ __global__ void __launch_bounds__(H < 16 ? 64 : 32 + 2 * H)
   }
 }
 
-template <int H>
-void launch_jacobi(int64_t batch, int64_t n, const float* g, float* v, float tolerance) {
+template <int H> void launch_jacobi(int64_t batch, int64_t n, const float* g, float* v, float tolerance) {
   const unsigned threads = H < 16 ? 64 : 32 + 2 * H;
   launch<jacobi_kernel<H>>(
       {unsigned(batch), threads, shared_size<float2>(2 * 2 * H * H) + shared_size<int>(2)}, g, v, int(n),

@@ -70,8 +70,7 @@ void launch_as(void (*)(P...), const Grid& grid, std::type_identity_t<P>... argu
 #endif
 }
 
-template <auto kernel, class... A>
-void launch(const Grid& grid, const A&... arguments) {
+template <auto kernel, class... A> void launch(const Grid& grid, const A&... arguments) {
   launch_as<kernel>(kernel, grid, arguments...);
 }
 

@@ -32,8 +32,7 @@ __global__ void layer_norm_kernel(const T* x, const float* weight, const float* 
 // With n = (x - mean) rstd and g = gy weight: gx = rstd (g - average(g) - n average(g n)). part [blocks, 2,
 // cols] is given the sums of gy n and of gy over each block's rows, for which a team has 2 cols floats of
 // shared memory. Bounded so that a multiprocessor holds 20 warps: enough reads under way.
-template <class Team, class T, class Y>
-__global__ void __launch_bounds__(Team::threads, 640 / Team::threads)
+template <class Team, class T, class Y> __global__ void __launch_bounds__(Team::threads, 640 / Team::threads)
     layer_norm_gradient_kernel(const T* x, const Y* gy, const float* weight, const float* mean,
                                const float* rstd, int64_t n, int64_t cols, T* gx, float* part) {
   Shared shared;

@@ -5,8 +5,7 @@
 namespace pursuit::cuda {
 
 // y = x - log sum exp(x) by rows; a row that is -inf throughout stays so.
-template <class Team, class T>
-__global__ void log_softmax_kernel(const T* x, T* y, int64_t n, int64_t cols) {
+template <class Team, class T> __global__ void log_softmax_kernel(const T* x, T* y, int64_t n, int64_t cols) {
   const Team team(cols);
   for (int64_t i = team.first(); i < n; i += team.step()) {
     const auto row = team.read(x + i * cols);

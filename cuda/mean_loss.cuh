@@ -10,8 +10,7 @@ namespace pursuit::cuda {
 constexpr int64_t loss_blocks = 2048;  // at most; more would only leave the last block more to add
 
 // part [teams, 2]: what this team found, the sum of its rows' losses and how many of them count.
-template <class Team>
-__device__ void store_losses(const Team& team, float sum, int64_t rows, float* part) {
+template <class Team> __device__ void store_losses(const Team& team, float sum, int64_t rows, float* part) {
   if (!team.leads()) return;
   part[2 * team.first()] = sum;
   part[2 * team.first() + 1] = float(rows);
@@ -34,8 +33,7 @@ static __global__ void mean_loss_kernel(const float* part, int64_t teams, float*
 }
 
 // Calls losses(Grid, part) to start a loss's kernel for n rows, then makes their mean.
-template <class Team, class F>
-void mean_of_losses(int64_t n, float* mean, float* scale, const F& losses) {
+template <class Team, class F> void mean_of_losses(int64_t n, float* mean, float* scale, const F& losses) {
   const Grid grid = Team::grid(n, loss_blocks);
   const int64_t teams = Team::teams(grid);
   const Workspace<float> part(2 * teams);

@@ -5,8 +5,7 @@
 namespace pursuit::cuda {
 
 // y [count, width]: row r is the function rows(r) of the column. A warp a row.
-template <class Rows, class T>
-__global__ void rows_kernel(Rows rows, int64_t count, int64_t width, T* y) {
+template <class Rows, class T> __global__ void rows_kernel(Rows rows, int64_t count, int64_t width, T* y) {
   const int lane = int(threadIdx.x) % warp_size, warps = int(blockDim.x) / warp_size;
   for (int64_t r = int64_t(blockIdx.x) * warps + int(threadIdx.x) / warp_size; r < count;
        r += int64_t(gridDim.x) * warps) {

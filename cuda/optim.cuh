@@ -7,14 +7,10 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-template <class T>
-struct alignas(4 * sizeof(T)) Four {
-  T v[4];
-};
+template <class T> struct alignas(4 * sizeof(T)) Four { T v[4]; };
 
 // x[i] to x[i + 3], with zeros past the end.
-template <class T>
-__device__ inline Four<T> load_four(const T* x, int64_t i, int64_t n) {
+template <class T> __device__ inline Four<T> load_four(const T* x, int64_t i, int64_t n) {
   if (i + 4 <= n) return *reinterpret_cast<const Four<T>*>(x + i);
   Four<T> four{};
 #pragma unroll
@@ -22,8 +18,7 @@ __device__ inline Four<T> load_four(const T* x, int64_t i, int64_t n) {
     if (i + k < n) four.v[k] = x[i + k];
   return four;
 }
-template <class T>
-__device__ inline void store_four(T* x, int64_t i, int64_t n, const Four<T>& four) {
+template <class T> __device__ inline void store_four(T* x, int64_t i, int64_t n, const Four<T>& four) {
   if (i + 4 <= n) {
     *reinterpret_cast<Four<T>*>(x + i) = four;
     return;
@@ -34,8 +29,7 @@ __device__ inline void store_four(T* x, int64_t i, int64_t n, const Four<T>& fou
 }
 
 // Calls f(i) for every fourth i below n, each in one thread of the grid.
-template <class F>
-__device__ inline void for_each_four(int64_t n, const F& f) {
+template <class F> __device__ inline void for_each_four(int64_t n, const F& f) {
   for (int64_t i = 4 * (blockIdx.x * int64_t(blockDim.x) + threadIdx.x); i < n;
        i += 4 * int64_t(gridDim.x) * blockDim.x)
     f(i);

@@ -5,19 +5,13 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-template <class T, int V>
-struct alignas(V * sizeof(T)) Pack {
-  T v[V];
-};
-template <class T>
-constexpr int pack_width = int(16 / sizeof(T));
+template <class T, int V> struct alignas(V * sizeof(T)) Pack { T v[V]; };
+template <class T> constexpr int pack_width = int(16 / sizeof(T));
 
-template <int V, class T>
-__device__ inline Pack<T, V> load_pack(const T* p) {
+template <int V, class T> __device__ inline Pack<T, V> load_pack(const T* p) {
   return *reinterpret_cast<const Pack<T, V>*>(p);
 }
-template <class T, int V>
-__device__ inline void store_pack(T* p, const Pack<T, V>& pack) {
+template <class T, int V> __device__ inline void store_pack(T* p, const Pack<T, V>& pack) {
   if constexpr (sizeof pack == 16 || sizeof pack == 8) {  // by name, or the compiler may cut it into four
     using Words = std::conditional_t<sizeof pack == 16, uint4, uint2>;
     Words words;
@@ -30,8 +24,7 @@ __device__ inline void store_pack(T* p, const Pack<T, V>& pack) {
 
 // Calls f.operator()<V>() with V = pack_width<T> if rows of `cols` numbers that start at p can be read in
 // packs, else with V = 1.
-template <class T, class F>
-void with_pack(int64_t cols, const void* p, const F& f) {
+template <class T, class F> void with_pack(int64_t cols, const void* p, const F& f) {
   constexpr int V = pack_width<T>;
   if (cols % V == 0 && reinterpret_cast<uintptr_t>(p) % 16 == 0)
     f.template operator()<V>();

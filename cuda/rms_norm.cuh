@@ -7,9 +7,9 @@ namespace pursuit::cuda {
 
 // y = x rrms weight by rows, rrms = 1 / sqrt(average x^2 + eps). T is the type of x and gx, Y that of y and
 // gy.
-template <class Team, class T, class Y>
-__global__ void rms_norm_kernel(const T* x, const float* weight, int64_t n, int64_t cols, float eps, Y* y,
-                                float* rrms) {
+template <class Team, class T, class Y> __global__ void rms_norm_kernel(const T* x, const float* weight,
+                                                                        int64_t n, int64_t cols, float eps,
+                                                                        Y* y, float* rrms) {
   const Team team(cols);
   const auto w = team.stream(weight);
   for (int64_t i = team.first(); i < n; i += team.step()) {
@@ -25,8 +25,7 @@ __global__ void rms_norm_kernel(const T* x, const float* weight, int64_t n, int6
 
 // With n = x rrms and g = gy weight: gx = rrms (g - n average(g n)). part [blocks, cols] is given the sums of
 // gy n over each block's rows, for which a team has cols floats of shared memory. Bounded as layer norm's.
-template <class Team, class T, class Y>
-__global__ void __launch_bounds__(Team::threads, 640 / Team::threads)
+template <class Team, class T, class Y> __global__ void __launch_bounds__(Team::threads, 640 / Team::threads)
     rms_norm_gradient_kernel(const T* x, const Y* gy, const float* weight, const float* rrms, int64_t n,
                              int64_t cols, T* gx, float* part) {
   Shared shared;

@@ -24,8 +24,7 @@
 namespace pursuit::cuda {
 
 // exp, as exact as T needs: __expf is off by at most 2e-5 of its result, bf16 is rounded to 4e-3.
-template <class T>
-__device__ inline float exp_of(float x) {
+template <class T> __device__ inline float exp_of(float x) {
   if constexpr (std::is_same_v<T, float>)
     return expf(x);
   else
@@ -33,12 +32,10 @@ __device__ inline float exp_of(float x) {
 }
 
 // Single numbers cost more registers than packs: an address and a condition each.
-template <int V>
-constexpr int longest_kept_row = V == 1 ? 512 : 1024;
+template <int V> constexpr int longest_kept_row = V == 1 ? 512 : 1024;
 
 // A thread of the team has packs of V neighbouring columns.
-template <int V, bool by_warp>
-class Team {
+template <int V, bool by_warp> class Team {
  public:
   static constexpr bool keeps_rows = by_warp;
   static constexpr int threads = by_warp ? 128 : 512;  // of a block
@@ -48,14 +45,12 @@ class Team {
   static constexpr int warps = threads / warp_size;
   static constexpr int kept = longest_kept_row<V> / (warp_size * V);  // packs, by a thread
 
-  template <class T>
-  struct Kept {
+  template <class T> struct Kept {
     using Number = T;
     Pack<T, V> pack[kept];
     __device__ const Pack<T, V>& at(int64_t, int k) const { return pack[k]; }
   };
-  template <class T>
-  struct Streamed {
+  template <class T> struct Streamed {
     using Number = T;
     const T* row;
     __device__ Pack<T, V> at(int64_t j, int) const {
@@ -72,8 +67,7 @@ class Team {
   };
 
  public:
-  template <class T>
-  using Row = std::conditional_t<by_warp, Kept<T>, Streamed<T>>;
+  template <class T> using Row = std::conditional_t<by_warp, Kept<T>, Streamed<T>>;
 
   // A launch for n > 0 rows, on at most so many blocks, and how many teams it has.
   static Grid grid(int64_t n, int64_t most_blocks = 65535) {
@@ -97,8 +91,7 @@ class Team {
   __device__ int64_t step() const { return int64_t(gridDim.x) * teams_of_block; }
   __device__ bool leads() const { return threadIdx.x % (by_warp ? warp_size : threads) == 0; }
 
-  template <class T>
-  __device__ Row<T> read(const T* row) const {
+  template <class T> __device__ Row<T> read(const T* row) const {
     if constexpr (by_warp) {
       Row<T> r;
 #pragma unroll
@@ -111,29 +104,23 @@ class Team {
   }
 
   // A row that all teams read, from the cache.
-  template <class T>
-  __device__ Streamed<T> stream(const T* row) const {
-    return {row};
-  }
+  template <class T> __device__ Streamed<T> stream(const T* row) const { return {row}; }
   // Column j's place in an array [cols] of shared memory, which only the thread that has the column uses: its
   // neighbours' are in other banks.
   __device__ int64_t place(int64_t j) const { return j % V * (cols_ / V) + j / V; }
 
   // Calls f(column, number of each row there) for this thread's columns.
-  template <class F, class... R>
-  __device__ void each(const F& f, const R&... rows) const {
+  template <class F, class... R> __device__ void each(const F& f, const R&... rows) const {
     for_packs([&](int64_t j, int k) { each_of(f, j, rows.at(j, k)...); });
   }
   // to[column] = f(column, number of each row there).
-  template <class T, class F, class... R>
-  __device__ void write(T* to, const F& f, const R&... rows) const {
+  template <class T, class F, class... R> __device__ void write(T* to, const F& f, const R&... rows) const {
     for_packs(
         [&](int64_t j, [[maybe_unused]] int k) { store_pack(to + j, made_of<T>(f, j, rows.at(j, k)...)); });
   }
 
   // x of all threads, joined by f in an order that depends on the team's size alone; the same in each thread.
-  template <class X, class F>
-  __device__ X reduce(X x, const F& f) const {
+  template <class X, class F> __device__ X reduce(X x, const F& f) const {
     for (int o = warp_size / 2; o > 0; o /= 2) x = f(x, __shfl_xor_sync(all_lanes, x, o));
     if constexpr (!by_warp) {
       static_assert(sizeof(X) <= sizeof(uint64_t));
@@ -158,8 +145,7 @@ class Team {
   __device__ static int column(int k) { return (k * warp_size + int(threadIdx.x % warp_size)) * V; }
 
   // Calls f(first column, number of the pack) for this thread's packs.
-  template <class F>
-  __device__ void for_packs(const F& f) const {
+  template <class F> __device__ void for_packs(const F& f) const {
     if constexpr (by_warp) {
 #pragma unroll
       for (int k = 0; k < kept; ++k) {
@@ -170,8 +156,7 @@ class Team {
       for (int64_t j = int64_t(threadIdx.x) * V; j < cols_; j += threads * V) f(j, 0);
     }
   }
-  template <class F, class... P>
-  __device__ static void each_of(const F& f, int64_t j, const P&... pack) {
+  template <class F, class... P> __device__ static void each_of(const F& f, int64_t j, const P&... pack) {
 #pragma unroll
     for (int v = 0; v < V; ++v) f(j + v, up(pack.v[v])...);
   }
@@ -207,8 +192,7 @@ struct Exponentials {
   float most, sum;
 };
 
-template <class Team, class Row>
-__device__ Exponentials exponentials(const Team& team, const Row& row) {
+template <class Team, class Row> __device__ Exponentials exponentials(const Team& team, const Row& row) {
   using T = typename Row::Number;
   float most = -FLT_MAX, sum = 0;
   if constexpr (Team::keeps_rows) {

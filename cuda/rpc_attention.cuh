@@ -12,8 +12,7 @@ constexpr int most_head_dim = 128;
 constexpr int head_dim_tile(int64_t d) { return d <= 16 ? 16 : d <= 32 ? 32 : d <= 64 ? 64 : most_head_dim; }
 
 // f.operator()<D>() for the head dim's D.
-template <class F>
-void for_head_dim(int64_t d, const F& f) {
+template <class F> void for_head_dim(int64_t d, const F& f) {
   switch (head_dim_tile(d)) {
     case 16:
       return f.template operator()<16>();
@@ -27,8 +26,7 @@ void for_head_dim(int64_t d, const F& f) {
 }
 
 // Tiles of 16 rows in a warp's strip: two, which halves the reads of shared memory, where registers allow.
-template <int D>
-constexpr int strip_tiles = D <= 64 ? 2 : 1;
+template <int D> constexpr int strip_tiles = D <= 64 ? 2 : 1;
 
 // A lane's share of 16 rows' regions, 2 bits a number: 0 where |X| < tau, 1 for X >= tau, 2 for X <= -tau.
 constexpr int region_words(int head_dim) { return head_dim <= 32 ? 1 : head_dim / 32; }
@@ -37,8 +35,7 @@ constexpr int region_words(int head_dim) { return head_dim <= 32 ? 1 : head_dim 
 constexpr int on_chip_head_dim = 64, on_chip_warps = 8;
 // Other heads are streamed: blocks of four warps, panels of so many rows.
 constexpr int streaming_warps = 4;
-template <class T, int D>
-constexpr int panel_rows = D * sizeof(T) <= 128 ? 64 : 8192 / (D * sizeof(T));
+template <class T, int D> constexpr int panel_rows = D * sizeof(T) <= 128 ? 64 : 8192 / (D * sizeof(T));
 
 struct RpcStep {
   float tau[2];  // of a lane's two rows; 0 where nothing shrinks (S = X)
@@ -58,43 +55,35 @@ struct RpcShape {
 
   // A head's rows in kv [B, N, 2, H, D], in the result [B, N, H, D], and in what is kept of the iterations,
   // [iterations, B, H, N, D].
-  template <class T>
-  __device__ HeadRows<T> keys(T* kv, int64_t head) const {
+  template <class T> __device__ HeadRows<T> keys(T* kv, int64_t head) const {
     return {kv + (head / heads * n * 2 * heads + head % heads) * d, 2 * heads * d, n, d};
   }
-  template <class T>
-  __device__ HeadRows<T> values(T* kv, int64_t head) const {
+  template <class T> __device__ HeadRows<T> values(T* kv, int64_t head) const {
     return keys(kv + int64_t(heads) * d, head);
   }
-  template <class T>
-  __device__ HeadRows<T> merged(T* out, int64_t head) const {
+  template <class T> __device__ HeadRows<T> merged(T* out, int64_t head) const {
     return {out + (head / heads * n * heads + head % heads) * d, heads * d, n, d};
   }
-  template <class T>
-  __device__ HeadRows<T> kept(T* z, int t, int64_t head) const {
+  template <class T> __device__ HeadRows<T> kept(T* z, int t, int64_t head) const {
     return {z + (t * all_heads() + head) * n * d, d, n, d};
   }
   // L of iteration t: the last is the result.
-  template <class T>
-  __device__ HeadRows<T> low_rank(T* l, T* out, int t, int64_t head) const {
+  template <class T> __device__ HeadRows<T> low_rank(T* l, T* out, int t, int64_t head) const {
     return t + 1 == iterations ? merged(out, head) : kept(l, t, head);
   }
   // The tile's [region_words, 32] of region [iterations, B, H, tiles, region_words, 32].
-  template <class U>
-  __device__ U* regions(U* region, int t, int64_t head, int tile, int words) const {
+  template <class U> __device__ U* regions(U* region, int t, int64_t head, int tile, int words) const {
     return region + ((t * all_heads() + head) * tiles() + tile) * words * warp_size;
   }
   // [N, 2] of stats [iterations, B, H, N, 2]: P_ij = exp2(scale log2(e) z_i z_j - stats[0]) stats[1].
-  template <class F>
-  __device__ F* row_stats(F* stats, int t, int64_t head) const {
+  template <class F> __device__ F* row_stats(F* stats, int t, int64_t head) const {
     return stats + (t * all_heads() + head) * n * 2;
   }
 
   __device__ float threshold(float mu) const { return quotient ? lambda / mu : lambda * mu; }
   // A head's part of tau and l1 [B, H, taus()].
   __device__ int taus() const { return tau_by_row ? n : 1; }
-  template <class F>
-  __device__ F* of_head(F* taus_of_all, int64_t head) const {
+  template <class F> __device__ F* of_head(F* taus_of_all, int64_t head) const {
     return taus_of_all + head * taus();
   }
   // The step of the 16 rows from `row` on, by the head's taus.
@@ -126,10 +115,8 @@ __device__ inline void running_sums(int n, float start, const Value& value, cons
 }
 
 // Two numbers side by side.
-template <class T>
-using Two = std::conditional_t<std::is_same_v<T, bf16>, uint32_t, float2>;
-template <class T>
-__device__ inline Two<T> make_two(float x, float y) {
+template <class T> using Two = std::conditional_t<std::is_same_v<T, bf16>, uint32_t, float2>;
+template <class T> __device__ inline Two<T> make_two(float x, float y) {
   if constexpr (std::is_same_v<T, bf16>)
     return pack_bf16(x, y);
   else
@@ -140,16 +127,15 @@ __device__ inline float2 load_two(const bf16* p) {
   const uint32_t both = *reinterpret_cast<const uint32_t*>(p);
   return make_float2(__uint_as_float(both << 16), __uint_as_float(both & 0xffff0000u));
 }
-template <class T>
-__device__ inline void store_two(T* p, Two<T> both) {
+template <class T> __device__ inline void store_two(T* p, Two<T> both) {
   *reinterpret_cast<Two<T>*>(p) = both;
 }
 
 // One step of 16 rows: w becomes W', z receives Z' and `region` the regions of X. k and z are rows of shared
 // memory.
-template <int D, class T>
-__device__ inline void rpc_step(const T* k, T* z, TileD (&w)[D / 8], const TileD (&l)[D / 8],
-                                const RpcStep& step, uint32_t* region) {
+template <int D, class T> __device__ inline void rpc_step(const T* k, T* z, TileD (&w)[D / 8],
+                                                          const TileD (&l)[D / 8], const RpcStep& step,
+                                                          uint32_t* region) {
   uint32_t codes = 0;
 #pragma unroll
   for (int j = 0; j < D / 8; ++j) {
@@ -178,16 +164,14 @@ __device__ inline void rpc_step(const T* k, T* z, TileD (&w)[D / 8], const TileD
 }
 
 // A lane's numbers of results, kept in memory: [J, 32] of four numbers.
-template <int J>
-__device__ inline void load_results(TileD (&d)[J], const float* p) {
+template <int J> __device__ inline void load_results(TileD (&d)[J], const float* p) {
 #pragma unroll
   for (int j = 0; j < J; ++j) {
     const float4 four = reinterpret_cast<const float4*>(p)[j * warp_size + lane_index()];
     d[j] = {{four.x, four.y, four.z, four.w}};
   }
 }
-template <int J>
-__device__ inline void save_results(const TileD (&d)[J], float* p) {
+template <int J> __device__ inline void save_results(const TileD (&d)[J], float* p) {
 #pragma unroll
   for (int j = 0; j < J; ++j)
     reinterpret_cast<float4*>(p)[j * warp_size + lane_index()] =
@@ -226,8 +210,7 @@ __device__ inline void rpc_step_grad(const TileD (&gz)[D / 8], Two<T> (&gl)[D / 
 }
 
 // f(row of the tile, sum over its lanes) for the 16 rows of what rpc_step_grad found.
-template <class F>
-__device__ inline void for_row_sums(const float (&gtau)[2], const F& f) {
+template <class F> __device__ inline void for_row_sums(const float (&gtau)[2], const F& f) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const float sum = row_sum(gtau[i]);
@@ -236,8 +219,7 @@ __device__ inline void for_row_sums(const float (&gtau)[2], const F& f) {
 }
 
 // rpc_step_grad's gl to 16 rows of shared memory.
-template <int D, class T>
-__device__ inline void store_next(T* g, const Two<T> (&gl)[D / 8][2]) {
+template <int D, class T> __device__ inline void store_next(T* g, const Two<T> (&gl)[D / 8][2]) {
 #pragma unroll
   for (int j = 0; j < D / 8; ++j)
 #pragma unroll
@@ -246,8 +228,7 @@ __device__ inline void store_next(T* g, const Two<T> (&gl)[D / 8][2]) {
 }
 
 // k [16, D], results, += c sign(keys), c [16] and keys being in shared memory; sign(0) = 0.
-template <int D, class T>
-__device__ inline void add_signs(TileD (&k)[D / 8], const T* keys, const float* c) {
+template <int D, class T> __device__ inline void add_signs(TileD (&k)[D / 8], const T* keys, const float* c) {
 #pragma unroll
   for (int j = 0; j < D / 8; ++j)
 #pragma unroll
@@ -259,14 +240,12 @@ __device__ inline void add_signs(TileD (&k)[D / 8], const T* keys, const float* 
 }
 
 // A strip's rows as left factors: in registers where they are few, else in shared memory.
-template <class T, int D, int R>
-using LeftRows = std::conditional_t<std::is_same_v<T, bf16> && D <= 64, KeptRows<T, D, R>, SharedRows<T, D>>;
-template <int D, class T>
-__device__ inline void take_rows(SharedRows<T, D>& left, const T* rows) {
+template <class T, int D, int R> using LeftRows =
+    std::conditional_t<std::is_same_v<T, bf16> && D <= 64, KeptRows<T, D, R>, SharedRows<T, D>>;
+template <int D, class T> __device__ inline void take_rows(SharedRows<T, D>& left, const T* rows) {
   left.p = rows;
 }
-template <int D, int R>
-__device__ inline void take_rows(KeptRows<bf16, D, R>& left, const bf16* rows) {
+template <int D, int R> __device__ inline void take_rows(KeptRows<bf16, D, R>& left, const bf16* rows) {
 #pragma unroll
   for (int r = 0; r < R; ++r)
 #pragma unroll

@@ -12,8 +12,7 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-template <class T>
-struct RpcBackward {
+template <class T> struct RpcBackward {
   RpcShape shape;
   const T *kv, *z, *l, *out;  // as forward left them
   const uint32_t* region;
@@ -51,8 +50,7 @@ __device__ void row_dots(const T* x, const HeadRows<const T>& y, int first, F f)
 }
 
 // Rows in shared memory.
-template <class T, int D>
-struct RpcGradRows {
+template <class T, int D> struct RpcGradRows {
   const T *z, *v, *g;
   const RowGradient* softmax;
 
@@ -63,8 +61,7 @@ struct RpcGradRows {
 };
 
 // A warp's 16 rows: dZ_i / scale and dV_i while they are added up over the columns, 16 at a time.
-template <class T, int D>
-struct RpcGradStrip {
+template <class T, int D> struct RpcGradStrip {
   using Chunk = TileD[1][2];
 
   TileD gz[1][D / 8];
@@ -149,8 +146,8 @@ inline __device__ void add_later_rows(const RpcShape& s, const float* tau, const
 }
 
 // One block a head, a warp for every strip of rows. Z, V and g lie in shared memory, and in f32 dU and dK.
-template <class T, int D>
-__global__ void __launch_bounds__(256, D * sizeof(T) == 32 ? 2 : 1) rpc_backward_kernel(RpcBackward<T> a) {
+template <class T, int D> __global__ void __launch_bounds__(256, D * sizeof(T) == 32 ? 2 : 1)
+    rpc_backward_kernel(RpcBackward<T> a) {
   constexpr int R = strip_tiles<D>, ld = row_stride<T, D>;
   const RpcShape& s = a.shape;
   const int64_t head = blockIdx.x;
@@ -255,8 +252,7 @@ __global__ void __launch_bounds__(256, D * sizeof(T) == 32 ? 2 : 1) rpc_backward
 }
 
 // What lies in global memory between the kernels of longer heads.
-template <class T>
-struct RpcBackwardScratch {
+template <class T> struct RpcBackwardScratch {
   float *gu, *gk, *gv;      // zeros at first; as save_results leaves them, [B, H, tiles, 16 D]
   float *dot, *dot_before;  // D of this iteration and of the one before, [B, H, 16 tiles]
   T *g, *g_before;          // the same of g, [B, H, N, D]
@@ -265,8 +261,7 @@ struct RpcBackwardScratch {
 constexpr int rpc_block_rows = streaming_warps * 16;
 
 // D of the last iteration.
-template <class T, int D>
-__global__ void __launch_bounds__(streaming_warps* warp_size)
+template <class T, int D> __global__ void __launch_bounds__(streaming_warps* warp_size)
     rpc_last_dots_kernel(RpcBackward<T> a, float* dot, int blocks_a_head) {
   const RpcShape& s = a.shape;
   const int64_t head = blockIdx.x / blocks_a_head;
@@ -284,8 +279,7 @@ __global__ void __launch_bounds__(streaming_warps* warp_size)
 }
 
 // Iteration t of longer heads: a block makes dZ and dV of its rows and the gradient of their step.
-template <class T, int D>
-__global__ void __launch_bounds__(streaming_warps* warp_size)
+template <class T, int D> __global__ void __launch_bounds__(streaming_warps* warp_size)
     rpc_iteration_gradient_kernel(RpcBackward<T> a, RpcBackwardScratch<T> w, int t, int blocks_a_head) {
   constexpr int ld = row_stride<T, D>, panel = panel_rows<T, D>;
   const RpcShape& s = a.shape;
@@ -359,8 +353,7 @@ __global__ void __launch_bounds__(streaming_warps* warp_size)
 }
 
 // What is left of dK: the path through tau.
-template <class T, int D>
-__global__ void __launch_bounds__(streaming_warps* warp_size)
+template <class T, int D> __global__ void __launch_bounds__(streaming_warps* warp_size)
     rpc_key_gradient_kernel(RpcBackward<T> a, RpcBackwardScratch<T> w, int blocks_a_head) {
   const RpcShape& s = a.shape;
   const int64_t head = blockIdx.x / blocks_a_head;
@@ -398,31 +391,26 @@ __global__ void __launch_bounds__(streaming_warps* warp_size)
 
 // --- the launches
 
-template <class T, int D>
-size_t rpc_backward_shared(int n) {
+template <class T, int D> size_t rpc_backward_shared(int n) {
   const int rows = (n + 15) / 16 * 16;
   return 3 * shared_size<T>(rows * row_stride<T, D>) + 2 * shared_size<float>(rows * D) +
          shared_size<RowGradient>(rows) + shared_size<float>(rows) + shared_size<float>(32);
 }
-template <class T, int D>
-bool rpc_backward_on_chip(int n) {
+template <class T, int D> bool rpc_backward_on_chip(int n) {
   return D <= on_chip_head_dim && n <= on_chip_warps * 16 * strip_tiles<D> &&
          rpc_backward_shared<T, D>(n) <= shared_memory_limit();
 }
 inline int rpc_backward_blocks(int n) { return (n + rpc_block_rows - 1) / rpc_block_rows; }
 
 // Numbers of scratch memory that rpc_backward wants: f32, zeros at first, and of the type T.
-template <class T, int D>
-int64_t rpc_backward_zeros(const RpcShape& s) {
+template <class T, int D> int64_t rpc_backward_zeros(const RpcShape& s) {
   return rpc_backward_on_chip<T, D>(s.n) ? 0 : s.all_heads() * s.tiles() * 16 * (3 * D + 3);
 }
-template <class T, int D>
-int64_t rpc_backward_rows(const RpcShape& s) {
+template <class T, int D> int64_t rpc_backward_rows(const RpcShape& s) {
   return rpc_backward_on_chip<T, D>(s.n) ? 0 : 2 * s.all_heads() * s.n * s.d;
 }
 
-template <class T, int D>
-void rpc_backward(const RpcBackward<T>& a, float* zeros, T* rows) {
+template <class T, int D> void rpc_backward(const RpcBackward<T>& a, float* zeros, T* rows) {
   const RpcShape& s = a.shape;
   if (rpc_backward_on_chip<T, D>(s.n)) {
     constexpr int strip = 16 * strip_tiles<D>;

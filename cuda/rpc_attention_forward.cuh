@@ -7,8 +7,7 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-template <class T>
-struct RpcForward {
+template <class T> struct RpcForward {
   RpcShape shape;
   const T* kv;
   const float* mu;   // [B, H], or null: from the keys
@@ -19,8 +18,7 @@ struct RpcForward {
   T* out;
 
   // Writes down the head's ||K||_1 and tau for the threads of its block. key(row, col) gives K.
-  template <class Key>
-  __device__ void find_thresholds(int64_t head, const Key& key, float* part) const {
+  template <class Key> __device__ void find_thresholds(int64_t head, const Key& key, float* part) const {
     const int warps = int(blockDim.x) / warp_size;
     float *norm = shape.of_head(l1, head), *limit = shape.of_head(tau, head), sum = 0;
     for (int row = warp_index(); row < shape.n; row += warps) {
@@ -49,8 +47,7 @@ struct RpcForward {
 
 // A warp's strip of softmax(scale Z Z^T) V while it is added up: R tiles of 16 rows, Z's own in shared
 // memory.
-template <class T, int D, int R>
-struct RpcStrip {
+template <class T, int D, int R> struct RpcStrip {
   static constexpr int ld = row_stride<T, D>;
   static constexpr int wide = std::is_same_v<T, bf16> && D <= 64 ? 4 : 2;  // tiles of 8 columns at a time
 
@@ -88,8 +85,7 @@ struct RpcStrip {
   }
 
  private:
-  template <int J>
-  __device__ void add_chunk(const T* z, const T* v, int row, int col, const RpcShape& s) {
+  template <int J> __device__ void add_chunk(const T* z, const T* v, int row, int col, const RpcShape& s) {
     TileD p[R][J];
     product_with_rows<D>(p, rows, z);
     scale(p, s.scale * log2_e);
@@ -102,8 +98,8 @@ struct RpcStrip {
 };
 
 // One block a head, a warp for every strip of rows. K, V and Z lie in shared memory.
-template <class T, int D>
-__global__ void __launch_bounds__(256, D == 16 ? 2 : 1) rpc_forward_kernel(RpcForward<T> a) {
+template <class T, int D> __global__ void __launch_bounds__(256, D == 16 ? 2 : 1)
+    rpc_forward_kernel(RpcForward<T> a) {
   constexpr int R = strip_tiles<D>, ld = row_stride<T, D>;
   const RpcShape& s = a.shape;
   const int64_t head = blockIdx.x;
@@ -149,8 +145,8 @@ __global__ void __launch_bounds__(256, D == 16 ? 2 : 1) rpc_forward_kernel(RpcFo
 // The same head by head for longer ones: tau and the first step. w: W as save_results leaves it, [B, H,
 // tiles, 16 D].
 constexpr int rpc_begin_warps = 8;
-template <class T, int D>
-__global__ void __launch_bounds__(rpc_begin_warps* warp_size) rpc_begin_kernel(RpcForward<T> a, float* w) {
+template <class T, int D> __global__ void __launch_bounds__(rpc_begin_warps* warp_size)
+    rpc_begin_kernel(RpcForward<T> a, float* w) {
   constexpr int ld = row_stride<T, D>, rows = rpc_begin_warps * 16;
   const RpcShape& s = a.shape;
   const int64_t head = blockIdx.x;
@@ -182,8 +178,7 @@ __global__ void __launch_bounds__(rpc_begin_warps* warp_size) rpc_begin_kernel(R
 }
 
 // Iteration t of longer heads: a block makes the rows of L of its warps' strips, and of the next Z.
-template <class T, int D>
-__global__ void __launch_bounds__(streaming_warps* warp_size)
+template <class T, int D> __global__ void __launch_bounds__(streaming_warps* warp_size)
     rpc_iteration_kernel(RpcForward<T> a, float* w, int t, int blocks_a_head) {
   constexpr int R = strip_tiles<D>, ld = row_stride<T, D>, rows = streaming_warps * 16 * R;
   const RpcShape& s = a.shape;
@@ -230,29 +225,24 @@ __global__ void __launch_bounds__(streaming_warps* warp_size)
 // --- the launches
 
 // Rows of the one block of a head on chip, and its shared memory.
-template <int D>
-int rpc_forward_rows(int n) {
+template <int D> int rpc_forward_rows(int n) {
   constexpr int strip = 16 * strip_tiles<D>;
   return (n + strip - 1) / strip * strip;
 }
-template <class T, int D>
-size_t rpc_forward_shared(int n) {
+template <class T, int D> size_t rpc_forward_shared(int n) {
   return 3 * shared_size<T>(rpc_forward_rows<D>(n) * row_stride<T, D>) + shared_size<float>(32);
 }
-template <class T, int D>
-bool rpc_forward_on_chip(int n) {
+template <class T, int D> bool rpc_forward_on_chip(int n) {
   return D <= on_chip_head_dim && rpc_forward_rows<D>(n) <= on_chip_warps * 16 * strip_tiles<D> &&
          rpc_forward_shared<T, D>(n) <= shared_memory_limit();
 }
 
 // Numbers of scratch memory that rpc_forward wants.
-template <class T, int D>
-int64_t rpc_forward_scratch(const RpcShape& s) {
+template <class T, int D> int64_t rpc_forward_scratch(const RpcShape& s) {
   return rpc_forward_on_chip<T, D>(s.n) ? 0 : s.all_heads() * s.tiles() * 16 * D;
 }
 
-template <class T, int D>
-void rpc_forward(const RpcForward<T>& a, float* w) {
+template <class T, int D> void rpc_forward(const RpcForward<T>& a, float* w) {
   const RpcShape& s = a.shape;
   constexpr int strip = 16 * strip_tiles<D>, ld = row_stride<T, D>;
   if (rpc_forward_on_chip<T, D>(s.n)) {

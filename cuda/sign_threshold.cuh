@@ -36,10 +36,8 @@ constexpr float sign_lifted = 0.3725f;          // where lifting may end
 constexpr int sign_lifts = 8, sign_most_lifts = 16;
 
 // Matrices of K columns, in rows of sign_stride numbers, are worked on by so many warps.
-template <int K>
-constexpr int sign_warps = K < 64 ? 4 : 8;
-template <int K>
-constexpr int sign_stride = K + 4;
+template <int K> constexpr int sign_warps = K < 64 ? 4 : 8;
+template <int K> constexpr int sign_stride = K + 4;
 
 // d += a b, added up in f32 with rounding to nearest. The tensor cores' own sums are cut off, always toward
 // 0, and after hundreds of terms that shows.
@@ -70,8 +68,7 @@ __device__ void tile_product(TileD (&d)[J], int depth, Left left, Right right) {
 }
 
 // A warp's part of a matrix [K, K]: 16 rows and 8 J columns.
-template <int K>
-struct SquareTile {
+template <int K> struct SquareTile {
   static constexpr int J = K * K / (128 * sign_warps<K>), ld = sign_stride<K>;
   TileD d[J];
 
@@ -79,8 +76,7 @@ struct SquareTile {
   __device__ static int col() { return int(threadIdx.x) / warp_size / (K / 16) * (8 * J); }
 
   // x^T y, x [depth, K] in rows of ld numbers, y(k, j) any matrix.
-  template <class Y>
-  __device__ void transposed_product(int depth, const float* x, Y y) {
+  template <class Y> __device__ void transposed_product(int depth, const float* x, Y y) {
     tile_product(
         d, depth, [&](TileA<float>& a, int k) { load_a_column(a, x + k * ld + row(), ld); },
         [&](TileB<float>(&b)[2], int k, int j) {
@@ -90,8 +86,7 @@ struct SquareTile {
         });
   }
   // f(number, its row, its column)
-  template <class F>
-  __device__ void for_each(F f) {
+  template <class F> __device__ void for_each(F f) {
 #pragma unroll
     for (int j = 0; j < J; ++j)
 #pragma unroll
@@ -106,8 +101,7 @@ struct SquareTile {
 };
 
 // A strip of 16 rows of x times w [K, K].
-template <int K>
-__device__ void strip_product(TileD (&d)[K / 8], const float* x, const float* w) {
+template <int K> __device__ void strip_product(TileD (&d)[K / 8], const float* x, const float* w) {
   constexpr int ld = sign_stride<K>;
   tile_product(
       d, K, [&](TileA<float>& a, int k) { load_a_row(a, x + k, ld); },
@@ -115,8 +109,7 @@ __device__ void strip_product(TileD (&d)[K / 8], const float* x, const float* w)
 }
 
 // x [rows, K] <- x p(x^T x - I); g is a square of scratch memory.
-template <int K>
-__device__ void sign_step(float* x, int rows, float* g, const SignStep& p) {
+template <int K> __device__ void sign_step(float* x, int rows, float* g, const SignStep& p) {
   constexpr int ld = sign_stride<K>;
   const auto at = [](const float* m) { return [m](int k, int j) { return m[k * ld + j]; }; };
   SquareTile<K> e, e2;
@@ -143,8 +136,7 @@ __device__ void sign_step(float* x, int rows, float* g, const SignStep& p) {
   }
   __syncthreads();
 }
-template <int K>
-__device__ void polar_factor(float* x, int rows, float* g, int lifts) {
+template <int K> __device__ void polar_factor(float* x, int rows, float* g, int lifts) {
   for (int i = 0; i < lifts + sign_steps_after_lifts; ++i) sign_step<K>(x, rows, g, sign_step_of(i, lifts));
 }
 
@@ -157,8 +149,8 @@ struct SignThreshold {
 };
 
 // One block a matrix.
-template <int K>
-__global__ void __launch_bounds__(sign_warps<K>* warp_size, 1) sign_threshold_kernel(SignThreshold p) {
+template <int K> __global__ void __launch_bounds__(sign_warps<K>* warp_size, 1)
+    sign_threshold_kernel(SignThreshold p) {
   constexpr int ld = sign_stride<K>;
   const int thread = int(threadIdx.x), threads = int(blockDim.x);
   const int64_t size = int64_t(p.large) * p.small;
@@ -233,8 +225,7 @@ inline int64_t sign_scratch(int64_t small, int64_t rows) {
   return sign_shared(columns, rows) <= shared_memory_limit() ? 0 : rows * (columns + 4);
 }
 
-template <int K>
-void launch_sign_threshold(int64_t batch, const SignThreshold& p) {
+template <int K> void launch_sign_threshold(int64_t batch, const SignThreshold& p) {
   launch<sign_threshold_kernel<K>>(
       {unsigned(batch), sign_warps<K> * warp_size, sign_shared(K, p.x ? 0 : p.rows)}, p);
 }

@@ -5,9 +5,9 @@
 namespace pursuit::cuda {
 
 // Entries with target 0 do not count, even where the logit is -inf.
-template <class Team, class T>
-__global__ void soft_cross_entropy_kernel(const T* logits, const T* targets, int64_t n, int64_t cols,
-                                          float* part) {
+template <class Team, class T> __global__ void soft_cross_entropy_kernel(const T* logits, const T* targets,
+                                                                         int64_t n, int64_t cols,
+                                                                         float* part) {
   const Team team(cols);
   float sum = 0;
   int64_t counted = 0;

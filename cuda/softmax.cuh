@@ -5,8 +5,7 @@
 namespace pursuit::cuda {
 
 // y = softmax(x) by rows; a row without a finite entry becomes 0.
-template <class Team, class T>
-__global__ void softmax_kernel(const T* x, T* y, int64_t n, int64_t cols) {
+template <class Team, class T> __global__ void softmax_kernel(const T* x, T* y, int64_t n, int64_t cols) {
   const Team team(cols);
   for (int64_t i = team.first(); i < n; i += team.step()) {
     const auto row = team.read(x + i * cols);

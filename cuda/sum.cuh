@@ -5,8 +5,7 @@
 namespace pursuit::cuda {
 
 // y[i] = sum of row i of x [gridDim.x, cols]; one block a row.
-template <class T>
-__global__ void sum_rows_kernel(const T* x, T* y, int64_t cols) {
+template <class T> __global__ void sum_rows_kernel(const T* x, T* y, int64_t cols) {
   Shared shared;
   float* part = shared.array<float>(32);
   float s = 0;

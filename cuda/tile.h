@@ -20,31 +20,15 @@ struct TileD {
 __device__ inline int tile_row(int i) { return int(threadIdx.x % warp_size) / 4 + i / 2 * 8; }
 __device__ inline int tile_col(int i) { return int(threadIdx.x % warp_size) % 4 * 2 + i % 2; }
 
-template <class T>
-constexpr int tile_depth = 16;
-template <>
-inline constexpr int tile_depth<float> = 8;
+template <class T> constexpr int tile_depth = 16;
+template <> inline constexpr int tile_depth<float> = 8;
 
-template <class T>
-struct TileA;
-template <class T>
-struct TileB;
-template <>
-struct TileA<bf16> {
-  uint32_t v[4];
-};
-template <>
-struct TileB<bf16> {
-  uint32_t v[2];
-};
-template <>
-struct TileA<float> {
-  uint32_t high[4], low[4];
-};
-template <>
-struct TileB<float> {
-  uint32_t high[2], low[2];
-};
+template <class T> struct TileA;
+template <class T> struct TileB;
+template <> struct TileA<bf16> { uint32_t v[4]; };
+template <> struct TileB<bf16> { uint32_t v[2]; };
+template <> struct TileA<float> { uint32_t high[4], low[4]; };
+template <> struct TileB<float> { uint32_t high[2], low[2]; };
 
 __device__ inline uint32_t pack_bf16(bf16 first, bf16 second) {
   return uint32_t(first.bits) | uint32_t(second.bits) << 16;
@@ -102,8 +86,7 @@ __device__ inline void multiply(TileD& d, const TileA<float>& a, const TileB<flo
 }
 
 // Tiles from numbers of the lane's own: at(i, k) is row i, depth k of A, at(k, j) depth k, column j of B.
-template <class F>
-__device__ inline void fill_a(TileA<bf16>& a, F at) {
+template <class F> __device__ inline void fill_a(TileA<bf16>& a, F at) {
   const int g = int(threadIdx.x % warp_size) / 4, t = int(threadIdx.x % warp_size) % 4;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -111,14 +94,12 @@ __device__ inline void fill_a(TileA<bf16>& a, F at) {
     a.v[i] = pack_bf16(at(row, k), at(row, k + 1));
   }
 }
-template <class F>
-__device__ inline void fill_a(TileA<float>& a, F at) {
+template <class F> __device__ inline void fill_a(TileA<float>& a, F at) {
   const int g = int(threadIdx.x % warp_size) / 4, t = int(threadIdx.x % warp_size) % 4;
 #pragma unroll
   for (int i = 0; i < 4; ++i) split_tf32(at(g + i % 2 * 8, 2 * t + i / 2), a.high[i], a.low[i]);
 }
-template <class F>
-__device__ inline void fill_b(TileB<bf16>& b, F at) {
+template <class F> __device__ inline void fill_b(TileB<bf16>& b, F at) {
   const int g = int(threadIdx.x % warp_size) / 4, t = int(threadIdx.x % warp_size) % 4;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -126,8 +107,7 @@ __device__ inline void fill_b(TileB<bf16>& b, F at) {
     b.v[i] = pack_bf16(at(k, g), at(k + 1, g));
   }
 }
-template <class F>
-__device__ inline void fill_b(TileB<float>& b, F at) {
+template <class F> __device__ inline void fill_b(TileB<float>& b, F at) {
   const int g = int(threadIdx.x % warp_size) / 4, t = int(threadIdx.x % warp_size) % 4;
 #pragma unroll
   for (int i = 0; i < 2; ++i) split_tf32(at(2 * t + i, g), b.high[i], b.low[i]);
@@ -138,8 +118,7 @@ __device__ inline void fill_b(TileB<float>& b, F at) {
 //
 // Four 8 x 8 matrices of 16-bit numbers, lane l naming row l % 8 of matrix l / 8. v[m] is row lane / 4,
 // columns 2 (lane % 4) and + 1 of matrix m, or of its transpose.
-template <bool transposed>
-__device__ inline void load_matrices(uint32_t (&v)[4], const bf16* row) {
+template <bool transposed> __device__ inline void load_matrices(uint32_t (&v)[4], const bf16* row) {
 #ifdef __CUDACC__
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
   if constexpr (transposed)
@@ -234,8 +213,7 @@ __device__ inline void close_copies() {
   simt::close_copy_group();
 #endif
 }
-template <int groups_left>
-__device__ inline void wait_copies() {
+template <int groups_left> __device__ inline void wait_copies() {
 #ifdef __CUDACC__
   asm volatile("cp.async.wait_group %0;" ::"n"(groups_left) : "memory");
 #else

@@ -83,8 +83,7 @@ constexpr int upsample_threads = 128, upsample_piece = 1024;
 
 // The transpose: gx [planes, rows.from, cols.from] from gy [planes, rows.to, cols.to], a block a row of gx.
 // A piece of the row is first summed over the rows of gy, into shared memory, then over its columns.
-template <int V, class T>
-__global__ void upsample_gradient_kernel(const T* gy, T* gx, Axis rows, Axis cols) {
+template <int V, class T> __global__ void upsample_gradient_kernel(const T* gy, T* gx, Axis rows, Axis cols) {
   Shared shared;
   float* line = shared.array<float>(upsample_piece);
   const int64_t r = blockIdx.x % rows.from;

@@ -37,9 +37,9 @@ constexpr int between_threads = 128, between_warps = between_threads / warp_size
 // logits and gradients at the four tokens it keeps in registers. x [B, rows, cols, classes]. loss_part
 // [warps, 2] as in mean_loss; parts [B, rows, cols, 4, classes] receives the gradient of the summed losses at
 // each block's four tokens and may be null. A label that is neither a class nor ignore_index makes all NaN.
-template <int K, class T>
-__global__ void upsample_cross_entropy_kernel(const T* x, const int64_t* labels, Upsampling s,
-                                              int64_t ignore_index, float* loss_part, float* parts) {
+template <int K, class T> __global__ void upsample_cross_entropy_kernel(const T* x, const int64_t* labels,
+                                                                        Upsampling s, int64_t ignore_index,
+                                                                        float* loss_part, float* parts) {
   Shared shared;
   float* joined = shared.array<float>(4 * s.classes);
   const int lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
@@ -120,9 +120,8 @@ __global__ void upsample_cross_entropy_kernel(const T* x, const int64_t* labels,
 }
 
 // gx [B, rows, cols, classes] = factor times the parts at each token of the up to four blocks around it.
-template <class T>
-__global__ void upsample_cross_entropy_gradient_kernel(const float* parts, Upsampling s, const float* factor,
-                                                       T* gx) {
+template <class T> __global__ void upsample_cross_entropy_gradient_kernel(const float* parts, Upsampling s,
+                                                                          const float* factor, T* gx) {
   for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < s.tokens() * s.classes;
        i += int64_t(gridDim.x) * blockDim.x) {
     const int64_t c = i % s.classes, token = i / s.classes;
@@ -137,17 +136,17 @@ __global__ void upsample_cross_entropy_gradient_kernel(const float* parts, Upsam
   }
 }
 
-template <int K, class T>
-void upsample_cross_entropy_of(const T* x, const int64_t* labels, const Upsampling& s, int64_t ignore_index,
-                               float* loss_part, float* parts) {
+template <int K, class T> void upsample_cross_entropy_of(const T* x, const int64_t* labels,
+                                                         const Upsampling& s, int64_t ignore_index,
+                                                         float* loss_part, float* parts) {
   launch<upsample_cross_entropy_kernel<K, T>>(
       {unsigned(s.tokens()), between_threads, shared_size<float>(4 * s.classes)}, x, labels, s, ignore_index,
       loss_part, parts);
 }
 
-template <class T>
-void upsample_cross_entropy(const T* x, const int64_t* labels, const Upsampling& s, int64_t ignore_index,
-                            float* mean, float* scale, float* parts) {
+template <class T> void upsample_cross_entropy(const T* x, const int64_t* labels, const Upsampling& s,
+                                               int64_t ignore_index, float* mean, float* scale,
+                                               float* parts) {
   constexpr int64_t most_classes = 16 * warp_size;  // that fit in registers
   if (s.classes > most_classes)
     fail("upsample_cross_entropy", "got " + std::to_string(s.classes) + " classes, need at most " +

@@ -6,8 +6,7 @@ namespace pursuit::cuda {
 
 // Memory for `count` numbers that kernels of one call need beside their arguments, from the current device's
 // pool. Operators run on one stream, so it may go as soon as the kernels are launched.
-template <class T>
-class Workspace {
+template <class T> class Workspace {
  public:
   Workspace() = default;  // of nothing: data() is null
   explicit Workspace(int64_t count)

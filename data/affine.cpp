@@ -10,8 +10,7 @@ namespace pursuit::data {
 namespace {
 
 // Interpolation weights of 2 (bilinear) or 4 (bicubic) neighbours at a fraction t in [0, 1).
-template <int kTaps>
-std::array<double, kTaps> weights(double t) {
+template <int kTaps> std::array<double, kTaps> weights(double t) {
   if constexpr (kTaps == 2) {
     return {1 - t, t};
   } else {
@@ -20,8 +19,7 @@ std::array<double, kTaps> weights(double t) {
   }
 }
 
-template <int kTaps, int kChannels>
-void sample(const Image& image, double x, double y, uint8_t* to) {
+template <int kTaps, int kChannels> void sample(const Image& image, double x, double y, uint8_t* to) {
   const double left = std::floor(x - 0.5), top = std::floor(y - 0.5);
   const auto wx = weights<kTaps>(x - 0.5 - left), wy = weights<kTaps>(y - 0.5 - top);
   const int x0 = int(left) - (kTaps / 2 - 1), y0 = int(top) - (kTaps / 2 - 1);

@@ -17,8 +17,7 @@ Image map_channel(Image image, int channel, const Table& table) {
   return image;
 }
 
-template <class F>
-Image map_values(Image image, F f) {
+template <class F> Image map_values(Image image, F f) {
   Table table;
   for (int v = 0; v < 256; ++v) table[size_t(v)] = uint8_t(f(v));
   for (uint8_t& v : image.pixels) v = table[v];

@@ -46,8 +46,7 @@ Affine jittered_affine(int width, int height, double jitter, Random& random) {
 }
 
 // Every pixel is read, bilinear, where `source` says.
-template <class Source>
-FloatImage resampled(const FloatImage& image, Border border, const Source& source) {
+template <class Source> FloatImage resampled(const FloatImage& image, Border border, const Source& source) {
   FloatImage out(image.width, image.height, image.channels);
   for (int y = 0; y < out.height; ++y)
     for (int x = 0; x < out.width; ++x) {

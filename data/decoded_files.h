@@ -13,8 +13,7 @@ namespace pursuit::data {
 
 // Numbered items of type T that are decoded from files when asked for, by any thread. A few are kept in
 // memory, and where that is wanted the next good one stands in for a damaged one.
-template <class T>
-class DecodedFiles {
+template <class T> class DecodedFiles {
  public:
   // load(i) decodes item i or throws Error; bytes(item) is what it takes in memory. Items are kept until
   // cache_bytes are used; nothing is evicted, because an epoch visits every item once and would evict each

@@ -52,15 +52,13 @@ class GzFile {
   std::unique_ptr<gzFile_s, decltype(&gzclose)> file_;
 };
 
-template <size_t N>
-struct Idx {
+template <size_t N> struct Idx {
   std::array<int64_t, N> dims{};
   std::vector<uint8_t> bytes;
 };
 
 // Reads an IDX file of unsigned bytes with N dimensions.
-template <size_t N>
-Idx<N> read_idx(const std::string& path) {
+template <size_t N> Idx<N> read_idx(const std::string& path) {
   GzFile file(path);
   std::array<uint8_t, 4 + 4 * N> header{};
   if (file.read(header.data(), header.size()) < header.size()) {

@@ -112,8 +112,7 @@ class HeaderParser {
   size_t at_ = 0;
 };
 
-template <class From, class F>
-void convert(const std::vector<char>& raw, const F& store) {
+template <class From, class F> void convert(const std::vector<char>& raw, const F& store) {
   for (size_t i = 0; i < raw.size() / sizeof(From); ++i) {
     From v;
     memcpy(&v, raw.data() + i * sizeof(From), sizeof(From));

@@ -76,8 +76,7 @@ Taps make_taps(int in, int out, int begin, int count, Filter filter) {
 uint8_t to_byte(int32_t sum) { return uint8_t(std::clamp(sum >> kFractionBits, 0, 255)); }
 
 // Rows [begin, end) of the picture.
-template <int kChannels>
-Image resize_rows(const Image& image, int begin, int end, const Taps& taps) {
+template <int kChannels> Image resize_rows(const Image& image, int begin, int end, const Taps& taps) {
   Image out(int(taps.windows.size()), end - begin, kChannels);
   for (int y = begin; y < end; ++y) {
     uint8_t* to = out.at(0, y - begin);

@@ -36,22 +36,10 @@ inline Tensor operator+(double c, const Tensor& x) { return affine(x, 1, c); }
 inline Tensor operator-(double c, const Tensor& x) { return affine(x, -1, c); }
 inline Tensor operator/(double c, const Tensor& x) { return div(full({}, c, x.dtype(), x.device()), x); }
 // The handle is bound to the result; no values are overwritten, other handles keep theirs.
-template <class T>
-Tensor& operator+=(Tensor& x, const T& other) {
-  return x = x + other;
-}
-template <class T>
-Tensor& operator-=(Tensor& x, const T& other) {
-  return x = x - other;
-}
-template <class T>
-Tensor& operator*=(Tensor& x, const T& other) {
-  return x = x * other;
-}
-template <class T>
-Tensor& operator/=(Tensor& x, const T& other) {
-  return x = x / other;
-}
+template <class T> Tensor& operator+=(Tensor& x, const T& other) { return x = x + other; }
+template <class T> Tensor& operator-=(Tensor& x, const T& other) { return x = x - other; }
+template <class T> Tensor& operator*=(Tensor& x, const T& other) { return x = x * other; }
+template <class T> Tensor& operator/=(Tensor& x, const T& other) { return x = x / other; }
 
 // Comparisons, element by element with broadcasting: u8, 1 where they hold. Both of one type, of any; no
 // gradient.

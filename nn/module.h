@@ -91,11 +91,9 @@ class Module {
 };
 
 // A module that is called as a function: m(x, ...) is m.forward(x, ...).
-template <class M>
-class Callable : public Module {
+template <class M> class Callable : public Module {
  public:
-  template <class... A>
-  auto operator()(const A&... arguments) const {
+  template <class... A> auto operator()(const A&... arguments) const {
     return static_cast<const M&>(*this).forward(arguments...);
   }
 };

@@ -18,8 +18,7 @@ namespace pursuit::nn {
 // of a tensor, which has no parameters but takes a number too.
 class Sequential : public Callable<Sequential> {
  public:
-  template <class M, class... A>
-  Sequential& add(A&&... arguments) {
+  template <class M, class... A> Sequential& add(A&&... arguments) {
     const auto layer = std::make_shared<M>(std::forward<A>(arguments)...);
     add_module(std::to_string(layers_.size()), *layer);
     layers_.push_back([layer](const Tensor& x) { return (*layer)(x); });

@@ -14,8 +14,7 @@
 namespace pursuit::bench {
 
 // As the apps do it, always with the same batch.
-template <class Model>
-class TrainedModel : public ModelStep, public nn::Objective {
+template <class Model> class TrainedModel : public ModelStep, public nn::Objective {
  public:
   using Batch = std::map<std::string, Tensor>;  // [batch, ...], where the model is
   using Loss = std::function<Tensor(const Model&, const Batch&)>;

@@ -46,8 +46,7 @@ struct Config : apps::VisionFields, apps::TrainingFields {
   Config() { drop_path = 0.1; }
 };
 
-template <class C, class F>
-void for_each_field(C& c, const F& f) {
+template <class C, class F> void for_each_field(C& c, const F& f) {
   for_each_vision_field(c, f);
   f("image-size", c.image_size,
     "Side of the model's input in pixels (0: small pictures as they are, else 224)", apps::Range{0, 4096});

@@ -14,8 +14,7 @@
 namespace pursuit::apps {
 
 // Throws "--option is VALUE, need ..." unless `ok`. `app` names the program.
-template <class T>
-void check_range(const char* app, const char* option, T value, bool ok, const char* need) {
+template <class T> void check_range(const char* app, const char* option, T value, bool ok, const char* need) {
   if (ok) return;
   std::ostringstream text;
   text << "--" << option << " is " << value << ", need " << need;

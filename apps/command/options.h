@@ -46,8 +46,7 @@ CLI::Option* add_choice(CLI::App& app, const std::string& flag, Target& target, 
 
 // Adds an option for every field of a config that is one, see fields.h. Of an option given twice, by a recipe
 // and beside it, the last counts, also of a list.
-template <class Config>
-void add_options(CLI::App& app, Config& config) {
+template <class Config> void add_options(CLI::App& app, Config& config) {
   for_each_field(config, [&]<class T>(const char* name, T& member, const char* help, Range range = {}) {
     if (!*help) return;
     const std::string flag = std::string("--") + name;

@@ -28,15 +28,13 @@ Recipe read_recipe(const std::string& app, const std::string& name);
 void set_options(const Recipe& recipe, CLI::App& options);
 
 // Whether a config names data, as those of most apps can, and not what is built in.
-template <class Config>
-bool names_data(const Config& config) {
+template <class Config> bool names_data(const Config& config) {
   if constexpr (requires { config.data; }) return !config.data.empty();
   return false;
 }
 
 // What the settings say becomes what the options start from.
-template <class Config>
-void apply(const Recipe& recipe, Config& config) {
+template <class Config> void apply(const Recipe& recipe, Config& config) {
   CLI::App options;
   add_options(options, config);
   set_options(recipe, options);
@@ -44,8 +42,7 @@ void apply(const Recipe& recipe, Config& config) {
 
 // The app's validate(config), of a config that begins with the recipe: its Error names the recipe if that is
 // as wrong by itself, without what the command line says beside it.
-template <class Config>
-void validate_with(const Recipe& recipe, const Config& config) {
+template <class Config> void validate_with(const Recipe& recipe, const Config& config) {
   try {
     validate(config);
   } catch (const Error& error) {

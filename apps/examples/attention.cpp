@@ -26,8 +26,7 @@ struct Result {
   double held, seconds;  // MiB that backward needs; forward and backward
 };
 
-template <class F>
-Result run(const F& attend, const Tensor& qkv, const Tensor& cotangent) {
+template <class F> Result run(const F& attend, const Tensor& qkv, const Tensor& cotangent) {
   Tensor leaf = qkv;
   leaf.requires_grad();
   const auto begin = std::chrono::steady_clock::now();

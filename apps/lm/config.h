@@ -72,8 +72,7 @@ struct Config : apps::AttentionFields, apps::TrainingFields {
   }
 };
 
-template <class C, class F>
-void for_each_field(C& c, const F& f) {
+template <class C, class F> void for_each_field(C& c, const F& f) {
   for_each_attention_field(c, f);
   f("dim", c.dim, "Width of the model", apps::Range{1, 65536});
   f("depth", c.depth, "Number of blocks", apps::Range{1, 1000});

@@ -16,16 +16,14 @@
 namespace pursuit::apps {
 
 // Scores is an app's type, beside which stand read_scores(json, scores) and write_scores(json, scores).
-template <class Scores>
-struct Corrupted {
+template <class Scores> struct Corrupted {
   std::string name;
   int severity = 0;
   Scores scores;
 };
 
 // All of it on the same pictures with the same weights and the same seed.
-template <class ScoresType>
-struct PictureResults : Conditions {
+template <class ScoresType> struct PictureResults : Conditions {
   using Scores = ScoresType;
 
   uint64_t seed = 0;  // of corruptions and attacks
@@ -35,8 +33,7 @@ struct PictureResults : Conditions {
   std::vector<Corrupted<Scores>> corrupted;
 };
 
-template <class Scores>
-bool alike(const PictureResults<Scores>& a, const PictureResults<Scores>& b) {
+template <class Scores> bool alike(const PictureResults<Scores>& a, const PictureResults<Scores>& b) {
   return alike(static_cast<const Conditions&>(a), b) && a.seed == b.seed && a.frost == b.frost;
 }
 
@@ -46,8 +43,7 @@ void unite_corrupted(PictureResults<Scores>& fresh, const PictureResults<Scores>
       united(old.corrupted, fresh.corrupted, [](const auto& c) { return std::tuple(c.name, c.severity); });
 }
 
-template <class Scores>
-nlohmann::ordered_json to_json(const PictureResults<Scores>& r) {
+template <class Scores> nlohmann::ordered_json to_json(const PictureResults<Scores>& r) {
   nlohmann::ordered_json json = to_json(static_cast<const Conditions&>(r));
   json["seed"] = r.seed;
   json["frost"] = r.frost;
@@ -64,8 +60,7 @@ nlohmann::ordered_json to_json(const PictureResults<Scores>& r) {
 
 // An entry of eval.json. In older files a corruption or an attack may have been on fewer pictures than the
 // entry's: such ones become entries of their own, whose other scores are not known.
-template <class Results>
-class PictureEntry {
+template <class Results> class PictureEntry {
  public:
   explicit PictureEntry(const nlohmann::ordered_json& json) {
     static_cast<Conditions&>(entry) = conditions_from_json(json);
@@ -119,8 +114,7 @@ std::string corruption_set(const std::vector<Corrupted<Scores>>& corrupted, bool
 }
 
 // " --corruptions fog,snow --severities 1,2" for what was evaluated.
-template <class Scores>
-std::string corruption_arguments(const std::vector<Corrupted<Scores>>& corrupted) {
+template <class Scores> std::string corruption_arguments(const std::vector<Corrupted<Scores>>& corrupted) {
   if (corrupted.empty()) return "";
   std::set<std::string> names;
   std::set<int> severities;

@@ -54,8 +54,7 @@ inline Tick ticker(Progress& bar, int64_t before, const std::string& note) {
 }
 
 // One call of `eval`. Everything that is complete is saved at once, so that a stop loses nothing of it.
-template <class ConfigType, class ResultsType, class DataSet>
-class PictureEvaluation {
+template <class ConfigType, class ResultsType, class DataSet> class PictureEvaluation {
  public:
   using Config = ConfigType;
   using Results = ResultsType;

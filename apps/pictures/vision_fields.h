@@ -22,8 +22,7 @@ struct VisionFields : AttentionFields {
   double flip = 0.5;
 };
 
-template <class C, class F>
-void for_each_vision_field(C& c, const F& f) {
+template <class C, class F> void for_each_vision_field(C& c, const F& f) {
   for_each_attention_field(c, f);
   f("dim", c.dim, "Width of the model", Range{1, 65536});
   f("depth", c.depth, "Number of blocks", Range{1, 1000});

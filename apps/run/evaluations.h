@@ -54,8 +54,7 @@ std::string describe(const Conditions& conditions, const std::string& unit);
 std::string evaluations_path(const std::string& folder);
 
 // All of a folder's; none if there is no file. Throws Error that names the file if it is damaged.
-template <class Results>
-std::vector<Results> read_evaluations(const std::string& folder) {
+template <class Results> std::vector<Results> read_evaluations(const std::string& folder) {
   const std::string path = evaluations_path(folder);
   std::vector<Results> all;
   if (!std::filesystem::exists(path)) return all;
@@ -68,15 +67,11 @@ std::vector<Results> read_evaluations(const std::string& folder) {
   return all;
 }
 
-template <class Results>
-Results unite(const Results&, const Results& fresh) {
-  return fresh;
-}
+template <class Results> Results unite(const Results&, const Results& fresh) { return fresh; }
 
 // Writes `fresh` behind the others, atomically; it takes the place of one that was measured alike, united
 // with it. Throws Error if another run has begun in the folder since the weights of `fresh` were loaded.
-template <class Results>
-void add_evaluation(const std::string& folder, Results fresh) {
+template <class Results> void add_evaluation(const std::string& folder, Results fresh) {
   const FolderLock lock(folder);
   if (fresh.run != run_id(folder))
     fail("eval", folder +
@@ -111,8 +106,7 @@ std::vector<T> united(std::vector<T> old, const std::vector<T>& fresh, const Key
 // Those of the weights that the run is at; if there are none, of those that were evaluated last. A run that
 // went back to an earlier checkpoint may have results of more steps, an evaluation beside a training of
 // fewer.
-template <class Results>
-std::vector<Results> of_last_step(std::vector<Results> all, const RunFolder& run) {
+template <class Results> std::vector<Results> of_last_step(std::vector<Results> all, const RunFolder& run) {
   const auto is_at = [](std::optional<int64_t> step) {
     return [step](const Results& r) { return r.step == step; };
   };
@@ -125,9 +119,9 @@ std::vector<Results> of_last_step(std::vector<Results> all, const RunFolder& run
 // The one that stands for the run: as far as there is any, the one that is most `like` the run's own
 // evaluations (the larger the more), on the weights that it is evaluated on, of the most samples, the one
 // written last. Null if there is none.
-template <class Results, class Like>
-const Results* main_evaluation(const std::vector<Results>& all, const std::string& weights,
-                               const Like& like) {
+template <class Results, class Like> const Results* main_evaluation(const std::vector<Results>& all,
+                                                                    const std::string& weights,
+                                                                    const Like& like) {
   const auto rank = [&](const Results& r) { return std::tuple(like(r), r.weights == weights, r.count); };
   const Results* best = nullptr;
   for (const Results& r : all)

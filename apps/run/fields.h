@@ -20,8 +20,7 @@
 // Options, config.json and recipes all follow from that list.
 namespace pursuit::apps {
 
-template <class Config>
-nlohmann::ordered_json fields_to_json(const Config& config) {
+template <class Config> nlohmann::ordered_json fields_to_json(const Config& config) {
   nlohmann::ordered_json json;
   for_each_field(config, [&](const char* name, const auto& member, const char*, Range = {}) {
     json[name] = json_of(member);
@@ -30,8 +29,7 @@ nlohmann::ordered_json fields_to_json(const Config& config) {
 }
 
 // Those of its fields that are options: what else is saved follows from the data.
-template <class Config>
-nlohmann::ordered_json options_to_json(const Config& config) {
+template <class Config> nlohmann::ordered_json options_to_json(const Config& config) {
   nlohmann::ordered_json json;
   for_each_field(config, [&](const char* name, const auto& member, const char* help, Range = {}) {
     if (*help) json[name] = json_of(member);
@@ -41,8 +39,7 @@ nlohmann::ordered_json options_to_json(const Config& config) {
 
 // Throws Error that starts with `app` and names the field unless every number is within its range, and text
 // is UTF-8, as config.json must be.
-template <class Config>
-void check_fields(const char* app, const Config& config) {
+template <class Config> void check_fields(const char* app, const Config& config) {
   for_each_field(config, [&]<class T>(const char* name, const T& member, const char* help, Range range = {}) {
     const std::string shown = *help ? "--" + std::string(name) : fmt::format("'{}'", name);
     const auto check = [&](auto value) {
@@ -69,8 +66,7 @@ inline std::string option_text(const nlohmann::ordered_json& value) {
 }
 
 // What the JSON object leaves out keeps its default. Throws Error that names the file and the field.
-template <class Config>
-Config fields_from_json(const nlohmann::ordered_json& json, const std::string& file) {
+template <class Config> Config fields_from_json(const nlohmann::ordered_json& json, const std::string& file) {
   if (!json.is_object()) fail("config", file + ": the config is no JSON object; it is damaged");
   Config config;
   for_each_field(config, [&](const char* name, auto& member, const char*, Range = {}) {

@@ -20,8 +20,7 @@ extern template class nlohmann::basic_json<nlohmann::ordered_map>;
 namespace pursuit::apps {
 
 // As files have it: an enum with choices is its name.
-template <class T>
-nlohmann::ordered_json json_of(const T& member) {
+template <class T> nlohmann::ordered_json json_of(const T& member) {
   if constexpr (std::is_enum_v<T>)
     return choice_name(member);
   else
@@ -30,8 +29,7 @@ nlohmann::ordered_json json_of(const T& member) {
 
 // Sets `member` to exactly what the JSON value says. Otherwise returns what the value would have to be;
 // empty: done.
-template <class T>
-std::string read_value(const nlohmann::ordered_json& value, T& member) {
+template <class T> std::string read_value(const nlohmann::ordered_json& value, T& member) {
   if constexpr (std::same_as<T, bool>) {
     if (!value.is_boolean()) return "true or false";
   } else if constexpr (std::integral<T>) {
@@ -66,8 +64,7 @@ std::string read_value(const nlohmann::ordered_json& value, T& member) {
 }
 
 // The same of an object's member. Otherwise returns "'count' is 1e+308, need a whole number from ...".
-template <class T>
-std::string read_member(const nlohmann::ordered_json& json, const char* name, T& member) {
+template <class T> std::string read_member(const nlohmann::ordered_json& json, const char* name, T& member) {
   constexpr size_t shown = 40;  // characters of a wrong value
   const std::string need = read_value(json.at(name), member);
   if (need.empty()) return "";
@@ -77,8 +74,7 @@ std::string read_member(const nlohmann::ordered_json& json, const char* name, T&
 }
 
 // The same of a member that has to be there; throws Error with that text, or a json::exception.
-template <class T>
-T member_of(const nlohmann::ordered_json& json, const char* name) {
+template <class T> T member_of(const nlohmann::ordered_json& json, const char* name) {
   T member{};
   if (const std::string problem = read_member(json, name, member); !problem.empty()) fail("json", problem);
   return member;

@@ -15,11 +15,8 @@ constexpr Range any_threads = {0, 1024};
 // Of 63 bits: the parser gives the largest number of 64 for all that is larger.
 constexpr Range any_seed = {0, 9223372036854775807.0};
 
-template <class T>
-constexpr bool is_number = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
-template <class T>
-constexpr bool is_number_list = false;
-template <class T>
-constexpr bool is_number_list<std::vector<T>> = is_number<T>;
+template <class T> constexpr bool is_number = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
+template <class T> constexpr bool is_number_list = false;
+template <class T> constexpr bool is_number_list<std::vector<T>> = is_number<T>;
 
 }  // namespace pursuit::apps

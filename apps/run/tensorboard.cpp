@@ -29,8 +29,7 @@ uint32_t masked_crc32c(std::string_view bytes) {
   return std::rotr(crc, 15) + 0xA282EAD8u;
 }
 
-template <class Unsigned>
-std::string little_endian(Unsigned value) {
+template <class Unsigned> std::string little_endian(Unsigned value) {
   std::string bytes;
   for (size_t i = 0; i < sizeof value; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFF);
   return bytes;

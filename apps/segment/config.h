@@ -50,8 +50,7 @@ struct Config : apps::VisionFields, apps::TrainingFields {
   }
 };
 
-template <class C, class F>
-void for_each_field(C& c, const F& f) {
+template <class C, class F> void for_each_field(C& c, const F& f) {
   for_each_vision_field(c, f);
   f("height", c.height, "Height of the model's input and of evaluation's windows in pixels",
     apps::Range{1, 4096});

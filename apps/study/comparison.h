@@ -84,8 +84,7 @@ struct Comparison {
 Comparison compare_runs(const std::vector<ComparedRun>& runs);
 
 // What every comparison says of a run (RunRecord); the app adds what it measured.
-template <class Record>
-ComparedRun compared_run(const Record& run, bool with_training = true) {
+template <class Record> ComparedRun compared_run(const Record& run, bool with_training = true) {
   ComparedRun c;
   c.name = run.name;
   c.options = compared_options(run);

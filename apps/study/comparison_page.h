@@ -25,9 +25,9 @@ void write_comparison(const std::string& file, const Comparison& comparison,
                       const std::vector<const RunFolder*>& runs, const ComparisonPage& page);
 // An app's runs side by side, compared(record) being what it says of one; also as such a page where `file` is
 // not empty.
-template <class Record, class Compared>
-Comparison compare(const std::vector<Record>& records, const Compared& compared, const std::string& file,
-                   const ComparisonPage& page) {
+template <class Record, class Compared> Comparison compare(const std::vector<Record>& records,
+                                                           const Compared& compared, const std::string& file,
+                                                           const ComparisonPage& page) {
   const Comparison comparison = compare(records, compared);
   std::vector<const RunFolder*> runs;
   for (const Record& record : records) runs.push_back(&record);

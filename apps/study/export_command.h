@@ -13,8 +13,7 @@ namespace pursuit::apps {
 // The config and checksums are in the metadata, so that the app's other commands read the file as a
 // checkpoint; of averaged weights the config says nothing, as there is one set of weights. Throws Error
 // rather than take the place of a file of a run.
-template <class Config>
-void export_weights(const LoadedModel<Config>& loaded, const std::string& file) {
+template <class Config> void export_weights(const LoadedModel<Config>& loaded, const std::string& file) {
   prepare_output(file);
   Config config = loaded.config;
   config.ema = 0;
@@ -23,8 +22,7 @@ void export_weights(const LoadedModel<Config>& loaded, const std::string& file) 
 }
 
 // Adds `export` to an app's command line.
-template <class Config>
-void add_export_command(CLI::App& app, const std::string& help) {
+template <class Config> void add_export_command(CLI::App& app, const std::string& help) {
   struct Options {
     std::string checkpoint, file;
     LoadOptions load;

@@ -20,8 +20,7 @@ struct LoadOptions {
   bool verify = true;               // compare the checksums
 };
 
-template <class Config>
-struct LoadedModel {
+template <class Config> struct LoadedModel {
   Config config;  // with the device and the dtype that were asked for
   RunState state;
   std::unique_ptr<typename Config::Model> model;

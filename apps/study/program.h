@@ -15,8 +15,7 @@ namespace pursuit::apps {
 // The command line of an app, named Config::app. Its main is
 //   int main(int argc, char** argv) { return run_main(argc, argv, run); }
 // where run(args) makes a Program, adds its subcommands to `app` and returns run(args).
-template <class Config>
-class Program {
+template <class Config> class Program {
  public:
   explicit Program(const std::string& about) : app(about) {
     app.name(Config::app);

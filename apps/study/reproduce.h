@@ -20,8 +20,7 @@ size_t count_differences(const nlohmann::ordered_json& of, const nlohmann::order
 
 // "APP train --recipe NAME --out FOLDER ..." with the options whose values differ from those of the recipe
 // that takes the fewest, or of none; and a line on what --resume changed.
-template <class Config>
-std::string train_command(const std::string& folder, const Config& config) {
+template <class Config> std::string train_command(const std::string& folder, const Config& config) {
   const std::string app = Config::app;
   const nlohmann::ordered_json used = options_to_json(config);
   std::string best = train_command(app, folder, "", options_to_json(Config{}), used);

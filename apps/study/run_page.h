@@ -37,8 +37,7 @@ struct PageConfig {
 void write_page(const RunFolder& run, const RunPage& page, const std::optional<PageConfig>& config);
 
 // Writes the report.html of a run from what its folder holds; page_of(record) is what the app says.
-template <class Record, class PageOf>
-void write_run_page(const std::string& folder, const PageOf& page_of) {
+template <class Record, class PageOf> void write_run_page(const std::string& folder, const PageOf& page_of) {
   using Config = typename Record::Config;
   const FolderLock lock(folder);
   Record record(folder);

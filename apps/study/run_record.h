@@ -18,8 +18,7 @@ void check_app(const std::string& folder, const std::string& app);
 
 // What a run's folder holds, as far as it can be read, for reports and comparisons: its config and what is in
 // its eval.json.
-template <class ConfigType, class ResultsType>
-struct RunRecord : RunFolder {
+template <class ConfigType, class ResultsType> struct RunRecord : RunFolder {
   using Config = ConfigType;
   using Results = ResultsType;
 
@@ -45,8 +44,7 @@ struct RunRecord : RunFolder {
 
 // A run's options, and what --resume changed on the way: runs that differ in that are no two seeds of one
 // setting. Several ranks are as many accumulated batches.
-template <class Record>
-nlohmann::ordered_json compared_options(const Record& run) {
+template <class Record> nlohmann::ordered_json compared_options(const Record& run) {
   nlohmann::ordered_json options = options_to_json(*run.config);
   options.erase("ranks");
   options.erase("accumulate");
@@ -57,8 +55,7 @@ nlohmann::ordered_json compared_options(const Record& run) {
 
 // Those of several folders, under the folders' names, or as given where names repeat. Throws Error that names
 // a folder that is no run of the app.
-template <class Record>
-std::vector<Record> read_runs(const std::vector<std::string>& folders) {
+template <class Record> std::vector<Record> read_runs(const std::vector<std::string>& folders) {
   std::vector<Record> runs;
   std::multiset<std::string> names;
   for (const std::string& folder : folders) {
@@ -72,8 +69,7 @@ std::vector<Record> read_runs(const std::vector<std::string>& folders) {
 }
 
 // Of the model that a config makes; empty if it makes none. Takes no memory for the model.
-template <class Config>
-std::optional<int64_t> parameter_count(const Config& config) {
+template <class Config> std::optional<int64_t> parameter_count(const Config& config) {
   try {
     const ShapesOnly only;
     return typename Config::Model(model_config(config)).parameter_count();

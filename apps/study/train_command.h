@@ -17,8 +17,7 @@ namespace pursuit::apps {
 
 // "classify-rpc": how runs are called that are given no name; with a word in the kind's place if there is
 // one.
-template <class Config>
-std::string run_kind(const Config& config, const std::string& word = "") {
+template <class Config> std::string run_kind(const Config& config, const std::string& word = "") {
   std::string kind = Config::app;
   if constexpr (requires { config.attention; }) kind += "-" + (word.empty() ? config.attention : word);
   return kind;
@@ -28,9 +27,9 @@ std::string run_kind(const Config& config, const std::string& word = "") {
 // runs: it sets what the options start from. `code` becomes what train(config, options, ranks) returns, or
 // with
 // --ranks what the ranks return that are started then; all that is given must outlive the parser.
-template <class Config, class Train>
-void add_train_command(CLI::App& app, const std::string& help, std::vector<std::string>& args, Config& config,
-                       RunOptions& options, int& code, Train train) {
+template <class Config, class Train> void add_train_command(CLI::App& app, const std::string& help,
+                                                            std::vector<std::string>& args, Config& config,
+                                                            RunOptions& options, int& code, Train train) {
   Recipe recipe;
   if (!args.empty() && args[0] == "train") {
     if (const auto folder = peek(args, "--resume"))

@@ -35,8 +35,7 @@ struct AttentionFields {
 std::string kinds_help(bool causal);  // "Attention kind: clipped, ..."
 
 // The options of kinds come from the list of kinds.
-template <class C, class F>
-void for_each_attention_field(C& c, const F& f) {
+template <class C, class F> void for_each_attention_field(C& c, const F& f) {
   static const std::string kinds = kinds_help(c.causal);
   f("attention", c.attention, kinds.c_str());
   f("layers", c.layers,
@@ -87,8 +86,7 @@ struct TrainingFields {
   std::string data_fingerprint;
 };
 
-template <class C, class F>
-void for_each_training_field(C& c, const F& f) {
+template <class C, class F> void for_each_training_field(C& c, const F& f) {
   f("epochs", c.epochs, "Epochs, unless --steps is given", Range{1, 4194303});
   f("steps", c.steps, "End after this many steps, and the schedule with them (0: after --epochs)", any_count);
   f("batch-size", c.batch_size, "Samples per batch", Range{1, 1 << 24});

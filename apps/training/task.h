@@ -47,8 +47,7 @@ class Task : public nn::Objective {
 };
 
 // A task whose config says what it is: Config::app is the program's name, Config::unit what it counts.
-template <class Config>
-class TaskOf : public Task {
+template <class Config> class TaskOf : public Task {
  public:
   std::string app() const override { return Config::app; }
   std::string unit() const override { return Config::unit; }

@@ -16,9 +16,9 @@ struct Column {
 };
 
 // A Markdown table, a line a version; `call` counts one.
-template <class F>
-void print_table(const std::string& title, const std::string& subject, const std::vector<int>& of,
-                 const std::vector<Column>& columns, const F& call) {
+template <class F> void print_table(const std::string& title, const std::string& subject,
+                                    const std::vector<int>& of, const std::vector<Column>& columns,
+                                    const F& call) {
   std::printf("%s:\n\n|", title.c_str());
   for (const Column& c : columns) std::printf(" | %s", c.name);
   std::printf(" |\n|---");

@@ -33,13 +33,11 @@ template <class T>
 [[gnu::target("avx2,fma")]] void on_avx2(int version, const T* a, const T* b, T* c, Sizes s) {
   any_version<TileOfAvx2>(version, Plain{}, a, b, c, s);
 }
-template <class T>
-void on_sse2(int version, const T* a, const T* b, T* c, Sizes s) {
+template <class T> void on_sse2(int version, const T* a, const T* b, T* c, Sizes s) {
   any_version<TileOfSse2>(version, Plain{}, a, b, c, s);
 }
 
-template <class T>
-void run(int version, const T* a, const T* b, T* c, Sizes s) {
+template <class T> void run(int version, const T* a, const T* b, T* c, Sizes s) {
   static const std::string isa = rows<float>().isa;
   (isa == "avx512" ? on_avx512<T> : isa == "avx2" ? on_avx2<T> : on_sse2<T>)(version, a, b, c, s);
 }
@@ -75,8 +73,7 @@ namespace {
 constexpr const char* names[] = {
     "", "cpu_matmul_1", "cpu_matmul_2", "cpu_matmul_3", "cpu_matmul_4", "cpu_matmul_5"};
 
-template <int version>
-struct CpuMatmul : WithoutGradient {
+template <int version> struct CpuMatmul : WithoutGradient {
   static constexpr const char* name = names[version];
   static constexpr bool transposed = version == solution;
   Tensor forward(const Tensor& a, const Tensor& b) { return cpu_matmul(version, a, b); }

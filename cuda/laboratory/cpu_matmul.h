@@ -67,29 +67,24 @@ PURSUIT_INLINED void cpu_matmul_3(Meter meter, const T* a_, const T* b_, T* c_, 
 // over a block of the inner dimension; the block's columns of B are packed first, in the order of their use.
 
 // A tile's shape: its sums, the vectors of a row of B and one number of A must fit into the registers.
-template <int rows_, int vectors_, int bytes_>
-struct TileShape {
+template <int rows_, int vectors_, int bytes_> struct TileShape {
   static constexpr int rows = rows_, vectors = vectors_, bytes = bytes_;
 };
 using TileOfAvx512 = TileShape<8, 3, 64>;  // 24 + 3 + 1 of 32
 using TileOfAvx2 = TileShape<4, 3, 32>;    // 12 + 3 + 1 of 16
 using TileOfSse2 = TileShape<4, 2, 16>;    // 8 + 2 + 1 of 16
 
-template <class Shape, class T>
-constexpr int64_t width_of = Shape::vectors* Shape::bytes / sizeof(T);
+template <class Shape, class T> constexpr int64_t width_of = Shape::vectors* Shape::bytes / sizeof(T);
 constexpr int64_t packed_depth = 256;  // of a panel: 48 KiB of f32 for AVX-512
 
-template <class V, class T>
-PURSUIT_INLINED void load_vector(V& v, const T* p) {
+template <class V, class T> PURSUIT_INLINED void load_vector(V& v, const T* p) {
   std::memcpy(&v, p, sizeof v);
 }
-template <class V, class T, class Meter>
-PURSUIT_INLINED void load_vector(V& v, const Counted<T, Meter>& p) {
+template <class V, class T, class Meter> PURSUIT_INLINED void load_vector(V& v, const Counted<T, Meter>& p) {
   p.note(false, sizeof v);
   load_vector(v, p.p);
 }
-template <class V, class T>
-PURSUIT_INLINED void store_vector(T* p, const V& v) {
+template <class V, class T> PURSUIT_INLINED void store_vector(T* p, const V& v) {
   std::memcpy(p, &v, sizeof v);
 }
 template <class V, class T, class Meter>

@@ -29,14 +29,8 @@ class GpuCounting : public Counting {
     ++counts_->launches;
     counts_->blocks += blocks;
   }
-  template <class T>
-  Counted<T, GpuCounting> memory(T* p) {
-    return {p, this, false};
-  }
-  template <class T>
-  Counted<T, GpuCounting> shared(T* p) {
-    return {p, this, true};
-  }
+  template <class T> Counted<T, GpuCounting> memory(T* p) { return {p, this, false}; }
+  template <class T> Counted<T, GpuCounting> shared(T* p) { return {p, this, true}; }
   float exp(float x) {
     ++counts_->exponentials;
     return expf(x);
@@ -50,13 +44,11 @@ class GpuCounting : public Counting {
   int64_t number_ = 0;  // of this thread's next load or store
 };
 
-template <int V, class T>
-cuda::Pack<std::remove_const_t<T>, V> load_pack(const Counted<T, GpuCounting>& p) {
+template <int V, class T> cuda::Pack<std::remove_const_t<T>, V> load_pack(const Counted<T, GpuCounting>& p) {
   p.note(false, V * sizeof(T));
   return cuda::load_pack<V>(p.p);
 }
-template <class T, int V>
-void store_pack(const Counted<T, GpuCounting>& p, const cuda::Pack<T, V>& pack) {
+template <class T, int V> void store_pack(const Counted<T, GpuCounting>& p, const cuda::Pack<T, V>& pack) {
   p.note(true, sizeof pack);
   cuda::store_pack(p.p, pack);
 }
@@ -66,8 +58,7 @@ using cuda::load_pack;
 using cuda::store_pack;
 
 // Calls f(meter): with a plain one, or, where counts are wanted, with one that counts.
-template <class F>
-void with_meter(Counts* counts, const F& f) {
+template <class F> void with_meter(Counts* counts, const F& f) {
   if (!counts) return f(Plain{});
 #ifdef PURSUIT_SIMULATED
   const Tensor there = zeros({int64_t(sizeof(Counts) / sizeof(int64_t))}, DType::i64, cuda_device());

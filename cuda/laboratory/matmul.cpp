@@ -38,8 +38,7 @@ namespace {
 
 constexpr const char* names[] = {"", "matmul_1", "matmul_2", "matmul_3", "matmul_4", "matmul_5"};
 
-template <int version>
-struct Matmul : WithoutGradient {
+template <int version> struct Matmul : WithoutGradient {
   static constexpr const char* name = names[version];
   Tensor forward(const Tensor& a, const Tensor& b) { return matmul(version, a, b); }
   static std::vector<Sample<Matmul>> samples() {

@@ -26,8 +26,7 @@ __global__ void matmul_1_kernel(Meter meter, const float* a_, const float* b_, f
   c[i * s.n + j] = sum;
 }
 
-template <class Meter>
-void matmul_1(Meter meter, const float* a, const float* b, float* c, Sizes s) {
+template <class Meter> void matmul_1(Meter meter, const float* a, const float* b, float* c, Sizes s) {
   const dim3 threads(32, 8);
   start<matmul_1_kernel<Meter>>({{parts_of(s.n, threads.x), parts_of(s.m, threads.y)}, threads}, meter, a, b,
                                 c, s);
@@ -60,8 +59,7 @@ __global__ void matmul_2_kernel(Meter meter, const float* a_, const float* b_, f
   if (i < s.m && j < s.n) c[i * s.n + j] = sum;
 }
 
-template <class Meter>
-void matmul_2(Meter meter, const float* a, const float* b, float* c, Sizes s) {
+template <class Meter> void matmul_2(Meter meter, const float* a, const float* b, float* c, Sizes s) {
   constexpr int tile = matmul_2_tile;
   start<matmul_2_kernel<Meter>>(
       {{parts_of(s.n, tile), parts_of(s.m, tile)}, {tile, tile}, 2 * cuda::shared_size<float>(tile * tile)},
@@ -76,8 +74,7 @@ constexpr int piece = block_tile * block_step;  // of A or B, in shared memory
 constexpr int64_t piece_bytes = cuda::shared_size<float>(piece);
 
 // A thread's rows, and its columns, are 16 apart: neighbouring threads then read neighbouring numbers.
-template <class Meter>
-__global__ void __launch_bounds__(block_threads)
+template <class Meter> __global__ void __launch_bounds__(block_threads)
     matmul_3_kernel(Meter meter, const float* a_, const float* b_, float* c_, Sizes s) {
   cuda::Shared shared;
   const auto a_piece = meter.shared(shared.array<float>(piece));  // [row, l]
@@ -121,8 +118,7 @@ __global__ void __launch_bounds__(block_threads)
     }
 }
 
-template <class Meter>
-void matmul_3(Meter meter, const float* a, const float* b, float* c, Sizes s) {
+template <class Meter> void matmul_3(Meter meter, const float* a, const float* b, float* c, Sizes s) {
   start<matmul_3_kernel<Meter>>(
       {{parts_of(s.n, block_tile), parts_of(s.m, block_tile)}, block_threads, 2 * piece_bytes}, meter, a, b,
       c, s);
@@ -146,8 +142,7 @@ __device__ cuda::Pack<float, 4> four_of(const Pointer& row, int64_t at, int64_t 
   return four;
 }
 
-template <bool packs, class Meter>
-__global__ void __launch_bounds__(block_threads)
+template <bool packs, class Meter> __global__ void __launch_bounds__(block_threads)
     matmul_4_kernel(Meter meter, const float* a_, const float* b_, float* c_, Sizes s) {
   cuda::Shared shared;
   const auto a_pieces = meter.shared(shared.array<float>(2 * piece));  // [2, l, row]
@@ -213,8 +208,7 @@ __global__ void __launch_bounds__(block_threads)
     }
 }
 
-template <class Meter>
-void matmul_4(Meter meter, const float* a, const float* b, float* c, Sizes s) {
+template <class Meter> void matmul_4(Meter meter, const float* a, const float* b, float* c, Sizes s) {
   const cuda::Grid grid{
       {parts_of(s.n, block_tile), parts_of(s.m, block_tile)}, block_threads, 4 * piece_bytes};
   const bool aligned = reinterpret_cast<uintptr_t>(a) % 16 == 0 && reinterpret_cast<uintptr_t>(b) % 16 == 0;

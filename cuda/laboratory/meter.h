@@ -28,21 +28,14 @@ struct Counts {
 
 struct Plain {
   void launched(int64_t) const {}
-  template <class T>
-  HD T* memory(T* p) const {
-    return p;
-  }
-  template <class T>
-  HD T* shared(T* p) const {
-    return p;
-  }
+  template <class T> HD T* memory(T* p) const { return p; }
+  template <class T> HD T* shared(T* p) const { return p; }
   HD float exp(float x) const { return expf(x); }
   HD void multiply_adds(int64_t) const {}
 };
 
 // A pointer that tells its meter of every load and store.
-template <class T, class Meter>
-struct Counted {
+template <class T, class Meter> struct Counted {
   T* p;
   Meter* meter;
   bool shared = false;
@@ -69,10 +62,7 @@ struct Counted {
 class Counting {
  public:
   explicit Counting(Counts* counts) : counts_(counts) {}
-  template <class T>
-  Counted<T, Counting> memory(T* p) {
-    return {p, this};
-  }
+  template <class T> Counted<T, Counting> memory(T* p) { return {p, this}; }
   void access(const void*, bool is_store, int64_t bytes) {
     ++(is_store ? counts_->stores : counts_->loads);
     (is_store ? counts_->stored_bytes : counts_->loaded_bytes) += bytes;

@@ -35,8 +35,7 @@ namespace {
 
 constexpr const char* names[] = {"", "softmax_1", "softmax_2", "softmax_3", "softmax_4", "softmax_5"};
 
-template <int version>
-struct Softmax : WithoutGradient {
+template <int version> struct Softmax : WithoutGradient {
   static constexpr const char* name = names[version];
   Tensor forward(const Tensor& x) { return softmax(version, x); }
   static std::vector<Sample<Softmax>> samples() {

@@ -22,9 +22,9 @@ __global__ void softmax_1_most_kernel(Meter meter, const float* x_, float* most_
   most[i] = greatest;
 }
 
-template <class Meter>
-__global__ void softmax_1_exponentials_kernel(Meter meter, const float* x_, const float* most_, float* y_,
-                                              float* sums_, int64_t n, int64_t cols) {
+template <class Meter> __global__ void softmax_1_exponentials_kernel(Meter meter, const float* x_,
+                                                                     const float* most_, float* y_,
+                                                                     float* sums_, int64_t n, int64_t cols) {
   const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= n) return;
   const auto x = meter.memory(x_ + i * cols), most = meter.memory(most_);
@@ -63,8 +63,7 @@ void softmax_1(Meter meter, const float* x, float* y, float* most, float* sums, 
 constexpr int softmax_2_threads = 256;
 
 // f of all threads' `mine`, the same in each.
-template <class Part, class F>
-__device__ float tree(const Part& part, float mine, const F& f) {
+template <class Part, class F> __device__ float tree(const Part& part, float mine, const F& f) {
   const unsigned t = threadIdx.x;
   part[t] = mine;
   __syncthreads();
@@ -92,8 +91,7 @@ __global__ void softmax_2_kernel(Meter meter, const float* x_, float* y_, int64_
   for (int64_t j = threadIdx.x; j < cols; j += softmax_2_threads) y[j] = meter.exp(x[j] - most) / sum;
 }
 
-template <class Meter>
-void softmax_2(Meter meter, const float* x, float* y, int64_t n, int64_t cols) {
+template <class Meter> void softmax_2(Meter meter, const float* x, float* y, int64_t n, int64_t cols) {
   start<softmax_2_kernel<Meter>>(
       {unsigned(n), softmax_2_threads, cuda::shared_size<float>(softmax_2_threads)}, meter, x, y, cols);
 }
@@ -107,8 +105,7 @@ constexpr int warps_of_block = 4;
 struct RunningSum {
   float most, sum;
 };
-template <class Meter>
-__device__ RunningSum joined(Meter& meter, RunningSum a, RunningSum b) {
+template <class Meter> __device__ RunningSum joined(Meter& meter, RunningSum a, RunningSum b) {
   const float most = fmaxf(a.most, b.most);
   return {most, a.sum * meter.exp(a.most - most) + b.sum * meter.exp(b.most - most)};
 }
@@ -128,8 +125,7 @@ __global__ void softmax_3_kernel(Meter meter, const float* x_, float* y_, int64_
   for (int64_t j = lane; j < cols; j += cuda::warp_size) y[j] = meter.exp(x[j] - r.most) / r.sum;
 }
 
-template <class Meter>
-void softmax_3(Meter meter, const float* x, float* y, int64_t n, int64_t cols) {
+template <class Meter> void softmax_3(Meter meter, const float* x, float* y, int64_t n, int64_t cols) {
   start<softmax_3_kernel<Meter>>(
       {unsigned((n + warps_of_block - 1) / warps_of_block), warps_of_block * cuda::warp_size}, meter, x, y, n,
       cols);
@@ -171,8 +167,7 @@ __global__ void softmax_4_kernel(Meter meter, const float* x_, float* y_, int64_
     }
 }
 
-template <class Meter>
-void softmax_4(Meter meter, const float* x, float* y, int64_t n, int64_t cols) {
+template <class Meter> void softmax_4(Meter meter, const float* x, float* y, int64_t n, int64_t cols) {
   if (cols > softmax_4_kept * cuda::warp_size) return softmax_3(meter, x, y, n, cols);
   cuda::with_pack<float>(cols, x, [&]<int V>() {
     start<softmax_4_kernel<V, Meter>>(

@@ -34,8 +34,7 @@ __global__ void softmax_5_kernel(Meter meter, const float* x_, float* y_, int64_
   for (int64_t j = threadIdx.x; j < cols; j += softmax_2_threads) y[j] = row[j] / sum;
 }
 
-template <class Meter>
-void softmax_5(Meter meter, const float* x, float* y, int64_t n, int64_t cols) {
+template <class Meter> void softmax_5(Meter meter, const float* x, float* y, int64_t n, int64_t cols) {
   const size_t bytes = cuda::shared_size<float>(softmax_2_threads) + cuda::shared_size<float>(cols);
   if (bytes > cuda::shared_memory_limit()) return softmax_3(meter, x, y, n, cols);
   start<softmax_5_kernel<Meter>>({unsigned(n), softmax_2_threads, bytes}, meter, x, y, cols);
@@ -71,9 +70,8 @@ __global__ void matmul_5_kernel(Meter meter, const float* a_, const float* b_, f
   if (i < s.m && j < s.n) found[i * s.n + j] = sum;
 }
 
-template <class Meter>
-__global__ void matmul_5_sum_kernel(Meter meter, const float* found_, float* c_, int64_t parts,
-                                    int64_t size) {
+template <class Meter> __global__ void matmul_5_sum_kernel(Meter meter, const float* found_, float* c_,
+                                                           int64_t parts, int64_t size) {
   const int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (e >= size) return;
   const auto found = meter.memory(found_);

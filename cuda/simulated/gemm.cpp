@@ -11,8 +11,7 @@ namespace pursuit::cuda {
 
 namespace {
 
-template <class T, class Y>
-void multiply(const Gemm& g) {
+template <class T, class Y> void multiply(const Gemm& g) {
   const T *a = static_cast<const T*>(g.a), *b = static_cast<const T*>(g.b);
   std::vector<float> product(size_t(g.m * g.n));
   for (int64_t l = 0; l < g.batch; ++l) {

@@ -80,22 +80,19 @@ void load_matrices(uint32_t* v, const void* row, bool transposed);
 
 inline int lane() { return int((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32); }
 
-template <class T>
-Words words_of(T v) {
+template <class T> Words words_of(T v) {
   static_assert(sizeof(T) <= sizeof(Words::w));
   Words words;
   std::memcpy(words.w, &v, sizeof(T));
   return words;
 }
-template <class T>
-T value_of(const Words& words) {
+template <class T> T value_of(const Words& words) {
   T v;
   std::memcpy(&v, words.w, sizeof(T));
   return v;
 }
 
-template <class T>
-T shuffle(uint32_t mask, T v, int from) {
+template <class T> T shuffle(uint32_t mask, T v, int from) {
   const Words* all = exchange(mask, "shuffle", words_of(v));
   return value_of<T>(all[mask >> from & 1 ? from : lane()]);
 }
@@ -106,20 +103,16 @@ inline void __syncthreads() { simt::sync_block(); }
 inline void __syncwarp(uint32_t mask = ~0u) { simt::exchange(mask, "__syncwarp", {}); }
 inline void __threadfence() {}
 
-template <class T>
-T __shfl_sync(uint32_t mask, T v, int from, int width = 32) {
+template <class T> T __shfl_sync(uint32_t mask, T v, int from, int width = 32) {
   return simt::shuffle(mask, v, simt::lane() / width * width + from % width);
 }
-template <class T>
-T __shfl_xor_sync(uint32_t mask, T v, int bits) {
+template <class T> T __shfl_xor_sync(uint32_t mask, T v, int bits) {
   return simt::shuffle(mask, v, simt::lane() ^ bits);
 }
-template <class T>
-T __shfl_up_sync(uint32_t mask, T v, int by) {
+template <class T> T __shfl_up_sync(uint32_t mask, T v, int by) {
   return simt::shuffle(mask, v, simt::lane() >= by ? simt::lane() - by : simt::lane());
 }
-template <class T>
-T __shfl_down_sync(uint32_t mask, T v, int by) {
+template <class T> T __shfl_down_sync(uint32_t mask, T v, int by) {
   return simt::shuffle(mask, v, simt::lane() + by < 32 ? simt::lane() + by : simt::lane());
 }
 inline uint32_t __ballot_sync(uint32_t mask, int vote) {
@@ -132,8 +125,7 @@ inline uint32_t __ballot_sync(uint32_t mask, int vote) {
 inline int __any_sync(uint32_t mask, int vote) { return __ballot_sync(mask, vote) != 0; }
 inline int __all_sync(uint32_t mask, int vote) { return __ballot_sync(mask, vote) == mask; }
 
-template <class T>
-uint32_t __match_any_sync(uint32_t mask, T v) {
+template <class T> uint32_t __match_any_sync(uint32_t mask, T v) {
   const simt::Words* all = simt::exchange(mask, "match", simt::words_of(v));
   uint32_t bits = 0;
   for (int l = 0; l < 32; ++l)
@@ -141,14 +133,12 @@ uint32_t __match_any_sync(uint32_t mask, T v) {
   return bits;
 }
 
-template <class T>
-T atomicAdd(T* to, T v) {
+template <class T> T atomicAdd(T* to, T v) {
   const T old = *to;
   *to = old + v;
   return old;
 }
-template <class T>
-T atomicMax(T* to, T v) {
+template <class T> T atomicMax(T* to, T v) {
   const T old = *to;
   *to = std::max(old, v);
   return old;
@@ -159,14 +149,8 @@ inline int atomicCAS(int* to, int expected, int v) {
   return old;
 }
 
-template <class T>
-T __ldg(const T* p) {
-  return *p;
-}
-template <class T>
-void __stwb(T* p, T v) {
-  *p = v;
-}
+template <class T> T __ldg(const T* p) { return *p; }
+template <class T> void __stwb(T* p, T v) { *p = v; }
 inline float __expf(float x) { return std::exp(x); }
 inline float __logf(float x) { return std::log(x); }
 inline float __fdividef(float a, float b) { return a / b; }

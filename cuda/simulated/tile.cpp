@@ -12,8 +12,7 @@ float tf32(uint32_t bits) { return value_of<float>(words_of(bits & 0xffffe000u))
 Words six(const uint32_t* a, const uint32_t* b) { return {{a[0], a[1], a[2], a[3], b[0], b[1]}}; }
 
 // d [16, 8] += a [16, depth] b [depth, 8]: this lane's four numbers.
-template <int depth, class A, class B>
-void add_product(float* d, A a, B b) {
+template <int depth, class A, class B> void add_product(float* d, A a, B b) {
   const int g = lane() / 4, t = lane() % 4;
   float rows[2][depth], columns[2][depth];
   for (int i = 0; i < 2; ++i)

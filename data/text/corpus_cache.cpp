@@ -80,8 +80,7 @@ struct Reader {
     bytes.remove_prefix(padded);
     return taken;
   }
-  template <class T>
-  std::span<const T> take_array(uint64_t count) {
+  template <class T> std::span<const T> take_array(uint64_t count) {
     if (count > bytes.size() / sizeof(T)) ok = false;
     const std::string_view taken = take(ok ? count * sizeof(T) : 0);
     return {reinterpret_cast<const T*>(taken.data()), taken.size() / sizeof(T)};

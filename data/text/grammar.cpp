@@ -37,8 +37,7 @@ double total(std::span<const Option> options) {
 }
 
 // The mean of f over the options.
-template <class F>
-double mean(std::span<const Option> options, const F& f) {
+template <class F> double mean(std::span<const Option> options, const F& f) {
   double sum = 0;
   for (size_t i = 0; i < options.size(); ++i) sum += options[i].weight * f(i);
   return sum / total(options);

@@ -283,8 +283,7 @@ class MemoryPool {
     if (async_) cuda::trim_async(device_.index);
   }
 
-  template <class F>
-  void release_where(const F& chosen) {
+  template <class F> void release_where(const F& chosen) {
     for (auto& list : free_)
       for (auto it = list.begin(); it != list.end();) {
         Block* b = *it;

@@ -155,7 +155,7 @@ void Tensor::bind_grad(Tensor home) {
   node_->fresh = true;
 }
 
-void Tensor::bind_copy(Tensor copy) {
+void Tensor::bind_copy(const Tensor& copy) {
   require_defined("bind_copy", {&copy});
   if (!node_ || !node_->leaf || dtype_ != DType::f32) fail("bind_copy", "a " + str() + " is no f32 leaf");
   if (copy.shape() != shape_ || copy.device() != device_)

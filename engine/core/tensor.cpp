@@ -15,8 +15,7 @@ namespace pursuit {
 namespace {
 
 // Calls f(Type<T>{}) for any dtype.
-template <class F>
-void with_type(DType d, const F& f) {
+template <class F> void with_type(DType d, const F& f) {
   switch (d) {
     case DType::f64:
       return f(Type<double>{});
@@ -33,8 +32,7 @@ void with_type(DType d, const F& f) {
   }
 }
 
-template <class T>
-T from_double(double v) {
+template <class T> T from_double(double v) {
   if constexpr (std::is_same_v<T, bf16>)
     return down<bf16>(float(v));
   else
@@ -42,8 +40,7 @@ T from_double(double v) {
 }
 
 // Fills on the host in f32 and converts, so that every dtype and device holds the same numbers, rounded.
-template <class F>
-Tensor fill_float(const Shape& shape, DType dtype, Device device, const F& value) {
+template <class F> Tensor fill_float(const Shape& shape, DType dtype, Device device, const F& value) {
   Tensor t = empty(shape, DType::f32);
   float* p = t.data<float>();
   const int64_t n = t.numel();

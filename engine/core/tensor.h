@@ -51,8 +51,7 @@ class Tensor {
     if (!storage_) fail_undefined("data");
     return static_cast<char*>(storage_.get()) + offset_ * size_of(dtype_);
   }
-  template <class T>
-  T* data() const {
+  template <class T> T* data() const {
     if (dtype_of<T>() != dtype_)
       fail("tensor", std::string("data<") + name_of(dtype_of<T>()) + "> of a " + str());
     return static_cast<T*>(raw());
@@ -82,7 +81,7 @@ class Tensor {
   void bind_grad(Tensor home);  // the leaf's gradient collects in `home` (same shape, contiguous) from now on
   // to(copy.dtype()) of this f32 leaf is `copy` from now on, which the caller keeps equal to the values, and
   // gradients of the copy are the leaf's: weights of a model that computes in bf16 are not cast at every use.
-  void bind_copy(Tensor copy);
+  void bind_copy(const Tensor& copy);
   // Runs the tape from this tensor and frees what it saved. `seed` is dLoss/dThis; without one this is a
   // scalar loss.
   void backward(const Tensor& seed) const;
@@ -136,8 +135,7 @@ Tensor zeros_like(const Tensor& x);
 Tensor arange(int64_t n, DType dtype = DType::i64, Device device = cpu);
 
 // Copies values (row-major) into a new tensor; throws unless there are shape.numel() of them.
-template <class T>
-Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device = cpu);
+template <class T> Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device = cpu);
 
 // Philox stream (seed, stream): element i is word i's uniform in [lo, hi), or normal number i.
 Tensor uniform(const Shape& shape, double lo, double hi, uint64_t seed, uint64_t stream,
@@ -181,8 +179,7 @@ class NoGrad {
 };
 bool grad_enabled();
 
-template <class T>
-Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device) {
+template <class T> Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device) {
   if (int64_t(values.size()) != shape.numel())
     fail("from_vector", "got " + std::to_string(values.size()) + " values, need " +
                             std::to_string(shape.numel()) + " for " + shape.str());

@@ -28,9 +28,8 @@ struct AttendShape {
 };
 
 // s [m, cols] = scale q_i..i+m k_0..cols^T.
-template <class R>
-void attend_scores(const AttendShape& a, Rows<const R> q, Rows<const R> k, int64_t i, int64_t m, int64_t cols,
-                   R* s) {
+template <class R> void attend_scores(const AttendShape& a, Rows<const R> q, Rows<const R> k, int64_t i,
+                                      int64_t m, int64_t cols, R* s) {
   if (q.p == k.p && m == a.n)
     gram(a.n, a.d, R(a.scale), k.p, k.ld, s, a.n);
   else
@@ -39,9 +38,8 @@ void attend_scores(const AttendShape& a, Rows<const R> q, Rows<const R> k, int64
 
 // out = map(softmax(scale q k^T)) v; stats [n, 2] receives what softmax_again_rows needs. Uses scratch slot
 // 0.
-template <class R>
-void attend_forward(const AttendShape& a, Rows<const R> q, Rows<const R> k, Rows<const R> v, Rows<R> out,
-                    R* stats) {
+template <class R> void attend_forward(const AttendShape& a, Rows<const R> q, Rows<const R> k,
+                                       Rows<const R> v, Rows<R> out, R* stats) {
   const int64_t block = a.block();
   R* s = scratch<R>(0, block * a.n);
   for (int64_t i = 0; i < a.n; i += block) {
@@ -55,9 +53,9 @@ void attend_forward(const AttendShape& a, Rows<const R> q, Rows<const R> k, Rows
 
 // The gradients for upstream go: gk is overwritten, gv <- beta gv + dv and gq <- beta gq + dq. gq and gk may
 // be the same rows, which then receive the sum of the two. Uses scratch slots 0 to 2.
-template <class R>
-void attend_backward(const AttendShape& a, Rows<const R> q, Rows<const R> k, Rows<const R> v, const R* stats,
-                     Rows<const R> go, Rows<R> gq, Rows<R> gk, Rows<R> gv, R beta) {
+template <class R> void attend_backward(const AttendShape& a, Rows<const R> q, Rows<const R> k,
+                                        Rows<const R> v, const R* stats, Rows<const R> go, Rows<R> gq,
+                                        Rows<R> gk, Rows<R> gv, R beta) {
   const int64_t block = a.block(), blocks = (a.n + block - 1) / block;
   R* p = scratch<R>(0, block * a.n);
   R* g = scratch<R>(1, block * a.n);

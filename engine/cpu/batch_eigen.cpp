@@ -34,8 +34,7 @@ namespace avx512 {
 }  // namespace avx512
 #pragma GCC pop_options
 
-template <class T>
-bool choose(T* a, int64_t count, int64_t n, T* values) {
+template <class T> bool choose(T* a, int64_t count, int64_t n, T* values) {
   if (count == 0 || n == 0) return true;
   const int64_t ld = eigen_stride<T>(n);
   T* work = scratch<T>(7, (2 + 2 * kept_sweeps) * n * eigen_lanes<T> + (n + 5) * ld);

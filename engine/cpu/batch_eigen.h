@@ -7,12 +7,10 @@ namespace pursuit {
 // hundred, where LAPACK spends its time in scalar recurrences: Householder tridiagonalisation of one matrix
 // after another, then implicit QL (Golub & Van Loan 8.3) of all of them with one matrix in each vector lane,
 // its rotations applied to the eigenvectors matrix by matrix.
-template <class T>
-inline constexpr int64_t eigen_lanes = 64 / int64_t(sizeof(T));
+template <class T> inline constexpr int64_t eigen_lanes = 64 / int64_t(sizeof(T));
 
 // The row stride of a matrix of n rows: whole vectors.
-template <class T>
-int64_t eigen_stride(int64_t n) {
+template <class T> int64_t eigen_stride(int64_t n) {
   return (n + eigen_lanes<T> - 1) / eigen_lanes<T> * eigen_lanes<T>;
 }
 

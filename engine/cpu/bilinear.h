@@ -9,8 +9,7 @@
 namespace pursuit {
 
 // Where each of `to` outputs lies between `from` inputs.
-template <class R>
-std::vector<Tap<R>> bilinear_taps(int64_t from, int64_t to) {
+template <class R> std::vector<Tap<R>> bilinear_taps(int64_t from, int64_t to) {
   std::vector<Tap<R>> taps(static_cast<size_t>(to));
   for (int64_t i = 0; i < to; ++i) {
     const double at = std::max(0.0, (double(i) + 0.5) * double(from) / double(to) - 0.5);
@@ -21,8 +20,7 @@ std::vector<Tap<R>> bilinear_taps(int64_t from, int64_t to) {
 }
 
 // line = (1 - weight) row low + weight row high of x [rows, n].
-template <class T, class R>
-void bilinear_line(const T* x, const Tap<R>& tap, int64_t n, R* line) {
+template <class T, class R> void bilinear_line(const T* x, const Tap<R>& tap, int64_t n, R* line) {
   const T *low = x + tap.low * n, *high = x + tap.high * n;
   for (int64_t j = 0; j < n; ++j) line[j] = (1 - tap.weight) * R(up(low[j])) + tap.weight * R(up(high[j]));
 }

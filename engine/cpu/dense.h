@@ -13,8 +13,7 @@ namespace pursuit {
 
 // The right factor op(w) [k, n] of a product that is cut into rows. In f32 it is packed once, for all
 // threads, in the calling thread's scratch slot; otherwise each product reads w.
-template <class T>
-class RightFactor {
+template <class T> class RightFactor {
  public:
   RightFactor(bool transposed, const T* w, int64_t ld, int64_t k, int64_t n, int slot)
       : transposed_(transposed), w_(w), ld_(ld), k_(k), n_(n) {
@@ -31,8 +30,7 @@ class RightFactor {
   }
 
   // c [m, n] = a op(w)
-  template <class C>
-  void multiply(int64_t m, const T* a, int64_t lda, C* c, int64_t ldc) const {
+  template <class C> void multiply(int64_t m, const T* a, int64_t lda, C* c, int64_t ldc) const {
     if constexpr (std::is_same_v<T, float>) {
       if (k_ > 0 && m > 0 && n_ > 0) return rows<float>().gemm_packed(m, n_, k_, a, lda, w_, c, ldc);
     }
@@ -67,8 +65,7 @@ void for_each_piece(int64_t begin, int64_t end, int64_t most, int64_t rows, cons
 }
 
 // The same on all threads, for products of T.
-template <class T, class F>
-void for_each_chunk(int64_t rows, const F& body) {
+template <class T, class F> void for_each_chunk(int64_t rows, const F& body) {
   const int64_t units = units_of(rows);
   const int64_t least = std::is_same_v<T, bf16> ? one_range_each(units, 1) : least_units;
   parallel_for(units, least,
@@ -85,9 +82,8 @@ void dense_input_gradient(const T* gy, const T* w, T* gx, int64_t rows, int64_t 
 
 // gw = gy^T x + beta gw, cut into a piece for each thread, as square as their number allows: a piece reads
 // the columns of gy and of x that meet in it, and both come from memory.
-template <class T, class C>
-void dense_weight_gradient(const T* gy, const T* x, C* gw, int64_t rows, int64_t in, int64_t out,
-                           compute_t<T> beta = 0) {
+template <class T, class C> void dense_weight_gradient(const T* gy, const T* x, C* gw, int64_t rows,
+                                                       int64_t in, int64_t out, compute_t<T> beta = 0) {
   using R = compute_t<T>;
   const int64_t threads = num_threads();
   const auto columns_read = [&](int64_t across) { return in / across + out / (threads / across); };
@@ -106,8 +102,7 @@ void dense_weight_gradient(const T* gy, const T* x, C* gw, int64_t rows, int64_t
 }
 
 // gb = sum of gy's rows, or that + gb (f32 and f64)
-template <class T>
-void dense_bias_gradient(const T* gy, T* gb, int64_t n, int64_t out, bool add = false) {
+template <class T> void dense_bias_gradient(const T* gy, T* gb, int64_t n, int64_t out, bool add = false) {
   using R = compute_t<T>;
   parallel_for(out, one_range_each(out, 64), [&](int64_t begin, int64_t end) {
     const int64_t width = end - begin;

@@ -24,8 +24,7 @@ namespace {
 CBLAS_TRANSPOSE op(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
 
 // beta C for an empty inner dimension, which BLAS implementations treat differently.
-template <class T>
-void scale_only(int64_t m, int64_t n, T beta, T* c, int64_t ldc) {
+template <class T> void scale_only(int64_t m, int64_t n, T beta, T* c, int64_t ldc) {
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j) c[i * ldc + j] = beta == 0 ? T(0) : beta * c[i * ldc + j];
 }
@@ -78,9 +77,9 @@ const Product& product(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float 
   return known.emplace(key, Product{dnnl::matmul(pd), a, b, c}).first->second;
 }
 
-template <class Out>
-void bf16_by_onednn(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const bf16* a,
-                    int64_t lda, const bf16* b, int64_t ldb, float beta, Out* c, int64_t ldc) {
+template <class Out> void bf16_by_onednn(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
+                                         const bf16* a, int64_t lda, const bf16* b, int64_t ldb, float beta,
+                                         Out* c, int64_t ldc) {
   omp_set_num_threads(1);  // oneDNN takes its number of threads from OpenMP
   static thread_local dnnl::stream stream(dnnl_cpu());
   const auto out = std::is_same_v<Out, float> ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;

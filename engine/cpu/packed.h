@@ -16,8 +16,7 @@ struct PackedShape {
 };
 
 // Calls body(batch, head) for every head, the heads split over the threads.
-template <class F>
-void for_each_head(const PackedShape& s, const F& body) {
+template <class F> void for_each_head(const PackedShape& s, const F& body) {
   parallel_for(s.batch * s.heads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) body(i / s.heads, i % s.heads);
   });

@@ -22,14 +22,12 @@ inline int64_t one_range_each(int64_t n, int64_t least) {
 // body, or while another thread's call has the workers. Denormal numbers count as 0 inside a body: products
 // of attention weights near 0 would otherwise take a hundred times as long. The first exception of a body is
 // thrown again here.
-template <class F>
-void parallel_for(int64_t n, int64_t grain, const F& body);
+template <class F> void parallel_for(int64_t n, int64_t grain, const F& body);
 
 void parallel_ranges(int64_t n, int64_t grain, void (*body)(const void*, int64_t, int64_t),
                      const void* state);
 
-template <class F>
-void parallel_for(int64_t n, int64_t grain, const F& body) {
+template <class F> void parallel_for(int64_t n, int64_t grain, const F& body) {
   parallel_ranges(
       n, grain, [](const void* f, int64_t begin, int64_t end) { (*static_cast<const F*>(f))(begin, end); },
       &body);

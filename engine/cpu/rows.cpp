@@ -63,13 +63,9 @@ const RowKernels<float>& choose_rows(const char* isa) {
                   ", need one of " + available + " on this CPU; unset PURSUIT_ISA to take the best");
 }
 
-template <>
-const RowKernels<double>& rows<double>() {
-  return rows_f64::kernels;
-}
+template <> const RowKernels<double>& rows<double>() { return rows_f64::kernels; }
 
-template <>
-const RowKernels<float>& rows<float>() {
+template <> const RowKernels<float>& rows<float>() {
   static const RowKernels<float>& chosen = choose_rows(std::getenv("PURSUIT_ISA"));
   return chosen;
 }

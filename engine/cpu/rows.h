@@ -26,25 +26,21 @@ struct SgdStep {
 // Switches of one iteration of Principal Attention Pursuit. shrink = false takes S = X (nothing is clipped,
 // and tau is not used). dual_plus = false is Z = K - S - U as in the authors' code, true the exact minimiser
 // Z = K - S + U.
-template <class R>
-struct RpcStep {
+template <class R> struct RpcStep {
   R tau;
   bool shrink, dual_plus;
 };
 
 // A point between two rows of a matrix: (1 - weight) row low + weight row high.
-template <class R>
-struct Tap {
+template <class R> struct Tap {
   int64_t low, high;
   R weight;
 };
 
-template <class R>
-struct RowKernels {
+template <class R> struct RowKernels {
   const char* isa;  // "sse2", "avx2", "avx512" or "f64"
 
   // --- matrix products
-  // -----------------------------------------------------------------------------------------
 
   // c = alpha op(a) op(b) + beta c, as gemm of engine/cpu/gemm.h; m, n, k > 0. Null for double: OpenBLAS has
   // it.
@@ -64,8 +60,8 @@ struct RowKernels {
   void (*symmetrize)(R* x, int64_t n, int64_t ld);
 
   // --- softmax
-  // ------------------------------------------------------------------------------------------------- causal
-  // < 0: every column is visible; otherwise row i sees columns j <= i + causal and the others give 0.
+
+  // causal < 0: every column is visible; otherwise row i sees columns j <= i + causal and the others give 0.
 
   // y = exp(x), at most 2 ulp off in [-87, 88]; below -87.34 exactly 0.
   void (*exp)(const R* x, R* y, int64_t n);
@@ -85,7 +81,6 @@ struct RowKernels {
                                     R zeta);
 
   // --- activations
-  // ---------------------------------------------------------------------------------------------
 
   // y = x Phi(x), Phi the normal distribution function (exact, "erf" GELU).
   void (*gelu)(const R* x, R* y, int64_t n);
@@ -104,7 +99,6 @@ struct RowKernels {
   void (*sigmoid_grad)(const R* y, R* d, int64_t n);
 
   // --- bias, sums, normalisation
-  // -------------------------------------------------------------------------------
 
   // y <- y + bias + residual; residual is nullable.
   void (*bias_rows)(R* y, const R* bias, const R* residual, int64_t rows, int64_t cols, int64_t ldy,
@@ -136,7 +130,7 @@ struct RowKernels {
                              int64_t rows, int64_t cols);
 
   // --- loss
-  // ----------------------------------------------------------------------------------------------------
+
   // Target t = (1 - smoothing) t' + smoothing / cols, t' the one-hot label or the given distribution.
   // loss_i = -sum_j t_ij log softmax(z_i)_j, grad_ij = scale (softmax(z_i)_j sum_k t_ik - t_ij).
   // grad is nullable and may be the logits.
@@ -162,7 +156,6 @@ struct RowKernels {
   void (*argmax_between)(const R* logits, const Tap<R>* taps, int64_t points, int64_t cols, R* z, int32_t* y);
 
   // --- optimizers and plain arrays
-  // -----------------------------------------------------------------------------
 
   // g' = grad_scale g; m <- beta1 m + (1 - beta1) g'; v <- beta2 v + (1 - beta2) g'^2;
   // p <- keep p - rate m / (sqrt(unbias v) + eps).
@@ -179,8 +172,8 @@ struct RowKernels {
   void (*scale)(R a, R* x, int64_t n);                        // x <- a x
 
   // --- RPC-Attention
-  // ------------------------------------------------------------------------------------------- Scaled dual U
-  // = Y / mu. X = K - L + U, S = soft_threshold(X, tau), Z = K - S - U (or + U), then L' = softmax(scale Z
+
+  // Scaled dual U = Y / mu. X = K - L + U, S = soft_threshold(X, tau), Z = K - S - U (or + U), then L' = softmax(scale Z
   // Z^T) V outside of here, U' = U + K - L' - S. As X - S = clip(X) = clip(X, -tau, tau):
   //   Z = clip(X) + L - 2 U,  U' = Z + 2 U - L'     (dual_plus = false)
   //   Z = clip(X) + L,        U' = Z - L'           (dual_plus = true)
@@ -206,14 +199,12 @@ struct RowKernels {
   void (*rpc_tau_grad_rows)(const R* k, int64_t ldk, R c, R* dk, int64_t lddk, int64_t rows, int64_t cols);
 
   // --- random numbers
-  // ------------------------------------------------------------------------------------------
 
   // u_i = philox_uniform(seed, stream, first + i) of engine/base/random.h, bit for bit; first is a multiple
   // of 4.
   void (*philox_uniforms)(uint64_t seed, uint64_t stream, uint64_t first, float* u, int64_t n);
 
   // --- bfloat16
-  // ------------------------------------------------------------------------------------------------
 
   void (*bf16_to_f32)(const uint16_t* x, float* y, int64_t n);
   // Rounds to nearest, ties to even; NaN stays NaN.
@@ -222,12 +213,9 @@ struct RowKernels {
 
 // The kernels of the best instruction set of this CPU, or of the one named in the environment variable
 // PURSUIT_ISA (sse2, avx2, avx512). Chosen at the first call. Throws as choose_rows.
-template <class R>
-const RowKernels<R>& rows();
-template <>
-const RowKernels<float>& rows<float>();
-template <>
-const RowKernels<double>& rows<double>();
+template <class R> const RowKernels<R>& rows();
+template <> const RowKernels<float>& rows<float>();
+template <> const RowKernels<double>& rows<double>();
 
 // The kernels for a named instruction set; null or "" means the best this CPU has. Throws Error if the name
 // is unknown or this CPU lacks the instructions.

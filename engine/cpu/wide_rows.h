@@ -12,8 +12,7 @@ namespace pursuit {
 inline uint16_t* words(bf16* p) { return reinterpret_cast<uint16_t*>(p); }
 inline const uint16_t* words(const bf16* p) { return reinterpret_cast<const uint16_t*>(p); }
 
-template <class R>
-struct Rows {  // [n, d] with row stride ld
+template <class R> struct Rows {  // [n, d] with row stride ld
   R* p;
   int64_t ld;
   R* at(int64_t i) const { return p + i * ld; }
@@ -31,15 +30,11 @@ Rows<const compute_t<T>> read_rows(const T* x, int64_t ld, int64_t n, int64_t d,
 }
 
 // Elements of scratch memory that n elements of T take to be widened: none where they are read in place.
-template <class T>
-constexpr int64_t copied(int64_t n) {
-  return std::is_same_v<T, bf16> ? n : 0;
-}
+template <class T> constexpr int64_t copied(int64_t n) { return std::is_same_v<T, bf16> ? n : 0; }
 
 // Where a kernel writes rows in the compute type: the tensor itself, or `copy`, which store_rows then rounds
 // into it.
-template <class T>
-Rows<compute_t<T>> target_rows(T* x, int64_t ld, int64_t d, compute_t<T>* copy) {
+template <class T> Rows<compute_t<T>> target_rows(T* x, int64_t ld, int64_t d, compute_t<T>* copy) {
   if constexpr (std::is_same_v<T, bf16>)
     return {copy, d};
   else
@@ -52,15 +47,13 @@ void store_rows(T* x, int64_t ld, int64_t n, int64_t d, [[maybe_unused]] Rows<co
 }
 
 // One row.
-template <class T>
-const compute_t<T>* widen_row(const T* x, int64_t n, std::vector<compute_t<T>>& buffer) {
+template <class T> const compute_t<T>* widen_row(const T* x, int64_t n, std::vector<compute_t<T>>& buffer) {
   if (int64_t(buffer.size()) < copied<T>(n)) buffer.resize(size_t(n));
   return read_rows(x, n, 1, n, buffer.data()).p;
 }
 
 // Calls f on the row, which it changes in place.
-template <class T, class F>
-void change_row(T* x, int64_t n, std::vector<compute_t<T>>& buffer, const F& f) {
+template <class T, class F> void change_row(T* x, int64_t n, std::vector<compute_t<T>>& buffer, const F& f) {
   widen_row<T>(x, n, buffer);
   const Rows<compute_t<T>> row = target_rows(x, n, n, buffer.data());
   f(row.p);

@@ -4,8 +4,7 @@
 // What ranks' numbers are combined by on the host.
 namespace pursuit::distributed {
 
-template <class T>
-void add(T* sum, const T* a, const T* b, size_t n) {
+template <class T> void add(T* sum, const T* a, const T* b, size_t n) {
 #pragma omp simd
   for (size_t i = 0; i < n; ++i) sum[i] = a[i] + b[i];
 }
@@ -13,19 +12,16 @@ inline void add(bf16* sum, const bf16* a, const bf16* b, size_t n) {
 #pragma omp simd
   for (size_t i = 0; i < n; ++i) sum[i] = down<bf16>(up(a[i]) + up(b[i]));
 }
-template <class T>
-void take_larger(T* larger, const T* a, const T* b, size_t n) {
+template <class T> void take_larger(T* larger, const T* a, const T* b, size_t n) {
 #pragma omp simd
   for (size_t i = 0; i < n; ++i) larger[i] = a[i] > b[i] || a[i] != a[i] ? a[i] : b[i];
 }
-template <class T>
-void scale(T* x, size_t n, int size) {
+template <class T> void scale(T* x, size_t n, int size) {
   const T factor = T(1) / T(size);
 #pragma omp simd
   for (size_t i = 0; i < n; ++i) x[i] *= factor;
 }
-template <class To, class From>
-void convert(To* to, const From* from, size_t n) {
+template <class To, class From> void convert(To* to, const From* from, size_t n) {
 #pragma omp simd
   for (size_t i = 0; i < n; ++i) to[i] = down<To>(up(from[i]));
 }

@@ -248,8 +248,7 @@ class Gloo final : public Communicator {
   }
 
   // Of numbers of type T that travel as Wire.
-  template <class T, class Wire>
-  void reduce(const Tensor& tensor, Reduction reduction) {
+  template <class T, class Wire> void reduce(const Tensor& tensor, Reduction reduction) {
     const size_t n = size_t(tensor.numel());
     T* values = tensor.data<T>();
     if (n == 0) return;
@@ -267,11 +266,9 @@ class Gloo final : public Communicator {
       if (reduction == Reduction::mean) scale(values, n, size());
   }
 
-  template <class T>
-  using Combine = void(T*, const T*, const T*, size_t);
+  template <class T> using Combine = void(T*, const T*, const T*, size_t);
 
-  template <class T>
-  void combine(T* values, size_t n, Combine<T>* function) {
+  template <class T> void combine(T* values, size_t n, Combine<T>* function) {
     gloo::AllreduceOptions call(context_);
     call.setOutput(values, n);
     call.setReduceFunction([function](void* result, const void* a, const void* b, size_t count) {
@@ -282,8 +279,7 @@ class Gloo final : public Communicator {
   }
 
   // A stretch at a time, so that the ranks' numbers need little memory and stay in the cache.
-  template <class T, class Wire>
-  void add_in_order(T* values, size_t n) {
+  template <class T, class Wire> void add_in_order(T* values, size_t n) {
     constexpr size_t stretch = SharedMemory::stretch / sizeof(Wire);
     std::vector<Wire> mine, all;
     std::vector<T> next(std::is_same_v<T, Wire> ? 0 : std::min(n, stretch));

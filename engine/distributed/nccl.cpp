@@ -264,8 +264,7 @@ class Nccl final : public Communicator {
   }
 
   // Into the first of all ranks' numbers.
-  template <class T>
-  static void combine(const Tensor& all, Reduction reduction) {
+  template <class T> static void combine(const Tensor& all, Reduction reduction) {
     const int64_t size = all.size(0);
     const size_t n = size_t(all.numel() / size);
     T* to = all.data<T>();

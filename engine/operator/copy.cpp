@@ -11,16 +11,14 @@ namespace pursuit {
 
 namespace {
 
-template <class To, class From>
-HD To convert(From v) {
+template <class To, class From> HD To convert(From v) {
   if constexpr (std::is_same_v<To, bf16>)
     return down<bf16>(float(up(v)));
   else
     return To(up(v));
 }
 
-template <class To, class From>
-struct Copy {
+template <class To, class From> struct Copy {
   To* to;
   const From* from;
   HD void operator()(int64_t i, int64_t j) const { to[i] = convert<To>(from[j]); }
@@ -30,8 +28,7 @@ struct Copy {
 void copy_rows(bf16* to, const float* from, int64_t n) { rows<float>().f32_to_bf16(from, words(to), n); }
 void copy_rows(float* to, const bf16* from, int64_t n) { rows<float>().bf16_to_f32(words(from), to, n); }
 
-template <class Dev, class To, class From>
-void copy(Dev dev, const Tensor& dst, const Tensor& src) {
+template <class Dev, class To, class From> void copy(Dev dev, const Tensor& dst, const Tensor& src) {
   if constexpr (std::is_same_v<Dev, Cpu> && requires(To * to, const From* from) { copy_rows(to, from, 0); }) {
     if (dst.is_contiguous() && src.is_contiguous()) {
       To* to = dst.data<To>();
@@ -44,8 +41,7 @@ void copy(Dev dev, const Tensor& dst, const Tensor& src) {
   for_each(dev, layout_of(dst.shape(), dst, src), Copy<To, From>{dst.data<To>(), src.data<From>()});
 }
 
-template <class Dev, class To>
-void copy_from(Dev dev, const Tensor& dst, const Tensor& src) {
+template <class Dev, class To> void copy_from(Dev dev, const Tensor& dst, const Tensor& src) {
   switch (src.dtype()) {
     case DType::f64:
       if constexpr (std::is_same_v<Dev, Cpu>) return copy<Dev, To, double>(dev, dst, src);
@@ -64,8 +60,7 @@ void copy_from(Dev dev, const Tensor& dst, const Tensor& src) {
   fail("copy", "f64 exists on the CPU only");
 }
 
-template <class Dev>
-void copy_to(Dev dev, const Tensor& dst, const Tensor& src) {
+template <class Dev> void copy_to(Dev dev, const Tensor& dst, const Tensor& src) {
   switch (dst.dtype()) {
     case DType::f64:
       if constexpr (std::is_same_v<Dev, Cpu>) return copy_from<Dev, double>(dev, dst, src);

@@ -13,17 +13,14 @@ struct NoParams {};
 // has parameters (plain numbers: they travel to the GPU by value). Where bwd looks at one of the two or
 // none, `static constexpr Saves saves` spares keeping the other; bwd finds any number in its place.
 enum class Saves { both, x, y, none };
-template <class Op>
-constexpr Saves saved_by() {
+template <class Op> constexpr Saves saved_by() {
   if constexpr (requires { Op::saves; })
     return Op::saves;
   else
     return Saves::both;
 }
-template <class Op, class Params>
-struct UnaryForward {
-  template <class T>
-  struct Body {
+template <class Op, class Params> struct UnaryForward {
+  template <class T> struct Body {
     const T* x;
     T* y;
     Params p;
@@ -36,10 +33,8 @@ struct UnaryForward {
   };
 };
 
-template <class Op, class Params>
-struct UnaryBackward {
-  template <class T>
-  struct Body {
+template <class Op, class Params> struct UnaryBackward {
+  template <class T> struct Body {
     const T *x, *y, *gy;
     T* gx;
     Params p;
@@ -52,8 +47,7 @@ struct UnaryBackward {
   };
 };
 
-template <class Op, class Params = NoParams>
-struct Unary {
+template <class Op, class Params = NoParams> struct Unary {
   Params params = {};
   Tensor x = {}, y = {};
 
@@ -84,10 +78,8 @@ struct Unary {
 // not look at both inputs, `static constexpr Reads da_reads` or `db_reads` spares keeping the other; the
 // derivative finds any number in its place.
 enum class Reads { both, a, b, none };
-template <class Op, class Params = NoParams>
-struct BinaryForward {
-  template <class T>
-  struct Body {
+template <class Op, class Params = NoParams> struct BinaryForward {
+  template <class T> struct Body {
     const T *a, *b;
     T* y;
     Params p = {};
@@ -100,18 +92,15 @@ struct BinaryForward {
   };
 };
 
-template <class Op, class Params, bool ForA>
-struct BinaryBackward {
-  template <class T>
-  struct Body {
+template <class Op, class Params, bool ForA> struct BinaryBackward {
+  template <class T> struct Body {
     const T *a, *b, *gy;
     T* g;
     Params p;
     HD void operator()(int64_t i, int64_t j, int64_t k, int64_t l) const {
       g[l] = down<T>(up(gy[k]) * derivative(up(a[i]), up(b[j])));
     }
-    template <class A>
-    HD A derivative(A left, A right) const {
+    template <class A> HD A derivative(A left, A right) const {
       if constexpr (std::is_same_v<Params, NoParams>)
         return ForA ? Op::da(left, right) : Op::db(left, right);
       else
@@ -120,8 +109,7 @@ struct BinaryBackward {
   };
 };
 
-template <class Op, class Params = NoParams>
-struct Binary {
+template <class Op, class Params = NoParams> struct Binary {
   Params params = {};
   static constexpr Reads da_reads = Reads::both, db_reads = Reads::both;
   struct Kind {
@@ -166,8 +154,7 @@ struct Binary {
     return a_fits ? a.dtype() : b.dtype();
   }
 
-  template <bool ForA>
-  Tensor gradient(const Tensor& gy) const {
+  template <bool ForA> Tensor gradient(const Tensor& gy) const {
     Tensor g = empty_like(gy);
     const Tensor p = a.defined() ? a.to(gy.dtype()) : gy, q = b.defined() ? b.to(gy.dtype()) : gy;
     dispatch(gy, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
@@ -180,15 +167,13 @@ struct Binary {
 };
 
 // The shapes every elementwise operator is tried on.
-template <class Op>
-std::vector<Sample<Op>> unary_samples(double lo, double hi, double tolerance = 1) {
+template <class Op> std::vector<Sample<Op>> unary_samples(double lo, double hi, double tolerance = 1) {
   return {{{}, {{{7}, lo, hi}}, tolerance},
           {{}, {{{3, 5}, lo, hi}}, tolerance},
           {{}, {{{0}, lo, hi}}, tolerance},
           {{}, {{{2, 1, 129}, lo, hi}}, tolerance}};
 }
-template <class Op>
-std::vector<Sample<Op>> binary_samples(double lo, double hi) {
+template <class Op> std::vector<Sample<Op>> binary_samples(double lo, double hi) {
   return {{{}, {{{7}, lo, hi}, {{7}, lo, hi}}},
           {{}, {{{4, 1, 5}, lo, hi}, {{3, 1}, lo, hi}}},
           {{}, {{{2, 33}, lo, hi}, {{}, lo, hi}}},

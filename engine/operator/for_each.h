@@ -12,8 +12,7 @@ namespace pursuit {
 
 // The common index space of N operands: dimensions of size 1 dropped, neighbours that every operand walks in
 // one stride merged.
-template <int N>
-struct Layout {
+template <int N> struct Layout {
   int ndim = 0;
   int64_t numel = 1;
   int64_t size[Shape::max_dims];
@@ -29,8 +28,7 @@ inline Shape broadcast_strides(const Tensor& x, const Shape& shape) {
   return strides;
 }
 
-template <class... T>
-Layout<sizeof...(T)> layout_of(const Shape& shape, const T&... operands) {
+template <class... T> Layout<sizeof...(T)> layout_of(const Shape& shape, const T&... operands) {
   constexpr int N = sizeof...(T);
   const std::array<Shape, N> strides{broadcast_strides(operands, shape)...};
   Layout<N> l;
@@ -51,9 +49,9 @@ Layout<sizeof...(T)> layout_of(const Shape& shape, const T&... operands) {
   return l;
 }
 
-template <int N, class F, size_t... K>
-void for_each_row(const Layout<N>& l, const int64_t* base, int64_t begin, int64_t end, const F& f,
-                  std::index_sequence<K...>) {
+template <int N, class F, size_t... K> void for_each_row(const Layout<N>& l, const int64_t* base,
+                                                         int64_t begin, int64_t end, const F& f,
+                                                         std::index_sequence<K...>) {
   const int last = l.ndim - 1;
   if (((l.stride[K][last] == 1) && ...)) {
     for (int64_t i = begin; i < end; ++i) f((base[K] + i)...);
@@ -63,8 +61,7 @@ void for_each_row(const Layout<N>& l, const int64_t* base, int64_t begin, int64_
 }
 
 // Calls f(offset of operand 0, offset of operand 1, ...) for every element.
-template <int N, class F>
-void for_each(Cpu, const Layout<N>& l, const F& f) {
+template <int N, class F> void for_each(Cpu, const Layout<N>& l, const F& f) {
   if (l.numel == 0) return;
   constexpr int64_t grain = 16384;
   const auto operands = std::make_index_sequence<N>{};
@@ -108,15 +105,13 @@ __device__ void call_at(const Layout<N>& l, int64_t i, const F& f, std::index_se
   f(offset[K]...);
 }
 
-template <int N, class F>
-__global__ void for_each_kernel(Layout<N> l, F f) {
+template <int N, class F> __global__ void for_each_kernel(Layout<N> l, F f) {
   for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < l.numel;
        i += int64_t(gridDim.x) * blockDim.x)
     call_at(l, i, f, std::make_index_sequence<N>{});
 }
 
-template <int N, class F>
-void for_each(Cuda, const Layout<N>& l, const F& f) {
+template <int N, class F> void for_each(Cuda, const Layout<N>& l, const F& f) {
   if (l.numel == 0) return;
   cuda::launch<for_each_kernel<N, F>>({cuda::blocks_for(l.numel, 256), 256}, l, f);
 }

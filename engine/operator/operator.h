@@ -58,8 +58,7 @@ inline Input left_out() { return {{}, 0, 0, false, false}; }
 
 // Options and inputs on which the driver tries the operator. `tolerance` widens the driver's bar where an
 // operator adds up many rounded terms; say why beside it.
-template <class Op>
-struct Sample {
+template <class Op> struct Sample {
   Op op;
   std::vector<Input> inputs;
   double tolerance = 1;
@@ -97,8 +96,7 @@ concept Operator = requires(Op op, const Tensor& t, Needs needs) {
 };
 
 // The inputs that may be undefined are those that a sample leaves out.
-template <Operator Op>
-Needs optional_inputs() {
+template <Operator Op> Needs optional_inputs() {
   static const Needs optional = [] {
     Needs found;
     for (const Sample<Op>& s : Op::samples())
@@ -107,8 +105,7 @@ Needs optional_inputs() {
   }();
   return optional;
 }
-template <Operator Op, size_t N>
-void require_inputs(const Tensor* const (&inputs)[N]) {
+template <Operator Op, size_t N> void require_inputs(const Tensor* const (&inputs)[N]) {
   for (size_t i = 0; i < N; ++i)
     if (!inputs[i]->defined() && !optional_inputs<Op>()[int(i)]) fail_undefined(Op::name, i + 1, N);
 }
@@ -137,8 +134,7 @@ Tensor call(Op op, std::span<Argument> arguments, Needs needs, const Forward& fo
   return y;
 }
 
-template <Operator Op, std::same_as<Tensor>... In>
-Tensor apply(Op op, const In&... inputs) {
+template <Operator Op, std::same_as<Tensor>... In> Tensor apply(Op op, const In&... inputs) {
   require_inputs<Op>({&inputs...});
   Needs needs;
   int i = 0;
@@ -162,13 +158,11 @@ requires TakesList<Op> Tensor apply(Op op, const std::vector<Tensor>& inputs) {
   });
 }
 
-template <class Op, class Base, class... In>
-constexpr size_t arity(Tensor (Base::*)(In...)) {
+template <class Op, class Base, class... In> constexpr size_t arity(Tensor (Base::*)(In...)) {
   return sizeof...(In);
 }
 
-template <Operator Op>
-std::vector<OperatorInfo::Case> cases_of() {
+template <Operator Op> std::vector<OperatorInfo::Case> cases_of() {
   std::vector<OperatorInfo::Case> cases;
   for (const Sample<Op>& s : Op::samples()) {
     OperatorInfo::Case c{s.inputs, s.tolerance, {}, {}};
@@ -195,8 +189,7 @@ std::vector<OperatorInfo::Case> cases_of() {
 }
 
 // Makes no sample: before main there is nobody who could report an error.
-template <Operator Op>
-struct RegisterOperator {
+template <Operator Op> struct RegisterOperator {
   RegisterOperator() { inventory().push_back({Op::name, cases_of<Op>}); }
 };
 
@@ -205,8 +198,7 @@ struct RegisterOperator {
 // Device and dtype become types exactly once, here; on shapes alone (ShapesOnly) nothing is computed. Kernels
 // for the GPU exist in builds with one, real or simulated. Where only the device matters: calls f(Cpu{} or
 // Cuda{}).
-template <class F>
-void dispatch(Device device, [[maybe_unused]] const char* where, const F& f) {
+template <class F> void dispatch(Device device, [[maybe_unused]] const char* where, const F& f) {
   if (shapes_only()) return;
   if (!device.is_cuda()) return f(Cpu{});
 #ifdef PURSUIT_GPU
@@ -217,8 +209,7 @@ void dispatch(Device device, [[maybe_unused]] const char* where, const F& f) {
 }
 
 // Calls f(Cpu{} or Cuda{}, Type<T>{}); f64 exists on the CPU only.
-template <class F>
-void dispatch(const Tensor& x, const char* where, const F& f) {
+template <class F> void dispatch(const Tensor& x, const char* where, const F& f) {
   if (shapes_only()) return;
   if (x.device().is_cuda()) {
 #ifdef PURSUIT_GPU
@@ -248,8 +239,7 @@ void dispatch(const Tensor& x, const char* where, const F& f) {
 
 // The same where an f32 tensor may stand beside a bf16 one: calls f(Cpu{} or Cuda{}, Type<T>{}, Type<U>{}), U
 // being `wide`'s type: T, or float beside bf16.
-template <class F>
-void dispatch(const Tensor& x, const Tensor& wide, const char* where, const F& f) {
+template <class F> void dispatch(const Tensor& x, const Tensor& wide, const char* where, const F& f) {
   dispatch(x, where, [&]<class Dev, class T>(Dev dev, Type<T> type) {
     if constexpr (std::is_same_v<T, bf16>) {
       if (wide.dtype() == DType::f32) return f(dev, type, Type<float>{});
@@ -260,27 +250,24 @@ void dispatch(const Tensor& x, const Tensor& wide, const char* where, const F& f
 
 // A device, where no kernel takes it.
 struct Absent {
-  template <class Dev>
-  Absent(Dev) : name(Dev::name) {}
+  template <class Dev> Absent(Dev) : name(Dev::name) {}
   const char* name;
 };
 
 // Op::kernel or Op::gradient for the device, or an error if it has none. Found by overload, not by a requires
 // expression: after one, nvcc 13 compiles the host's half of the kernels and drops the device's.
-template <class Op, class Dev, class... A>
-auto launch(Dev dev, const A&... a) -> decltype(Op::kernel(dev, a...)) {
+template <class Op, class Dev, class... A> auto launch(Dev dev, const A&... a)
+    -> decltype(Op::kernel(dev, a...)) {
   Op::kernel(dev, a...);
 }
-template <class Op, class... A>
-void launch(Absent dev, const A&...) {
+template <class Op, class... A> void launch(Absent dev, const A&...) {
   fail(Op::name, std::string("no ") + dev.name + " kernel");
 }
-template <class Op, class Dev, class... A>
-auto launch_gradient(Dev dev, const A&... a) -> decltype(Op::gradient(dev, a...)) {
+template <class Op, class Dev, class... A> auto launch_gradient(Dev dev, const A&... a)
+    -> decltype(Op::gradient(dev, a...)) {
   Op::gradient(dev, a...);
 }
-template <class Op, class... A>
-void launch_gradient(Absent dev, const A&...) {
+template <class Op, class... A> void launch_gradient(Absent dev, const A&...) {
   fail(Op::name, std::string("no ") + dev.name + " gradient kernel");
 }
 

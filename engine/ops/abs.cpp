@@ -5,12 +5,8 @@ namespace pursuit {
 struct Abs : Unary<Abs> {
   static constexpr const char* name = "abs";
   static constexpr Saves saves = Saves::x;
-  template <class A>
-  HD static A fwd(A x) {
-    return x < 0 ? -x : x;
-  }
-  template <class A>
-  HD static A bwd([[maybe_unused]] A x, [[maybe_unused]] A y) {
+  template <class A> HD static A fwd(A x) { return x < 0 ? -x : x; }
+  template <class A> HD static A bwd([[maybe_unused]] A x, [[maybe_unused]] A y) {
     return A((x > 0) - (x < 0));
   }
   static std::vector<Sample<Abs>> samples() { return unary_samples<Abs>(-4, 4); }

@@ -10,8 +10,7 @@ namespace pursuit {
 struct Argmax {
   static constexpr const char* name = "argmax";
 
-  template <class T>
-  static void kernel(Cpu, const T* x, int64_t* y, int64_t n, int64_t cols) {
+  template <class T> static void kernel(Cpu, const T* x, int64_t* y, int64_t n, int64_t cols) {
     parallel_for(n, std::max<int64_t>(1, 16384 / cols), [&](int64_t b, int64_t e) {
       for (int64_t i = b; i < e; ++i) {
         const T* row = x + i * cols;
@@ -25,8 +24,7 @@ struct Argmax {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const T* x, int64_t* y, int64_t n, int64_t cols) {
+  template <class T> static void kernel(Cuda, const T* x, int64_t* y, int64_t n, int64_t cols) {
     if (n == 0) return;
     cuda::with_team<T>(cols, {x}, [&]<class Team>(Type<Team>) {
       cuda::launch<cuda::argmax_kernel<Team, T>>(Team::grid(n), x, y, n, cols);

@@ -21,14 +21,12 @@ struct Attention {
   }
 
   // The rows of part `which` (0 queries, 1 keys, 2 values; keys serve as queries where P = 2) of one head.
-  template <class T>
-  static T* part(T* x, const PackedShape& s, int64_t b, int64_t h, int which) {
+  template <class T> static T* part(T* x, const PackedShape& s, int64_t b, int64_t h, int which) {
     const int64_t at = which - (3 - s.parts) * (which > 0);
     return x + ((b * s.n * s.parts + at) * s.heads + h) * s.d;
   }
 
-  template <class T>
-  static void kernel(Cpu, const Attention& op, const PackedShape& s, T* out) {
+  template <class T> static void kernel(Cpu, const Attention& op, const PackedShape& s, T* out) {
     using R = compute_t<T>;
     const AttendShape a = op.head_shape(s);
     const int64_t ld = s.parts * s.width(), size = s.n * s.d;
@@ -81,8 +79,7 @@ struct Attention {
   }
 
   // Calls f with the narrowest tiles that hold heads of width d, or with 0 if none do.
-  template <class F>
-  static void with_tiles(int64_t d, const F& f) {
+  template <class F> static void with_tiles(int64_t d, const F& f) {
     if (d <= 16)
       f(std::integral_constant<int, 16>{});
     else if (d <= 32)
@@ -95,8 +92,7 @@ struct Attention {
       f(std::integral_constant<int, 0>{});
   }
 
-  template <class T>
-  static void kernel(Cuda, const Attention& op, const PackedShape& s, T* out) {
+  template <class T> static void kernel(Cuda, const Attention& op, const PackedShape& s, T* out) {
     if (op.qkv.numel() == 0) return;
     const cuda::AttentionShape a = op.device_shape(s);
     const T* x = op.qkv.data<T>();

@@ -12,8 +12,7 @@ namespace {
 
 // From the moments of this batch, which are of `numbers` numbers: running <- (1 - momentum) running +
 // momentum batch, the variance unbiased, and one batch more.
-template <class R>
-struct Keep {
+template <class R> struct Keep {
   const R* moments;
   int64_t channels;
   double momentum, numbers;

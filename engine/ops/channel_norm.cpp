@@ -12,10 +12,7 @@ namespace pursuit {
 
 namespace {
 
-template <class R>
-const R* numbers_or_null(const Tensor& t) {
-  return t.defined() ? t.data<R>() : nullptr;
-}
+template <class R> const R* numbers_or_null(const Tensor& t) { return t.defined() ? t.data<R>() : nullptr; }
 
 int64_t size_of_row(const Tensor& x) {
   int64_t size = 1;
@@ -24,16 +21,14 @@ int64_t size_of_row(const Tensor& x) {
 }
 
 // Calls f(row) for each row of the groups, some of them in a thread.
-template <class F>
-void for_each_row(const ChannelGroups& groups, const F& f) {
+template <class F> void for_each_row(const ChannelGroups& groups, const F& f) {
   parallel_for(groups.rows, std::max<int64_t>(1, 16384 / (groups.size + 1)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) f(i);
   });
 }
 
 // Calls f(i) for 0 <= i < n on the device.
-template <class Dev, class F>
-void for_each_number(Dev dev, int64_t n, const F& f) {
+template <class Dev, class F> void for_each_number(Dev dev, int64_t n, const F& f) {
   Layout<1> flat;
   flat.ndim = 1;
   flat.numel = flat.size[0] = n;
@@ -42,8 +37,7 @@ void for_each_number(Dev dev, int64_t n, const F& f) {
 }
 
 struct RowMoments {
-  template <class T>
-  static void kernel(Cpu, const ChannelGroups& groups, const T* x, compute_t<T>* moments) {
+  template <class T> static void kernel(Cpu, const ChannelGroups& groups, const T* x, compute_t<T>* moments) {
     using R = compute_t<T>;
     const int64_t size = groups.size;
     for_each_row(groups, [&](int64_t i) {
@@ -52,8 +46,7 @@ struct RowMoments {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const ChannelGroups& groups, const T* x, float* moments) {
+  template <class T> static void kernel(Cuda, const ChannelGroups& groups, const T* x, float* moments) {
     if (groups.rows == 0) return;
     cuda::with_team<T>(groups.size, {x}, [&]<class Team>(Type<Team>) {
       cuda::launch<cuda::row_moments_kernel<Team, T>>(Team::grid(groups.rows), x, groups.rows, groups.size,
@@ -64,8 +57,7 @@ struct RowMoments {
 };
 
 // A group's moments from those of its rows, all of one length; in double, for groups of many short rows.
-template <class R>
-struct GroupMoments {
+template <class R> struct GroupMoments {
   ChannelGroups groups;
   const R* rows;
   R* moments;
@@ -83,17 +75,16 @@ struct GroupMoments {
   }
 };
 
-template <class R>
-struct InvertVariance {
+template <class R> struct InvertVariance {
   R* variances;
   R eps;
   HD void operator()(int64_t g) const { variances[g] = 1 / std::sqrt(variances[g] + eps); }
 };
 
 struct NormaliseGroups {
-  template <class T>
-  static void kernel(Cpu, const ChannelGroups& groups, const T* x, const compute_t<T>* statistics,
-                     const compute_t<T>* weight, const compute_t<T>* bias, T* y) {
+  template <class T> static void kernel(Cpu, const ChannelGroups& groups, const T* x,
+                                        const compute_t<T>* statistics, const compute_t<T>* weight,
+                                        const compute_t<T>* bias, T* y) {
     using R = compute_t<T>;
     const int64_t size = groups.size;
     for_each_row(groups, [&](int64_t i) {
@@ -108,9 +99,9 @@ struct NormaliseGroups {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const ChannelGroups& groups, const T* x, const float* statistics,
-                     const float* weight, const float* bias, T* y) {
+  template <class T> static void kernel(Cuda, const ChannelGroups& groups, const T* x,
+                                        const float* statistics, const float* weight, const float* bias,
+                                        T* y) {
     if (groups.rows == 0) return;
     cuda::with_team<T>(groups.size, {x, y}, [&]<class Team>(Type<Team>) {
       cuda::launch<cuda::normalise_groups_kernel<Team, T>>(Team::grid(groups.rows), x, groups, statistics,
@@ -121,9 +112,8 @@ struct NormaliseGroups {
 };
 
 struct RowGradientSums {
-  template <class T>
-  static void kernel(Cpu, const ChannelGroups& groups, const T* x, const T* gy,
-                     const compute_t<T>* statistics, compute_t<T>* sums) {
+  template <class T> static void kernel(Cpu, const ChannelGroups& groups, const T* x, const T* gy,
+                                        const compute_t<T>* statistics, compute_t<T>* sums) {
     using R = compute_t<T>;
     const int64_t size = groups.size;
     for_each_row(groups, [&](int64_t i) {
@@ -135,9 +125,8 @@ struct RowGradientSums {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const ChannelGroups& groups, const T* x, const T* gy, const float* statistics,
-                     float* sums) {
+  template <class T> static void kernel(Cuda, const ChannelGroups& groups, const T* x, const T* gy,
+                                        const float* statistics, float* sums) {
     if (groups.rows == 0) return;
     cuda::with_team<T>(groups.size, {x, gy}, [&]<class Team>(Type<Team>) {
       cuda::launch<cuda::row_gradient_sums_kernel<Team, T>>(Team::grid(groups.rows), x, gy, groups,
@@ -147,8 +136,7 @@ struct RowGradientSums {
 #endif
 };
 
-template <class R>
-struct ParameterGradients {
+template <class R> struct ParameterGradients {
   ChannelGroups groups;
   const R *sums, *statistics;
   R* gradients;
@@ -164,8 +152,7 @@ struct ParameterGradients {
   }
 };
 
-template <class R>
-struct GroupGradientSums {
+template <class R> struct GroupGradientSums {
   ChannelGroups groups;
   const R *rows, *weight;
   R* sums;
@@ -183,10 +170,9 @@ struct GroupGradientSums {
 };
 
 struct GroupNormGradient {
-  template <class T>
-  static void kernel(Cpu, const ChannelGroups& groups, const T* x, const T* gy,
-                     const compute_t<T>* statistics, const compute_t<T>* weight, const compute_t<T>* sums,
-                     double numbers, T* gx) {
+  template <class T> static void kernel(Cpu, const ChannelGroups& groups, const T* x, const T* gy,
+                                        const compute_t<T>* statistics, const compute_t<T>* weight,
+                                        const compute_t<T>* sums, double numbers, T* gx) {
     using R = compute_t<T>;
     const int64_t size = groups.size;
     for_each_row(groups, [&](int64_t i) {
@@ -203,9 +189,9 @@ struct GroupNormGradient {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const ChannelGroups& groups, const T* x, const T* gy, const float* statistics,
-                     const float* weight, const float* sums, double numbers, T* gx) {
+  template <class T> static void kernel(Cuda, const ChannelGroups& groups, const T* x, const T* gy,
+                                        const float* statistics, const float* weight, const float* sums,
+                                        double numbers, T* gx) {
     if (groups.rows == 0) return;
     cuda::with_team<T>(groups.size, {x, gy, gx}, [&]<class Team>(Type<Team>) {
       cuda::launch<cuda::group_norm_gradient_kernel<Team, T>>(Team::grid(groups.rows), x, gy, groups,

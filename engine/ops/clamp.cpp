@@ -9,12 +9,10 @@ struct ClampRange {
 struct Clamp : Unary<Clamp, ClampRange> {
   static constexpr const char* name = "clamp";
   static constexpr Saves saves = Saves::x;
-  template <class A>
-  HD static A fwd(A x, const ClampRange& r) {
+  template <class A> HD static A fwd(A x, const ClampRange& r) {
     return x < A(r.lo) ? A(r.lo) : x > A(r.hi) ? A(r.hi) : x;
   }
-  template <class A>
-  HD static A bwd(A x, A, const ClampRange& r) {
+  template <class A> HD static A bwd(A x, A, const ClampRange& r) {
     return x < A(r.lo) || x > A(r.hi) ? A(0) : A(1);
   }
   static std::vector<Sample<Clamp>> samples() {

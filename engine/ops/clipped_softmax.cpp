@@ -29,9 +29,8 @@ struct ClippedSoftmax {
       }
     });
   }
-  template <class T>
-  static void gradient(Cpu, const T* p, const T* gy, T* gx, int64_t n, int64_t cols, double gamma,
-                       double zeta) {
+  template <class T> static void gradient(Cpu, const T* p, const T* gy, T* gx, int64_t n, int64_t cols,
+                                          double gamma, double zeta) {
     using R = compute_t<T>;
     parallel_for(n, std::max<int64_t>(1, 8192 / (cols + 1)), [&](int64_t b, int64_t e) {
       std::vector<R> wide, wide_p;
@@ -53,9 +52,8 @@ struct ClippedSoftmax {
                                                           float(zeta));
     });
   }
-  template <class T>
-  static void gradient(Cuda, const T* p, const T* gy, T* gx, int64_t n, int64_t cols, double gamma,
-                       double zeta) {
+  template <class T> static void gradient(Cuda, const T* p, const T* gy, T* gx, int64_t n, int64_t cols,
+                                          double gamma, double zeta) {
     cuda::with_team<T>(cols, {p, gy, gx}, [&]<class Team>(Type<Team>) {
       cuda::launch<cuda::clipped_softmax_gradient_kernel<Team, T>>(Team::grid(n), p, gy, gx, n, cols,
                                                                    float(gamma), float(zeta));

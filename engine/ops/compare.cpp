@@ -7,8 +7,7 @@ namespace pursuit {
 namespace {
 
 // Calls f(Cpu{} or Cuda{}, Type<T>{}) for x of any type.
-template <class F>
-void dispatch_all(const Tensor& x, const char* where, const F& f) {
+template <class F> void dispatch_all(const Tensor& x, const char* where, const F& f) {
   if (is_floating(x.dtype())) return dispatch(x, where, f);
   dispatch(x.device(), where, [&](auto dev) {
     if (x.dtype() == DType::i64) return f(dev, Type<int64_t>{});
@@ -18,15 +17,13 @@ void dispatch_all(const Tensor& x, const char* where, const F& f) {
 }
 
 // Op gives `bool holds(A a, A b)`. The numbers are compared as they are stored: bf16 is exact in f32.
-template <class Op, class T>
-struct Holds {
+template <class Op, class T> struct Holds {
   const T *a, *b;
   uint8_t* y;
   HD void operator()(int64_t i, int64_t j, int64_t k) const { y[k] = Op::holds(up(a[i]), up(b[j])); }
 };
 
-template <class Op>
-struct Comparison {
+template <class Op> struct Comparison {
   Tensor forward(const Tensor& a, const Tensor& b) {
     if (a.dtype() != b.dtype() || a.device() != b.device())
       fail(Op::name, "got " + a.str() + " and " + b.str() + "; bring them together with to()");
@@ -49,37 +46,25 @@ struct Comparison {
 
 struct Equal : Comparison<Equal> {
   static constexpr const char* name = "eq";
-  template <class A>
-  HD static bool holds(A a, A b) {
-    return a == b;
-  }
+  template <class A> HD static bool holds(A a, A b) { return a == b; }
 };
 PURSUIT_OPERATOR(Equal)
 
 struct NotEqual : Comparison<NotEqual> {
   static constexpr const char* name = "ne";
-  template <class A>
-  HD static bool holds(A a, A b) {
-    return a != b;
-  }
+  template <class A> HD static bool holds(A a, A b) { return a != b; }
 };
 PURSUIT_OPERATOR(NotEqual)
 
 struct Less : Comparison<Less> {
   static constexpr const char* name = "lt";
-  template <class A>
-  HD static bool holds(A a, A b) {
-    return a < b;
-  }
+  template <class A> HD static bool holds(A a, A b) { return a < b; }
 };
 PURSUIT_OPERATOR(Less)
 
 struct LessEqual : Comparison<LessEqual> {
   static constexpr const char* name = "le";
-  template <class A>
-  HD static bool holds(A a, A b) {
-    return a <= b;
-  }
+  template <class A> HD static bool holds(A a, A b) { return a <= b; }
 };
 PURSUIT_OPERATOR(LessEqual)
 

@@ -16,9 +16,9 @@ struct CrossEntropy {
   Tensor scale = {};  // [], 1 / number of rows that count, as f32 for bf16 logits
 
   // loss [] is f32 for bf16 logits.
-  template <class T>
-  static void kernel(Cpu, const T* logits, const int64_t* labels, int64_t n, int64_t cols, double smoothing,
-                     int64_t ignore_index, const Tensor& loss, const Tensor& scale) {
+  template <class T> static void kernel(Cpu, const T* logits, const int64_t* labels, int64_t n, int64_t cols,
+                                        double smoothing, int64_t ignore_index, const Tensor& loss,
+                                        const Tensor& scale) {
     using R = compute_t<T>;
     int64_t counted = 0;
     for (int64_t i = 0; i < n; ++i) {
@@ -45,9 +45,9 @@ struct CrossEntropy {
     *loss.data<R>() = counted ? R(total / double(counted)) : R(0);
   }
   // factor [1] times the gradient of the sum of the losses.
-  template <class T>
-  static void gradient(Cpu, const T* logits, const int64_t* labels, int64_t n, int64_t cols, double smoothing,
-                       int64_t ignore_index, const compute_t<T>* factor, T* gx) {
+  template <class T> static void gradient(Cpu, const T* logits, const int64_t* labels, int64_t n,
+                                          int64_t cols, double smoothing, int64_t ignore_index,
+                                          const compute_t<T>* factor, T* gx) {
     using R = compute_t<T>;
     parallel_for(n, std::max<int64_t>(1, 4096 / (cols + 1)), [&](int64_t b, int64_t e) {
       std::vector<R> wide, wide_gradient;
@@ -64,9 +64,9 @@ struct CrossEntropy {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const T* logits, const int64_t* labels, int64_t n, int64_t cols, double smoothing,
-                     int64_t ignore_index, const Tensor& loss, const Tensor& scale) {
+  template <class T> static void kernel(Cuda, const T* logits, const int64_t* labels, int64_t n, int64_t cols,
+                                        double smoothing, int64_t ignore_index, const Tensor& loss,
+                                        const Tensor& scale) {
     cuda::with_team<T>(cols, {logits}, [&]<class Team>(Type<Team>) {
       cuda::mean_of_losses<Team>(n, loss.data<float>(), scale.data<float>(),
                                  [&](const cuda::Grid& grid, float* part) {
@@ -75,9 +75,9 @@ struct CrossEntropy {
                                  });
     });
   }
-  template <class T>
-  static void gradient(Cuda, const T* logits, const int64_t* labels, int64_t n, int64_t cols,
-                       double smoothing, int64_t ignore_index, const float* factor, T* gx) {
+  template <class T> static void gradient(Cuda, const T* logits, const int64_t* labels, int64_t n,
+                                          int64_t cols, double smoothing, int64_t ignore_index,
+                                          const float* factor, T* gx) {
     if (n == 0) return;
     cuda::with_team<T>(cols, {logits, gx}, [&]<class Team>(Type<Team>) {
       cuda::launch<cuda::cross_entropy_gradient_kernel<Team, T>>(Team::grid(n), logits, labels, n, cols,

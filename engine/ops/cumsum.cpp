@@ -8,8 +8,7 @@ namespace {
 
 // A line along the dimension is added up by one thread, in f64: rounding errors of a running sum in f32 would
 // grow with its length.
-template <class T>
-struct SumSoFar {
+template <class T> struct SumSoFar {
   const T* x;
   T* y;
   int64_t count, x_stride, y_stride;

@@ -12,8 +12,7 @@ struct DropPath {
   uint64_t seed = 0, stream = 0;
   Tensor counter = {};
 
-  template <class T>
-  struct Body {
+  template <class T> struct Body {
     const T* x;
     T* y;
     int64_t samples, inner;
@@ -27,9 +26,8 @@ struct DropPath {
     }
   };
 
-  template <class T>
-  static void kernel(Cpu, const T* x, T* y, int64_t samples, int64_t inner, uint64_t seed, uint64_t stream,
-                     const int64_t* counter, float keep, float scale) {
+  template <class T> static void kernel(Cpu, const T* x, T* y, int64_t samples, int64_t inner, uint64_t seed,
+                                        uint64_t stream, const int64_t* counter, float keep, float scale) {
     const Draws d = draws_of(stream, samples, counter);
     parallel_for(samples, std::max<int64_t>(1, 16384 / inner), [&](int64_t b, int64_t e) {
       for (int64_t s = b; s < e; ++s) {
@@ -39,9 +37,9 @@ struct DropPath {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda dev, const T* x, T* y, int64_t samples, int64_t inner, uint64_t seed,
-                     uint64_t stream, const int64_t* counter, float keep, float scale) {
+  template <class T> static void kernel(Cuda dev, const T* x, T* y, int64_t samples, int64_t inner,
+                                        uint64_t seed, uint64_t stream, const int64_t* counter, float keep,
+                                        float scale) {
     Layout<2> flat;
     flat.ndim = 1;
     flat.numel = flat.size[0] = samples * inner;

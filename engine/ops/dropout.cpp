@@ -13,8 +13,7 @@ struct Dropout {
   uint64_t seed = 0, stream = 0;
   Tensor counter = {};
 
-  template <class T>
-  struct Body {
+  template <class T> struct Body {
     const T* x;
     T* y;
     int64_t n;
@@ -27,9 +26,8 @@ struct Dropout {
     }
   };
 
-  template <class T>
-  static void kernel(Cpu, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream, const int64_t* counter,
-                     float keep, float scale) {
+  template <class T> static void kernel(Cpu, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream,
+                                        const int64_t* counter, float keep, float scale) {
     const Draws d = draws_of(stream, n, counter);
     constexpr int64_t tile = 256, block = 4, most = tile + block;  // numbers; Philox gives them by blocks
     const int64_t skipped = int64_t(d.first % block);
@@ -44,9 +42,8 @@ struct Dropout {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda dev, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream,
-                     const int64_t* counter, float keep, float scale) {
+  template <class T> static void kernel(Cuda dev, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream,
+                                        const int64_t* counter, float keep, float scale) {
     Layout<2> flat;
     flat.ndim = 1;
     flat.numel = flat.size[0] = n;

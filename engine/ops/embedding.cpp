@@ -12,9 +12,8 @@ struct Embedding {
   Tensor ids = {};  // i64, contiguous
   Shape weight_shape = {};
 
-  template <class T>
-  static void kernel(Cpu, const int64_t* ids, int64_t count, const T* weight, int64_t vocab, int64_t dim,
-                     T* y) {
+  template <class T> static void kernel(Cpu, const int64_t* ids, int64_t count, const T* weight,
+                                        int64_t vocab, int64_t dim, T* y) {
     for (int64_t i = 0; i < count; ++i)
       if (ids[i] < 0 || ids[i] >= vocab)
         fail(name, "id " + std::to_string(i) + " is " + std::to_string(ids[i]) + ", need 0 to " +
@@ -25,8 +24,7 @@ struct Embedding {
   }
   // Every thread adds up a range of columns over all ids in their order, so the sum does not depend on the
   // threads.
-  template <class T>
-  static void gradient(Cpu, const Tensor& tokens, const T* gy, const Tensor& gw) {
+  template <class T> static void gradient(Cpu, const Tensor& tokens, const T* gy, const Tensor& gw) {
     using R = compute_t<T>;
     const int64_t *ids = tokens.data<int64_t>(), count = tokens.numel(), dim = gw.size(1);
     std::vector<R> wide;
@@ -39,17 +37,15 @@ struct Embedding {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const int64_t* ids, int64_t count, const T* weight, int64_t vocab, int64_t dim,
-                     T* y) {
+  template <class T> static void kernel(Cuda, const int64_t* ids, int64_t count, const T* weight,
+                                        int64_t vocab, int64_t dim, T* y) {
     if (count * dim == 0) return;
     cuda::with_pack<T>(dim, weight, [&]<int V>() {
       cuda::launch<cuda::embedding_kernel<V, T>>({cuda::blocks_for(count * dim / V, 256), 256}, ids, count,
                                                  weight, vocab, dim, y);
     });
   }
-  template <class T>
-  static void gradient(Cuda, const Tensor& ids, const T* gy, const Tensor& gw) {
+  template <class T> static void gradient(Cuda, const Tensor& ids, const T* gy, const Tensor& gw) {
     const int64_t vocab = gw.size(0), dim = gw.size(1);
     if (gw.numel() == 0) return;
     const cuda::SortedTokens tokens = cuda::sort_tokens(name, ids.data<int64_t>(), ids.numel(), vocab);

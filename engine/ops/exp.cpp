@@ -5,14 +5,8 @@ namespace pursuit {
 struct Exp : Unary<Exp> {
   static constexpr const char* name = "exp";
   static constexpr Saves saves = Saves::y;
-  template <class A>
-  HD static A fwd(A x) {
-    return std::exp(x);
-  }
-  template <class A>
-  HD static A bwd([[maybe_unused]] A x, [[maybe_unused]] A y) {
-    return y;
-  }
+  template <class A> HD static A fwd(A x) { return std::exp(x); }
+  template <class A> HD static A bwd([[maybe_unused]] A x, [[maybe_unused]] A y) { return y; }
   static std::vector<Sample<Exp>> samples() { return unary_samples<Exp>(-4, 4); }
 };
 PURSUIT_OPERATOR(Exp)

@@ -7,8 +7,7 @@ namespace pursuit {
 namespace {
 
 // A kernel cannot throw: where an index is none, the result is NaN.
-template <class T>
-struct Pick {
+template <class T> struct Pick {
   const int64_t* index;
   const T* x;
   T* y;
@@ -20,8 +19,7 @@ struct Pick {
 };
 
 // A line along the dimension is added up by one thread, in order.
-template <class T>
-struct AddPicked {
+template <class T> struct AddPicked {
   const int64_t* index;
   const T* gy;
   compute_t<T>* gx;

@@ -14,9 +14,9 @@ struct Linear {
   bool has_bias = false, has_residual = false;
   Needs needs = {};
 
-  template <class T, class Y>
-  static void kernel(Cpu, const T* x, const T* w, const T* bias, const Y* residual, Y* y, int64_t n,
-                     int64_t in, int64_t out) {
+  template <class T, class Y> static void kernel(Cpu, const T* x, const T* w, const T* bias,
+                                                 const Y* residual, Y* y, int64_t n, int64_t in,
+                                                 int64_t out) {
     using R = compute_t<T>;
     const RightFactor<T> weight(true, w, in, in, out, 4);
     for_each_chunk<T>(n, [&](int64_t r, int64_t m) {
@@ -37,9 +37,9 @@ struct Linear {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T, class Y>
-  static void kernel(Cuda, const T* x, const T* w, const T* bias, const Y* residual, Y* y, int64_t n,
-                     int64_t in, int64_t out) {
+  template <class T, class Y> static void kernel(Cuda, const T* x, const T* w, const T* bias,
+                                                 const Y* residual, Y* y, int64_t n, int64_t in,
+                                                 int64_t out) {
     cuda::dense(x, w, bias, residual, y, n, in, out);
   }
 #endif
@@ -68,17 +68,15 @@ struct Linear {
     return y;
   }
 
-  template <class T>
-  static void gradient(Cpu, const T* gy, const T* x, const T* w, T* gx, T* gw, T* gb, int64_t n, int64_t in,
-                       int64_t out) {
+  template <class T> static void gradient(Cpu, const T* gy, const T* x, const T* w, T* gx, T* gw, T* gb,
+                                          int64_t n, int64_t in, int64_t out) {
     if (gx) dense_input_gradient(gy, w, gx, n, in, out);
     if (gw) dense_weight_gradient(gy, x, gw, n, in, out);
     if (gb) dense_bias_gradient(gy, gb, n, out);
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void gradient(Cuda, const T* gy, const T* x, const T* w, T* gx, T* gw, T* gb, int64_t n, int64_t in,
-                       int64_t out) {
+  template <class T> static void gradient(Cuda, const T* gy, const T* x, const T* w, T* gx, T* gw, T* gb,
+                                          int64_t n, int64_t in, int64_t out) {
     if (gx) cuda::dense_input_gradient(gy, w, gx, n, in, out);
     cuda::dense_parameter_gradients(gy, x, gw, gb, n, in, out);
   }

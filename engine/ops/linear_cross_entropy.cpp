@@ -61,16 +61,14 @@ struct LinearCrossEntropy {
     if (shapes_only() && tiles > 0)
       empty({tiles, x.size(0), tile_width()}, x.device().is_cuda() ? DType::f32 : x.dtype(), x.device());
   }
-  template <class F>
-  void for_each_tile(const F& body) const {
+  template <class F> void for_each_tile(const F& body) const {
     const int64_t all = weight.size(0), width = tile_width();
     for (int64_t first = 0; first < all; first += width) body(first, std::min(width, all - first));
   }
 
   // The logits of a tile for m rows from r on, to s [m, width].
-  template <class T>
-  void tile_logits(const RightFactor<T>& right, int64_t r, int64_t m, int64_t first, int64_t width,
-                   compute_t<T>* s) const {
+  template <class T> void tile_logits(const RightFactor<T>& right, int64_t r, int64_t m, int64_t first,
+                                      int64_t width, compute_t<T>* s) const {
     using R = compute_t<T>;
     const int64_t dim = x.size(1);
     right.multiply(m, x.data<T>() + r * dim, dim, s, width);
@@ -79,8 +77,7 @@ struct LinearCrossEntropy {
     pursuit::rows<R>().bias_rows(s, b.p, nullptr, m, width, width, 0);
   }
 
-  template <class T>
-  static void kernel(Cpu, Type<T>, const LinearCrossEntropy& op, const Tensor& losses) {
+  template <class T> static void kernel(Cpu, Type<T>, const LinearCrossEntropy& op, const Tensor& losses) {
     using R = compute_t<T>;
     const int64_t n = op.x.size(0), dim = op.x.size(1);
     const T* w = op.weight.data<T>();
@@ -113,9 +110,8 @@ struct LinearCrossEntropy {
   };
 
   // gx is in the compute type, and is added to: 0 at first.
-  template <class T>
-  static void gradient(Cpu, Type<T>, const LinearCrossEntropy& op, const Tensor& factor,
-                       const Wanted& wanted) {
+  template <class T> static void gradient(Cpu, Type<T>, const LinearCrossEntropy& op, const Tensor& factor,
+                                          const Wanted& wanted) {
     using R = compute_t<T>;
     const int64_t n = op.x.size(0), dim = op.x.size(1);
     const T *x = op.x.data<T>(), *w = op.weight.data<T>();
@@ -150,16 +146,14 @@ struct LinearCrossEntropy {
 
 #ifdef PURSUIT_GPU
   // A tile's logits [rows, width].
-  template <class T>
-  void tile_logits(int64_t first, int64_t width, float* s) const {
+  template <class T> void tile_logits(int64_t first, int64_t width, float* s) const {
     const int64_t dim = x.size(1);
     cuda::dense<T, float>(x.data<T>(), weight.data<T>() + first * dim,
                           bias.defined() ? bias.data<T>() + first : nullptr, nullptr, s, x.size(0), dim,
                           width);
   }
 
-  template <class T>
-  static void kernel(Cuda, Type<T>, const LinearCrossEntropy& op, const Tensor& losses) {
+  template <class T> static void kernel(Cuda, Type<T>, const LinearCrossEntropy& op, const Tensor& losses) {
     const int64_t n = op.x.size(0), all = op.weight.size(0);
     if (n == 0) return;
     const Tensor tile = empty({n, std::min(all, op.tile_width())}, DType::f32, op.x.device());
@@ -173,9 +167,8 @@ struct LinearCrossEntropy {
       });
     });
   }
-  template <class T>
-  static void gradient(Cuda, Type<T>, const LinearCrossEntropy& op, const Tensor& factor,
-                       const Wanted& wanted) {
+  template <class T> static void gradient(Cuda, Type<T>, const LinearCrossEntropy& op, const Tensor& factor,
+                                          const Wanted& wanted) {
     const int64_t n = op.x.size(0), dim = op.x.size(1), all = op.weight.size(0),
                   most = std::min(all, op.tile_width());
     const T *x = op.x.data<T>(), *w = op.weight.data<T>();

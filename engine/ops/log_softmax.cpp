@@ -12,8 +12,7 @@ struct LogSoftmax {
   static constexpr const char* name = "log_softmax";
   Tensor y = {};
 
-  template <class T>
-  static void kernel(Cpu, const T* x, T* y, int64_t n, int64_t cols) {
+  template <class T> static void kernel(Cpu, const T* x, T* y, int64_t n, int64_t cols) {
     using R = compute_t<T>;
     parallel_for(n, std::max<int64_t>(1, 4096 / (cols + 1)), [&](int64_t b, int64_t e) {
       std::vector<R> wide, scratch(static_cast<size_t>(cols));
@@ -29,8 +28,7 @@ struct LogSoftmax {
       }
     });
   }
-  template <class T>
-  static void gradient(Cpu, const T* y, const T* gy, T* gx, int64_t n, int64_t cols) {
+  template <class T> static void gradient(Cpu, const T* y, const T* gy, T* gx, int64_t n, int64_t cols) {
     using R = compute_t<T>;
     parallel_for(n, std::max<int64_t>(1, 4096 / (cols + 1)), [&](int64_t b, int64_t e) {
       std::vector<R> wide, p(static_cast<size_t>(cols));
@@ -49,14 +47,12 @@ struct LogSoftmax {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const T* x, T* y, int64_t n, int64_t cols) {
+  template <class T> static void kernel(Cuda, const T* x, T* y, int64_t n, int64_t cols) {
     cuda::with_team<T>(cols, {x, y}, [&]<class Team>(Type<Team>) {
       cuda::launch<cuda::log_softmax_kernel<Team, T>>(Team::grid(n), x, y, n, cols);
     });
   }
-  template <class T>
-  static void gradient(Cuda, const T* y, const T* gy, T* gx, int64_t n, int64_t cols) {
+  template <class T> static void gradient(Cuda, const T* y, const T* gy, T* gx, int64_t n, int64_t cols) {
     cuda::with_team<T>(cols, {y, gy, gx}, [&]<class Team>(Type<Team>) {
       cuda::launch<cuda::log_softmax_gradient_kernel<Team, T>>(Team::grid(n), y, gy, gx, n, cols);
     });

@@ -6,8 +6,7 @@ namespace pursuit {
 
 namespace {
 
-template <class T>
-struct Lower {
+template <class T> struct Lower {
   T* y;
   int64_t n;
   HD void operator()(int64_t i) const { y[i] = down<T>(i % n <= i / n ? 1 : 0); }

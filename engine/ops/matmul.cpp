@@ -68,9 +68,8 @@ struct Matmul {
   }
 
   // `l` walks over the matrices of a, b and y.
-  template <class T>
-  static void kernel(Cpu, Type<T>, const Matrix& a, const Matrix& b, const Tensor& y, const Layout<3>& l,
-                     int64_t m, int64_t n, int64_t k) {
+  template <class T> static void kernel(Cpu, Type<T>, const Matrix& a, const Matrix& b, const Tensor& y,
+                                        const Layout<3>& l, int64_t m, int64_t n, int64_t k) {
     const T *pa = a.t.data<T>(), *pb = b.t.data<T>();
     T* py = y.data<T>();
     for_each(Cpu{}, l, [&](int64_t at_a, int64_t at_b, int64_t at_y) {
@@ -80,9 +79,8 @@ struct Matmul {
   }
 #ifdef PURSUIT_GPU
   // One batch for each row of `l`.
-  template <class T>
-  static void kernel(Cuda, Type<T>, const Matrix& a, const Matrix& b, const Tensor& y, const Layout<3>& l,
-                     int64_t m, int64_t n, int64_t k) {
+  template <class T> static void kernel(Cuda, Type<T>, const Matrix& a, const Matrix& b, const Tensor& y,
+                                        const Layout<3>& l, int64_t m, int64_t n, int64_t k) {
     const int last = l.ndim - 1;
     const int64_t inner = l.size[last], outer = inner ? l.numel / inner : 0;
     for (int64_t row = 0; row < outer; ++row) {

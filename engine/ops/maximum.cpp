@@ -4,24 +4,13 @@ namespace pursuit {
 
 // The larger of two numbers, or the smaller; NaN if one of them is. The gradient of equals goes to both in
 // halves, as PyTorch's does.
-template <bool Largest>
-struct Extreme {
-  template <class A>
-  HD static bool wins(A a, A b) {
-    return Largest ? a > b : a < b;
-  }
-  template <class A>
-  HD static A fwd(A a, A b) {
+template <bool Largest> struct Extreme {
+  template <class A> HD static bool wins(A a, A b) { return Largest ? a > b : a < b; }
+  template <class A> HD static A fwd(A a, A b) {
     return a != a || wins(a, b) ? a : b != b ? b : wins(b, a) ? b : a;
   }
-  template <class A>
-  HD static A da(A a, A b) {
-    return wins(a, b) ? A(1) : a == b ? A(0.5) : A(0);
-  }
-  template <class A>
-  HD static A db(A a, A b) {
-    return da(b, a);
-  }
+  template <class A> HD static A da(A a, A b) { return wins(a, b) ? A(1) : a == b ? A(0.5) : A(0); }
+  template <class A> HD static A db(A a, A b) { return da(b, a); }
 };
 
 struct Maximum : Binary<Maximum>, Extreme<true> {

@@ -24,9 +24,8 @@ struct Mlp {
   bool has_residual = false;
   Needs needs = {};
 
-  template <class T, class Y>
-  static void kernel(Cpu, Type<T>, Type<Y>, const Mlp& op, const Tensor& b1, const Tensor& b2,
-                     const Tensor& residual, const Tensor& y) {
+  template <class T, class Y> static void kernel(Cpu, Type<T>, Type<Y>, const Mlp& op, const Tensor& b1,
+                                                 const Tensor& b2, const Tensor& residual, const Tensor& y) {
     using R = compute_t<T>;
     const Sizes s = op.sizes;
     const T *x = op.x.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>();
@@ -70,9 +69,8 @@ struct Mlp {
   }
 
 #ifdef PURSUIT_GPU
-  template <class T, class Y>
-  static void kernel(Cuda, Type<T>, Type<Y>, const Mlp& op, const Tensor& b1, const Tensor& b2,
-                     const Tensor& residual, const Tensor& y) {
+  template <class T, class Y> static void kernel(Cuda, Type<T>, Type<Y>, const Mlp& op, const Tensor& b1,
+                                                 const Tensor& b2, const Tensor& residual, const Tensor& y) {
     const Sizes s = op.sizes;
     const bool relu = op.activation == Activation::relu;
     const Tensor activated = relu ? op.hidden : empty_like(op.hidden);
@@ -90,10 +88,7 @@ struct Mlp {
   struct Wanted {
     Tensor x, w1, b1, w2, b2;
   };
-  template <class T>
-  static T* pointer(const Tensor& t) {
-    return t.defined() ? t.data<T>() : nullptr;
-  }
+  template <class T> static T* pointer(const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; }
 
   // Backward on the CPU goes through the rows in blocks, so that GELU's result and the gradient of the
   // pre-activation stay in the cache and never reach memory. bf16 takes all rows at once: a sum over blocks
@@ -104,8 +99,7 @@ struct Mlp {
     return std::min(units, hidden.dtype() == DType::bf16 ? units : block_units) * dense_unit;
   }
 
-  template <class T>
-  static void gradient(Cpu, const Mlp& op, const T* gy, const Wanted& wanted) {
+  template <class T> static void gradient(Cpu, const Mlp& op, const T* gy, const Wanted& wanted) {
     using R = compute_t<T>;
     const Sizes s = op.sizes;
     const T *w1 = pointer<T>(op.w1), *w2 = op.w2.data<T>(), *x = pointer<T>(op.x);
@@ -147,8 +141,7 @@ struct Mlp {
     if (T* gb2 = pointer<T>(wanted.b2)) dense_bias_gradient(gy, gb2, s.rows, s.out);
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void gradient(Cuda, const Mlp& op, const T* gy, const Wanted& wanted) {
+  template <class T> static void gradient(Cuda, const Mlp& op, const T* gy, const Wanted& wanted) {
     const Sizes s = op.sizes;
     const T *hidden = op.hidden.data<T>(), *w1 = pointer<T>(op.w1), *w2 = op.w2.data<T>(),
             *x = pointer<T>(op.x);

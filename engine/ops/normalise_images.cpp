@@ -74,8 +74,7 @@ struct NormaliseImages {
   uint64_t seed = 0, stream = 0;
   Tensor counter = {};
 
-  template <class T>
-  static void kernel(Cpu, const ImageRows& rows, T* y) {
+  template <class T> static void kernel(Cpu, const ImageRows& rows, T* y) {
     const int64_t count = rows.batch * rows.channels * rows.height, width = rows.width;
     parallel_for(count, 1 + 16384 / (width + 1), [&](int64_t b, int64_t e) {
       for (int64_t r = b; r < e; ++r) {
@@ -85,8 +84,7 @@ struct NormaliseImages {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const ImageRows& rows, T* y) {
+  template <class T> static void kernel(Cuda, const ImageRows& rows, T* y) {
     const int64_t count = rows.batch * rows.channels * rows.height;
     constexpr int warps = 8;
     cuda::launch<cuda::rows_kernel<ImageRows, T>>({cuda::blocks_for(count, warps), warps * cuda::warp_size},

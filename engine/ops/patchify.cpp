@@ -21,22 +21,19 @@ struct PatchGrid {
   int64_t length() const { return channels * patch * patch; }
 
   // Calls f(offset in the image, offset in the vector) for every run of `patch` pixels of patch i.
-  template <class F>
-  void for_each_run(int64_t i, const F& f) const {
+  template <class F> void for_each_run(int64_t i, const F& f) const {
     const int64_t x = i % across(), y = i / across() % down(), image = i / (across() * down());
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t r = 0; r < patch; ++r)
         f(((image * channels + c) * height + y * patch + r) * width + x * patch, (c * patch + r) * patch);
   }
-  template <class T>
-  void gather(const T* image, int64_t begin, int64_t end, T* rows) const {
+  template <class T> void gather(const T* image, int64_t begin, int64_t end, T* rows) const {
     for (int64_t i = begin; i < end; ++i)
       for_each_run(i, [&](int64_t at, int64_t k) {
         std::copy_n(image + at, patch, rows + (i - begin) * length() + k);
       });
   }
-  template <class T>
-  void scatter(const T* rows, int64_t begin, int64_t end, T* image) const {
+  template <class T> void scatter(const T* rows, int64_t begin, int64_t end, T* image) const {
     for (int64_t i = begin; i < end; ++i)
       for_each_run(i, [&](int64_t at, int64_t k) {
         std::copy_n(rows + (i - begin) * length() + k, patch, image + at);
@@ -54,9 +51,8 @@ struct Patchify {
   Shape shape_of_weight = {};
   Needs needs = {};
 
-  template <class T>
-  static void kernel(Cpu, const PatchGrid& grid, const T* x, const T* weight, const T* bias, T* y,
-                     int64_t dim) {
+  template <class T> static void kernel(Cpu, const PatchGrid& grid, const T* x, const T* weight,
+                                        const T* bias, T* y, int64_t dim) {
     const int64_t length = grid.length();
     parallel_for(grid.patches(), one_range_each(grid.patches(), 64), [&](int64_t b, int64_t e) {
       std::vector<T> rows(static_cast<size_t>(std::min(tile, e - b) * length));
@@ -77,9 +73,8 @@ struct Patchify {
   // gx, gw and gb are nullable. gw = gy^T patches: the products run one after another with the threads
   // inside, so that the sum has one order. gx: every pixel belongs to one patch, so the products are
   // scattered, not added.
-  template <class T>
-  static void gradient(Cpu, const PatchGrid& grid, const T* x, const T* weight, const T* gy, int64_t dim,
-                       T* gx, T* gw, T* gb) {
+  template <class T> static void gradient(Cpu, const PatchGrid& grid, const T* x, const T* weight,
+                                          const T* gy, int64_t dim, T* gx, T* gw, T* gb) {
     using R = compute_t<T>;
     const int64_t length = grid.length(), patches = grid.patches();
     if (gw) {
@@ -110,12 +105,10 @@ struct Patchify {
   }
 #ifdef PURSUIT_GPU
   // The patches of all images at once: as much memory as the images.
-  template <class T>
-  static Storage room(const PatchGrid& grid) {
+  template <class T> static Storage room(const PatchGrid& grid) {
     return allocate(cuda_device(cuda::current_device()), grid.patches() * grid.length() * int64_t(sizeof(T)));
   }
-  template <bool to_images, class T>
-  static void move(const PatchGrid& grid, const T* from, T* to) {
+  template <bool to_images, class T> static void move(const PatchGrid& grid, const T* from, T* to) {
     if (grid.patches() * grid.length() == 0) return;
     cuda::with_pack<T>(grid.patch, to_images ? to : from, [&]<int V>() {
       cuda::launch<cuda::patches_kernel<to_images, V, T>>({unsigned(grid.images * grid.down()), 256}, from,
@@ -123,23 +116,20 @@ struct Patchify {
                                                           int(grid.width), int(grid.patch));
     });
   }
-  template <class T>
-  static Storage gathered(const PatchGrid& grid, const T* x) {
+  template <class T> static Storage gathered(const PatchGrid& grid, const T* x) {
     const Storage rows = room<T>(grid);
     move<false>(grid, x, static_cast<T*>(rows.get()));
     return rows;
   }
 
-  template <class T>
-  static void kernel(Cuda, const PatchGrid& grid, const T* x, const T* weight, const T* bias, T* y,
-                     int64_t dim) {
+  template <class T> static void kernel(Cuda, const PatchGrid& grid, const T* x, const T* weight,
+                                        const T* bias, T* y, int64_t dim) {
     const Storage rows = gathered(grid, x);
     cuda::dense<T, T>(static_cast<const T*>(rows.get()), weight, bias, nullptr, y, grid.patches(),
                       grid.length(), dim);
   }
-  template <class T>
-  static void gradient(Cuda, const PatchGrid& grid, const T* x, const T* weight, const T* gy, int64_t dim,
-                       T* gx, T* gw, T* gb) {
+  template <class T> static void gradient(Cuda, const PatchGrid& grid, const T* x, const T* weight,
+                                          const T* gy, int64_t dim, T* gx, T* gw, T* gb) {
     const Storage rows = gw ? gathered(grid, x) : room<T>(grid);
     T* patches = static_cast<T*>(rows.get());
     cuda::dense_parameter_gradients<T>(gy, patches, gw, gb, grid.patches(), grid.length(), dim);

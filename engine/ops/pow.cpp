@@ -9,12 +9,8 @@ struct Exponent {
 struct Pow : Unary<Pow, Exponent> {
   static constexpr const char* name = "pow";
   static constexpr Saves saves = Saves::x;
-  template <class A>
-  HD static A fwd(A x, const Exponent& e) {
-    return std::pow(x, A(e.p));
-  }
-  template <class A>
-  HD static A bwd(A x, A, const Exponent& e) {
+  template <class A> HD static A fwd(A x, const Exponent& e) { return std::pow(x, A(e.p)); }
+  template <class A> HD static A bwd(A x, A, const Exponent& e) {
     return e.p == 0 ? A(0) : A(e.p) * std::pow(x, A(e.p - 1));
   }
   static std::vector<Sample<Pow>> samples() {
@@ -32,16 +28,9 @@ Tensor pow(const Tensor& x, double exponent) { return apply(Pow{{Exponent{expone
 // The exponent has a gradient too: pow(a, b) log a, 0 where a is 0.
 struct PowTensor : Binary<PowTensor> {
   static constexpr const char* name = "pow_tensor";
-  template <class A>
-  HD static A fwd(A a, A b) {
-    return std::pow(a, b);
-  }
-  template <class A>
-  HD static A da(A a, A b) {
-    return b == 0 ? A(0) : b * std::pow(a, b - 1);
-  }
-  template <class A>
-  HD static A db(A a, A b) {
+  template <class A> HD static A fwd(A a, A b) { return std::pow(a, b); }
+  template <class A> HD static A da(A a, A b) { return b == 0 ? A(0) : b * std::pow(a, b - 1); }
+  template <class A> HD static A db(A a, A b) {
     return a == 0 && b >= 0 ? A(0) : std::pow(a, b) * std::log(a);
   }
   static std::vector<Sample<PowTensor>> samples() { return binary_samples<PowTensor>(0.5, 2); }

@@ -19,8 +19,7 @@ struct RmsNorm {
 
   static constexpr int64_t block = 16;  // rows widened at a time under bf16
 
-  template <class T, class Y>
-  static void kernel(Cpu, const RmsNorm& op, const T* x, Y* y) {
+  template <class T, class Y> static void kernel(Cpu, const RmsNorm& op, const T* x, Y* y) {
     using R = compute_t<T>;
     const int64_t cols = op.x.size(-1), n = op.rrms.numel(), step = std::is_same_v<Y, bf16> ? block : n;
     parallel_for(n, 16, [&](int64_t begin, int64_t end) {
@@ -61,8 +60,7 @@ struct RmsNorm {
   }
 
 #ifdef PURSUIT_GPU
-  template <class T, class Y>
-  static void kernel(Cuda, const RmsNorm& op, const T* x, Y* y) {
+  template <class T, class Y> static void kernel(Cuda, const RmsNorm& op, const T* x, Y* y) {
     const int64_t cols = op.x.size(-1), n = op.rrms.numel();
     if (n == 0) return;
     const float* weight = op.weight.data<float>();

@@ -42,16 +42,14 @@ struct RpcAttention {
     return double(tokens * width) / 4;
   }
   // Calls body(first row, rows, index of their tau).
-  template <class F>
-  void for_each_tau(const PackedShape& s, const F& body) const {
+  template <class F> void for_each_tau(const PackedShape& s, const F& body) const {
     const int64_t count = taus(s);
     for (int64_t i = 0; i < count; ++i) body(s.n * i / count, s.n * (i + 1) / count - s.n * i / count, i);
   }
   double threshold(double mu) const {
     return options.threshold == RpcOptions::Threshold::product ? options.lambda * mu : options.lambda / mu;
   }
-  template <class R>
-  RpcStep<R> step(R threshold, int t) const {
+  template <class R> RpcStep<R> step(R threshold, int t) const {
     return {threshold, options.shrink_every_iteration || t + 1 == options.iterations,
             options.dual_sign == RpcOptions::DualSign::plus};
   }

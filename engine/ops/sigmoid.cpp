@@ -5,14 +5,8 @@ namespace pursuit {
 struct Sigmoid : Unary<Sigmoid> {
   static constexpr const char* name = "sigmoid";
   static constexpr Saves saves = Saves::y;
-  template <class A>
-  HD static A fwd(A x) {
-    return 1 / (1 + std::exp(-x));
-  }
-  template <class A>
-  HD static A bwd([[maybe_unused]] A x, [[maybe_unused]] A y) {
-    return y * (1 - y);
-  }
+  template <class A> HD static A fwd(A x) { return 1 / (1 + std::exp(-x)); }
+  template <class A> HD static A bwd([[maybe_unused]] A x, [[maybe_unused]] A y) { return y * (1 - y); }
   // The gradient has 1 - y, which cancels where y saturates, and y was rounded.
   static std::vector<Sample<Sigmoid>> samples() { return unary_samples<Sigmoid>(-8, 8, 4); }
 };

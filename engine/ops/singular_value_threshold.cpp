@@ -27,8 +27,7 @@ struct Sides {
   int64_t large() const { return std::max(m, n); }
 
   // to [K, K], row stride ld = A^T B or A B^T
-  template <class P, class T>
-  void inner(const P& product, const T* a, const T* b, T* to, int64_t ld) const {
+  template <class P, class T> void inner(const P& product, const T* a, const T* b, T* to, int64_t ld) const {
     product(!wide(), wide(), small(), small(), large(), T(1), a, n, b, n, T(0), to, ld);
   }
   // to [m, n] = beta to + alpha A W or alpha W A
@@ -88,8 +87,7 @@ struct BatchProduct {
 
 // A power of two that brings the largest entry to 1 ... 2, so that no square overflows or vanishes; NaN where
 // an entry is NaN or infinite.
-template <class T>
-T scale_of(const T* a, int64_t n) {
+template <class T> T scale_of(const T* a, int64_t n) {
   constexpr int lanes = 16;
   T top[lanes] = {}, bad[lanes] = {};
   for (int64_t i = 0; i + lanes <= n; i += lanes)
@@ -110,10 +108,7 @@ T scale_of(const T* a, int64_t n) {
   return top[0] > 0 ? std::ldexp(T(1), std::clamp(-std::ilogb(top[0]), -120, 120)) : T(1);
 }
 
-template <class T>
-T* data_or_null(const Tensor& t) {
-  return t.defined() ? t.data<T>() : nullptr;
-}
+template <class T> T* data_or_null(const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; }
 
 // Above this size LAPACK's blocked reduction is faster than lanes.
 constexpr int64_t lane_limit = 160;
@@ -136,9 +131,8 @@ struct SingularValueThreshold {
 
   // One matrix, from the eigendecomposition of its G (rows of `vectors`, stride ld; times scale^2). v and
   // sigma are nullable. Scratch: vs, p and polished [K, K], b [K, large].
-  template <class T>
-  static void shrink(Sides side, const T* a, T tau, const T* vectors, const T* lambda, int64_t ld, T scale,
-                     T* d, T* v, T* sigma) {
+  template <class T> static void shrink(Sides side, const T* a, T tau, const T* vectors, const T* lambda,
+                                        int64_t ld, T scale, T* d, T* v, T* sigma) {
     const int64_t k = side.small(), large = side.large();
     T *vs = scratch<T>(3, k * k), *p = scratch<T>(4, k * k), *polished = scratch<T>(5, k * k);
     T* b = scratch<T>(6, k * large);
@@ -186,9 +180,8 @@ struct SingularValueThreshold {
   }
 
   // a and d [batch, m, n], tau [batch], v [batch, K, K] and sigma [batch, K] undefined or wanted.
-  template <class T>
-  static void kernel(Cpu, Type<T>, Sides side, const Tensor& in, const Tensor& thresholds, const Tensor& out,
-                     const Tensor& vectors, const Tensor& values) {
+  template <class T> static void kernel(Cpu, Type<T>, Sides side, const Tensor& in, const Tensor& thresholds,
+                                        const Tensor& out, const Tensor& vectors, const Tensor& values) {
     const T *a = in.data<T>(), *tau = thresholds.data<T>();
     T *d = out.data<T>(), *v = data_or_null<T>(vectors), *sigma = data_or_null<T>(values);
     const int64_t batch = thresholds.numel(), k = side.small(), size = side.m * side.n;
@@ -230,10 +223,10 @@ struct SingularValueThreshold {
   }
 
   // da and dtau are undefined or wanted.
-  template <class T>
-  static void gradient(Cpu, Type<T>, Sides side, const Tensor& in, const Tensor& thresholds,
-                       const Tensor& vectors, const Tensor& values, const Tensor& upstream,
-                       const Tensor& to_in, const Tensor& to_thresholds) {
+  template <class T> static void gradient(Cpu, Type<T>, Sides side, const Tensor& in,
+                                          const Tensor& thresholds, const Tensor& vectors,
+                                          const Tensor& values, const Tensor& upstream, const Tensor& to_in,
+                                          const Tensor& to_thresholds) {
     const T *a = in.data<T>(), *tau = thresholds.data<T>(), *v = vectors.data<T>(), *sigma = values.data<T>(),
             *e = upstream.data<T>();
     T *da = data_or_null<T>(to_in), *dtau = data_or_null<T>(to_thresholds);

@@ -14,9 +14,8 @@ struct SoftCrossEntropy {
   Tensor scale = {};  // [], 1 / number of rows, as f32 for bf16 logits
 
   // loss [] is f32 for bf16 logits.
-  template <class T>
-  static void kernel(Cpu, const T* logits, const T* targets, int64_t n, int64_t cols, const Tensor& loss,
-                     const Tensor& scale) {
+  template <class T> static void kernel(Cpu, const T* logits, const T* targets, int64_t n, int64_t cols,
+                                        const Tensor& loss, const Tensor& scale) {
     using R = compute_t<T>;
     std::vector<R> losses(static_cast<size_t>(n));
     parallel_for(n, std::max<int64_t>(1, 4096 / (cols + 1)), [&](int64_t b, int64_t e) {
@@ -32,9 +31,8 @@ struct SoftCrossEntropy {
     *loss.data<R>() = n ? R(total / double(n)) : R(0);
   }
   // factor [1] times the gradient of the sum of the losses with respect to the logits.
-  template <class T>
-  static void gradient(Cpu, const T* logits, const T* targets, int64_t n, int64_t cols,
-                       const compute_t<T>* factor, T* gx) {
+  template <class T> static void gradient(Cpu, const T* logits, const T* targets, int64_t n, int64_t cols,
+                                          const compute_t<T>* factor, T* gx) {
     using R = compute_t<T>;
     parallel_for(n, std::max<int64_t>(1, 4096 / (cols + 1)), [&](int64_t b, int64_t e) {
       std::vector<R> wide, wide_targets, wide_gradient;
@@ -50,9 +48,8 @@ struct SoftCrossEntropy {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const T* logits, const T* targets, int64_t n, int64_t cols, const Tensor& loss,
-                     const Tensor& scale) {
+  template <class T> static void kernel(Cuda, const T* logits, const T* targets, int64_t n, int64_t cols,
+                                        const Tensor& loss, const Tensor& scale) {
     cuda::with_team<T>(cols, {logits, targets}, [&]<class Team>(Type<Team>) {
       cuda::mean_of_losses<Team>(
           n, loss.data<float>(), scale.data<float>(), [&](const cuda::Grid& grid, float* part) {
@@ -60,9 +57,8 @@ struct SoftCrossEntropy {
           });
     });
   }
-  template <class T>
-  static void gradient(Cuda, const T* logits, const T* targets, int64_t n, int64_t cols, const float* factor,
-                       T* gx) {
+  template <class T> static void gradient(Cuda, const T* logits, const T* targets, int64_t n, int64_t cols,
+                                          const float* factor, T* gx) {
     if (n == 0) return;
     cuda::with_team<T>(cols, {logits, targets, gx}, [&]<class Team>(Type<Team>) {
       cuda::launch<cuda::soft_cross_entropy_gradient_kernel<Team, T>>(Team::grid(n), logits, targets, n, cols,

@@ -11,8 +11,7 @@ struct Softmax {
   static constexpr const char* name = "softmax";
   Tensor y = {};
 
-  template <class T>
-  static void kernel(Cpu, const T* x, T* y, int64_t n, int64_t cols) {
+  template <class T> static void kernel(Cpu, const T* x, T* y, int64_t n, int64_t cols) {
     using R = compute_t<T>;
     parallel_for(n, std::max<int64_t>(1, 4096 / (cols + 1)), [&](int64_t b, int64_t e) {
       std::vector<R> wide;
@@ -23,8 +22,7 @@ struct Softmax {
       }
     });
   }
-  template <class T>
-  static void gradient(Cpu, const T* y, const T* gy, T* gx, int64_t n, int64_t cols) {
+  template <class T> static void gradient(Cpu, const T* y, const T* gy, T* gx, int64_t n, int64_t cols) {
     using R = compute_t<T>;
     parallel_for(n, std::max<int64_t>(1, 8192 / (cols + 1)), [&](int64_t b, int64_t e) {
       std::vector<R> wide, wide_p;
@@ -37,14 +35,12 @@ struct Softmax {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const T* x, T* y, int64_t n, int64_t cols) {
+  template <class T> static void kernel(Cuda, const T* x, T* y, int64_t n, int64_t cols) {
     cuda::with_team<T>(cols, {x, y}, [&]<class Team>(Type<Team>) {
       cuda::launch<cuda::softmax_kernel<Team, T>>(Team::grid(n), x, y, n, cols);
     });
   }
-  template <class T>
-  static void gradient(Cuda, const T* y, const T* gy, T* gx, int64_t n, int64_t cols) {
+  template <class T> static void gradient(Cuda, const T* y, const T* gy, T* gx, int64_t n, int64_t cols) {
     cuda::with_team<T>(cols, {y, gy, gx}, [&]<class Team>(Type<Team>) {
       cuda::launch<cuda::softmax_gradient_kernel<Team, T>>(Team::grid(n), y, gy, gx, n, cols);
     });

@@ -10,8 +10,7 @@ namespace pursuit {
 
 namespace {
 
-template <class T>
-using sum_t = std::conditional_t<std::is_same_v<T, double>, double, float>;
+template <class T> using sum_t = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 }  // namespace
 
@@ -22,8 +21,7 @@ struct Sum {
   Shape before = {};
 
   // Pairwise over blocks of 128 terms, so that the rounding error grows with the logarithm of the length.
-  template <class T>
-  static sum_t<T> pairwise(const T* x, int64_t n) {
+  template <class T> static sum_t<T> pairwise(const T* x, int64_t n) {
     if (n > 128) return pairwise(x, n / 2) + pairwise(x + n / 2, n - n / 2);
     sum_t<T> s[8] = {};
     int64_t i = 0;
@@ -32,15 +30,13 @@ struct Sum {
     for (; i < n; ++i) s[0] += up(x[i]);
     return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
   }
-  template <class T>
-  static void kernel(Cpu, const T* x, T* y, int64_t rows, int64_t cols) {
+  template <class T> static void kernel(Cpu, const T* x, T* y, int64_t rows, int64_t cols) {
     parallel_for(rows, std::max<int64_t>(1, 16384 / (cols + 1)), [&](int64_t b, int64_t e) {
       for (int64_t i = b; i < e; ++i) y[i] = down<T>(pairwise(x + i * cols, cols));
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const T* x, T* y, int64_t rows, int64_t cols) {
+  template <class T> static void kernel(Cuda, const T* x, T* y, int64_t rows, int64_t cols) {
     if (rows)
       cuda::launch<cuda::sum_rows_kernel<T>>({unsigned(rows), 256, cuda::shared_size<float>(32)}, x, y, cols);
   }

@@ -14,8 +14,7 @@ struct UpsampleArgmax {
   static constexpr const char* name = "upsample_argmax";
 
   // x [B, rows, cols, classes]
-  template <class T>
-  static void kernel(Cpu, const T* x, int32_t* y, const Upsampling& s) {
+  template <class T> static void kernel(Cpu, const T* x, int32_t* y, const Upsampling& s) {
     using R = compute_t<T>;
     const auto down_rows = bilinear_taps<R>(s.rows, s.height), across = bilinear_taps<R>(s.cols, s.width);
     const int64_t n = s.cols * s.classes;
@@ -29,8 +28,7 @@ struct UpsampleArgmax {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const T* x, int32_t* y, const Upsampling& s) {
+  template <class T> static void kernel(Cuda, const T* x, int32_t* y, const Upsampling& s) {
     using Team = cuda::Team<1, true>;
     if (s.pixels() > 0) cuda::launch<cuda::upsample_argmax_kernel<T>>(Team::grid(s.pixels()), x, y, s);
   }

@@ -15,9 +15,8 @@ struct UpsampleBilinear {
   Shape before = {};
 
   // planes [h, w] to planes [height, width]: rows first, then columns.
-  template <class T>
-  static void kernel(Cpu, const T* x, T* y, int64_t planes, int64_t h, int64_t w, int64_t height,
-                     int64_t width) {
+  template <class T> static void kernel(Cpu, const T* x, T* y, int64_t planes, int64_t h, int64_t w,
+                                        int64_t height, int64_t width) {
     using A = compute_t<T>;
     const auto down_rows = bilinear_taps<A>(h, height), across = bilinear_taps<A>(w, width);
     parallel_for(planes * height, std::max<int64_t>(1, 8192 / width), [&](int64_t b, int64_t e) {
@@ -33,9 +32,8 @@ struct UpsampleBilinear {
     });
   }
   // The transpose, in the order of the output rows within a plane whatever the threads.
-  template <class T>
-  static void gradient(Cpu, const T* gy, T* gx, int64_t planes, int64_t h, int64_t w, int64_t height,
-                       int64_t width) {
+  template <class T> static void gradient(Cpu, const T* gy, T* gx, int64_t planes, int64_t h, int64_t w,
+                                          int64_t height, int64_t width) {
     using A = compute_t<T>;
     const auto down_rows = bilinear_taps<A>(h, height), across = bilinear_taps<A>(w, width);
     parallel_for(planes, 1, [&](int64_t b, int64_t e) {
@@ -60,9 +58,8 @@ struct UpsampleBilinear {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const T* x, T* y, int64_t planes, int64_t h, int64_t w, int64_t height,
-                     int64_t width) {
+  template <class T> static void kernel(Cuda, const T* x, T* y, int64_t planes, int64_t h, int64_t w,
+                                        int64_t height, int64_t width) {
     const cuda::Axis rows{h, height}, cols{w, width};
     const int64_t strips = (height + cuda::upsample_rows - 1) / cuda::upsample_rows;
     cuda::with_pack<T>(width, y, [&]<int V>() {
@@ -70,9 +67,8 @@ struct UpsampleBilinear {
                                                 x, y, planes, rows, cols);
     });
   }
-  template <class T>
-  static void gradient(Cuda, const T* gy, T* gx, int64_t planes, int64_t h, int64_t w, int64_t height,
-                       int64_t width) {
+  template <class T> static void gradient(Cuda, const T* gy, T* gx, int64_t planes, int64_t h, int64_t w,
+                                          int64_t height, int64_t width) {
     const cuda::Axis rows{h, height}, cols{w, width};
     cuda::with_pack<T>(width, gy, [&]<int V>() {
       cuda::launch<cuda::upsample_gradient_kernel<V, T>>(

@@ -26,9 +26,9 @@ struct UpsampleCrossEntropy {
   Tensor scale = {};  // [], 1 / number of pixels that count
 
   // x [B, rows, cols, classes]; parts is null where no gradient is wanted.
-  template <class T>
-  static void kernel(Cpu, const T* x, const Tensor& labels, const Upsampling& s, int64_t ignore_index,
-                     const Tensor& loss, const Tensor& scale, const Tensor& parts) {
+  template <class T> static void kernel(Cpu, const T* x, const Tensor& labels, const Upsampling& s,
+                                        int64_t ignore_index, const Tensor& loss, const Tensor& scale,
+                                        const Tensor& parts) {
     using R = compute_t<T>;
     const int64_t* y = labels.data<int64_t>();
     const int64_t pixels = s.height * s.width, line_size = s.cols * s.classes;
@@ -71,9 +71,8 @@ struct UpsampleCrossEntropy {
     *loss.data<R>() = counted ? R(total / double(counted)) : R(0);
   }
   // gx [B, rows, cols, classes] = factor [1] times what the parts say.
-  template <class T>
-  static void gradient(Cpu, const compute_t<T>* parts, const Upsampling& s, const compute_t<T>* factor,
-                       T* gx) {
+  template <class T> static void gradient(Cpu, const compute_t<T>* parts, const Upsampling& s,
+                                          const compute_t<T>* factor, T* gx) {
     const int64_t n = s.cols * s.classes;
     parallel_for(s.batch * s.rows, 1, [&](int64_t b, int64_t e) {
       for (int64_t task = b; task < e; ++task) {
@@ -88,9 +87,9 @@ struct UpsampleCrossEntropy {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const T* x, const Tensor& labels, const Upsampling& s, int64_t ignore_index,
-                     const Tensor& loss, const Tensor& scale, const Tensor& parts) {
+  template <class T> static void kernel(Cuda, const T* x, const Tensor& labels, const Upsampling& s,
+                                        int64_t ignore_index, const Tensor& loss, const Tensor& scale,
+                                        const Tensor& parts) {
     cuda::upsample_cross_entropy(x, labels.data<int64_t>(), s, ignore_index, loss.data<float>(),
                                  scale.data<float>(), parts.defined() ? parts.data<float>() : nullptr);
   }

@@ -6,8 +6,7 @@ namespace pursuit {
 
 namespace {
 
-template <class T>
-struct Choose {
+template <class T> struct Choose {
   const uint8_t* condition;
   const T *a, *b;
   T* y;

@@ -34,8 +34,7 @@ lapack_int gesdd(int64_t m, int64_t n, double* a, double* s, double* u, double* 
                         lapack_int(n), u, k);
 }
 
-template <class T>
-void eigen(T* a, int64_t n, int64_t ld, T* values) {
+template <class T> void eigen(T* a, int64_t n, int64_t ld, T* values) {
   if (n == 0) return;
   if (const lapack_int info = syevd(a, n, ld, values))
     fail("symmetric_eigen", "LAPACK's syevd failed with " + std::to_string(info) + " on a matrix of " +

@@ -31,8 +31,7 @@ class Graph {
 class Replayed {
  public:
   Replayed(Device device, bool record) : device_(device), record_(record && device.is_cuda()) {}
-  template <class F>
-  void operator()(const F& work) {
+  template <class F> void operator()(const F& work) {
     if (record_ && ran_ && !graph_) graph_ = std::make_unique<Graph>(device_, work);
     graph_ ? graph_->launch() : work();
     ran_ = true;

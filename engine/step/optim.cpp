@@ -24,8 +24,7 @@ const float* factor(const FlatUpdate& u) { return u.factor.defined() ? u.factor.
 // --- the CPU
 
 // body(offset, count, decays) for parts of the ranges, over the threads.
-template <class F>
-void for_each_part(const FlatUpdate& u, const F& body) {
+template <class F> void for_each_part(const FlatUpdate& u, const F& body) {
   parallel_for(u.values.numel(), 1 << 14, [&](int64_t begin, int64_t end) {
     for (const FlatRange& r : u.ranges) {
       const int64_t from = std::max(begin, r.at), to = std::min(end, r.at + r.count);

@@ -11,8 +11,7 @@ namespace pursuit::nn {
 namespace {
 
 // Numbers and ranges of a list: "0,3-5". Calls f(first, last) for each; whether it is one.
-template <class F>
-bool for_each_range(std::string_view list, F f) {
+template <class F> bool for_each_range(std::string_view list, F f) {
   while (true) {
     int64_t first = 0, last = 0;
     const char* const end = list.data() + list.size();

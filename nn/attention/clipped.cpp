@@ -13,8 +13,7 @@ struct Clipped : AttentionKind {
     double gamma = -0.03, zeta = 1.03;
   };
 
-  template <class O, class F>
-  static void for_each_option(O& o, const F& f) {
+  template <class O, class F> static void for_each_option(O& o, const F& f) {
     f("gamma", o.gamma, "what a probability of 0 becomes before the clip", Range{-1e3, 0});
     f("zeta", o.zeta, "what a probability of 1 becomes before the clip", Range{1, 1e3});
   }

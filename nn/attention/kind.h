@@ -118,16 +118,14 @@ namespace detail {
 
 void register_kind(KindInfo info);
 // Throws Error unless the value is a number that is whole where T is.
-template <class T>
-T number_of(const std::string& name, const KindValue& value) {
+template <class T> T number_of(const std::string& name, const KindValue& value) {
   if (const auto* whole = std::get_if<int64_t>(&value)) return T(*whole);
   if constexpr (std::floating_point<T>)
     if (const auto* real = std::get_if<double>(&value)) return T(*real);
   fail("attention", "option " + name + " needs a " + (std::floating_point<T> ? "" : "whole ") + "number");
 }
 
-template <class T>
-void read(const std::string& name, const KindValue& value, T& member) {
+template <class T> void read(const std::string& name, const KindValue& value, T& member) {
   const auto need = [&](const auto* held, const char* what) -> const auto& {
     if (!held) fail("attention", "option " + name + " needs " + what);
     return *held;
@@ -157,8 +155,7 @@ KindOption described(const char* name, const T& member, const char* help, Range 
   return option;
 }
 
-template <class Kind>
-KindInfo kind_info() {
+template <class Kind> KindInfo kind_info() {
   KindInfo info{Kind::traits, {}, {}};
   if constexpr (requires { typename Kind::Options; }) {
     const typename Kind::Options defaults;
@@ -186,8 +183,7 @@ KindInfo kind_info() {
   return info;
 }
 
-template <class Kind>
-struct RegisterKind {
+template <class Kind> struct RegisterKind {
   RegisterKind() { register_kind(kind_info<Kind>()); }
 };
 

@@ -12,8 +12,7 @@ struct Rpc : AttentionKind {
       .name = "rpc", .title = "RPC-Attention", .shares_queries = true, .iterates = true};
   using Options = RpcOptions;
 
-  template <class O, class F>
-  static void for_each_option(O& o, const F& f) {
+  template <class O, class F> static void for_each_option(O& o, const F& f) {
     f("iterations", o.iterations, "iterations", Range{1, 1000});
     f("lambda", o.lambda, "weight of the sparse part", above(0, 1e6));
     f("threshold", o.threshold, "");

@@ -10,8 +10,7 @@ namespace {
 Tensor pack(const std::vector<Tensor>& parts) { return stack(parts, 0).permute({1, 3, 0, 2, 4}); }
 
 // Softmax attention of values that lose a part of their mixture first; S or alpha is learned.
-template <ScaledVariant variant>
-struct Scaled : AttentionKind {
+template <ScaledVariant variant> struct Scaled : AttentionKind {
   using AttentionKind::AttentionKind;
 
   Tensor mix(const Tensor& packed, const Tensor&) const override {
@@ -34,8 +33,7 @@ struct ScaledS : Scaled<ScaledVariant::s> {
 };
 PURSUIT_ATTENTION_KIND(ScaledS)
 
-template <ScaledVariant variant>
-struct ScaledByAlpha : Scaled<variant> {
+template <ScaledVariant variant> struct ScaledByAlpha : Scaled<variant> {
   explicit ScaledByAlpha(const AttentionLayer& layer) : Scaled<variant>(layer) {
     this->add_parameter("alpha", this->learned, {1});
   }

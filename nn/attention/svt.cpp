@@ -27,8 +27,7 @@ struct Svt : AttentionKind {
     int iterations = SvtAttentionOptions().iterations;
   };
 
-  template <class O, class F>
-  static void for_each_option(O& o, const F& f) {
+  template <class O, class F> static void for_each_option(O& o, const F& f) {
     f("iterations", o.iterations, "iterations", Range{1, 1000});
   }
 

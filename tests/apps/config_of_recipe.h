@@ -7,9 +7,8 @@
 #include "apps/command/recipes.h"
 
 // As `APP train --recipe NAME BESIDE` reads it.
-template <class Config>
-Config config_of_recipe(const std::string& app, const std::string& name,
-                        std::vector<std::string> beside = {}) {
+template <class Config> Config config_of_recipe(const std::string& app, const std::string& name,
+                                                std::vector<std::string> beside = {}) {
   Config config;
   pursuit::apps::apply(pursuit::apps::read_recipe(app, name), config);
   CLI::App parser;

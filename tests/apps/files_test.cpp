@@ -31,8 +31,7 @@ void write_plain(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-template <class Call>
-std::string error_of(Call call) {
+template <class Call> std::string error_of(Call call) {
   try {
     call();
   } catch (const Error& error) {
@@ -56,8 +55,7 @@ uint32_t bitwise_crc32c(const std::string& bytes) {
   return ~crc;
 }
 
-template <class T>
-T read_number(const std::string& bytes, size_t& at) {
+template <class T> T read_number(const std::string& bytes, size_t& at) {
   REQUIRE(at + sizeof(T) <= bytes.size());
   T value;
   std::memcpy(&value, bytes.data() + at, sizeof(T));

@@ -41,9 +41,9 @@ void check_recipe(const std::string& app, const std::string& name, const Json& p
   }
 }
 
-template <class Config>
-void check_recipes(const std::string& app, const std::string& data,
-                   const std::map<std::string, Json>& published, const std::set<std::string>& our_own) {
+template <class Config> void check_recipes(const std::string& app, const std::string& data,
+                                           const std::map<std::string, Json>& published,
+                                           const std::set<std::string>& our_own) {
   for (const std::string& name : apps::recipe_names(app)) {
     CAPTURE(name);
     CHECK(published.contains(name) + our_own.contains(name) == 1);

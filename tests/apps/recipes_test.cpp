@@ -14,8 +14,7 @@ using namespace pursuit;
 namespace {
 
 // Every recipe is read as its program's own options are, and its values are ones that can be trained with.
-template <class Config>
-void check_recipes(const std::string& app, size_t at_least) {
+template <class Config> void check_recipes(const std::string& app, size_t at_least) {
   const std::vector<std::string> names = apps::recipe_names(app);
   CHECK(names.size() >= at_least);
   for (const std::string& name : names) {

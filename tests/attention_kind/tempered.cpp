@@ -16,8 +16,7 @@ struct Tempered : nn::AttentionKind {
     double temperature = 1;
   };
 
-  template <class O, class F>
-  static void for_each_option(O& o, const F& f) {
+  template <class O, class F> static void for_each_option(O& o, const F& f) {
     f("temperature", o.temperature, "what scores are divided by", above(0, 1e3));
   }
 

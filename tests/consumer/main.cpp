@@ -11,14 +11,8 @@ using namespace pursuit;
 
 struct Softsign : Unary<Softsign> {
   static constexpr const char* name = "softsign";
-  template <class A>
-  HD static A fwd(A x) {
-    return x / (1 + std::abs(x));
-  }
-  template <class A>
-  HD static A bwd(A x, A) {
-    return 1 / ((1 + std::abs(x)) * (1 + std::abs(x)));
-  }
+  template <class A> HD static A fwd(A x) { return x / (1 + std::abs(x)); }
+  template <class A> HD static A bwd(A x, A) { return 1 / ((1 + std::abs(x)) * (1 + std::abs(x))); }
   static std::vector<Sample<Softsign>> samples() { return unary_samples<Softsign>(1, 3); }
 };
 PURSUIT_OPERATOR(Softsign)

@@ -14,8 +14,7 @@ using namespace pursuit::cuda;
 namespace {
 
 // A rotation by one of a block's numbers through shared memory; `Barrier` false plants a race.
-template <bool Barrier>
-__global__ void rotate(const float* x, float* y) {
+template <bool Barrier> __global__ void rotate(const float* x, float* y) {
   Shared shared;
   float* s = shared.array<float>(blockDim.x);
   s[threadIdx.x] = x[threadIdx.x];
@@ -63,8 +62,7 @@ __global__ void too_much_shared(float* y) {
 }
 
 // y = x by asynchronous copies, waited for or not.
-template <bool Wait>
-__global__ void copy_through_shared(const float* x, float* y) {
+template <bool Wait> __global__ void copy_through_shared(const float* x, float* y) {
   Shared shared;
   float* s = shared.array<float>(4 * blockDim.x);
   copy_async(s + 4 * threadIdx.x, x + 4 * threadIdx.x);
@@ -85,8 +83,7 @@ __global__ void sums(const float* x, float* y) {
 }
 
 // c [16, 16] = a b, depth 32, with a stored by rows or columns and b by columns or rows of the product.
-template <class T, bool a_column, bool b_column>
-__global__ void product(const T* a, const T* b, float* c) {
+template <class T, bool a_column, bool b_column> __global__ void product(const T* a, const T* b, float* c) {
   constexpr int depth = 32, lda = a_column ? 24 : 40, ldb = b_column ? 24 : 40;
   Shared shared;
   T* sa = shared.array<T>(40 * depth);
@@ -116,8 +113,7 @@ __global__ void product(const T* a, const T* b, float* c) {
 }
 
 // y [16, 16] = (a b) e, the first product going into the second in registers.
-template <class T>
-__global__ void product_of_product(const T* a, const T* b, const T* e, float* y) {
+template <class T> __global__ void product_of_product(const T* a, const T* b, const T* e, float* y) {
   Shared shared;
   T* sa = shared.array<T>(16 * 24);
   T* sb = shared.array<T>(16 * 24);

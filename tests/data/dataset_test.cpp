@@ -57,8 +57,7 @@ struct TempFolder {
 };
 
 // The message of the pursuit::Error that f throws, or "no error".
-template <class F>
-std::string message(F f) {
+template <class F> std::string message(F f) {
   try {
     f();
   } catch (const pursuit::Error& error) {

@@ -47,8 +47,7 @@ void check_rejected(const std::string& bytes, const char* why) {
   CHECK_MESSAGE(message.find(why) != std::string::npos, message);
 }
 
-template <class T>
-std::string bytes_of(const std::vector<T>& values) {
+template <class T> std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 

@@ -11,8 +11,8 @@
 
 #include "data/augment.h"
 #include "data/colour.h"
-#include "data/png.h"
 #include "data/loader.h"
+#include "data/png.h"
 #include "data/resize.h"
 #include "data/segmentation_augment.h"
 #include "engine/base/error.h"

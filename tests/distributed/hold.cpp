@@ -30,8 +30,7 @@ bool is(const char* name, const std::string& value) {
   return set && value == set;
 }
 
-template <class Function>
-Function* next(const char* name) {
+template <class Function> Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 

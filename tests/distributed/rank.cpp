@@ -63,8 +63,7 @@ std::vector<float> values(const Tensor& t) {
   return {here.data<float>(), here.data<float>() + here.numel()};
 }
 
-template <class T>
-Tensor there(const std::vector<T>& values) {
+template <class T> Tensor there(const std::vector<T>& values) {
   return from_vector(values, {int64_t(values.size())}, device);
 }
 

@@ -34,8 +34,7 @@ inline std::vector<const RowKernels<float>*> all_kernels() {
 }
 
 // A matrix with padding after every row and around all rows, whose filling must survive every kernel.
-template <typename T>
-struct Matrix {
+template <typename T> struct Matrix {
   static constexpr int64_t kPad = 19;
   int64_t rows, cols, ld;
   std::vector<T> storage;
@@ -49,8 +48,7 @@ struct Matrix {
   T& operator()(int64_t i, int64_t j) { return data()[i * ld + j]; }
   T& operator[](int64_t j) { return data()[j]; }
 
-  template <typename Make>
-  Matrix& fill(Make make) {
+  template <typename Make> Matrix& fill(Make make) {
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < cols; ++j) (*this)(i, j) = static_cast<T>(make());
     return *this;
@@ -79,8 +77,7 @@ inline bool close(double got, double want, double relative, double absolute) {
 }
 
 // Compares every entry with want(i, j) and checks that nothing else was written.
-template <typename Want>
-void check_matrix(Floats& got, Want want, double relative, double absolute) {
+template <typename Want> void check_matrix(Floats& got, Want want, double relative, double absolute) {
   for (int64_t i = 0; i < got.rows; ++i) {
     for (int64_t j = 0; j < got.cols; ++j) {
       const double expected = want(i, j);
@@ -94,8 +91,7 @@ void check_matrix(Floats& got, Want want, double relative, double absolute) {
   CHECK(got.intact());
 }
 
-template <typename Test>
-void for_each_size(Test test) {
+template <typename Test> void for_each_size(Test test) {
   for (const RowKernels<float>* kernels : all_kernels()) {
     for (int64_t cols : kSizes) {
       CAPTURE(std::string(kernels->isa));

@@ -7,12 +7,8 @@ using pursuit::Sample;
 
 struct Mish : pursuit::Unary<Mish> {
   static constexpr const char* name = "mish";
-  template <class A>
-  HD static A fwd(A x) {
-    return x * std::tanh(std::log1p(std::exp(x)));
-  }
-  template <class A>
-  HD static A bwd(A x, A) {
+  template <class A> HD static A fwd(A x) { return x * std::tanh(std::log1p(std::exp(x))); }
+  template <class A> HD static A bwd(A x, A) {
     const A t = std::tanh(std::log1p(std::exp(x))), sigmoid = 1 / (1 + std::exp(-x));
     return t + x * sigmoid * (1 - t * t);
   }

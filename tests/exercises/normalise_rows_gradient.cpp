@@ -23,9 +23,9 @@ __global__ void rows_kernel(const T* x, T* y, float* lengths, int64_t n, int64_t
     if (team.leads()) lengths[i] = length;
   }
 }
-template <class Team, class T>
-__global__ void rows_gradient_kernel(const T* y, const T* gy, const float* lengths, T* gx, int64_t n,
-                                     int64_t cols) {
+template <class Team, class T> __global__ void rows_gradient_kernel(const T* y, const T* gy,
+                                                                    const float* lengths, T* gx, int64_t n,
+                                                                    int64_t cols) {
   const Team team(cols);
   for (int64_t i = team.first(); i < n; i += team.step()) {
     const auto unit = team.read(y + i * cols), g = team.read(gy + i * cols);
@@ -53,9 +53,8 @@ struct NormaliseRows {
       }
     });
   }
-  template <class T>
-  static void gradient(Cpu, const T* y, const T* gy, const compute_t<T>* lengths, T* gx, int64_t n,
-                       int64_t cols) {
+  template <class T> static void gradient(Cpu, const T* y, const T* gy, const compute_t<T>* lengths, T* gx,
+                                          int64_t n, int64_t cols) {
     parallel_for(n, 64, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const T *unit = y + i * cols, *g = gy + i * cols;
@@ -67,8 +66,7 @@ struct NormaliseRows {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const T* x, T* y, float* lengths, int64_t n, int64_t cols) {
+  template <class T> static void kernel(Cuda, const T* x, T* y, float* lengths, int64_t n, int64_t cols) {
     cuda::with_team<T>(cols, {x, y}, [&]<class Team>(Type<Team>) {
       cuda::launch<rows_kernel<Team, T>>(Team::grid(n), x, y, lengths, n, cols);
     });

@@ -1,5 +1,5 @@
-#include "data/png.h"
 #include "data/label_key.h"
+#include "data/png.h"
 #include "engine/base/error.h"
 #include "tests/fuzz/png.h"
 

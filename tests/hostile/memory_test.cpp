@@ -45,8 +45,7 @@ int64_t process_bytes(const std::string& key) {
 bool reset_peak() { return bool(std::ofstream("/proc/self/clear_refs") << "5" << std::flush); }
 
 // Trains for two steps and compares what the process took for it with the estimate.
-template <class Config>
-void compare(const std::string& options) {
+template <class Config> void compare(const std::string& options) {
   CAPTURE(options);
   Config config;
   CLI::App parser;

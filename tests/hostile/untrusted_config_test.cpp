@@ -85,8 +85,7 @@ struct Segment {
 };
 
 // A checkpoint of the model that `config` says, whose own config says `written`.
-template <class App, class Config>
-apps::Checkpoint checkpoint_of(const Config& config, const Json& written) {
+template <class App, class Config> apps::Checkpoint checkpoint_of(const Config& config, const Json& written) {
   apps::Checkpoint checkpoint;
   checkpoint.path = "run/checkpoint.safetensors";
   checkpoint.config = written;
@@ -101,8 +100,7 @@ struct MemoryLimit {
   ~MemoryLimit() { set_memory_limit(cpu, 0); }
 };
 
-template <class App>
-std::string error_of(const apps::Checkpoint& checkpoint) {
+template <class App> std::string error_of(const apps::Checkpoint& checkpoint) {
   try {
     App::load(checkpoint);
   } catch (const OutOfMemory& e) {

@@ -15,8 +15,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-template <class F>
-double median_seconds(Device device, const F& f) {
+template <class F> double median_seconds(Device device, const F& f) {
   std::vector<double> times;
   const double begin = now();
   while (int(times.size()) < least_runs || now() - begin < seconds_an_operator) {

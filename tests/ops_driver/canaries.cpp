@@ -22,8 +22,7 @@ struct Square {
   Grads backward(const Tensor& gy, Needs) { return {2.0 * x * gy}; }
 };
 
-template <class Op>
-std::vector<Sample<Op>> three_samples() {
+template <class Op> std::vector<Sample<Op>> three_samples() {
   return {{{}, {{{7}}}}, {{}, {{{3, 5}}}}, {{}, {{{0}}}}};
 }
 

@@ -27,8 +27,7 @@ struct Config : apps::TrainingFields {
   }
 };
 
-template <class C, class F>
-void for_each_field(C& c, const F& f) {
+template <class C, class F> void for_each_field(C& c, const F& f) {
   f("hidden", c.hidden, "Hidden width", apps::Range{1, 4096});
   f("points", c.points, "Points of an epoch", apps::Range{1, 1e9});
   f("test-points", c.test_points, "Points to test on", apps::Range{1, 1e9});

@@ -38,8 +38,7 @@ struct NormaliseRows {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T>
-  static void kernel(Cuda, const T* x, T* y, float* lengths, int64_t n, int64_t cols) {
+  template <class T> static void kernel(Cuda, const T* x, T* y, float* lengths, int64_t n, int64_t cols) {
     cuda::with_team<T>(cols, {x, y}, [&]<class Team>(Type<Team>) {
       cuda::launch<normalise_rows_kernel<Team, T>>(Team::grid(n), x, y, lengths, n, cols);
     });
