@@ -9,6 +9,7 @@
 #include "data/shuffle.h"
 #include "engine/base/error.h"
 #include "engine/base/streams.h"
+#include "engine/inspect/trace.h"
 
 namespace pursuit::data {
 namespace {
@@ -190,6 +191,7 @@ void Loader::work() {
     std::exception_ptr error;
     int64_t row = first;
     try {
+      const TraceSpan span("load");
       for (; row < last; ++row) fill(slot.batch, number, row);
     } catch (...) {
       error = std::current_exception();

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/inspect/trace.h"
 #include "engine/operator/copy.h"
 #include "engine/ops.h"
 
@@ -39,6 +40,7 @@ TrainingStep::TrainingStep(Objective& objective, int64_t accumulate, distributed
       stops_{Readback(flat.values.device()), Readback(flat.values.device())} {}
 
 int64_t TrainingStep::start(int64_t step, double lr, bool stop) {
+  const TraceSpan span("step");
   optimizer_.begin(lr);
   const float sums[3] = {0, 0, stop ? 1.0f : 0.0f};
   write_small(sums_, sums);

@@ -4,6 +4,7 @@
 #include "apps/command/options.h"
 #include "apps/pictures/corrupt_command.h"
 #include "apps/study/program.h"
+#include "apps/study/tape_report.h"
 #include "nn/attacks/attacks.h"
 
 namespace {
@@ -72,6 +73,13 @@ void add_import(CLI::App& app, ImportOptions& i, int& code) {
   });
 }
 
+// The loss of a training step on noise, for `inspect`.
+Tensor loss_on_noise(const nn::VisionTransformer& model, const Config& c, int64_t batch_size) {
+  const Device device = device_from_name(c.device);
+  const Tensor noise = normal({batch_size, c.channels, c.image_size, c.image_size}, 0, 1, c.seed, 0);
+  return cross_entropy(model(noise.to(c.dtype).to(device)), zeros({batch_size}, DType::i32, device));
+}
+
 int run(std::vector<std::string> args) {
   apps::Program<Config> program("Trains and studies image classifiers whose attention can be made robust.");
   EvalOptions eval_options;
@@ -83,6 +91,7 @@ int run(std::vector<std::string> args) {
   add_predict(program.app, predict_options, program.code);
   apps::add_corrupt_command(program.app, program.code);
   apps::add_export_command<Config>(program.app, "Weights as safetensors that PyTorch and timm load");
+  apps::add_inspect_command<Config>(program.app, /*batch size*/ 8, loss_on_noise);
   add_import(program.app, import_options, program.code);
   apps::add_report_command(program.app, write_report);
   return program.run(std::move(args));

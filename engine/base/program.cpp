@@ -16,6 +16,7 @@
 
 #include "engine/base/text.h"
 #include "engine/distributed/control.h"
+#include "engine/inspect/trace.h"
 
 namespace pursuit {
 
@@ -59,6 +60,7 @@ int run_main(int argc, char** argv, const std::function<int(std::vector<std::str
   int code = 1;
   std::string reason;
   try {
+    start_trace();
     code = body({argv + 1, argv + argc});
   } catch (const std::filesystem::filesystem_error& error) {
     failed("'" + error.path1().string() + "': " + error.code().message());
@@ -70,6 +72,11 @@ int run_main(int argc, char** argv, const std::function<int(std::vector<std::str
       failed(error.what());
     else if (const auto* of_write = dynamic_cast<const std::system_error*>(&error))
       reason = ": " + of_write->code().message();
+  }
+  try {
+    finish_trace();
+  } catch (const std::exception& error) {
+    code = failed(error.what());
   }
   errno = 0;
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {

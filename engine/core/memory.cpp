@@ -439,6 +439,8 @@ void set_memory_debug(bool on) { pool(cpu).set_debug(on); }
 int64_t guard_violations() { return pool(cpu).violations(); }
 void check_guards() { pool(cpu).check_live(); }
 
+std::map<std::string, int64_t> memory_by_tag(Device device) { return pool(device).by_tag(); }
+
 std::string memory_summary(Device device) {
   const MemoryStats s = memory_stats(device);
   std::string text = "memory on " + device.name() + "\n";
@@ -458,7 +460,7 @@ std::string memory_summary(Device device) {
   text += "  " + std::to_string(s.allocations) + " allocations, " + std::to_string(s.system_allocations) +
           " from the system, " + std::to_string(s.system_frees) + " given back, " +
           std::to_string(s.retries) + " retries, " + std::to_string(s.out_of_memory) + " out of memory\n";
-  for (const auto& [tag, bytes] : pool(device).by_tag()) line(tag.c_str(), bytes, -1);
+  for (const auto& [tag, bytes] : memory_by_tag(device)) line(tag.c_str(), bytes, -1);
   return text;
 }
 

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -67,6 +68,7 @@ class Arena {
 };
 
 MemoryStats memory_stats(Device device = cpu);
+std::map<std::string, int64_t> memory_by_tag(Device device = cpu);  // bytes in live blocks
 std::string memory_summary(Device device = cpu);  // the statistics and the live bytes by tag, as a table
 void reset_peak_memory(Device device = cpu);
 void empty_cache(Device device = cpu);                // gives cached segments back to the system

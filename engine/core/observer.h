@@ -1,4 +1,7 @@
 #pragma once
+#include <atomic>
+#include <utility>
+
 #include "engine/core/tensor.h"
 
 namespace pursuit {
@@ -19,5 +22,34 @@ class Observer {
 
 // What the tape calls.
 void observe(const Tensor& t);
+
+// Sees every call of an operator, forward and backward, in every thread; see engine/inspect. `call_observer` is the
+// one that does; without one a call costs a look at a pointer.
+class CallObserver {
+ public:
+  virtual ~CallObserver() = default;
+  // A call begins, perhaps within another one. What it allocates has the tag that this returns.
+  virtual const char* begin(const char* name, bool backward) = 0;
+  virtual void end(const Tensor& result) noexcept = 0;  // undefined for a backward, and where it failed
+};
+inline std::atomic<CallObserver*> call_observer = nullptr;
+
+// Lives as long as a call of the operator `name`.
+class OperatorCall {
+ public:
+  explicit OperatorCall(const char* name, bool backward = false)
+      : observer_(call_observer.load(std::memory_order_acquire)),
+        tag_(observer_ ? observer_->begin(name, backward) : name) {}
+  ~OperatorCall() { end({}); }
+  OperatorCall(const OperatorCall&) = delete;
+  OperatorCall& operator=(const OperatorCall&) = delete;
+  void end(const Tensor& result) {
+    if (observer_) std::exchange(observer_, nullptr)->end(result);
+  }
+
+ private:
+  CallObserver* observer_;
+  MemoryTag tag_;
+};
 
 }  // namespace pursuit

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/core/observer.h"
 #include "engine/core/shapes_only.h"
 #include "engine/core/tensor.h"
 
@@ -120,17 +121,20 @@ concept TakesList = requires(Op op, const std::vector<Tensor>& inputs) {
 // Calls forward(operator) and, if an input wants a gradient, records the operator.
 template <Operator Op, class Forward>
 Tensor call(Op op, std::span<Argument> arguments, Needs needs, const Forward& forward) {
-  MemoryTag tag(Op::name);
+  OperatorCall scope(Op::name);
   const auto held = std::make_shared<Op>(std::move(op));
-  if (!grad_enabled() || needs.bits == 0) return forward(*held);
-  if constexpr (requires { held->needs = needs; }) held->needs = needs;
-  for (Argument& a : arguments) a.handles = a.tensor->storage().use_count();
+  const bool on_tape = grad_enabled() && needs.bits != 0;
+  if (on_tape) {
+    if constexpr (requires { held->needs = needs; }) held->needs = needs;
+    for (Argument& a : arguments) a.handles = a.tensor->storage().use_count();
+  }
   Tensor y = forward(*held);
-  if (!is_floating(y.dtype())) return y;  // integers have no gradient
-  record(y, Op::name, arguments, [held, needs](const Tensor& gy) {
-    MemoryTag tag(Op::name);
-    return held->backward(gy, needs);
-  });
+  if (on_tape && is_floating(y.dtype()))  // integers have no gradient
+    record(y, Op::name, arguments, [held, needs](const Tensor& gy) {
+      const OperatorCall scope(Op::name, /*backward*/ true);
+      return held->backward(gy, needs);
+    });
+  scope.end(y);
   return y;
 }
 
