@@ -250,6 +250,41 @@ Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream, const 
 // Whole samples (dimension 0) are kept or dropped.
 Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter = {});
 
+// Convolutions and pooling of x [B, C, H, W]. A window is a kernel's taps; along each dimension there are
+// floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 of them.
+
+// A number for the height and one for the width, or one for both.
+struct Pair {
+  int64_t h, w;
+  Pair(int64_t both) : h(both), w(both) {}
+  Pair(int64_t height, int64_t width) : h(height), w(width) {}
+};
+struct ConvOptions {
+  Pair stride = 1, padding = 0, dilation = 1;
+  int64_t groups = 1;
+};
+// Cross-correlation with zeros around the picture: weight [out, C / groups, kernel height, kernel width],
+// bias [out] or undefined; output channel o sees the channels of group o groups / out. All of one dtype.
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const ConvOptions& options = {});
+// The largest number of each window, of those within the picture; of equals the first gets the gradient. A
+// NaN counts as the largest. Padding is at most half of the kernel.
+struct MaxPoolOptions {
+  Pair kernel;
+  Pair stride = 0;  // 0: the kernel
+  Pair padding = 0, dilation = 1;
+};
+Tensor max_pool2d(const Tensor& x, const MaxPoolOptions& options);
+// The mean of each window, whose zeros beside the picture count or, without count_include_pad, do not.
+// Padding is at most half of the kernel.
+struct AvgPoolOptions {
+  Pair kernel;
+  Pair stride = 0;  // 0: the kernel
+  Pair padding = 0;
+  bool count_include_pad = true;
+};
+Tensor avg_pool2d(const Tensor& x, const AvgPoolOptions& options);
+
 // Pictures and tokens.
 
 // (image / 255 - mean) / std of 8-bit pictures u8 [B, C, H, W], C at most 4, one mean and std a channel, in

@@ -72,6 +72,23 @@ Step feed_forward(int64_t batch, DType dtype, Device device) {
       [](const std::vector<Tensor>& x) { return mlp(x[0], x[1], x[2], x[3], x[4], x[0]); });
 }
 
+// A square kernel that keeps the picture's size; depthwise, or all channels to as many.
+Workload convolution(const std::string& name, int64_t channels, int64_t size, int64_t kernel,
+                     bool depthwise) {
+  const int64_t seen = depthwise ? 1 : channels;
+  const std::string what = std::to_string(kernel) + " x " + std::to_string(kernel) +
+                           (depthwise ? " depthwise" : "") + " convolution of " + std::to_string(channels) +
+                           " channels, " + std::to_string(size) + " pixels, with gradients";
+  return {Workload::Group::op, name, what, "images", 8, true, [=](int64_t batch, DType dtype, Device device) {
+            const ConvOptions options{.padding = kernel / 2, .groups = depthwise ? channels : 1};
+            return forward_backward(
+                {random_leaf({batch, channels, size, size}, dtype, device, 1),
+                 random_leaf({channels, seen, kernel, kernel}, dtype, device, 2, 0.02),
+                 random_leaf({channels}, dtype, device, 3, 0.02)},
+                [options](const std::vector<Tensor>& x) { return conv2d(x[0], x[1], x[2], options); });
+          }};
+}
+
 struct AdamWStep {
   Tensor weight;
   nn::FlatParameters flat;
@@ -107,6 +124,15 @@ std::vector<Workload> operator_workloads() {
       {op, "layer-norm", "layer norm of 197 tokens of width 192, with gradients", "images", 32, true, norm},
       {op, "mlp", "residual + fc2(gelu(fc1(x))), 197 tokens, 192-768-192, with gradients", "images", 8, true,
        feed_forward},
+      // ResNet-18's four stages, and ConvNeXt-tiny's.
+      convolution("conv-3x3-56", 64, 56, 3, false),
+      convolution("conv-3x3-28", 128, 28, 3, false),
+      convolution("conv-3x3-14", 256, 14, 3, false),
+      convolution("conv-3x3-7", 512, 7, 3, false),
+      convolution("conv-depthwise-56", 96, 56, 7, true),
+      convolution("conv-depthwise-28", 192, 28, 7, true),
+      convolution("conv-depthwise-14", 384, 14, 7, true),
+      convolution("conv-depthwise-7", 768, 7, 7, true),
       {op, "adamw", "AdamW over DeiT-tiny's 5.7 M parameters", "parameters", 5717416, false, adamw},
   };
 }

@@ -37,6 +37,12 @@ template <class R> struct Tap {
   R weight;
 };
 
+// Neighbouring columns of a matrix that is read where its numbers lie: those from `column` up to the next
+// run's.
+struct Run {
+  int64_t column, offset;
+};
+
 template <class R> struct RowKernels {
   const char* isa;  // "sse2", "avx2", "avx512" or "f64"
 
@@ -56,8 +62,27 @@ template <class R> struct RowKernels {
   void (*pack)(bool tb, int64_t n, int64_t k, const R* b, int64_t ldb, int64_t part, int64_t parts, R* to);
   void (*gemm_packed)(int64_t m, int64_t n, int64_t k, const R* a, int64_t lda, const R* packed, R* c,
                       int64_t ldc);
+
   // x <- x + x^T, x [n, n].
   void (*symmetrize)(R* x, int64_t n, int64_t ld);
+
+  // --- convolutions; null for double
+  // -----------------------------------------------------------------------------------------
+  // An unfolded picture b [k, n] that is not stored: its rows are the same runs of x, moved,
+  //   b_ij = x[shift[i] + run.offset + j - run.column] with the run of column j.
+  // The runs begin with column 0 and end with one of column n.
+
+  // c = a b
+  void (*gemm_runs)(int64_t m, int64_t n, int64_t k, const R* a, int64_t lda, const R* x,
+                    const int64_t* shift, const Run* runs, R* c, int64_t ldc);
+  // y = b, [k, n] dense
+  void (*gather_runs)(const R* x, const int64_t* shift, int64_t k, const Run* runs, int64_t n, R* y);
+  // y_ij = bias + sum_t w_t x[tap[t] + i row_step + j]. Reads x up to 15 numbers beyond a row's last window.
+  void (*window_sums)(const R* x, int64_t row_step, const int64_t* tap, const R* w, int64_t taps, R bias,
+                      R* y, int64_t rows, int64_t cols, int64_t ldy);
+  // sums[t] += sum_ij g_ij x[tap[t] + i row_step + j]
+  void (*window_weight_sums)(const R* x, int64_t row_step, const int64_t* tap, int64_t taps, const R* g,
+                             int64_t ldg, int64_t rows, int64_t cols, R* sums);
 
   // --- softmax
 

@@ -25,6 +25,10 @@ void group_norm_case(Golden& g);
 void instance_norm_case(Golden& g);
 void rms_norm_case(Golden& g);
 
+void conv2d_case(Golden& g);
+void max_pool2d_case(Golden& g);
+void avg_pool2d_case(Golden& g);
+
 void elementwise_case(Golden& g);
 void along_case(Golden& g);
 
@@ -32,5 +36,7 @@ void svt_case(Golden& g);
 void pcp_case(Golden& g);
 
 void vit_case(Golden& g);
+void lenet_case(Golden& g);
+void resnet18_case(Golden& g);
 
 }  // namespace pursuit::goldens

@@ -25,11 +25,16 @@ const std::map<std::string, void (*)(Golden&)> cases = {
     {"svt", svt_case},
     {"pcp", pcp_case},
     {"vit", vit_case},
+    {"lenet", lenet_case},
+    {"resnet18", resnet18_case},
     {"layernorm", layernorm_case},
     {"batch_norm", batch_norm_case},
     {"group_norm", group_norm_case},
     {"instance_norm", instance_norm_case},
     {"rms_norm", rms_norm_case},
+    {"conv2d", conv2d_case},
+    {"max_pool2d", max_pool2d_case},
+    {"avg_pool2d", avg_pool2d_case},
     {"gelu", gelu_case},
     {"elementwise", elementwise_case},
     {"along", along_case},
@@ -42,7 +47,9 @@ const std::map<std::string, void (*)(Golden&)> cases = {
 };
 
 // Cases whose gradients the case function compares by itself, or that have none.
-bool has_own_gradients(const std::string& name) { return name == "vit"; }
+bool has_own_gradients(const std::string& name) {
+  return name == "vit" || name == "lenet" || name == "resnet18";
+}
 
 // Runs the file's case; what it cannot compute ends in an exception.
 void run_case(Golden& g) {

@@ -376,6 +376,12 @@ def layer_norm(batch):
                             torch.randn(batch, TOKENS, DIM), torch.randn(DIM), torch.randn(DIM))
 
 
+def convolution(batch, channels, size, kernel, groups=1):
+    return forward_backward(lambda x, w, b: F.conv2d(x, w, b, padding=kernel // 2, groups=groups),
+                            torch.randn(batch, channels, size, size),
+                            0.02 * torch.randn(channels, channels // groups, kernel, kernel), 0.02 * torch.randn(channels))
+
+
 def adamw(parameters):
     weight = nn.Parameter(torch.randn(parameters))
     weight.grad = 1e-3 * torch.randn(parameters)
@@ -406,6 +412,14 @@ OPERATORS = {
                  lambda b: forward_backward(threshold, torch.randn(b, TOKENS, HEAD_DIM))),
     "layer-norm": (32, "images", 20, True, layer_norm),
     "mlp": (8, "images", 20, True, mlp),
+    "conv-3x3-56": (8, "images", 20, True, lambda b: convolution(b, 64, 56, 3)),
+    "conv-3x3-28": (8, "images", 20, True, lambda b: convolution(b, 128, 28, 3)),
+    "conv-3x3-14": (8, "images", 20, True, lambda b: convolution(b, 256, 14, 3)),
+    "conv-3x3-7": (8, "images", 20, True, lambda b: convolution(b, 512, 7, 3)),
+    "conv-depthwise-56": (8, "images", 20, True, lambda b: convolution(b, 96, 56, 7, 96)),
+    "conv-depthwise-28": (8, "images", 20, True, lambda b: convolution(b, 192, 28, 7, 192)),
+    "conv-depthwise-14": (8, "images", 20, True, lambda b: convolution(b, 384, 14, 7, 384)),
+    "conv-depthwise-7": (8, "images", 20, True, lambda b: convolution(b, 768, 7, 7, 768)),
     "adamw": (5717416, "parameters", 20, False, adamw),
 }
 WORKLOADS = MODELS | OPERATORS

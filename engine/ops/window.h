@@ -1,0 +1,49 @@
+#pragma once
+#include <cstdint>
+
+#include "engine/base/hd.h"
+#include "engine/ops.h"
+
+// Where the windows of convolutions and pooling lie.
+namespace pursuit {
+
+// Windows along one dimension: tap t of window p lies at p stride + t dilation - padding, which may be
+// outside of [0, size).
+struct Windows {
+  int64_t size, kernel, stride, padding, dilation;
+
+  int64_t reach() const { return dilation * (kernel - 1) + 1; }  // from the first tap to the last
+  bool fits() const { return size + 2 * padding >= reach(); }
+  int64_t count() const { return (size + 2 * padding - reach()) / stride + 1; }
+  HD int64_t at(int64_t p, int64_t t) const { return p * stride + t * dilation - padding; }
+  HD bool holds(int64_t i) const { return i >= 0 && i < size; }
+};
+
+// Throws unless there is at least one window along both dimensions of x [B, C, H, W].
+void require_windows(const char* name, const Tensor& x, Pair kernel, Pair stride, Pair padding,
+                     Pair dilation);
+
+// Throws where pooling's padding is more than half of its kernel: a window could lie beside the picture.
+void require_half_padding(const char* name, Pair kernel, Pair padding);
+
+// x [batch, channels, h.size, w.size], weight [out, channels / groups, h.kernel, w.kernel], y [batch, out,
+// down, across].
+struct ConvShape {
+  int64_t batch, channels, out, groups;
+  Windows h, w;
+  int64_t down, across;
+
+  int64_t taps() const { return h.kernel * w.kernel; }
+  int64_t picture() const { return h.size * w.size; }
+  int64_t positions() const { return down * across; }
+  int64_t group_channels() const { return channels / groups; }
+  int64_t group_out() const { return out / groups; }
+  int64_t depth() const { return group_channels() * taps(); }  // terms of an output
+  bool depthwise() const { return groups == channels && groups == out; }
+  // Whether the windows of a picture are its pixels.
+  bool pointwise() const {
+    return taps() == 1 && h.stride == 1 && w.stride == 1 && h.padding == 0 && w.padding == 0;
+  }
+};
+
+}  // namespace pursuit

@@ -1,0 +1,69 @@
+#include <algorithm>
+#include <memory>
+
+#include "engine/ops.h"
+#include "nn/optim.h"
+#include "tests/goldens/cases.h"
+#include "tests/nn/picture_nets.h"
+
+namespace pursuit::goldens {
+
+namespace {
+
+void set_state(const Golden& g, nn::Module& model) {
+  const std::vector<nn::NamedTensor> state = model.state();
+  for (const std::string& name : g.names("param."))
+    if (std::none_of(state.begin(), state.end(), [&](const auto& p) { return p.name == name; }))
+      fail("goldens", "the model has no tensor '" + name + "'");
+  for (const nn::NamedTensor& p : state) {
+    const Tensor& values = g.stored("param." + p.name);
+    if (values.shape() != p.tensor->shape())
+      fail("goldens", "param." + p.name + " is " + values.str() + ", the model has " + p.tensor->str());
+    copy_values(p.tensor->detach(), values);
+  }
+  model.to(g.device());
+}
+
+// Logits in evaluation, then a step of SGD in training: logits, loss, gradients, what parameters and running
+// statistics are after it.
+template <class Net> void compare(Golden& g, Net& model) {
+  set_state(g, model);
+  const Tensor x = g.constant("x"), labels = g.constant("y");
+  {
+    NoGrad off;
+    g.compare("out.evaluated", model(x));
+  }
+  model.set_training(true);
+  nn::FlatParameters flat(model, [](const std::string&, const Tensor&) { return true; });
+  nn::OptimizerConfig config;
+  config.kind = nn::OptimizerConfig::Kind::sgd;
+  config.momentum = g.number("momentum");
+  config.nesterov = false;
+  config.weight_decay = g.number("weight_decay");
+  nn::Optimizer optimizer(flat, config);
+
+  optimizer.zero_grad();
+  const Tensor logits = model(x), loss = cross_entropy(logits, labels);
+  g.compare("out.logits", logits);
+  g.compare("out.loss", loss);
+  loss.backward();
+  flat.finish_grad();
+  for (const nn::NamedTensor& p : model.parameters()) g.compare("grad." + p.name, p.tensor->grad());
+  optimizer.step(g.number("lr"));
+  for (const nn::NamedTensor& p : model.state())
+    if (is_floating(p.tensor->dtype())) g.compare("after." + p.name, *p.tensor);
+}
+
+}  // namespace
+
+void lenet_case(Golden& g) {
+  test::LeNet model(g.integer("classes"));
+  compare(g, model);
+}
+
+void resnet18_case(Golden& g) {
+  test::ResNet18 model(g.integer("width"), g.integer("classes"));
+  compare(g, model);
+}
+
+}  // namespace pursuit::goldens
