@@ -42,6 +42,13 @@ shows nano recipes
 shows . --version
 shows "" train "${toy[@]}" --out run
 shows "" train "${toy[@]}" --out other --attention rpc --seed 1
+PURSUIT_TRACE=trace.json "$app" train "${toy[@]}" --out traced >/dev/null || fail "$name: fails with PURSUIT_TRACE"
+python3 - <<'END' || fail "$name: trace.json is not what it should be"
+import json
+names = [event["name"] for event in json.load(open("trace.json"))["traceEvents"]]
+assert names.count("step") == 4 and {"linear", "memory pool"} <= set(names), sorted(set(names))
+END
+PURSUIT_TRACE=no-folder/trace.json refuses 1 "no-folder/trace.json" recipes
 written {run,other}/{config.json,checkpoint.safetensors,metrics.jsonl,report.html}
 rm run/report.html
 shows "" report run
@@ -87,6 +94,17 @@ case $name in
     shows "" import weights.safetensors --out imported --heads 3
     written imported/checkpoint.safetensors
     refuses 1 "a run already" import weights.safetensors --out run
+    shows "held for backward" inspect "${run[@]}" --batch-size 2 --tape tape.dot
+    grep -q 'blocks.0.attn.qkv.weight f32' tape.dot || fail "$name inspect: the graph names no parameter"
+    if command -v dot >/dev/null; then
+      shows "tape.svg" inspect "${run[@]}" --batch-size 2 --tape tape.svg
+      grep -q '<svg' tape.svg || fail "$name inspect: tape.svg is no picture"
+    fi
+    mkdir -p nothing
+    PATH=$PWD/nothing "$app" inspect "${run[@]}" --tape other.svg >shown 2>errors || fail "$name inspect without Graphviz"
+    grep -q 'apt-get install graphviz' errors || fail "$name inspect: does not say how to get Graphviz"
+    written other.dot
+    refuses 1 ".svg or .dot" inspect "${run[@]}" --tape tape.png
     # 6 x 6 pixels of grey.
     base64 -d >picture.png <<END
 iVBORw0KGgoAAAANSUhEUgAAAAYAAAAGCAAAAADFp7CUAAAAM0lEQVR42mNg0AioWHCCgV0/vH75eQY+s7i2ddcYRG1Te7feZZBx

@@ -17,6 +17,7 @@ holds() {
 
 for seed in 0 1 2; do
   "$bin/example_spiral" --seed $seed | holds "spiral, seed $seed" accuracy ">" 99
+  "$bin/example_lenet" --seed $seed | holds "lenet, seed $seed" accuracy ">" 88
   "$bin/example_attention" --seed $seed | holds "attention, seed $seed" difference "<" 2e-6
   "$bin/example_characters" --seed $seed | holds "characters, seed $seed" loss "<" 0.45
 done
