@@ -68,7 +68,7 @@ Direction backward_direction(const Windows& w) {
                   last = floor_of(w.size - 1 + w.padding - r, w.stride);
     if (last < u) continue;
     Line line{last - u + 1, 1, {}, {}, u * w.stride + r - w.padding, w.stride};
-    for (int64_t t = 0; t < w.kernel; ++t)
+    for (int64_t t = w.kernel - 1; t >= 0; --t)  // so that their places ascend
       if (t * w.dilation % w.stride == r) {
         line.tap.push_back(t);
         line.offset.push_back(u - t * w.dilation / w.stride - lowest);
@@ -101,23 +101,22 @@ struct Laid {
   int64_t picture() const { return channels * plane; }
 };
 
+// Its pixels, in a plane of zeros.
 void lay_out(const Source& s, const float* from, float* to) {
   const Layout1 &h = s.h.layout, &w = s.w.layout;
   const int64_t phase = w.phase(), pitch = w.size();
-  for (int64_t i = 0; i < h.length; ++i, to += pitch) {
-    const int64_t y = h.first + i;
-    std::fill_n(to, pitch, 0.0f);
-    if (y < 0 || y >= s.h.size) continue;
-    const float* line = from + y * s.w.size;
-    const int64_t begin = std::max<int64_t>(0, -w.first), end = std::min(w.length, s.w.size - w.first);
-    if (w.phases == 1) {
-      if (begin < end) std::copy_n(line + w.first + begin, end - begin, to + begin);
-    } else {
-      for (int64_t r = 0; r < w.phases; ++r)
-        for (int64_t q = std::max<int64_t>(0, (begin - r + w.phases - 1) / w.phases); q * w.phases + r < end;
-             ++q)
-          to[r * phase + q] = line[w.first + q * w.phases + r];
-    }
+  const int64_t top = std::max<int64_t>(0, -h.first), bottom = std::min(h.length, s.h.size - h.first),
+                begin = std::max<int64_t>(0, -w.first), end = std::min(w.length, s.w.size - w.first);
+  if (begin >= end) return;
+  for (int64_t i = top; i < bottom; ++i) {
+    const float* line = from + (h.first + i) * s.w.size + w.first;
+    float* row = to + i * pitch;
+    if (w.phases > 1)
+      for (int64_t j = begin; j < end; ++j) row[j % w.phases * phase + j / w.phases] = line[j];
+    else if (end - begin < 16)  // not worth a call
+      for (int64_t j = begin; j < end; ++j) row[j] = line[j];
+    else
+      std::copy_n(line + begin, end - begin, row + begin);
   }
 }
 
@@ -136,6 +135,7 @@ Laid laid_out(const Source& s, int64_t n0, int64_t n) {
   const int64_t pitch = s.w.layout.size(), plane = s.h.layout.length * pitch;
   float* to = scratch<float>(pictures_slot, n * s.channels * plane);
   parallel_for(n * s.channels, std::max<int64_t>(1, 8192 / (plane + 1)), [&](int64_t begin, int64_t end) {
+    std::fill_n(to + begin * plane, (end - begin) * plane, 0.0f);
     for (int64_t i = begin; i < end; ++i) lay_out(s, first + i * s.picture(), to + i * plane);
   });
   return {to, s.channels, pitch, plane};
@@ -252,37 +252,42 @@ const float* transposed_weights(const ConvShape& s, const Grid& g, const float* 
   return to;
 }
 
-// Each channel by itself. w [channels, kernel height, kernel width]; a channel's picture is laid out in the
-// thread's first cache, with room for the last vector.
-template <class F> void for_each_plane(const Source& s, int64_t planes, const F& f) {
-  const int64_t pitch = s.w.layout.size(), plane = s.h.layout.length * pitch;
-  parallel_for(planes, 1, [&](int64_t begin, int64_t end) {
-    float* x = scratch<float>(work_slot, plane + 16);
-    for (int64_t i = begin; i < end; ++i) {
-      lay_out(s, s.p + i * s.picture(), x);
-      f(i, static_cast<const float*>(x), pitch);
-    }
-  });
+// Of depthwise convolutions each plane, a picture's channel, is by itself: it is laid out in the thread's
+// first cache, with room for the last vector. f(number of the plane, the plane).
+template <class F>
+void for_each_plane(const Source& s, int64_t begin, int64_t end, int64_t step, const F& f) {
+  const int64_t plane = s.h.layout.length * s.w.layout.size();
+  float* x = scratch<float>(work_slot, plane + 16);
+  std::fill_n(x, plane + 16, 0.0f);
+  for (int64_t i = begin; i < end; i += step) {
+    lay_out(s, s.p + i * s.picture(), x);
+    f(i, static_cast<const float*>(x));
+  }
 }
 
-std::vector<int64_t> taps_of(const Grid& g, int64_t pitch) {
-  std::vector<int64_t> tap;
-  for (const int64_t down : g.h.offset)
-    for (const int64_t across : g.w.offset) tap.push_back(down * pitch + across);
-  return tap;
-}
+// Where the taps of a grid are in a plane, and in the kernel.
+struct Taps {
+  std::vector<int64_t> place, weight;
 
-void window_sums(const Grid& g, const float* x, int64_t pitch, const float* w, int64_t kernel_width,
-                 float bias, float* y, int64_t width) {
-  const std::vector<int64_t> tap = taps_of(g, pitch);
-  std::vector<float> weights;
-  for (const int64_t down : g.h.tap)
-    for (const int64_t across : g.w.tap) weights.push_back(w[down * kernel_width + across]);
+  Taps(const Grid& g, int64_t pitch, int64_t kernel_width) {
+    for (const int64_t down : g.h.offset)
+      for (const int64_t across : g.w.offset) place.push_back(down * pitch + across);
+    for (const int64_t down : g.h.tap)
+      for (const int64_t across : g.w.tap) weight.push_back(down * kernel_width + across);
+  }
+  int64_t count() const { return int64_t(place.size()); }
+};
+
+// The windows of a grid in one plane, with the weights w of its channel: [kernel height, kernel width].
+void window_sums(const Grid& g, const Taps& taps, const float* x, int64_t pitch, const float* w, float bias,
+                 float* y, int64_t width) {
+  float* weights = scratch<float>(weights_slot, taps.count());
+  for (int64_t t = 0; t < taps.count(); ++t) weights[t] = w[taps.weight[size_t(t)]];
   const bool dense = g.w.to_step == 1 && g.h.to_step == 1;
   float* first = y + g.h.first * width + g.w.first;
   float* to = dense ? first : scratch<float>(columns_slot, g.size());
   const int64_t ld = dense ? width : g.w.positions;
-  rows<float>().window_sums(x, g.h.step * pitch, tap.data(), weights.data(), int64_t(tap.size()), bias, to,
+  rows<float>().window_sums(x, g.h.step * pitch, taps.place.data(), weights, taps.count(), bias, to,
                             g.h.positions, g.w.positions, ld);
   if (dense) return;
   for (int64_t i = 0; i < g.h.positions; ++i)
@@ -339,12 +344,17 @@ Source of_gy(const ConvShape& s, const float* gy) {
 void convolve(const ConvShape& s, const float* x, const float* weight, const float* bias, float* y) {
   const Source source = of_x(s, x);
   const Grid grid{source.h.lines[0], source.w.lines[0]};
-  if (s.depthwise())
-    return for_each_plane(source, s.batch * s.channels, [&](int64_t i, const float* plane, int64_t pitch) {
-      const int64_t c = i % s.channels;
-      window_sums(grid, plane, pitch, weight + c * s.taps(), s.w.kernel, bias ? bias[c] : 0,
-                  y + i * s.positions(), s.across);
+  if (s.depthwise()) {
+    const int64_t pitch = source.w.layout.size();
+    const Taps taps(grid, pitch, s.w.kernel);
+    return parallel_for(s.batch * s.channels, 1, [&](int64_t begin, int64_t end) {
+      for_each_plane(source, begin, end, 1, [&](int64_t i, const float* plane) {
+        const int64_t c = i % s.channels;
+        window_sums(grid, taps, plane, pitch, weight + c * s.taps(), bias ? bias[c] : 0,
+                    y + i * s.positions(), s.across);
+      });
     });
+  }
   const int64_t many = pictures_at_once(source, s.batch);
   for (int64_t n = 0; n < s.batch; n += many) {
     const int64_t pictures = std::min(many, s.batch - n);
@@ -355,13 +365,19 @@ void convolve(const ConvShape& s, const float* x, const float* weight, const flo
 
 void convolve_input_gradient(const ConvShape& s, const float* gy, const float* weight, float* gx) {
   const Source source = of_gy(s, gy);
-  if (s.depthwise())
-    return for_each_plane(source, s.batch * s.channels, [&](int64_t i, const float* plane, int64_t pitch) {
+  if (s.depthwise()) {
+    const int64_t pitch = source.w.layout.size();
+    return parallel_for(s.batch * s.channels, 1, [&](int64_t begin, int64_t end) {
       for (const Line& h : source.h.lines)
-        for (const Line& w : source.w.lines)
-          window_sums({h, w}, plane, pitch, weight + i % s.channels * s.taps(), s.w.kernel, 0,
-                      gx + i * s.picture(), s.w.size);
+        for (const Line& w : source.w.lines) {
+          const Taps taps({h, w}, pitch, s.w.kernel);
+          for_each_plane(source, begin, end, 1, [&](int64_t i, const float* plane) {
+            window_sums({h, w}, taps, plane, pitch, weight + i % s.channels * s.taps(), 0,
+                        gx + i * s.picture(), s.w.size);
+          });
+        }
     });
+  }
   const int64_t many = pictures_at_once(source, s.batch);
   for (int64_t n = 0; n < s.batch; n += many) {
     const int64_t pictures = std::min(many, s.batch - n);
@@ -378,22 +394,19 @@ void convolve_weight_gradient(const ConvShape& s, const float* x, const float* g
   const Grid grid{source.h.lines[0], source.w.lines[0]};
   if (s.batch == 0) return void(std::fill_n(gw, s.out * s.depth(), 0.0f));
   if (s.depthwise()) {
-    const int64_t pitch = source.w.layout.size(), plane = source.h.layout.length * pitch;
-    const std::vector<int64_t> tap = taps_of(grid, pitch);
+    const int64_t pitch = source.w.layout.size();
+    const Taps taps(grid, pitch, s.w.kernel);
     return parallel_for(s.channels, 1, [&](int64_t begin, int64_t end) {
-      float* laid = scratch<float>(work_slot, plane);
       std::vector<double> total(size_t(s.taps()));
       std::vector<float> sums(total.size());
       for (int64_t c = begin; c < end; ++c) {
         std::fill(total.begin(), total.end(), 0.0);
-        for (int64_t n = 0; n < s.batch; ++n) {
-          lay_out(source, x + (n * s.channels + c) * s.picture(), laid);
+        for_each_plane(source, c, s.batch * s.channels, s.channels, [&](int64_t i, const float* plane) {
           std::fill(sums.begin(), sums.end(), 0.0f);
-          rows<float>().window_weight_sums(laid, grid.h.step * pitch, tap.data(), s.taps(),
-                                           gy + (n * s.channels + c) * s.positions(), s.across, s.down,
-                                           s.across, sums.data());
+          rows<float>().window_weight_sums(plane, grid.h.step * pitch, taps.place.data(), s.taps(),
+                                           gy + i * s.positions(), s.across, s.down, s.across, sums.data());
           for (size_t t = 0; t < sums.size(); ++t) total[t] += double(sums[t]);
-        }
+        });
         for (size_t t = 0; t < sums.size(); ++t) gw[c * s.taps() + int64_t(t)] = float(total[t]);
       }
     });
