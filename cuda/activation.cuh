@@ -55,7 +55,7 @@ template <class F, int V, class T> __global__ void activation_kernel(const T* x,
   for (int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * V; i < n; i += step) {
     Pack<T, V> p = load_pack<V>(x + i);
 #pragma unroll
-    for (int v = 0; v < V; ++v) p.v[v] = down<T>(F::value(up(p.v[v])));
+    for (int v = 0; v < V; ++v) p.v[v] = downcast<T>(F::value(upcast(p.v[v])));
     store_pack(y + i, p);
   }
 }
@@ -83,11 +83,11 @@ __global__ void activation_gradient_kernel(const T* x, T* g, T* y, float* part, 
       Pack<T, V> px = load_pack<V>(x + at), pg = load_pack<V>(g + at);
 #pragma unroll
       for (int v = 0; v < V; ++v) {
-        const Activated a = F::both(up(px.v[v]));
-        const float d = up(pg.v[v]) * a.slope;
+        const Activated a = F::both(upcast(px.v[v]));
+        const float d = upcast(pg.v[v]) * a.slope;
         s[v] += d;
-        pg.v[v] = down<T>(d);
-        px.v[v] = down<T>(a.y);
+        pg.v[v] = downcast<T>(d);
+        px.v[v] = downcast<T>(a.y);
       }
       store_pack(g + at, pg);
       if (y) store_pack(y + at, px);

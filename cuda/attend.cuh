@@ -60,7 +60,7 @@ __device__ void load_rows(T* to, const HeadRows<const T>& x, int first, int coun
     } else {
 #pragma unroll
       for (int k = 0; k < per_move<T>; ++k)
-        target[k] = inside && col + k < x.d ? x.at(first + row)[col + k] : down<T>(0.0f);
+        target[k] = inside && col + k < x.d ? x.at(first + row)[col + k] : downcast<T>(0.0f);
     }
   }
 }

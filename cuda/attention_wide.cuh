@@ -8,15 +8,15 @@ namespace pursuit::cuda {
 // Over the lanes' numbers of two rows, the same value in each lane.
 template <class T> __device__ float row_dot(const T* x, const T* y, int d) {
   float sum = 0;
-  for (int c = int(threadIdx.x); c < d; c += warp_size) sum += up(x[c]) * up(y[c]);
+  for (int c = int(threadIdx.x); c < d; c += warp_size) sum += upcast(x[c]) * upcast(y[c]);
   return warp_sum(sum);
 }
 // sum += factor x, by each lane for its numbers.
 template <class T> __device__ void add_row(float* sum, float factor, const T* x, int d) {
-  for (int c = int(threadIdx.x); c < d; c += warp_size) sum[c] += factor * up(x[c]);
+  for (int c = int(threadIdx.x); c < d; c += warp_size) sum[c] += factor * upcast(x[c]);
 }
 template <class T> __device__ void store_row(T* y, const float* sum, float factor, int d) {
-  for (int c = int(threadIdx.x); c < d; c += warp_size) y[c] = down<T>(factor * sum[c]);
+  for (int c = int(threadIdx.x); c < d; c += warp_size) y[c] = downcast<T>(factor * sum[c]);
 }
 __device__ inline float* zero_row(Shared& shared, int d) {
   float* sum = shared.array<float>(d);

@@ -36,7 +36,7 @@ __device__ void store_column_sums(const float (&s)[V], float* all, S* y, int64_t
   if (c >= width || j >= cols) return;
   float sum = 0;
   for (int w = 0; w < column_warps; ++w) sum += all[w * width + c % V * warp_size + c / V];
-  y[j] = down<S>(sum);
+  y[j] = downcast<S>(sum);
 }
 
 // y [parts, cols]: row p is the sum of part p of the rows of x [rows, cols].
@@ -52,7 +52,7 @@ __global__ void column_sums_kernel(const T* x, S* y, int64_t rows, int64_t cols)
     for (int64_t i = begin + threadIdx.y; i < end; i += column_warps) {
       const Pack<T, V> p = load_pack<V>(x + i * cols + j);
 #pragma unroll
-      for (int v = 0; v < V; ++v) s[v] += up(p.v[v]);
+      for (int v = 0; v < V; ++v) s[v] += upcast(p.v[v]);
     }
   }
   store_column_sums(s, all, y + blockIdx.y * cols, cols);

@@ -24,7 +24,7 @@ template <class T> __global__ void unfold_kernel(const T* x, ConvShape s, int64_
                   j = s.w.at(p % s.across, tap % s.w.kernel);
     columns[e] = s.h.holds(i) && s.w.holds(j)
                      ? x[(n * s.channels + k / s.taps()) * s.picture() + i * s.w.size + j]
-                     : down<T>(0.0f);
+                     : downcast<T>(0.0f);
   }
 }
 
@@ -51,7 +51,7 @@ template <class T> __global__ void fold_kernel(const float* columns, ConvShape s
         sum += columns[k * cols + n * s.positions() + row * s.across + col];
       }
     }
-    gx[e] = down<T>(sum);
+    gx[e] = downcast<T>(sum);
   }
 }
 
@@ -80,18 +80,18 @@ __global__ void depthwise_kernel(const T* x, const T* weight, const T* bias, Con
   for (int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; e < all;
        e += int64_t(gridDim.x) * blockDim.x) {
     const int64_t plane = e / s.positions(), c = plane % s.channels, p = e % s.positions();
-    float sum = bias ? up(bias[c]) : 0.0f;
+    float sum = bias ? upcast(bias[c]) : 0.0f;
     for (int64_t i = 0; i < s.h.kernel; ++i) {
       const int64_t row = s.h.at(p / s.across, i);
       if (!s.h.holds(row)) continue;
       for (int64_t j = 0; j < s.w.kernel; ++j) {
         const int64_t col = s.w.at(p % s.across, j);
         if (s.w.holds(col))
-          sum += up(weight[c * s.taps() + i * s.w.kernel + j]) *
-                 up(x[plane * s.picture() + row * s.w.size + col]);
+          sum += upcast(weight[c * s.taps() + i * s.w.kernel + j]) *
+                 upcast(x[plane * s.picture() + row * s.w.size + col]);
       }
     }
-    y[e] = down<T>(sum);
+    y[e] = downcast<T>(sum);
   }
 }
 
@@ -108,11 +108,11 @@ __global__ void depthwise_input_gradient_kernel(const T* gy, const T* weight, Co
       for (int64_t j = 0; j < s.w.kernel; ++j) {
         const int64_t col = window_at(s.w, at % s.w.size, j, s.across);
         if (col >= 0)
-          sum += up(weight[c * s.taps() + i * s.w.kernel + j]) *
-                 up(gy[plane * s.positions() + row * s.across + col]);
+          sum += upcast(weight[c * s.taps() + i * s.w.kernel + j]) *
+                 upcast(gy[plane * s.positions() + row * s.across + col]);
       }
     }
-    gx[e] = down<T>(sum);
+    gx[e] = downcast<T>(sum);
   }
 }
 
@@ -127,16 +127,16 @@ __global__ void depthwise_weight_gradient_kernel(const T* x, const T* gy, ConvSh
     const int64_t plane = e / s.positions() * s.channels + c, p = e % s.positions();
     const int64_t row = s.h.at(p / s.across, tap / s.w.kernel), col = s.w.at(p % s.across, tap % s.w.kernel);
     if (s.h.holds(row) && s.w.holds(col))
-      sum += up(gy[plane * s.positions() + p]) * up(x[plane * s.picture() + row * s.w.size + col]);
+      sum += upcast(gy[plane * s.positions() + p]) * upcast(x[plane * s.picture() + row * s.w.size + col]);
   }
   sum = block_sum(sum, part);
-  if (threadIdx.x == 0) gw[blockIdx.x] = down<T>(sum);
+  if (threadIdx.x == 0) gw[blockIdx.x] = downcast<T>(sum);
 }
 
 template <class T> __global__ void round_kernel(const float* from, T* to, int64_t n) {
   for (int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; e < n;
        e += int64_t(gridDim.x) * blockDim.x)
-    to[e] = down<T>(from[e]);
+    to[e] = downcast<T>(from[e]);
 }
 
 // Calls f(first picture, pictures) for slices of the batch whose columns fit into the workspace.

@@ -18,7 +18,7 @@ template <class Team, class T> __global__ void cross_entropy_kernel(const T* log
     const T* z = logits + i * cols;
     const auto row = team.read(z);
     const Exponentials e = exponentials(team, row);
-    const float z_label = label >= 0 && label < cols ? up(z[label]) - e.most : NAN;
+    const float z_label = label >= 0 && label < cols ? upcast(z[label]) - e.most : NAN;
     float z_mean = 0;
     if (smoothing != 0) {
       team.each([&](int64_t, float v) { z_mean += v - e.most; }, row);

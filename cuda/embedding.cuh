@@ -18,7 +18,7 @@ template <int V, class T> __global__ void embedding_kernel(const int64_t* ids, i
     if (id >= 0 && id < vocab)
       pack = load_pack<V>(weight + id * dim + j);
     else
-      for (int v = 0; v < V; ++v) pack.v[v] = down<T>(NAN);
+      for (int v = 0; v < V; ++v) pack.v[v] = downcast<T>(NAN);
     store_pack(y + i * dim + j, pack);
   }
 }
@@ -132,7 +132,7 @@ __device__ void sum_tokens(const T* gy, const int* order, int tokens, int64_t di
 #pragma unroll 4
       for (int k = group; k < tokens; k += groups) {
         const Pack<T, V> g = load_pack<V>(gy + order[k] * dim + j);
-        for (int v = 0; v < V; ++v) s[v] += up(g.v[v]);
+        for (int v = 0; v < V; ++v) s[v] += upcast(g.v[v]);
       }
     }
     if (tokens > 1) {
@@ -144,7 +144,7 @@ __device__ void sum_tokens(const T* gy, const int* order, int tokens, int64_t di
     }
     if (group > 0) continue;
     Pack<T, V> sum;
-    for (int v = 0; v < V; ++v) sum.v[v] = down<T>(s[v]);
+    for (int v = 0; v < V; ++v) sum.v[v] = downcast<T>(s[v]);
     store_pack(to + j, sum);
   }
 }

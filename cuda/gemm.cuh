@@ -17,8 +17,8 @@ template <class B, class T> __global__ void start_kernel(const B* bias, const T*
   for (int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; e < rows * cols;
        e += int64_t(gridDim.x) * blockDim.x) {
     const int64_t i = e / cols, j = e % cols;
-    const float sum = (c ? beta * up(c[i * ldc + j]) : 0.0f) + (bias ? up(bias[j]) : 0.0f);
-    d[i * ldd + j] = down<T>(sum);
+    const float sum = (c ? beta * upcast(c[i * ldc + j]) : 0.0f) + (bias ? upcast(bias[j]) : 0.0f);
+    d[i * ldd + j] = downcast<T>(sum);
   }
 }
 

@@ -10,7 +10,7 @@ template <class Rows, class T> __global__ void rows_kernel(Rows rows, int64_t co
   for (int64_t r = int64_t(blockIdx.x) * warps + int(threadIdx.x) / warp_size; r < count;
        r += int64_t(gridDim.x) * warps) {
     const auto row = rows(r);
-    for (int64_t x = lane; x < width; x += warp_size) y[r * width + x] = down<T>(row(x));
+    for (int64_t x = lane; x < width; x += warp_size) y[r * width + x] = downcast<T>(row(x));
   }
 }
 

@@ -52,7 +52,8 @@ __global__ void gather_kernel(Parts parts, bool add, float* flat) {
   for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < p.count;
        i += int64_t(gridDim.x) * blockDim.x) {
     float v = 0;
-    if (p.from) v = p.bf16 ? up(static_cast<const bf16*>(p.from)[i]) : static_cast<const float*>(p.from)[i];
+    if (p.from)
+      v = p.bf16 ? upcast(static_cast<const bf16*>(p.from)[i]) : static_cast<const float*>(p.from)[i];
     to[i] = add ? to[i] + v : v;
   }
 }
@@ -101,7 +102,7 @@ __device__ inline void store_values(const FlatPointers& f, int64_t i, const Four
   if (!f.copy) return;
   Four<bf16> rounded;
 #pragma unroll
-  for (int k = 0; k < 4; ++k) rounded.v[k] = down<bf16>(values.v[k]);
+  for (int k = 0; k < 4; ++k) rounded.v[k] = downcast<bf16>(values.v[k]);
   store_four(f.copy, i, f.n, rounded);
 }
 

@@ -158,13 +158,13 @@ template <int V, bool by_warp> class Team {
   }
   template <class F, class... P> __device__ static void each_of(const F& f, int64_t j, const P&... pack) {
 #pragma unroll
-    for (int v = 0; v < V; ++v) f(j + v, up(pack.v[v])...);
+    for (int v = 0; v < V; ++v) f(j + v, upcast(pack.v[v])...);
   }
   template <class T, class F, class... P>
   __device__ static Pack<T, V> made_of(const F& f, int64_t j, const P&... pack) {
     Pack<T, V> made;
 #pragma unroll
-    for (int v = 0; v < V; ++v) made.v[v] = down<T>(f(j + v, up(pack.v[v])...));
+    for (int v = 0; v < V; ++v) made.v[v] = downcast<T>(f(j + v, upcast(pack.v[v])...));
     return made;
   }
 

@@ -233,7 +233,7 @@ template <int D, class T> __device__ inline void add_signs(TileD (&k)[D / 8], co
   for (int j = 0; j < D / 8; ++j)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const float x = up(keys[tile_row(i) * row_stride<T, D> + 8 * j + tile_col(i)]);
+      const float x = upcast(keys[tile_row(i) * row_stride<T, D> + 8 * j + tile_col(i)]);
       const float of_row = c[tile_row(i)];
       k[j].v[i] += x > 0 ? of_row : x < 0 ? -of_row : 0;
     }

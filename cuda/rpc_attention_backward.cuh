@@ -38,10 +38,11 @@ __device__ void row_dots(const T* x, const HeadRows<const T>& y, int first, F f)
         memcpy(piece, &whole, sizeof whole);
       } else {
 #pragma unroll
-        for (int k = 0; k < per_move<T>; ++k) piece[k] = col + k < y.d ? from[k] : down<T>(0.0f);
+        for (int k = 0; k < per_move<T>; ++k) piece[k] = col + k < y.d ? from[k] : downcast<T>(0.0f);
       }
 #pragma unroll
-      for (int k = 0; k < per_move<T>; ++k) sum += up(piece[k]) * up(x[i * row_stride<T, D> + col + k]);
+      for (int k = 0; k < per_move<T>; ++k)
+        sum += upcast(piece[k]) * upcast(x[i * row_stride<T, D> + col + k]);
     }
 #pragma unroll
     for (int o = moves / 2; o > 0; o /= 2) sum += __shfl_xor_sync(all_lanes, sum, o);

@@ -23,7 +23,7 @@ template <class T> struct RpcForward {
     float *norm = shape.of_head(l1, head), *limit = shape.of_head(tau, head), sum = 0;
     for (int row = warp_index(); row < shape.n; row += warps) {
       float of_row = 0;
-      for (int col = lane_index(); col < shape.d; col += warp_size) of_row += fabsf(up(key(row, col)));
+      for (int col = lane_index(); col < shape.d; col += warp_size) of_row += fabsf(upcast(key(row, col)));
       sum += of_row;
       if (!shape.tau_by_row) continue;
       of_row = warp_sum(of_row);

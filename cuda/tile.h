@@ -39,7 +39,7 @@ __device__ inline uint32_t pack_bf16(float first, float second) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
   return both;
 #else
-  return pack_bf16(down<bf16>(first), down<bf16>(second));
+  return pack_bf16(downcast<bf16>(first), downcast<bf16>(second));
 #endif
 }
 

@@ -18,7 +18,7 @@ template <class T> __global__ void upsample_argmax_kernel(const T* x, int32_t* y
     uint64_t best = 0;
     for (int64_t c = threadIdx.x % warp_size; c < s.classes; c += warp_size) {
       float v[4];
-      for (int k = 0; k < 4; ++k) v[k] = up(x[corners.token[k] * s.classes + c]);
+      for (int k = 0; k < 4; ++k) v[k] = upcast(x[corners.token[k] * s.classes + c]);
       best = max(best, rank_of(weights.mix(v), c));
     }
     best = team.reduce(best, [](uint64_t a, uint64_t b) { return max(a, b); });

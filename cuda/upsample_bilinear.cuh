@@ -59,7 +59,7 @@ __global__ void upsample_kernel(const T* x, T* y, int64_t planes, Axis rows, Axi
 #pragma unroll
       for (int v = 0; v < V; ++v) {
         const int64_t right = left[v] + 1 < cols.from ? left[v] + 1 : left[v];
-        to[v] = (1 - to_right[v]) * up(row[left[v]]) + to_right[v] * up(row[right]);
+        to[v] = (1 - to_right[v]) * upcast(row[left[v]]) + to_right[v] * upcast(row[right]);
       }
     };
     float above[V], below[V];
@@ -73,7 +73,7 @@ __global__ void upsample_kernel(const T* x, T* y, int64_t planes, Axis rows, Axi
       const float w = rows.weight(i, r);
       Pack<T, V> made;
 #pragma unroll
-      for (int v = 0; v < V; ++v) made.v[v] = down<T>(w * above[v] + (1 - w) * below[v]);
+      for (int v = 0; v < V; ++v) made.v[v] = downcast<T>(w * above[v] + (1 - w) * below[v]);
       store_pack(y + (plane * rows.to + i) * cols.to + j, made);
     }
   }
@@ -101,7 +101,7 @@ template <int V, class T> __global__ void upsample_gradient_kernel(const T* gy, 
           const Pack<T, V> g = load_pack<V>(plane + i * cols.to + j);
           const float w = rows.weight(i, r);
 #pragma unroll
-          for (int v = 0; v < V; ++v) s[v] += w * up(g.v[v]);
+          for (int v = 0; v < V; ++v) s[v] += w * upcast(g.v[v]);
         }
         for (int v = 0; v < V; ++v) line[j - piece + v] = s[v];
       }
@@ -113,7 +113,7 @@ template <int V, class T> __global__ void upsample_gradient_kernel(const T* gy, 
       }
       __syncthreads();
     }
-    if (c <= last) gx[blockIdx.x * cols.from + c] = down<T>(sum);
+    if (c <= last) gx[blockIdx.x * cols.from + c] = downcast<T>(sum);
   }
 }
 

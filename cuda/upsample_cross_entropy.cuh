@@ -56,7 +56,7 @@ template <int K, class T> __global__ void upsample_cross_entropy_kernel(const T*
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int64_t c = k * warp_size + lane;
-      logit[k][i] = c < s.classes ? up(x[corners.token[i] * s.classes + c]) : -INFINITY;
+      logit[k][i] = c < s.classes ? upcast(x[corners.token[i] * s.classes + c]) : -INFINITY;
       slope[k][i] = 0;
     }
 
@@ -132,7 +132,7 @@ template <class T> __global__ void upsample_cross_entropy_gradient_kernel(const 
     if (col > 0) sum += part(token - 1, 1);
     if (row > 0) sum += part(token - s.cols, 2);
     if (row > 0 && col > 0) sum += part(token - s.cols - 1, 3);
-    gx[i] = down<T>(*factor * sum);
+    gx[i] = downcast<T>(*factor * sum);
   }
 }
 

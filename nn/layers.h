@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/ops.h"
+#include "nn/generator.h"
 #include "nn/module.h"
-#include "nn/noise.h"
 
 namespace pursuit::nn {
 

@@ -67,12 +67,12 @@ class Segmenter::MaskTransformer : public Callable<MaskTransformer> {
   }
 
   // patches [B, N, dim] to logits [B, N, classes].
-  Tensor forward(const Tensor& patches, const Noise& noise) const {
+  Tensor forward(const Tensor& patches, const Generator& generator) const {
     const DType dtype = patches.dtype(), stream = compute_type(dtype);
     const int64_t batch = patches.size(0), n = patches.size(1), classes = cls_emb_.size(1);
     const Tensor of_classes = cls_emb_.to(stream).expand({batch, classes, cls_emb_.size(2)});
     Tensor x = concat({proj_dec_(patches).to(stream), of_classes}, 1);
-    for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, dtype, noise.ahead(2 * i));
+    for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, dtype, generator.ahead(2 * i));
     x = decoder_norm_(x, dtype);
     const Tensor patch = matmul(x.slice(1, 0, n), proj_patch_.to(dtype));
     const Tensor of_class = matmul(x.slice(1, n, n + classes), proj_classes_.to(dtype));
@@ -107,7 +107,7 @@ Tensor Segmenter::forward(const Tensor& images) const {
   const Tensor tokens = encoder_.features(images);
   const Tensor patches = tokens.slice(1, 1, tokens.size(1));
   const Tensor logits =
-      linear_ ? (*linear_)(patches) : (*mask_)(patches, encoder_.noise().ahead(streams::step::decoder));
+      linear_ ? (*linear_)(patches) : (*mask_)(patches, encoder_.generator().ahead(streams::step::decoder));
   const int64_t patch = config_.encoder.patch;
   return logits.transpose(1, 2).reshape(
       {images.size(0), config_.encoder.classes, images.size(2) / patch, images.size(3) / patch});

@@ -70,11 +70,12 @@ Tensor LmBlock::attention_input(const Tensor& x, DType dtype) const {
   return pre_norm_ ? norm1(x, dtype) : x.to(dtype);
 }
 
-Tensor LmBlock::forward(const Tensor& x, DType dtype, const Noise& noise, AttentionCache* cache) const {
+Tensor LmBlock::forward(const Tensor& x, DType dtype, const Generator& generator,
+                        AttentionCache* cache) const {
   // stream + dropout(branch), where branch(residual) gives the sum itself.
   const auto add = [&](const Tensor& stream, uint64_t number, const auto& branch) -> Tensor {
     if (!training() || dropout_ == 0) return branch(stream);
-    return stream + noise.dropout(dropout_, streams::step::dropout, number)(branch(Tensor()));
+    return stream + generator.dropout(dropout_, streams::step::dropout, number)(branch(Tensor()));
   };
   const Tensor in = attention_input(x, dtype);
   Tensor y = add(x, 0, [&](const Tensor& residual) {
@@ -84,7 +85,8 @@ Tensor LmBlock::forward(const Tensor& x, DType dtype, const Noise& noise, Attent
   });
   if (!pre_norm_) y = norm1(y, y.dtype());
   const Tensor between = pre_norm_ ? norm2(y, dtype) : y.to(dtype);
-  const Dropout of_hidden = noise.dropout(training() ? activation_dropout_ : 0, streams::step::activation, 1);
+  const Dropout of_hidden =
+      generator.dropout(training() ? activation_dropout_ : 0, streams::step::activation, 1);
   const Tensor z = add(y, 1, [&](const Tensor& residual) { return mlp(between, residual, of_hidden); });
   return pre_norm_ ? z : norm2(z, z.dtype());
 }
@@ -123,13 +125,13 @@ Tensor TransformerLm::embed(const Tensor& ids, int64_t first) const {
   const int64_t from = c.positions == Positions::reversed ? c.context - ids.size(1) : first;
   const Tensor places = all.slice(0, from, from + ids.size(1)).to(stream);
   const Tensor x = (c.scale_embedding ? words * std::sqrt(double(c.dim)) : words) + places;
-  return noise_.dropout(training() ? c.dropout : 0, streams::step::embedding)(x);
+  return generator_.dropout(training() ? c.dropout : 0, streams::step::embedding)(x);
 }
 
 Tensor TransformerLm::features(const Tensor& ids) const {
   Tensor x = embed(ids, 0);
-  for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, dtype_, noise_.ahead(2 * i));
-  const Dropout left = noise_.dropout(training() ? config_.output_dropout : 0, streams::step::features);
+  for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, dtype_, generator_.ahead(2 * i));
+  const Dropout left = generator_.dropout(training() ? config_.output_dropout : 0, streams::step::features);
   return left(norm_ ? (*norm_)(x, dtype_) : x.to(dtype_));
 }
 
@@ -170,7 +172,7 @@ Tensor TransformerLm::next_logits(const Tensor& ids, LmCache& cache) const {
   cache.layers.resize(blocks_.size());
   Tensor x = embed(ids, cache.length);
   for (size_t i = 0; i < blocks_.size(); ++i)
-    x = (*blocks_[i])(x, dtype_, noise_.ahead(2 * i), &cache.layers[i]);
+    x = (*blocks_[i])(x, dtype_, generator_.ahead(2 * i), &cache.layers[i]);
   cache.length += ids.size(1);
   const Tensor last = x.slice(1, x.size(1) - 1, x.size(1));
   return log_prob_after(norm_ ? (*norm_)(last, dtype_) : last.to(dtype_));
@@ -185,7 +187,7 @@ Tensor TransformerLm::attention_entropy(const Tensor& ids) const {
     const LmBlock& block = *blocks_[i];
     const Tensor p = block.attn.probabilities(block.attention_input(x, dtype_)).to(compute_type(dtype_));
     layers.push_back(-mean(sum(p * log(clamp(p, least, INFINITY)), {3}), {0, 2}));
-    x = block(x, dtype_, noise_.ahead(2 * i));
+    x = block(x, dtype_, generator_.ahead(2 * i));
   }
   return stack(layers, 0);
 }

@@ -5,10 +5,10 @@
 
 #include "nn/adaptive_softmax.h"
 #include "nn/attention/attention.h"
+#include "nn/generator.h"
 #include "nn/init.h"
 #include "nn/layers.h"
 #include "nn/lookups.h"
-#include "nn/noise.h"
 
 namespace pursuit::nn {
 
@@ -53,7 +53,8 @@ class LmBlock : public Callable<LmBlock> {
   LmBlock(const LmConfig& config, int index);
   // x is the residual stream; the layers beside it compute in `dtype`. With a cache x holds the tokens that
   // follow its own.
-  Tensor forward(const Tensor& x, DType dtype, const Noise& noise, AttentionCache* cache = nullptr) const;
+  Tensor forward(const Tensor& x, DType dtype, const Generator& generator,
+                 AttentionCache* cache = nullptr) const;
   // What the attention is given of the residual stream.
   Tensor attention_input(const Tensor& x, DType dtype) const;
 
@@ -103,7 +104,7 @@ class TransformerLm : public Module {
   // Seed, number of the training step and of the batch in it; with a token's place in the batch dropout is a
   // function of them alone.
   void set_step(uint64_t seed, uint64_t step, uint64_t batch = 0) {
-    noise_.set_step(seed, step, batch, embed_weight.device());
+    generator_.set_step(seed, step, batch, embed_weight.device());
     lookups_.set_batch(int64_t(batch));
   }
   // Where the output layer shares the embedding, and a step of this rank is of so many batches of so many
@@ -128,7 +129,7 @@ class TransformerLm : public Module {
   std::unique_ptr<AdaptiveSoftmax> output_;
   Lookups lookups_;           // of embed_weight
   mutable Tensor sinusoids_;  // [context, dim], where the ids are; made by the first window
-  Noise noise_;
+  Generator generator_;
 };
 
 }  // namespace pursuit::nn

@@ -34,18 +34,18 @@ VitBlock::VitBlock(const VitConfig& config, int index)
   add_module("mlp", mlp);
 }
 
-Tensor VitBlock::forward(const Tensor& x, DType dtype, const Noise& noise) const {
+Tensor VitBlock::forward(const Tensor& x, DType dtype, const Generator& generator) const {
   const double on = training() ? 1 : 0;
-  const Dropout of_attention = noise.dropout(on * attention_dropout_, streams::step::attention, 0),
-                of_activation = noise.dropout(on * activation_dropout_, streams::step::activation, 1);
+  const Dropout of_attention = generator.dropout(on * attention_dropout_, streams::step::attention, 0),
+                of_activation = generator.dropout(on * activation_dropout_, streams::step::activation, 1);
   if (!training() || (drop_path_ == 0 && dropout_ == 0)) {
     const Tensor y = attn(norm1(x, dtype), x, of_attention);
     return mlp(norm2(y, dtype), y, of_activation);
   }
   const auto dropped = [&](const Tensor& branch, uint64_t number) {
-    const Tensor kept = noise.dropout(dropout_, streams::step::dropout, number)(branch);
-    return pursuit::drop_path(kept, drop_path_, noise.seed, noise.of(streams::step::drop_path, number),
-                              noise.counter);
+    const Tensor kept = generator.dropout(dropout_, streams::step::dropout, number)(branch);
+    return pursuit::drop_path(kept, drop_path_, generator.seed,
+                              generator.of(streams::step::drop_path, number), generator.counter);
   };
   const Tensor y = x + dropped(attn(norm1(x, dtype), Tensor(), of_attention), 0);
   return y + dropped(mlp(norm2(y, dtype), Tensor(), of_activation), 1);
@@ -78,7 +78,7 @@ Tensor VisionTransformer::embed(const Tensor& images) const {
   const Tensor positions = resize_positions(pos_embed.to(stream), c.rows(), c.cols(),
                                             images.size(2) / c.patch, images.size(3) / c.patch);
   const Tensor x = concat({first, tokens}, 1) + positions;
-  return noise_.dropout(training() ? c.dropout : 0, streams::step::embedding)(x);
+  return generator_.dropout(training() ? c.dropout : 0, streams::step::embedding)(x);
 }
 
 void VisionTransformer::check_size(const Tensor& images) const {
@@ -91,7 +91,7 @@ void VisionTransformer::check_size(const Tensor& images) const {
 
 Tensor VisionTransformer::features(const Tensor& images) const {
   Tensor x = embed(images);
-  for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, images.dtype(), noise_.ahead(2 * i));
+  for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, images.dtype(), generator_.ahead(2 * i));
   return norm_(x, images.dtype());
 }
 
@@ -99,7 +99,7 @@ Tensor VisionTransformer::forward(const Tensor& images) const {
   if (!head_) fail("vit", "a model without classes gives features, not logits");
   check_size(images);
   Tensor x = embed(images);
-  for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, images.dtype(), noise_.ahead(2 * i));
+  for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, images.dtype(), generator_.ahead(2 * i));
   // The norm works token by token, so only the class token needs it.
   return (*head_)(norm_(x.select(1, 0), images.dtype()));
 }
@@ -112,7 +112,7 @@ Tensor VisionTransformer::class_attention(const Tensor& images, int block) const
          "block " + std::to_string(block) + " of a model with " + std::to_string(config_.depth) + " blocks");
   check_size(images);
   Tensor x = embed(images);
-  for (int i = 0; i < at; ++i) x = (*blocks_[size_t(i)])(x, images.dtype(), Noise());
+  for (int i = 0; i < at; ++i) x = (*blocks_[size_t(i)])(x, images.dtype(), Generator());
   const VitBlock& b = *blocks_[size_t(at)];
   const Tensor p = b.attn.probabilities(b.norm1(x, images.dtype()), 1);
   return p.select(2, 0);

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "nn/attention/attention.h"
+#include "nn/generator.h"
 #include "nn/layers.h"
-#include "nn/noise.h"
 
 namespace pursuit::nn {
 
@@ -33,7 +33,7 @@ class VitBlock : public Callable<VitBlock> {
  public:
   VitBlock(const VitConfig& config, int index);
   // x is the residual stream; the layers beside it compute in `dtype`.
-  Tensor forward(const Tensor& x, DType dtype, const Noise& noise) const;
+  Tensor forward(const Tensor& x, DType dtype, const Generator& generator) const;
 
   LayerNorm norm1;
   Attention attn;
@@ -64,11 +64,11 @@ class VisionTransformer : public Callable<VisionTransformer> {
   // Seed, number of the training step and of the batch in it; with a sample's place in the batch dropout and
   // drop path are functions of them alone.
   void set_step(uint64_t seed, uint64_t step, uint64_t batch = 0) {
-    noise_.set_step(seed, step, batch, cls_token.device());
+    generator_.set_step(seed, step, batch, cls_token.device());
   }
 
   const VitConfig& config() const { return config_; }
-  const Noise& noise() const { return noise_; }  // of this step
+  const Generator& generator() const { return generator_; }  // of this step
   Tensor cls_token, pos_embed;
 
  private:
@@ -80,7 +80,7 @@ class VisionTransformer : public Callable<VisionTransformer> {
   std::vector<std::unique_ptr<VitBlock>> blocks_;
   LayerNorm norm_;
   std::optional<Linear> head_;
-  Noise noise_;
+  Generator generator_;
 };
 
 // pos_embed [1, 1 + from_rows * from_cols, dim] for another grid of patches: the class token's stays, the

@@ -246,10 +246,11 @@ StepInput::StepInput(const Config& c, Device device)
 }
 
 nn::Loss loss(const nn::VisionTransformer& model, const Config& c, const StepInput& in) {
-  const nn::Noise& noise = model.noise();
-  const Tensor images = normalise_images(
-      in.images.tensor(), c.mean, c.std, c.dtype, in.erased ? in.erased->tensor() : Tensor(),
-      in.mix ? in.mix->tensor() : Tensor(), noise.seed, noise.of(streams::step::erasing), noise.counter);
+  const nn::Generator& generator = model.generator();
+  const Tensor images =
+      normalise_images(in.images.tensor(), c.mean, c.std, c.dtype, in.erased ? in.erased->tensor() : Tensor(),
+                       in.mix ? in.mix->tensor() : Tensor(), generator.seed,
+                       generator.of(streams::step::erasing), generator.counter);
   const Tensor logits = model(images).to(DType::f32), &targets = in.targets.tensor();
   return {in.mix ? soft_cross_entropy(logits, targets) : cross_entropy(logits, targets, c.label_smoothing)};
 }

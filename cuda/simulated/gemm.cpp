@@ -21,16 +21,16 @@ template <class T, class Y> void multiply(const Gemm& g) {
     for (int64_t i = 0; i < g.m; ++i)
       for (int64_t j = 0; j < g.n; ++j) {
         float y = product[size_t(i * g.n + j)];
-        if (c) y += g.beta * up(c[l * g.stride_c + i * g.ldc + j]);
-        if (g.bias) y += up(static_cast<const Y*>(g.bias)[j]);
-        static_cast<Y*>(g.d)[l * g.stride_d + i * g.ldd + j] = down<Y>(y);
+        if (c) y += g.beta * upcast(c[l * g.stride_c + i * g.ldc + j]);
+        if (g.bias) y += upcast(static_cast<const Y*>(g.bias)[j]);
+        static_cast<Y*>(g.d)[l * g.stride_d + i * g.ldd + j] = downcast<Y>(y);
       }
   }
   if (!g.row_sums) return;
   std::vector<double> sums(size_t(g.m), 0.0);
   for (int64_t p = 0; p < g.k; ++p)
-    for (int64_t i = 0; i < g.m; ++i) sums[size_t(i)] += up(a[p * g.lda + i]);
-  for (int64_t i = 0; i < g.m; ++i) static_cast<Y*>(g.row_sums)[i] = down<Y>(float(sums[size_t(i)]));
+    for (int64_t i = 0; i < g.m; ++i) sums[size_t(i)] += upcast(a[p * g.lda + i]);
+  for (int64_t i = 0; i < g.m; ++i) static_cast<Y*>(g.row_sums)[i] = downcast<Y>(float(sums[size_t(i)]));
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ void add(ncclDataType_t type, std::vector<char>& sum, const std::vector<char>& x
     T* to = reinterpret_cast<T*>(sum.data());
     const T* from = reinterpret_cast<const T*>(x.data());
     for (size_t i = 0; i < sum.size() / sizeof(T); ++i)
-      to[i] = pursuit::down<T>(pursuit::up(to[i]) + pursuit::up(from[i]));
+      to[i] = pursuit::downcast<T>(pursuit::upcast(to[i]) + pursuit::upcast(from[i]));
   };
   if (type == ncclFloat32)
     over(static_cast<float*>(nullptr));

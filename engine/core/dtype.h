@@ -29,17 +29,17 @@ inline DType compute_type(DType d) { return d == DType::bf16 ? DType::f32 : d; }
 // Whether a tensor of type `wide` may stand beside one of type `d`: the same, or f32 beside bf16.
 inline bool fits_beside(DType wide, DType d) { return wide == d || wide == compute_type(d); }
 
-template <class T> HD inline compute_t<T> up(T v) { return v; }
-template <> HD inline float up(bf16 v) {
+template <class T> HD inline compute_t<T> upcast(T v) { return v; }
+template <> HD inline float upcast(bf16 v) {
   const uint32_t u = uint32_t(v.bits) << 16;
   float f;
   memcpy(&f, &u, 4);
   return f;
 }
 
-template <class T> HD inline T down(compute_t<T> v) { return v; }
+template <class T> HD inline T downcast(compute_t<T> v) { return v; }
 // Round to nearest even; a NaN stays a NaN (rounding could carry its mantissa into infinity).
-template <> HD inline bf16 down<bf16>(float f) {
+template <> HD inline bf16 downcast<bf16>(float f) {
 #ifdef __CUDA_ARCH__
   uint16_t bits;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f));

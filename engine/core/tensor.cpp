@@ -34,7 +34,7 @@ template <class F> void with_type(DType d, const F& f) {
 
 template <class T> T from_double(double v) {
   if constexpr (std::is_same_v<T, bf16>)
-    return down<bf16>(float(v));
+    return downcast<bf16>(float(v));
   else
     return T(v);
 }
@@ -226,7 +226,7 @@ std::vector<double> Tensor::to_vector() const {
   const Tensor t = detach().to(cpu).contiguous();
   std::vector<double> values(static_cast<size_t>(numel()));
   with_type(dtype_, [&]<class T>(Type<T>) {
-    for (size_t i = 0; i < values.size(); ++i) values[i] = double(up(t.data<T>()[i]));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = double(upcast(t.data<T>()[i]));
   });
   return values;
 }

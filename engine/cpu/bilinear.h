@@ -22,7 +22,8 @@ template <class R> std::vector<Tap<R>> bilinear_taps(int64_t from, int64_t to) {
 // line = (1 - weight) row low + weight row high of x [rows, n].
 template <class T, class R> void bilinear_line(const T* x, const Tap<R>& tap, int64_t n, R* line) {
   const T *low = x + tap.low * n, *high = x + tap.high * n;
-  for (int64_t j = 0; j < n; ++j) line[j] = (1 - tap.weight) * R(up(low[j])) + tap.weight * R(up(high[j]));
+  for (int64_t j = 0; j < n; ++j)
+    line[j] = (1 - tap.weight) * R(upcast(low[j])) + tap.weight * R(upcast(high[j]));
 }
 
 }  // namespace pursuit

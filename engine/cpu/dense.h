@@ -80,7 +80,7 @@ void dense_input_gradient(const T* gy, const T* w, T* gx, int64_t rows, int64_t 
                     [&](int64_t r, int64_t m) { factor.multiply(m, gy + r * out, out, gx + r * in, in); });
 }
 
-// gw = gy^T x + beta gw, cut into a piece for each thread, as square as their number allows: a piece reads
+// gw = gy^T x + beta gw, cut into a piece for each thread, each as close to a square as can be: a piece reads
 // the columns of gy and of x that meet in it, and both come from memory.
 template <class T, class C> void dense_weight_gradient(const T* gy, const T* x, C* gw, int64_t rows,
                                                        int64_t in, int64_t out, compute_t<T> beta = 0) {

@@ -10,7 +10,7 @@ template <class T> void add(T* sum, const T* a, const T* b, size_t n) {
 }
 inline void add(bf16* sum, const bf16* a, const bf16* b, size_t n) {
 #pragma omp simd
-  for (size_t i = 0; i < n; ++i) sum[i] = down<bf16>(up(a[i]) + up(b[i]));
+  for (size_t i = 0; i < n; ++i) sum[i] = downcast<bf16>(upcast(a[i]) + upcast(b[i]));
 }
 template <class T> void take_larger(T* larger, const T* a, const T* b, size_t n) {
 #pragma omp simd
@@ -23,7 +23,7 @@ template <class T> void scale(T* x, size_t n, int size) {
 }
 template <class To, class From> void convert(To* to, const From* from, size_t n) {
 #pragma omp simd
-  for (size_t i = 0; i < n; ++i) to[i] = down<To>(up(from[i]));
+  for (size_t i = 0; i < n; ++i) to[i] = downcast<To>(upcast(from[i]));
 }
 
 }  // namespace pursuit::distributed

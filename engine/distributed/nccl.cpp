@@ -196,12 +196,12 @@ class Nccl final : public Communicator {
   // What the stream of the ranks is given next comes after the work so far, and work after what it was given.
   void after_work() {
     ready_.record(cuda::stream(device().index));
-    ready_.hold_up(stream());
+    ready_.block(stream());
   }
   void before_work() {
     done_.record(stream());
     watch(stream());
-    done_.hold_up(cuda::stream(device().index));
+    done_.block(cuda::stream(device().index));
   }
 
   // What the stream was given so far.

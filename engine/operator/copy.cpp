@@ -13,9 +13,9 @@ namespace {
 
 template <class To, class From> HD To convert(From v) {
   if constexpr (std::is_same_v<To, bf16>)
-    return down<bf16>(float(up(v)));
+    return downcast<bf16>(float(upcast(v)));
   else
-    return To(up(v));
+    return To(upcast(v));
 }
 
 template <class To, class From> struct Copy {

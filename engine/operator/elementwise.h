@@ -26,9 +26,9 @@ template <class Op, class Params> struct UnaryForward {
     Params p;
     HD void operator()(int64_t i, int64_t j) const {
       if constexpr (std::is_same_v<Params, NoParams>)
-        y[j] = down<T>(Op::fwd(up(x[i])));
+        y[j] = downcast<T>(Op::fwd(upcast(x[i])));
       else
-        y[j] = down<T>(Op::fwd(up(x[i]), p));
+        y[j] = downcast<T>(Op::fwd(upcast(x[i]), p));
     }
   };
 };
@@ -40,9 +40,9 @@ template <class Op, class Params> struct UnaryBackward {
     Params p;
     HD void operator()(int64_t i, int64_t j, int64_t k, int64_t l) const {
       if constexpr (std::is_same_v<Params, NoParams>)
-        gx[l] = down<T>(up(gy[k]) * Op::bwd(up(x[i]), up(y[j])));
+        gx[l] = downcast<T>(upcast(gy[k]) * Op::bwd(upcast(x[i]), upcast(y[j])));
       else
-        gx[l] = down<T>(up(gy[k]) * Op::bwd(up(x[i]), up(y[j]), p));
+        gx[l] = downcast<T>(upcast(gy[k]) * Op::bwd(upcast(x[i]), upcast(y[j]), p));
     }
   };
 };
@@ -85,9 +85,9 @@ template <class Op, class Params = NoParams> struct BinaryForward {
     Params p = {};
     HD void operator()(int64_t i, int64_t j, int64_t k) const {
       if constexpr (std::is_same_v<Params, NoParams>)
-        y[k] = down<T>(Op::fwd(up(a[i]), up(b[j])));
+        y[k] = downcast<T>(Op::fwd(upcast(a[i]), upcast(b[j])));
       else
-        y[k] = down<T>(Op::fwd(up(a[i]), up(b[j]), p));
+        y[k] = downcast<T>(Op::fwd(upcast(a[i]), upcast(b[j]), p));
     }
   };
 };
@@ -98,7 +98,7 @@ template <class Op, class Params, bool ForA> struct BinaryBackward {
     T* g;
     Params p;
     HD void operator()(int64_t i, int64_t j, int64_t k, int64_t l) const {
-      g[l] = down<T>(up(gy[k]) * derivative(up(a[i]), up(b[j])));
+      g[l] = downcast<T>(upcast(gy[k]) * derivative(upcast(a[i]), upcast(b[j])));
     }
     template <class A> HD A derivative(A left, A right) const {
       if constexpr (std::is_same_v<Params, NoParams>)

@@ -16,7 +16,7 @@ struct Argmax {
         const T* row = x + i * cols;
         int64_t best = 0;
         for (int64_t j = 0; j < cols; ++j) {
-          const auto v = up(row[j]), top = up(row[best]);
+          const auto v = upcast(row[j]), top = upcast(row[best]);
           if (v > top || (v != v && top == top)) best = j;
         }
         y[i] = best;

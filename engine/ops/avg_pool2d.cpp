@@ -32,10 +32,10 @@ template <class T> struct MeanOfWindow {
       if (!s.h.holds(at_row)) continue;
       for (int64_t j = 0; j < s.w.kernel; ++j) {
         const int64_t at_col = s.w.at(col, j);
-        if (s.w.holds(at_col)) sum += up(from[at_row * s.w.size + at_col]);
+        if (s.w.holds(at_col)) sum += upcast(from[at_row * s.w.size + at_col]);
       }
     }
-    y[(plane * s.down + row) * s.across + col] = down<T>(sum / R(divisor.of(s, row, col)));
+    y[(plane * s.down + row) * s.across + col] = downcast<T>(sum / R(divisor.of(s, row, col)));
   }
 };
 
@@ -50,8 +50,8 @@ template <class T> struct GradientOfMean {
     R sum = 0;
     for (int64_t i = h.first; i <= h.last; ++i)
       for (int64_t j = w.first; j <= w.last; ++j)
-        sum += up(gy[(plane * s.down + i) * s.across + j]) / R(divisor.of(s, i, j));
-    gx[(plane * s.h.size + row) * s.w.size + col] = down<T>(sum);
+        sum += upcast(gy[(plane * s.down + i) * s.across + j]) / R(divisor.of(s, i, j));
+    gx[(plane * s.h.size + row) * s.w.size + col] = downcast<T>(sum);
   }
 };
 

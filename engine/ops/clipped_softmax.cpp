@@ -24,7 +24,7 @@ struct ClippedSoftmax {
           // Clipping takes what is not rounded to T yet: it magnifies the smallest probabilities' error.
           std::copy_n(row, cols, clipped.data());
           rows<R>().clipped_softmax_rows(clipped.data(), 1, cols, cols, R(gamma), R(zeta));
-          for (int64_t j = 0; j < cols; ++j) y[i * cols + j] = down<T>(clipped[size_t(j)]);
+          for (int64_t j = 0; j < cols; ++j) y[i * cols + j] = downcast<T>(clipped[size_t(j)]);
         });
       }
     });

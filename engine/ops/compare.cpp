@@ -20,7 +20,7 @@ template <class F> void dispatch_all(const Tensor& x, const char* where, const F
 template <class Op, class T> struct Holds {
   const T *a, *b;
   uint8_t* y;
-  HD void operator()(int64_t i, int64_t j, int64_t k) const { y[k] = Op::holds(up(a[i]), up(b[j])); }
+  HD void operator()(int64_t i, int64_t j, int64_t k) const { y[k] = Op::holds(upcast(a[i]), upcast(b[j])); }
 };
 
 template <class Op> struct Comparison {

@@ -15,8 +15,8 @@ template <class T> struct SumSoFar {
   HD void operator()(int64_t i, int64_t j) const {
     double sum = 0;
     for (int64_t n = 0; n < count; ++n) {
-      sum += up(x[i + n * x_stride]);
-      y[j + n * y_stride] = down<T>(compute_t<T>(sum));
+      sum += upcast(x[i + n * x_stride]);
+      y[j + n * y_stride] = downcast<T>(compute_t<T>(sum));
     }
   }
 };

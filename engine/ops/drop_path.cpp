@@ -22,7 +22,7 @@ struct DropPath {
     HD void operator()(int64_t i, int64_t j) const {
       const Draws d = draws_of(stream, samples, counter);
       const bool kept = philox_uniform(seed, d.stream, d.first + uint64_t(i / inner)) < keep;
-      y[j] = kept ? down<T>(up(x[i]) * scale) : T{};
+      y[j] = kept ? downcast<T>(upcast(x[i]) * scale) : T{};
     }
   };
 
@@ -32,7 +32,8 @@ struct DropPath {
     parallel_for(samples, std::max<int64_t>(1, 16384 / inner), [&](int64_t b, int64_t e) {
       for (int64_t s = b; s < e; ++s) {
         const bool kept = philox_uniform(seed, d.stream, d.first + uint64_t(s)) < keep;
-        for (int64_t i = s * inner; i < (s + 1) * inner; ++i) y[i] = kept ? down<T>(up(x[i]) * scale) : T{};
+        for (int64_t i = s * inner; i < (s + 1) * inner; ++i)
+          y[i] = kept ? downcast<T>(upcast(x[i]) * scale) : T{};
       }
     });
   }

@@ -22,7 +22,8 @@ struct Dropout {
     float keep, scale;
     HD void operator()(int64_t i, int64_t j) const {
       const Draws d = draws_of(stream, n, counter);
-      y[j] = philox_uniform(seed, d.stream, d.first + uint64_t(i)) < keep ? down<T>(up(x[i]) * scale) : T{};
+      y[j] = philox_uniform(seed, d.stream, d.first + uint64_t(i)) < keep ? downcast<T>(upcast(x[i]) * scale)
+                                                                          : T{};
     }
   };
 
@@ -37,7 +38,7 @@ struct Dropout {
         const int64_t m = std::min(tile, n - i);
         rows<float>().philox_uniforms(seed, d.stream, d.first + uint64_t(i - skipped), u, skipped + m);
         for (int64_t j = 0; j < m; ++j)
-          y[i + j] = u[skipped + j] < keep ? down<T>(up(x[i + j]) * scale) : T{};
+          y[i + j] = u[skipped + j] < keep ? downcast<T>(upcast(x[i + j]) * scale) : T{};
       }
     });
   }

@@ -32,7 +32,7 @@ struct Embedding {
     change_row(gw.data<T>(), gw.numel(), wide, [&](R* sums) {
       parallel_for(dim, one_range_each(dim, 16), [&](int64_t b, int64_t e) {
         for (int64_t i = 0; i < count; ++i)
-          for (int64_t j = b; j < e; ++j) sums[ids[i] * dim + j] += up(gy[i * dim + j]);
+          for (int64_t j = b; j < e; ++j) sums[ids[i] * dim + j] += upcast(gy[i * dim + j]);
       });
     });
   }

@@ -14,7 +14,7 @@ template <class T> struct Pick {
   int64_t size, stride;  // of x along the dimension
   HD void operator()(int64_t i, int64_t j, int64_t k) const {
     const int64_t at = index[i];
-    y[k] = at >= 0 && at < size ? x[j + at * stride] : down<T>(compute_t<T>(NAN));
+    y[k] = at >= 0 && at < size ? x[j + at * stride] : downcast<T>(compute_t<T>(NAN));
   }
 };
 
@@ -27,7 +27,7 @@ template <class T> struct AddPicked {
   HD void operator()(int64_t i, int64_t j, int64_t k) const {
     for (int64_t n = 0; n < count; ++n) {
       const int64_t at = index[i + n * index_stride];
-      if (at >= 0 && at < size) gx[k + at * stride] += up(gy[j + n * gy_stride]);
+      if (at >= 0 && at < size) gx[k + at * stride] += upcast(gy[j + n * gy_stride]);
     }
   }
 };

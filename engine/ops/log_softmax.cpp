@@ -33,7 +33,7 @@ struct LogSoftmax {
     parallel_for(n, std::max<int64_t>(1, 4096 / (cols + 1)), [&](int64_t b, int64_t e) {
       std::vector<R> wide, p(static_cast<size_t>(cols));
       for (int64_t i = b; i < e; ++i) {
-        for (int64_t j = 0; j < cols; ++j) p[size_t(j)] = up(y[i * cols + j]);
+        for (int64_t j = 0; j < cols; ++j) p[size_t(j)] = upcast(y[i * cols + j]);
         R stats[2];
         rows<R>().softmax_rows(p.data(), 1, cols, cols, stats, -1);
         std::copy_n(gy + i * cols, cols, gx + i * cols);

@@ -9,7 +9,7 @@ namespace {
 template <class T> struct Lower {
   T* y;
   int64_t n;
-  HD void operator()(int64_t i) const { y[i] = down<T>(i % n <= i / n ? 1 : 0); }
+  HD void operator()(int64_t i) const { y[i] = downcast<T>(i % n <= i / n ? 1 : 0); }
 };
 
 }  // namespace

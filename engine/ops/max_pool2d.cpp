@@ -23,7 +23,7 @@ template <class T> struct LargestOfWindow {
       for (int64_t j = 0; j < s.w.kernel; ++j) {
         const int64_t at_col = s.w.at(col, j);
         if (!s.w.holds(at_col)) continue;
-        const R v = up(from[at_row * s.w.size + at_col]);
+        const R v = upcast(from[at_row * s.w.size + at_col]);
         if (best < 0 || v > largest || v != v) {
           largest = v;
           best = at_row * s.w.size + at_col;
@@ -31,7 +31,7 @@ template <class T> struct LargestOfWindow {
       }
     }
     const int64_t to = (plane * s.down + row) * s.across + col;
-    y[to] = best < 0 ? pursuit::down<T>(R(-INFINITY)) : from[best];
+    y[to] = best < 0 ? pursuit::downcast<T>(R(-INFINITY)) : from[best];
     index[to] = int32_t(best);
   }
 };
@@ -47,9 +47,9 @@ template <class T> struct GradientOfLargest {
     for (int64_t i = h.first; i <= h.last; ++i)
       for (int64_t j = w.first; j <= w.last; ++j) {
         const int64_t from = (plane * s.down + i) * s.across + j;
-        if (index[from] == row * s.w.size + col) sum += up(gy[from]);
+        if (index[from] == row * s.w.size + col) sum += upcast(gy[from]);
       }
-    gx[(plane * s.h.size + row) * s.w.size + col] = pursuit::down<T>(sum);
+    gx[(plane * s.h.size + row) * s.w.size + col] = pursuit::downcast<T>(sum);
   }
 };
 

@@ -79,7 +79,7 @@ struct NormaliseImages {
     parallel_for(count, 1 + 16384 / (width + 1), [&](int64_t b, int64_t e) {
       for (int64_t r = b; r < e; ++r) {
         const ImageRows::MixedRow row = rows(r);
-        for (int64_t x = 0; x < width; ++x) y[r * width + x] = down<T>(row(x));
+        for (int64_t x = 0; x < width; ++x) y[r * width + x] = downcast<T>(row(x));
       }
     });
   }

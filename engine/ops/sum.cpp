@@ -26,13 +26,13 @@ struct Sum {
     sum_t<T> s[8] = {};
     int64_t i = 0;
     for (; i + 8 <= n; i += 8)
-      for (int k = 0; k < 8; ++k) s[k] += up(x[i + k]);
-    for (; i < n; ++i) s[0] += up(x[i]);
+      for (int k = 0; k < 8; ++k) s[k] += upcast(x[i + k]);
+    for (; i < n; ++i) s[0] += upcast(x[i]);
     return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
   }
   template <class T> static void kernel(Cpu, const T* x, T* y, int64_t rows, int64_t cols) {
     parallel_for(rows, std::max<int64_t>(1, 16384 / (cols + 1)), [&](int64_t b, int64_t e) {
-      for (int64_t i = b; i < e; ++i) y[i] = down<T>(pairwise(x + i * cols, cols));
+      for (int64_t i = b; i < e; ++i) y[i] = downcast<T>(pairwise(x + i * cols, cols));
     });
   }
 #ifdef PURSUIT_GPU

@@ -26,7 +26,7 @@ struct UpsampleBilinear {
         for (int64_t j = 0; j < width; ++j) {
           const Tap<A>& c = across[size_t(j)];
           y[row * width + j] =
-              down<T>((1 - c.weight) * line[size_t(c.low)] + c.weight * line[size_t(c.high)]);
+              downcast<T>((1 - c.weight) * line[size_t(c.low)] + c.weight * line[size_t(c.high)]);
         }
       }
     });
@@ -45,15 +45,15 @@ struct UpsampleBilinear {
           std::fill(line.begin(), line.end(), A(0));
           for (int64_t j = 0; j < width; ++j) {
             const Tap<A>& c = across[size_t(j)];
-            line[size_t(c.low)] += (1 - c.weight) * up(g[j]);
-            line[size_t(c.high)] += c.weight * up(g[j]);
+            line[size_t(c.low)] += (1 - c.weight) * upcast(g[j]);
+            line[size_t(c.high)] += c.weight * upcast(g[j]);
           }
           const Tap<A>& r = down_rows[size_t(i)];
           A *low = plane.data() + r.low * w, *high = plane.data() + r.high * w;
           for (int64_t j = 0; j < w; ++j) low[j] += (1 - r.weight) * line[size_t(j)];
           for (int64_t j = 0; j < w; ++j) high[j] += r.weight * line[size_t(j)];
         }
-        for (int64_t j = 0; j < h * w; ++j) gx[p * h * w + j] = down<T>(plane[size_t(j)]);
+        for (int64_t j = 0; j < h * w; ++j) gx[p * h * w + j] = downcast<T>(plane[size_t(j)]);
       }
     });
   }

@@ -81,7 +81,7 @@ struct UpsampleCrossEntropy {
         const bool first = task % s.rows == 0, last = task % s.rows == s.rows - 1;
         for (int64_t j = 0; j < n; ++j) {
           const auto sum = before[j] + (first ? 0 : behind[j]) + (last ? before[n + j] : 0);
-          gx[task * n + j] = down<T>(*factor * sum);
+          gx[task * n + j] = downcast<T>(*factor * sum);
         }
       }
     });

@@ -26,7 +26,7 @@ void copy_bytes(void* to, const void* from, int64_t bytes) {
 Event::Event(int device) : handle_(cuda::create_event(device)) {}
 Event::~Event() { cuda::destroy_event(handle_); }
 void Event::record(void* stream) { cuda::record_event(handle_, stream); }
-void Event::hold_up(void* stream) const { cuda::wait_for_event(stream, handle_); }
+void Event::block(void* stream) const { cuda::wait_for_event(stream, handle_); }
 void Event::wait() const { cuda::synchronize_event(handle_); }
 bool Event::done() const { return cuda::event_done(handle_); }
 
@@ -56,10 +56,10 @@ void Upload::send(const void* values) {
   next_ = 1 - next_;
   slot.arrived.wait();
   copy_bytes(slot.pinned.raw(), values, slot.pinned.bytes());
-  slot.used.hold_up(copies);
+  slot.used.block(copies);
   cuda::start_copy_to_device(slot.staged.raw(), slot.pinned.raw(), size_t(slot.pinned.bytes()), copies);
   slot.arrived.record(copies);
-  slot.arrived.hold_up(work);
+  slot.arrived.block(work);
   copy_strided(tensor_, slot.staged);
   slot.used.record(work);
 }

@@ -14,15 +14,15 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
   void record(void* stream);
-  void hold_up(void* stream) const;  // what `stream` is given from now on waits for the event
-  void wait() const;                 // the host does; at once if nothing was recorded
-  bool done() const;                 // whether it would not have to wait; from any thread
+  void block(void* stream) const;  // later work on `stream` waits for the event (cudaStreamWaitEvent)
+  void wait() const;               // the host does; at once if nothing was recorded
+  bool done() const;               // whether it would not have to wait; from any thread
 
  private:
   void* handle_;
 };
 
-// The way of one input, batch after batch, into the same tensor. Values are copied to pinned memory, from
+// Copies one input of every step into the same tensor on the device. Values are copied to pinned memory, from
 // there to the device on a stream of its own while the device works on the batch before, and into the tensor
 // in front of what is launched next.
 class Upload {

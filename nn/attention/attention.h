@@ -3,9 +3,9 @@
 #include <string>
 
 #include "nn/attention/kind.h"
+#include "nn/generator.h"
 #include "nn/layers.h"
 #include "nn/module.h"
-#include "nn/noise.h"
 
 namespace pursuit::nn {
 

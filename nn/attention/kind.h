@@ -10,8 +10,8 @@
 
 #include "engine/base/choice.h"
 #include "engine/base/range.h"
+#include "nn/generator.h"
 #include "nn/module.h"
-#include "nn/noise.h"
 
 // An attention kind is one type in one file, as an operator is:
 //

@@ -57,11 +57,11 @@ struct Pair {
   }
   void fork() {
     ready.record(cuda::stream(0));
-    ready.hold_up(stream);
+    ready.block(stream);
   }
   void join() {
     done.record(stream);
-    done.hold_up(cuda::stream(0));
+    done.block(cuda::stream(0));
   }
 };
 
@@ -165,12 +165,12 @@ TEST_CASE("simulated streams: captures that the runtime refuses are refused") {
                     doctest::Contains("not waited for when the capture ends"));
   Event before(0);
   before.record(cuda::stream(0));
-  CHECK_THROWS_WITH(recorded([&] { before.hold_up(cuda::stream(0)); }),
+  CHECK_THROWS_WITH(recorded([&] { before.block(cuda::stream(0)); }),
                     doctest::Contains("not in the recording"));
   Event inside(0);
   recorded([&] { inside.record(cuda::stream(0)); });
   CHECK_THROWS_WITH(inside.wait(), doctest::Contains("of a recording"));
-  CHECK_THROWS_WITH(inside.hold_up(ranks.stream), doctest::Contains("has ended"));
+  CHECK_THROWS_WITH(inside.block(ranks.stream), doctest::Contains("has ended"));
   recorded([&] {
     ranks.fork();
     ranks.reduce(a, b);

@@ -89,7 +89,7 @@ std::vector<float> sum_in_order(int size, int64_t n, bool rounded) {
   for (int rank = 0; rank < size; ++rank) {
     std::vector<float> x = numbers(rank, n);
     if (rounded)
-      for (float& v : x) v = up(down<bf16>(v));
+      for (float& v : x) v = upcast(downcast<bf16>(v));
     if (rank == 0)
       sum = x;
     else
@@ -116,7 +116,7 @@ void reduce_floats(Communicator& ranks, const Options& options, int64_t n) {
   const bool bf16_wire = rounds(ranks, options);
   std::vector<float> expected = sum_in_order(size, n, bf16_wire);
   if (bf16_wire && !in_order(ranks, options))
-    for (float& v : expected) v = up(down<bf16>(v));
+    for (float& v : expected) v = upcast(downcast<bf16>(v));
   if (in_order(ranks, options) || size == 2)
     expect(same_bits(values(sum), expected), what + " is not the sum in order");
   const double bar = bf16_wire ? 0.05 : 1e-6;  // the ring rounds partial sums

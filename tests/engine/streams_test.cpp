@@ -6,26 +6,26 @@
 
 #include "data/shuffle.h"
 #include "engine/base/random.h"
+#include "nn/generator.h"
 #include "nn/init.h"
-#include "nn/noise.h"
 #include "nn/vit.h"
 
 using namespace pursuit;
 
 TEST_CASE("streams: no two draws of a step share a stream, and none is the initial weights'") {
   for (const uint64_t step : {uint64_t(0), uint64_t(1), uint64_t(500000)}) {
-    nn::Noise noise;
-    noise.set_step(3, step, 0, cpu);
-    const uint64_t counted = uint64_t(noise.counter.data<int64_t>()[0]);
+    nn::Generator generator;
+    generator.set_step(3, step, 0, cpu);
+    const uint64_t counted = uint64_t(generator.counter.data<int64_t>()[0]);
     std::vector<uint64_t> drawn;
     for (const streams::Range& kind : streams::step::all) {
       if (kind.size() == 1) {
-        drawn.push_back(counted + noise.of(kind));
+        drawn.push_back(counted + generator.of(kind));
         continue;
       }
       // Of branches: the encoder's and the decoder's halves, to their last.
       REQUIRE(kind.size() == 2 * streams::step::decoder);
-      for (const nn::Noise& part : {noise, noise.ahead(streams::step::decoder)})
+      for (const nn::Generator& part : {generator, generator.ahead(streams::step::decoder)})
         for (uint64_t branch = 0; branch < streams::step::decoder; ++branch)
           drawn.push_back(counted + part.of(kind, branch));
     }

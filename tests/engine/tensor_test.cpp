@@ -104,7 +104,7 @@ TEST_CASE("tensor: sizes are checked") {
 }
 
 TEST_CASE("tensor: bf16 rounds to nearest even and keeps what is special") {
-  const auto round = [](float v) { return up(down<bf16>(v)); };
+  const auto round = [](float v) { return upcast(downcast<bf16>(v)); };
   CHECK(round(1.0f) == 1.0f);
   CHECK(round(1.0f + 0x1p-8f) == 1.0f);                       // halfway, to even
   CHECK(round(1.0f + 3 * 0x1p-8f) == 1.0f + 0x1p-6f);         // halfway, to even

@@ -47,9 +47,10 @@ struct NormaliseRows {
     parallel_for(n, 64, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         compute_t<T> squares = 0;
-        for (int64_t j = 0; j < cols; ++j) squares += up(x[i * cols + j]) * up(x[i * cols + j]);
+        for (int64_t j = 0; j < cols; ++j) squares += upcast(x[i * cols + j]) * upcast(x[i * cols + j]);
         lengths[i] = std::sqrt(squares);
-        for (int64_t j = 0; j < cols; ++j) y[i * cols + j] = down<T>(up(x[i * cols + j]) / lengths[i]);
+        for (int64_t j = 0; j < cols; ++j)
+          y[i * cols + j] = downcast<T>(upcast(x[i * cols + j]) / lengths[i]);
       }
     });
   }
@@ -59,9 +60,9 @@ struct NormaliseRows {
       for (int64_t i = begin; i < end; ++i) {
         const T *unit = y + i * cols, *g = gy + i * cols;
         compute_t<T> along = 0;
-        for (int64_t j = 0; j < cols; ++j) along += up(unit[j]) * up(g[j]);
+        for (int64_t j = 0; j < cols; ++j) along += upcast(unit[j]) * upcast(g[j]);
         for (int64_t j = 0; j < cols; ++j)
-          gx[i * cols + j] = down<T>((up(g[j]) - up(unit[j]) * along) / lengths[i]);
+          gx[i * cols + j] = downcast<T>((upcast(g[j]) - upcast(unit[j]) * along) / lengths[i]);
       }
     });
   }

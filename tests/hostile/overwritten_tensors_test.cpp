@@ -9,7 +9,7 @@
 #include "engine/operator/elementwise.h"
 #include "engine/step/graph.h"
 #include "engine/step/transfer.h"
-#include "nn/noise.h"
+#include "nn/generator.h"
 #include "nn/optim.h"
 #include "tests/needs.h"
 
@@ -249,15 +249,15 @@ TEST_CASE("overwritten: the number of the random stream, from which backward dra
   }
 }
 
-GPU_TEST_CASE("overwritten: the noise of a step, by that of the next") {
+GPU_TEST_CASE("overwritten: the random numbers of a step, by that of the next") {
   const Device gpu = cuda_device();
-  nn::Noise noise;
-  noise.set_step(1, 0, 0, gpu);
+  nn::Generator generator;
+  generator.set_step(1, 0, 0, gpu);
   Tensor w = ones({64}).to(gpu).requires_grad();
-  const auto loss = [&] { return sum(noise.dropout(0.5, streams::step::dropout)(w)); };
+  const auto loss = [&] { return sum(generator.dropout(0.5, streams::step::dropout)(w)); };
   const Tensor old = loss();
-  noise.set_step(1, 1, 0, gpu);
-  names(error_of([&] { old.backward(); }), "dropout", "the next step's noise");
+  generator.set_step(1, 1, 0, gpu);
+  names(error_of([&] { old.backward(); }), "dropout", "the next step's random numbers");
   CHECK_NOTHROW(loss().backward());
 }
 

@@ -171,14 +171,14 @@ GPU_TEST_CASE("dropout inside branches: on a GPU it drops what it drops on the C
   for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == doctest::Approx(want[i]).epsilon(1e-3).scale(1e-2));
 }
 
-TEST_CASE("noise: batches of a step draw what one batch of all their samples draws") {
+TEST_CASE("generator: batches of a step draw what one batch of all their samples draws") {
   std::vector<Device> devices{cpu};
   if (cuda::available()) devices.push_back(cuda_device());
   for (const Device device : devices) {
     const auto noise_of = [&](uint64_t batch) {
-      nn::Noise noise;
-      noise.set_step(7, 3, batch, device);
-      return noise;
+      nn::Generator generator;
+      generator.set_step(7, 3, batch, device);
+      return generator;
     };
     // [3, 5, 7] is no multiple of a Philox block's four numbers.
     const Shape one{3, 5, 7}, all{12, 5, 7};
@@ -199,17 +199,17 @@ TEST_CASE("noise: batches of a step draw what one batch of all their samples dra
         other = other || joined[i] != joined[i % (joined.size() / 4)];
       CHECK(other);
     };
-    compare([&](const nn::Noise& noise, int64_t begin, int64_t end) {
-      return noise.dropout(0.5, streams::step::dropout)(x.slice(0, begin, end));
+    compare([&](const nn::Generator& generator, int64_t begin, int64_t end) {
+      return generator.dropout(0.5, streams::step::dropout)(x.slice(0, begin, end));
     });
-    compare([&](const nn::Noise& noise, int64_t begin, int64_t end) {
-      return drop_path(x.slice(0, begin, end), 0.5, noise.seed, noise.of(streams::step::drop_path),
-                       noise.counter);
+    compare([&](const nn::Generator& generator, int64_t begin, int64_t end) {
+      return drop_path(x.slice(0, begin, end), 0.5, generator.seed, generator.of(streams::step::drop_path),
+                       generator.counter);
     });
-    compare([&](const nn::Noise& noise, int64_t begin, int64_t end) {
+    compare([&](const nn::Generator& generator, int64_t begin, int64_t end) {
       return normalise_images(pictures.slice(0, begin, end), {0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}, DType::f32,
-                              boxes.slice(0, begin, end), {}, noise.seed, noise.of(streams::step::erasing),
-                              noise.counter);
+                              boxes.slice(0, begin, end), {}, generator.seed,
+                              generator.of(streams::step::erasing), generator.counter);
     });
   }
 }

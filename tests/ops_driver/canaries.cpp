@@ -90,8 +90,8 @@ struct CanaryIgnoresStrides : Square {
       int64_t last = 0;
       for (int d = 0; d < in.ndim(); ++d) last += (in.size(d) - 1) * in.stride(d);
       for (int64_t i = 0; i < y.numel(); ++i) {
-        const auto v = up(in.data<T>()[std::min(i, last)]);
-        y.data<T>()[i] = down<T>(v * v);
+        const auto v = upcast(in.data<T>()[std::min(i, last)]);
+        y.data<T>()[i] = downcast<T>(v * v);
       }
     });
     return y;

@@ -31,9 +31,10 @@ struct NormaliseRows {
     parallel_for(n, /*rows a thread at least*/ 64, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         compute_t<T> squares = 0;
-        for (int64_t j = 0; j < cols; ++j) squares += up(x[i * cols + j]) * up(x[i * cols + j]);
+        for (int64_t j = 0; j < cols; ++j) squares += upcast(x[i * cols + j]) * upcast(x[i * cols + j]);
         lengths[i] = std::sqrt(squares);
-        for (int64_t j = 0; j < cols; ++j) y[i * cols + j] = down<T>(up(x[i * cols + j]) / lengths[i]);
+        for (int64_t j = 0; j < cols; ++j)
+          y[i * cols + j] = downcast<T>(upcast(x[i * cols + j]) / lengths[i]);
       }
     });
   }

@@ -12,13 +12,13 @@ struct Dropout {
   Tensor operator()(const Tensor& x) const { return dropout(x, rate, seed, stream, counter); }
 };
 
-// Where a layer's noise (dropout, drop path) comes from: Philox streams of a step (engine/base/streams.h),
-// counted from numbers on the device, see dropout.
-struct Noise {
+// The random numbers of a step (dropout, drop path, erasing): Philox streams (engine/base/streams.h), counted from
+// numbers on the device, see dropout.
+struct Generator {
   uint64_t seed = 0, stream = 0;
   Tensor counter;
 
-  // The noise of a sample is a function of the seed, the step's number and the sample's place in the step:
+  // What a sample draws is a function of the seed, the step's number and the sample's place in the step:
   // batch number `batch` of the step holds those behind the batches before it, of the same size. On a GPU the
   // numbers go to device memory, where also a recorded step finds them.
   void set_step(uint64_t new_seed, uint64_t step, uint64_t batch, Device device);
@@ -27,7 +27,7 @@ struct Noise {
   Dropout dropout(double rate, const streams::Range& draws, uint64_t i = 0) const {
     return {rate, seed, of(draws, i), counter};
   }
-  Noise ahead(uint64_t streams) const { return {seed, stream + streams, counter}; }
+  Generator ahead(uint64_t streams) const { return {seed, stream + streams, counter}; }
 };
 
 }  // namespace pursuit::nn
