@@ -3,7 +3,7 @@
 
 #include "cuda/gemm.h"
 #include "cuda/launch.h"
-#include "engine/core/memory.h"
+#include "cuda/workspace.h"
 #include "engine/ops/window.h"
 
 // Convolutions as products with unfolded pictures: columns [channels x taps, pictures x positions], of as
@@ -146,15 +146,10 @@ template <class F> void for_each_slice(const ConvShape& s, const F& f) {
   for (int64_t n = 0; n < s.batch; n += many) f(n, std::min(many, s.batch - n));
 }
 
-template <class T> Storage room_of(int64_t n) {
-  return allocate(cuda_device(current_device()), n * int64_t(sizeof(T)));
-}
-
-template <class T> Storage unfolded(const ConvShape& s, const T* x, int64_t pictures) {
+template <class T> Workspace<T> unfolded(const ConvShape& s, const T* x, int64_t pictures) {
   const int64_t all = s.channels * s.taps() * pictures * s.positions();
-  const Storage columns = room_of<T>(all);
-  if (all)
-    launch<unfold_kernel<T>>({blocks_for(all, 256), 256}, x, s, pictures, static_cast<T*>(columns.get()));
+  Workspace<T> columns(all);
+  if (all) launch<unfold_kernel<T>>({blocks_for(all, 256), 256}, x, s, pictures, columns.data());
   return columns;
 }
 
@@ -165,9 +160,9 @@ template <class T> void convolve(const ConvShape& s, const T* x, const T* weight
   if (bias) launch<start_channels_kernel<T>>({blocks_for(all, 256), 256}, bias, y, s.out, s.positions(), all);
   for_each_slice(s, [&](int64_t n, int64_t pictures) {
     const T* from = x + n * s.channels * s.picture();
-    const Storage columns = s.pointwise() ? Storage() : unfolded(s, from, pictures);
+    const auto columns = s.pointwise() ? Workspace<T>() : unfolded(s, from, pictures);
     const int64_t cols = s.pointwise() ? s.positions() : pictures * s.positions();
-    const T* right = s.pointwise() ? from : static_cast<const T*>(columns.get());
+    const T* right = s.pointwise() ? from : columns.data();
     T* to = y + n * s.out * s.positions();
     for (int64_t g = 0; g < s.groups; ++g) {
       T* d = to + g * s.group_out() * s.positions();
@@ -199,7 +194,7 @@ template <class T> void convolve_input_gradient(const ConvShape& s, const T* gy,
     return launch<depthwise_input_gradient_kernel<T>>({blocks_for(all, 256), 256}, gy, weight, s, gx);
   for_each_slice(s, [&](int64_t n, int64_t pictures) {
     const int64_t cols = pictures * s.positions(), size = pictures * s.channels * s.picture();
-    const Storage columns = room_of<float>(s.channels * s.taps() * cols);
+    const Workspace<float> columns(s.channels * s.taps() * cols);
     for (int64_t g = 0; g < s.groups; ++g)
       gemm({.factors = dtype_of<T>(),
             .result = DType::f32,
@@ -211,12 +206,12 @@ template <class T> void convolve_input_gradient(const ConvShape& s, const T* gy,
             .ta = true,
             .b = gy + (n * s.out + g * s.group_out()) * s.positions(),
             .ldb = s.positions(),
-            .d = static_cast<float*>(columns.get()) + g * s.depth() * cols,
+            .d = columns.data() + g * s.depth() * cols,
             .ldd = cols,
             .batch = pictures,
             .stride_b = s.out * s.positions(),
             .stride_d = s.positions()});
-    launch<fold_kernel<T>>({blocks_for(size, 256), 256}, static_cast<const float*>(columns.get()), s,
+    launch<fold_kernel<T>>({blocks_for(size, 256), 256}, static_cast<const float*>(columns.data()), s,
                            pictures, gx + n * s.channels * s.picture());
   });
 }
@@ -228,14 +223,14 @@ template <class T> void convolve_weight_gradient(const ConvShape& s, const T* x,
   if (s.depthwise())
     return launch<depthwise_weight_gradient_kernel<T>>({unsigned(all), 256, shared_size<float>(warp_size)}, x,
                                                        gy, s, gw);
-  const Storage sums = room_of<float>(all);
-  float* sum = static_cast<float*>(sums.get());
+  const Workspace<float> sums(all);
+  float* sum = sums.data();
   if (s.batch == 0) fill_zero(sum, current_device(), size_t(all) * sizeof(float));
   for_each_slice(s, [&](int64_t n, int64_t pictures) {
     const int64_t cols = pictures * s.positions();
-    const Storage columns = unfolded(s, x + n * s.channels * s.picture(), pictures),
-                  up = room_of<T>(s.out * cols);
-    T* rows = static_cast<T*>(up.get());
+    const Workspace<T> columns = unfolded(s, x + n * s.channels * s.picture(), pictures),
+                       by_channel(s.out * cols);
+    T* rows = by_channel.data();
     launch<channels_first_kernel<T>>({blocks_for(s.out * cols, 256), 256}, gy + n * s.out * s.positions(),
                                      rows, pictures, s.out, s.positions());
     for (int64_t g = 0; g < s.groups; ++g) {
@@ -247,7 +242,7 @@ template <class T> void convolve_weight_gradient(const ConvShape& s, const T* x,
             .k = cols,
             .a = rows + g * s.group_out() * cols,
             .lda = cols,
-            .b = static_cast<const T*>(columns.get()) + g * s.depth() * cols,
+            .b = columns.data() + g * s.depth() * cols,
             .ldb = cols,
             .tb = true,
             .d = d,

@@ -3,6 +3,7 @@
 #include "engine/cpu/convolution.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
+#include "engine/ops/window_checks.h"
 
 namespace pursuit {
 

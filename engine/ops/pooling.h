@@ -1,6 +1,6 @@
 #pragma once
 #include "engine/operator/for_each.h"
-#include "engine/ops/window.h"
+#include "engine/ops/window_checks.h"
 
 // What max and average pooling share. Kernels are functors of a window or a pixel that run on both backends.
 namespace pursuit {

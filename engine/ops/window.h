@@ -2,7 +2,6 @@
 #include <cstdint>
 
 #include "engine/base/hd.h"
-#include "engine/ops.h"
 
 // Where the windows of convolutions and pooling lie.
 namespace pursuit {
@@ -18,13 +17,6 @@ struct Windows {
   HD int64_t at(int64_t p, int64_t t) const { return p * stride + t * dilation - padding; }
   HD bool holds(int64_t i) const { return i >= 0 && i < size; }
 };
-
-// Throws unless there is at least one window along both dimensions of x [B, C, H, W].
-void require_windows(const char* name, const Tensor& x, Pair kernel, Pair stride, Pair padding,
-                     Pair dilation);
-
-// Throws where pooling's padding is more than half of its kernel: a window could lie beside the picture.
-void require_half_padding(const char* name, Pair kernel, Pair padding);
 
 // x [batch, channels, h.size, w.size], weight [out, channels / groups, h.kernel, w.kernel], y [batch, out,
 // down, across].

@@ -1,4 +1,4 @@
-#include "engine/ops/window.h"
+#include "engine/ops/window_checks.h"
 
 #include <string>
 
