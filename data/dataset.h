@@ -46,16 +46,16 @@ struct DatasetOptions {
 
   // cifar10: which files make up a split, as names inside the folder. Left empty, training takes every
   // data_batch_*.bin and testing every test_batch*.bin, except those named for the other split.
-  std::vector<std::string> train_files, test_files;
+  std::vector<std::string> train_files = {}, test_files = {};
 
   // folder: instead of an error, the next good picture in order (the first follows the last) stands in for a
   // damaged one, and an empty class folder is passed over (its class keeps its label).
   bool skip_bad = false;
   // folder: class names in label order, for instance a trained model's. Left empty, those of the train split.
-  std::vector<std::string> classes;
+  std::vector<std::string> classes = {};
   // folder: called once on each decoded picture, before it is cached; for instance to resize the shorter
   // side.
-  std::function<Image(Image)> prepare;
+  std::function<Image(Image)> prepare = {};
   // folder: keep pictures in memory until this many bytes are used. Pictures beyond that are decoded each
   // time; nothing is evicted, because an epoch visits every picture once and would evict each before its next
   // use.
