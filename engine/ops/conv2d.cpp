@@ -125,27 +125,30 @@ struct Conv2d {
     return bias.defined() ? y + bias.reshape({s.out, 1, 1}) : y;
   }
   static std::vector<Sample<Conv2d>> samples() {
-    const auto with = [](const ConvOptions& o, const Shape& x, const Shape& weight, bool bias = true) {
-      return Sample<Conv2d>{{o}, {{x}, {weight}, bias ? Input{{weight[0]}} : left_out()}};
+    // Options are stride, padding, dilation, groups.
+    const auto with = [](const ConvOptions& o, const Shape& x, const Shape& weight) {
+      return Sample<Conv2d>{{o}, {{x}, {weight}, {{weight[0]}}}};
     };
-    return {
-        with({.padding = 1}, {2, 3, 7, 5}, {4, 3, 3, 3}),
-        with({}, {2, 5, 3, 7}, {6, 5, 1, 1}),
-        with({.stride = 2}, {1, 3, 8, 5}, {5, 3, 1, 1}, false),
-        with({.stride = 2, .padding = 3}, {2, 3, 17, 13}, {5, 3, 7, 7}),
-        with({.stride = {2, 1}, .padding = {0, 2}, .dilation = {1, 2}}, {2, 2, 9, 6}, {3, 2, 2, 3}),
-        with({.stride = {3, 2}, .padding = {2, 1}, .dilation = {2, 3}}, {1, 2, 11, 16}, {3, 2, 3, 3}, false),
-        with({.padding = 1, .groups = 3}, {2, 6, 5, 5}, {9, 2, 3, 3}),
-        with({.stride = 2, .padding = 1, .groups = 2}, {1, 2, 6, 7}, {6, 1, 3, 3}),
-        with({.padding = 3, .groups = 5}, {3, 5, 9, 19}, {5, 1, 7, 7}),
-        with({.stride = 2, .padding = 2, .dilation = 2, .groups = 4}, {2, 4, 12, 9}, {4, 1, 3, 3}),
-        with({.padding = 2}, {1, 2, 1, 2}, {3, 2, 5, 4}),
-        with({.padding = 3}, {2, 2, 4, 4}, {2, 2, 1, 1}),
-        with({}, {2, 3, 4, 4}, {5, 3, 4, 4}),
-        with({.stride = 4}, {2, 3, 8, 8}, {5, 3, 4, 4}),
-        with({.padding = 1}, {1, 34, 20, 18}, {19, 34, 3, 3}),
-        with({.padding = 1}, {0, 3, 4, 4}, {5, 3, 3, 3}),
-        with({.padding = 1, .groups = 3}, {0, 3, 4, 4}, {3, 1, 3, 3})};
+    const auto without_bias = [](const ConvOptions& o, const Shape& x, const Shape& weight) {
+      return Sample<Conv2d>{{o}, {{x}, {weight}, left_out()}};
+    };
+    return {with(ConvOptions{1, 1}, {2, 3, 7, 5}, {4, 3, 3, 3}),
+            with(ConvOptions{}, {2, 5, 3, 7}, {6, 5, 1, 1}),
+            without_bias(ConvOptions{2}, {1, 3, 8, 5}, {5, 3, 1, 1}),
+            with(ConvOptions{2, 3}, {2, 3, 17, 13}, {5, 3, 7, 7}),
+            with(ConvOptions{{2, 1}, {0, 2}, {1, 2}}, {2, 2, 9, 6}, {3, 2, 2, 3}),
+            without_bias(ConvOptions{{3, 2}, {2, 1}, {2, 3}}, {1, 2, 11, 16}, {3, 2, 3, 3}),
+            with(ConvOptions{1, 1, 1, 3}, {2, 6, 5, 5}, {9, 2, 3, 3}),
+            with(ConvOptions{2, 1, 1, 2}, {1, 2, 6, 7}, {6, 1, 3, 3}),
+            with(ConvOptions{1, 3, 1, 5}, {3, 5, 9, 19}, {5, 1, 7, 7}),
+            with(ConvOptions{2, 2, 2, 4}, {2, 4, 12, 9}, {4, 1, 3, 3}),
+            with(ConvOptions{1, 2}, {1, 2, 1, 2}, {3, 2, 5, 4}),
+            with(ConvOptions{1, 3}, {2, 2, 4, 4}, {2, 2, 1, 1}),
+            with(ConvOptions{}, {2, 3, 4, 4}, {5, 3, 4, 4}),
+            with(ConvOptions{4}, {2, 3, 8, 8}, {5, 3, 4, 4}),
+            with(ConvOptions{1, 1}, {1, 34, 20, 18}, {19, 34, 3, 3}),
+            with(ConvOptions{1, 1}, {0, 3, 4, 4}, {5, 3, 3, 3}),
+            with(ConvOptions{1, 1, 1, 3}, {0, 3, 4, 4}, {3, 1, 3, 3})};
   }
 };
 PURSUIT_OPERATOR(Conv2d)

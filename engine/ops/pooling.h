@@ -10,8 +10,6 @@ struct PoolShape {
   int64_t planes;
   Windows h, w;
   int64_t down, across;
-
-  int64_t picture() const { return h.size * w.size; }
 };
 inline PoolShape pool_shape(const Tensor& x, Pair kernel, Pair stride, Pair padding, Pair dilation) {
   PoolShape s{x.size(0) * x.size(1),

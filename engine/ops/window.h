@@ -25,9 +25,9 @@ struct ConvShape {
   Windows h, w;
   int64_t down, across;
 
-  int64_t taps() const { return h.kernel * w.kernel; }
-  int64_t picture() const { return h.size * w.size; }
-  int64_t positions() const { return down * across; }
+  HD int64_t taps() const { return h.kernel * w.kernel; }
+  HD int64_t picture() const { return h.size * w.size; }
+  HD int64_t positions() const { return down * across; }
   int64_t group_channels() const { return channels / groups; }
   int64_t group_out() const { return out / groups; }
   int64_t depth() const { return group_channels() * taps(); }  // terms of an output
