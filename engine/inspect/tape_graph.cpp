@@ -158,7 +158,7 @@ std::string tape_to_dot(const Tensor& y, const std::vector<std::pair<std::string
     // The more it holds, the deeper its colour.
     std::snprintf(text, sizeof text, "\", fillcolor=\"0.08 %.3f 1.0\"%s];\n", double(n.bytes) / double(most),
                   n.leaf ? ", shape=ellipse" : "");
-    dot += "  n" + std::to_string(i) + " [label=\"" + label + text + edges;
+    dot.append("  n").append(std::to_string(i)).append(" [label=\"").append(label).append(text).append(edges);
   }
   return dot + "}\n";
 }

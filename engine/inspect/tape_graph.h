@@ -17,7 +17,7 @@ namespace pursuit {
 class TapeRecorder final : CallObserver {
  public:
   TapeRecorder();
-  ~TapeRecorder();
+  ~TapeRecorder() override;
   TapeRecorder(const TapeRecorder&) = delete;
   TapeRecorder& operator=(const TapeRecorder&) = delete;
 

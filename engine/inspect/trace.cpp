@@ -139,7 +139,7 @@ std::atomic<Trace*> trace = nullptr;
 void start_trace() {
   const char* file = std::getenv("PURSUIT_TRACE");
   if (!file || !*file || trace) return;
-  AtomicFile{file};  // an error now, not at the end
+  { const AtomicFile writable(file); }  // an error now, not at the end
   trace = new Trace(file);
   call_observer = trace.load();
 }
