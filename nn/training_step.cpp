@@ -106,6 +106,7 @@ void TrainingStep::divide_and_update() {
 }
 
 void TrainingStep::update(const Tensor& weight) {
+  const TraceSpan span("update");
   optimizer_.update(weight);
   if (ema_) ema_->update();
 }

@@ -28,6 +28,7 @@
 #include "engine/base/error.h"
 #include "engine/cpu/parallel.h"
 #include "engine/files/atomic_file.h"
+#include "engine/inspect/trace.h"
 
 namespace pursuit::apps {
 
@@ -290,6 +291,7 @@ class TrainingRun {
     if (weights == "ema") ema_->swap();
     Evaluation evaluation;
     try {
+      const TraceSpan span("evaluate");
       evaluation = task_.evaluate();
     } catch (const NotFinite& e) {
       stop_diverged(fmt::format("{}, in the evaluation at step {}", e.what(), state_.step));

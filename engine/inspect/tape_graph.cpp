@@ -26,7 +26,8 @@ struct Call {
 
 // Of the thread that records.
 struct Recording {
-  std::vector<Call> open;  // calls within calls
+  std::vector<Call> open;         // calls within calls
+  std::vector<const char*> tags;  // of all calls
   std::unordered_map<const Node*, Recorded> nodes;
 };
 thread_local Recording* recording = nullptr;
@@ -68,6 +69,7 @@ const char* TapeRecorder::begin(const char* name, bool backward) {
   if (!recording) return name;
   // What is called within a call belongs to it.
   const char* tag = !recording->open.empty() ? recording->open.front().tag : backward ? name : new_tag(name);
+  if (recording->open.empty() && !backward) recording->tags.push_back(tag);
   recording->open.push_back({name, tag, Clock::now()});
   return tag;
 }
@@ -121,6 +123,11 @@ std::vector<TapeNode> tape_of(const Tensor& y, const std::vector<std::pair<std::
     }
     stack.pop_back();
   }
+  // What calls that were not recorded made, and nodes may hold: a batch that was normalised, for example.
+  TapeNode others{.name = "off the tape", .result = "what other calls made"};
+  if (recording)
+    for (const char* tag : recording->tags) others.bytes += bytes[tag];
+  if (others.bytes > 0) list.push_back(std::move(others));
   return list;
 }
 

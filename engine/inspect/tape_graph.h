@@ -37,7 +37,8 @@ struct TapeNode {
   int64_t bytes = 0;
   std::vector<size_t> inputs = {};  // their places in the list
 };
-// The nodes that y depends on, inputs before users. `leaves` gives names to parameters.
+// The nodes that y depends on, inputs before users, and last, where there is any, the memory of calls off the tape.
+// `leaves` gives names to parameters.
 std::vector<TapeNode> tape_of(const Tensor& y,
                               const std::vector<std::pair<std::string, Tensor>>& leaves = {});
 

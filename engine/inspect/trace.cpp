@@ -12,13 +12,14 @@
 
 #include "engine/base/program.h"
 #include "engine/core/observer.h"
+#include "engine/core/shapes_only.h"
 #include "engine/files/atomic_file.h"
 
 namespace pursuit {
 
 namespace {
 
-constexpr size_t most_events = size_t(1) << 20;
+constexpr size_t most_events = size_t(1) << 19;
 
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -54,13 +55,14 @@ class Trace final : public CallObserver {
   explicit Trace(std::string file) : file_(std::move(file)), start_(now_ns()) {}
 
   const char* begin(const char* name, bool backward) override {
-    open_calls.push_back({name, backward, now_ns()});
+    open_calls.push_back({name, backward, shapes_only() ? -1 : now_ns()});
     return name;
   }
   void end(const Tensor& result) noexcept override {
     if (open_calls.empty()) return;  // began before the trace
     const OpenCall call = open_calls.back();
     open_calls.pop_back();
+    if (call.start < 0) return;  // nothing was computed
     const int64_t now = now_ns();
     const Shape shape = result.defined() ? result.shape() : Shape{};
     add({call.name, call.start, now - call.start, thread_number(), call.backward, result.dtype(), shape},

@@ -3,8 +3,8 @@
 #include <string>
 
 // PURSUIT_TRACE=FILE: what a program does and when, as a file that Perfetto (ui.perfetto.dev) and chrome://tracing
-// open: every call of an operator, forward and backward, with its result; steps and the loader's rows; the bytes
-// of the memory pool. On a GPU a call's time is that of launching it. At most 2^20 events are kept, about 60 MB; how
+// open: every call of an operator, forward and backward, with its result; steps, updates and evaluations; the loader's rows; the bytes
+// of the memory pool. On a GPU a call's time is that of launching it. At most 2^19 events are kept, about 60 MB; how
 // many more there were stands in the file, under otherData. With ranks FILE.json is rank 0's and FILE.rankN.json the
 // others'. A process that did nothing of this writes none.
 namespace pursuit {
