@@ -1,10 +1,12 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/classify/commands.h"
+#include "apps/classify/pipeline.h"
 #include "apps/command/options.h"
 #include "apps/pictures/corrupt_command.h"
 #include "apps/study/program.h"
 #include "apps/study/tape_report.h"
+#include "engine/base/random.h"
 #include "nn/attacks/attacks.h"
 
 namespace {
@@ -75,9 +77,11 @@ void add_import(CLI::App& app, ImportOptions& i, int& code) {
 
 // The loss of a training step on noise, for `inspect`.
 Tensor loss_on_noise(const nn::VisionTransformer& model, const Config& c, int64_t batch_size) {
-  const Device device = device_from_name(c.device);
-  const Tensor noise = normal({batch_size, c.channels, c.image_size, c.image_size}, 0, 1, c.seed, 0);
-  return cross_entropy(model(noise.to(c.dtype).to(device)), zeros({batch_size}, DType::i32, device));
+  Random random(c.seed);
+  std::vector<uint8_t> noise(size_t(batch_size * c.channels * c.image_size * c.image_size));
+  for (uint8_t& pixel : noise) pixel = uint8_t(random.below(256));
+  const Tensor labels = zeros({batch_size}, DType::i32, device_from_name(c.device));
+  return cross_entropy(model(input_of(c, noise)).to(DType::f32), labels);
 }
 
 int run(std::vector<std::string> args) {
