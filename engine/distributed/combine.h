@@ -14,7 +14,8 @@ inline void add(bf16* sum, const bf16* a, const bf16* b, size_t n) {
 }
 template <class T> void take_larger(T* larger, const T* a, const T* b, size_t n) {
 #pragma omp simd
-  for (size_t i = 0; i < n; ++i) larger[i] = a[i] > b[i] || a[i] != a[i] ? a[i] : b[i];
+  for (size_t i = 0; i < n; ++i)
+    larger[i] = a[i] > b[i] || a[i] != a[i] ? a[i] : b[i];  // NOLINT(misc-redundant-expression): NaN != NaN
 }
 template <class T> void scale(T* x, size_t n, int size) {
   const T factor = T(1) / T(size);

@@ -123,7 +123,8 @@ Tensor Attention::forward_cached(const Tensor& x, AttentionCache& cache) const {
   const Tensor packed = project(x), q = part(packed, 0), k = part(packed, -2), v = part(packed, -1);
   cache.keys = cache.keys.defined() ? concat({cache.keys, k}, 2) : k;
   cache.values = cache.values.defined() ? concat({cache.values, v}, 2) : v;
-  const Tensor p = attention_weights(q, cache.keys, 1 / std::sqrt(double(dim_ / heads_)), true);
+  const int64_t head_dim = dim_ / heads_;
+  const Tensor p = attention_weights(q, cache.keys, 1 / std::sqrt(double(head_dim)), true);
   return proj(merge_heads(kind_->mix_by(p, cache.values, x, {})));
 }
 

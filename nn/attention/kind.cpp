@@ -52,7 +52,8 @@ Tensor AttentionKind::mix_by(const Tensor& probabilities, const Tensor& values, 
 }
 
 Tensor AttentionKind::softmax_of(const Tensor& q, const Tensor& k, int64_t queries) const {
-  const double scale = 1 / std::sqrt(double(layer_.dim / layer_.heads));
+  const int64_t head_dim = layer_.dim / layer_.heads;
+  const double scale = 1 / std::sqrt(double(head_dim));
   // Causal queries are counted from the last token, others are taken before the product.
   if (layer_.causal) return attention_weights(q, k, scale, true).slice(2, 0, queries);
   return attention_weights(q.slice(2, 0, queries), k, scale, false);
