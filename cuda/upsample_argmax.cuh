@@ -7,7 +7,7 @@
 namespace pursuit::cuda {
 
 // y [B, height, width] = each pixel's class, a warp a pixel. x [B, rows, cols, classes].
-template <class T> __global__ void upsample_argmax_kernel(const T* x, int32_t* y, Upsampling s) {
+template <class T> __global__ void upsample_argmax_kernel(const T* x, int64_t* y, Upsampling s) {
   const Team<1, true> team(s.classes);
   const Axis down{s.rows, s.height}, across{s.cols, s.width};
   for (int64_t p = team.first(); p < s.pixels(); p += team.step()) {
@@ -22,7 +22,7 @@ template <class T> __global__ void upsample_argmax_kernel(const T* x, int32_t* y
       best = max(best, rank_of(weights.mix(v), c));
     }
     best = team.reduce(best, [](uint64_t a, uint64_t b) { return max(a, b); });
-    if (team.leads()) y[p] = int32_t(~uint32_t(best));
+    if (team.leads()) y[p] = int64_t(~uint32_t(best));
   }
 }
 

@@ -31,10 +31,10 @@ Loader::Loader(const Dataset& dataset, Transform transform, const LoaderOptions&
     : Loader(
           dataset.size(), 1,
           [&dataset, transform = std::move(transform)](int64_t i, Random& random, std::span<uint8_t> picture,
-                                                       std::span<int32_t> label) {
+                                                       std::span<int64_t> label) {
             const Sample sample = dataset.get(i);
             transform(sample, random, picture);
-            label[0] = int32_t(sample.label);
+            label[0] = sample.label;
             return sample.index;
           },
           options) {}
@@ -44,7 +44,7 @@ Loader::Loader(const SegmentationDataset& dataset, SegmentationTransform transfo
     : Loader(
           dataset.size(), options.height * options.width,
           [&dataset, transform = std::move(transform)](int64_t i, Random& random, std::span<uint8_t> picture,
-                                                       std::span<int32_t> labels) {
+                                                       std::span<int64_t> labels) {
             const SegmentationSample sample = dataset.get(i);
             transform(sample, random, picture, labels);
             return sample.index;

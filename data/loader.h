@@ -19,7 +19,7 @@ namespace pursuit::data {
 struct Batch {
   int64_t size = 0, channels = 0, height = 0, width = 0;
   std::vector<uint8_t> images;  // [size, channels, height, width]
-  std::vector<int32_t> labels;  // [size], of a segmentation set [size, height, width]
+  std::vector<int64_t> labels;  // [size], of a segmentation set [size, height, width]
   std::vector<Box> erased;      // [size], of random erasing; empty boxes without
   std::vector<int64_t>
       indices;  // [size], the samples' numbers; -1 where another picture stands in for a damaged one
@@ -31,7 +31,7 @@ using Transform = std::function<void(const Sample&, Random&, std::span<uint8_t>)
 
 // The same for a picture whose every pixel has a label: labels are [height, width] numbers.
 using SegmentationTransform =
-    std::function<void(const SegmentationSample&, Random&, std::span<uint8_t>, std::span<int32_t>)>;
+    std::function<void(const SegmentationSample&, Random&, std::span<uint8_t>, std::span<int64_t>)>;
 
 struct LoaderOptions {
   int64_t batch_size = 128;
@@ -81,7 +81,7 @@ class Loader {
  private:
   // Loads, transforms and labels one row and returns the sample's number, -1 for a stand-in.
   using FillRow =
-      std::function<int64_t(int64_t sample, Random&, std::span<uint8_t> picture, std::span<int32_t> labels)>;
+      std::function<int64_t(int64_t sample, Random&, std::span<uint8_t> picture, std::span<int64_t> labels)>;
   Loader(int64_t samples, int64_t labels_per_row, FillRow fill_row, const LoaderOptions& options);
 
   struct Slot {

@@ -84,12 +84,12 @@ std::vector<float> mix_rows(int64_t batch, const std::vector<Mix>& mixes) {
   return rows;
 }
 
-std::vector<float> mix_targets(const std::vector<int32_t>& labels, int64_t classes, double label_smoothing,
+std::vector<float> mix_targets(const std::vector<int64_t>& labels, int64_t classes, double label_smoothing,
                                const std::vector<Mix>& mixes) {
   require(classes > 0, "classes", double(classes), "1 or more");
   require(label_smoothing >= 0 && label_smoothing < 1, "label smoothing", label_smoothing,
           "0 to less than 1");
-  for (const int32_t label : labels) {
+  for (const int64_t label : labels) {
     if (label >= 0 && label < classes) continue;
     fail("mixup", "a label is out of range: got " + std::to_string(label) + ", need 0 to " +
                       std::to_string(classes - 1));

@@ -41,7 +41,7 @@ std::vector<float> mix_rows(int64_t batch, const std::vector<Mix>& mixes);
 
 // Soft targets [B, classes]: one-hot labels smoothed to 1 - s + s/classes and s/classes, then mixed with the
 // partner's, unless `mixes` is empty. Throws if a label is not in 0 .. classes-1.
-std::vector<float> mix_targets(const std::vector<int32_t>& labels, int64_t classes, double label_smoothing,
+std::vector<float> mix_targets(const std::vector<int64_t>& labels, int64_t classes, double label_smoothing,
                                const std::vector<Mix>& mixes = {});
 
 // Beta(a, b) for a, b > 0.

@@ -74,7 +74,7 @@ SegmentationSample augment(const SegmentationSample& sample, const SegmentationA
 }
 
 void to_padded(const SegmentationSample& sample, const std::array<uint8_t, 3>& padding, int width, int height,
-               std::span<uint8_t> chw, std::span<int32_t> labels) {
+               std::span<uint8_t> chw, std::span<int64_t> labels) {
   const Image &image = sample.image, &map = sample.labels;
   if (image.width > width || image.height > height)
     fail("to_padded", "got a picture of " + std::to_string(image.width) + " x " +
@@ -95,7 +95,7 @@ void to_padded(const SegmentationSample& sample, const std::array<uint8_t, 3>& p
     for (int y = 0; y < image.height; ++y)
       for (int x = 0; x < image.width; ++x) plane[int64_t(y) * width + x] = image.at(x, y)[c];
   }
-  std::fill_n(labels.begin(), pixels, int32_t(kIgnoredLabel));
+  std::fill_n(labels.begin(), pixels, int64_t(kIgnoredLabel));
   for (int y = 0; y < image.height; ++y)
     std::copy_n(map.at(0, y), image.width, labels.begin() + int64_t(y) * width);
 }

@@ -33,6 +33,6 @@ Image photometric_distortion(const Image& image, Random& random);
 // the picture: `padding` and kIgnoredLabel. Throws if the picture is larger than width x height or not RGB,
 // if its labels are of another size, or if chw or `labels` are.
 void to_padded(const SegmentationSample& sample, const std::array<uint8_t, 3>& padding, int width, int height,
-               std::span<uint8_t> chw, std::span<int32_t> labels);
+               std::span<uint8_t> chw, std::span<int64_t> labels);
 
 }  // namespace pursuit::data

@@ -159,7 +159,7 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {}, co
 Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 
 // Losses, mean over the rows (not ignored). logits [rows, classes].
-// Labels i32 [rows]: (1 - e) nll + e mean_j(-log p_j) with e = label_smoothing.
+// Labels, of any integer type, [rows]: (1 - e) nll + e mean_j(-log p_j) with e = label_smoothing.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0,
                      int64_t ignore_index = -1);
 Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets);  // targets [rows, classes]
@@ -301,7 +301,7 @@ Tensor embedding(const Tensor& ids,
                  const Tensor& weight);  // ids i32 or i64 [...], weight [vocab, dim]: [..., dim]
 // [B, C, h, w] to [B, C, H, W], align_corners false, no antialiasing.
 Tensor upsample_bilinear(const Tensor& x, int64_t height, int64_t width);
-// The class of every pixel, i32 [B, height, width]: the largest of the upsampled logits [B, classes, h, w],
+// The class of every pixel, i64 [B, height, width]: the largest of the upsampled logits [B, classes, h, w],
 // first of equals. Off the tape, without logits of the full size.
 Tensor upsample_argmax(const Tensor& logits, int64_t height, int64_t width);
 

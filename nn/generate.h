@@ -14,12 +14,12 @@ struct SamplingOptions {
   double temperature = 1;  // 0: always the most probable word
   int64_t top_k = 0;       // of the most probable words only; 0: all
   double top_p = 1;        // of the fewest words whose probabilities make up this much (nucleus sampling)
-  std::vector<int32_t> forbidden = {};
+  std::vector<int64_t> forbidden = {};
 };
 
 // Draws a word; `logits` are log-probabilities up to a constant. Of words of equal probability the first
 // counts as the more probable. Throws Error if an option makes no sense or no word is left.
-int32_t sample(std::span<const double> logits, const SamplingOptions& options, Random& random);
+int64_t sample(std::span<const double> logits, const SamplingOptions& options, Random& random);
 
 struct GenerationOptions {
   int64_t count = 100;
@@ -32,8 +32,8 @@ struct GenerationOptions {
 
 // The `count` words after `prompt`, which follows an end of line; `each` (may be empty) gets them one by one
 // and ends the text by returning false.
-std::vector<int32_t> generate(const TransformerLm& model, int32_t line_end,
-                              const std::vector<int32_t>& prompt, const GenerationOptions& options,
-                              Random& random, const std::function<bool(int32_t)>& each = {});
+std::vector<int64_t> generate(const TransformerLm& model, int64_t line_end,
+                              const std::vector<int64_t>& prompt, const GenerationOptions& options,
+                              Random& random, const std::function<bool(int64_t)>& each = {});
 
 }  // namespace pursuit::nn

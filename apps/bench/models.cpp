@@ -17,8 +17,8 @@ constexpr uint64_t seed = 1;
 
 // `count` numbers below `limit`.
 Tensor random_labels(int64_t count, int64_t limit, uint64_t stream, Device device) {
-  std::vector<int32_t> all(static_cast<size_t>(count));
-  for (size_t i = 0; i < all.size(); ++i) all[i] = int32_t(philox_word(seed, stream, i) % uint64_t(limit));
+  std::vector<int64_t> all(static_cast<size_t>(count));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = int64_t(philox_word(seed, stream, i) % uint64_t(limit));
   return from_vector(all, {count}, device);
 }
 

@@ -89,27 +89,27 @@ class Evaluation : public apps::PictureEvaluation<Config, Results, data::Dataset
   Tensor logits(const Tensor& images) const { return restricted((*loaded_.model)(images), classes_); }
 
   // None if a stop was requested.
-  std::optional<Score> score_of(const data::Dataset& data, const Config& config,
-                                const apps::PictureChange& change, const Change& attack,
-                                const apps::Tick& tick) const {
+  std::optional<Totals> totals_of(const data::Dataset& data, const Config& config,
+                                  const apps::PictureChange& change, const Change& attack,
+                                  const apps::Tick& tick) const {
     data::Loader loader(data, evaluation_transform(config, change), evaluation_loader_options(config));
-    Score found =
+    Totals found =
         evaluate([&](const Tensor& images) { return logits(images); }, config, loader, attack, tick);
     if (apps::stop_requested()) return std::nullopt;
     return found;
   }
 
   std::optional<Scores> score(const apps::PictureChange& change, const apps::Tick& tick) override {
-    const auto found = score_of(*data_, config_, change, {}, tick);
+    const auto found = totals_of(*data_, config_, change, {}, tick);
     if (!found) return std::nullopt;
     return Scores{.top1 = found->accuracy(), .top5 = found->accuracy5()};
   }
 
   bool clean() override {
     apps::Progress bar("clean", 0, data_->size(), {.quiet = options_.quiet});
-    const auto found = score_of(*data_, config_, {}, {}, apps::ticker(bar, 0, ""));
+    const auto found = totals_of(*data_, config_, {}, {}, apps::ticker(bar, 0, ""));
     if (!found) return false;
-    results_.set_score(*found, config_.classes, classes_);
+    results_.set_scores(*found, config_.classes, classes_);
     save(results_);
     return true;
   }
@@ -135,9 +135,9 @@ class Evaluation : public apps::PictureEvaluation<Config, Results, data::Dataset
     if (unlike) {
       // The same pictures without attack are measured too.
       attacked_on_ = conditions_on(data, DType::f32, fewer ? options_.attack_limit : options_.limit);
-      const auto found = score_of(data, config, {}, {}, apps::ticker(bar, 0, "clean"));
+      const auto found = totals_of(data, config, {}, {}, apps::ticker(bar, 0, "clean"));
       if (!found) return false;
-      attacked_on_->set_score(*found, config_.classes, classes_);
+      attacked_on_->set_scores(*found, config_.classes, classes_);
       done += data.size();
     }
     for (const std::string& name : attacks_) {
@@ -187,7 +187,7 @@ class Evaluation : public apps::PictureEvaluation<Config, Results, data::Dataset
     };
     const std::string note =
         attacks::has_budgets(s.name) ? fmt::format("{} {}/255", s.name, s.budget) : s.name;
-    const auto found = score_of(data, config, {}, attack, apps::ticker(bar, done, note));
+    const auto found = totals_of(data, config, {}, attack, apps::ticker(bar, done, note));
     if (!found) return false;
     attacked().attacked.push_back({s.name, choice_name(options_.attack_space), s.budget, attacks::describe(s),
                                    found->accuracy(), found->accuracy5(), length / double(found->count()),

@@ -80,7 +80,7 @@ Tensor loss_on_noise(const nn::VisionTransformer& model, const Config& c, int64_
   Random random(c.seed);
   std::vector<uint8_t> noise(size_t(batch_size * c.channels * c.image_size * c.image_size));
   for (uint8_t& pixel : noise) pixel = uint8_t(random.below(256));
-  const Tensor labels = zeros({batch_size}, DType::i32, device_from_name(c.device));
+  const Tensor labels = zeros({batch_size}, DType::i64, device_from_name(c.device));
   return cross_entropy(model(input_of(c, noise)).to(DType::f32), labels);
 }
 

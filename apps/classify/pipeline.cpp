@@ -81,12 +81,12 @@ void drop_stand_ins(data::Batch& batch) {
 }
 
 // Logits f32 [rows, classes] and labels [rows] on the CPU.
-void add_rows(Score& score, const Tensor& logits, const Tensor& labels) {
+void add_rows(Totals& totals, const Tensor& logits, const Tensor& labels) {
   const float* const values = logits.data<float>();
   if (std::any_of(values, values + logits.numel(), [](float v) { return std::isnan(v); }))
     throw apps::NotFinite("the model gives NaN: its training has diverged");
-  score.confusion.add(argmax(logits), labels);
-  score.top5 += nn::top_k_correct(logits, labels, 5);
+  totals.confusion.add(argmax(logits), labels);
+  totals.top5 += nn::top_k_correct(logits, labels, 5);
 }
 
 bool mixes(const Config& c) { return c.mixup > 0 || c.cutmix > 0; }
@@ -210,9 +210,9 @@ Tensor restricted(const Tensor& logits, const std::vector<int64_t>& only) {
   return logits + from_vector(offsets, {1, classes}).to(logits.dtype()).to(logits.device());
 }
 
-Score evaluate(const attacks::Logits& logits_of, const Config& config, data::Loader& loader,
-               const Change& attack, const apps::Tick& tick) {
-  Score score(config);
+Totals evaluate(const attacks::Logits& logits_of, const Config& config, data::Loader& loader,
+                const Change& attack, const apps::Tick& tick) {
+  Totals totals(config);
   double loss = 0;
   int64_t seen = 0;
   loader.start(0);
@@ -226,21 +226,21 @@ Score evaluate(const attacks::Logits& logits_of, const Config& config, data::Loa
       NoGrad off;
       const Tensor logits = logits_of(images).to(DType::f32).to(cpu);
       loss += cross_entropy(logits, labels).item() * double(batch.size);
-      add_rows(score, logits, labels);
+      add_rows(totals, logits, labels);
     }
     if (tick) tick(seen);
   }
-  if (score.count() > 0)
-    score.loss = loss / double(score.count());
+  if (totals.count() > 0)
+    totals.loss = loss / double(totals.count());
   else if (seen > 0 && !apps::stop_requested())
     fail("evaluate", "none of the " + std::to_string(seen) + " pictures can be read");
-  return score;
+  return totals;
 }
 
 StepInput::StepInput(const Config& c, Device device)
     : images({c.batch_size, c.channels, c.image_size, c.image_size}, DType::u8, device),
       targets(mixes(c) ? Shape{c.batch_size, int64_t(c.classes.size())} : Shape{c.batch_size},
-              mixes(c) ? DType::f32 : DType::i32, device) {
+              mixes(c) ? DType::f32 : DType::i64, device) {
   if (c.random_erasing > 0) erased.emplace(Shape{c.batch_size, 4}, DType::i32, device);
   if (mixes(c)) mix.emplace(Shape{c.batch_size, 6}, DType::f32, device);
 }
@@ -276,7 +276,7 @@ void evaluate_on_shapes(const nn::VisionTransformer& model, const Config& c, boo
   Tensor images = normalise_images(pictures, c.mean, c.std, c.dtype);
   if (gradients) images.requires_grad();
   const Tensor logits = model(images).to(DType::f32),
-               loss = cross_entropy(logits, empty({c.eval_batch_size}, DType::i32, device));
+               loss = cross_entropy(logits, empty({c.eval_batch_size}, DType::i64, device));
   if (gradients) loss.backward();
 }
 

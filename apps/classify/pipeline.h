@@ -42,14 +42,14 @@ data::LoaderOptions evaluation_loader_options(const Config& config, const data::
 // What the model sees of pictures [B, channels, image_size, image_size], normalised, in the config's dtype
 // and on its device.
 Tensor input_of(const Config& config, const std::vector<uint8_t>& images);
-Tensor labels_of(const data::Batch& batch, Device device = cpu);  // i32 [B]
+Tensor labels_of(const data::Batch& batch, Device device = cpu);  // i64 [B]
 
-struct Score {
+struct Totals {
   nn::ConfusionMatrix confusion;
   int64_t top5 = 0;
   double loss = 0;  // mean cross-entropy
 
-  explicit Score(const Config& config) : confusion(int64_t(config.classes.size())) {}
+  explicit Totals(const Config& config) : confusion(int64_t(config.classes.size())) {}
   int64_t count() const { return confusion.total(); }
   double accuracy() const { return count() ? confusion.overall_accuracy() : 0; }
   double accuracy5() const { return count() ? double(top5) / double(count()) : 0; }
@@ -64,8 +64,8 @@ using Change =
 // Scores logits over the loader's epoch 0, without pictures that stand in for damaged ones. `attack` is
 // nullable; `tick(images done)` is called after each batch. Stops early, with what it has, when a stop was
 // requested.
-Score evaluate(const attacks::Logits& logits, const Config& config, data::Loader& loader,
-               const Change& attack = {}, const apps::Tick& tick = {});
+Totals evaluate(const attacks::Logits& logits, const Config& config, data::Loader& loader,
+                const Change& attack = {}, const apps::Tick& tick = {});
 
 // Tensors that stay where they are, which batches are sent to.
 struct StepInput {
@@ -74,7 +74,7 @@ struct StepInput {
   Upload images;                 // u8 [B, channels, size, size]
   std::optional<Upload> erased;  // i32 [B, 4]: x, y, width, height
   std::optional<Upload> mix;     // f32 [B, 6], see data::mix_rows
-  Upload targets;                // i32 [B], or f32 [B, classes] where pictures are mixed
+  Upload targets;                // i64 [B], or f32 [B, classes] where pictures are mixed
 };
 
 nn::Loss loss(const nn::VisionTransformer& model, const Config& config, const StepInput& input);

@@ -51,15 +51,15 @@ void read_scores(const ordered_json& json, Scores& s) {
   if (json.contains("loss")) s.loss = number(json, "loss");
 }
 
-void Results::set_score(const Score& score, const std::vector<std::string>& model_classes,
-                        const std::vector<int64_t>& only) {
-  count = score.count();
-  scores = {score.accuracy(), score.accuracy5(), score.loss};
+void Results::set_scores(const Totals& totals, const std::vector<std::string>& model_classes,
+                         const std::vector<int64_t>& only) {
+  count = totals.count();
+  scores = {totals.accuracy(), totals.accuracy5(), totals.loss};
   classes.clear();
   confusion.clear();
   for (const int64_t c : only) classes.push_back(model_classes.at(size_t(c)));
   for (const int64_t row : only)
-    for (const int64_t column : only) confusion.push_back(score.confusion.at(row, column));
+    for (const int64_t column : only) confusion.push_back(totals.confusion.at(row, column));
   left_out = int64_t(model_classes.size() - only.size());
 }
 

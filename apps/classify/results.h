@@ -38,8 +38,8 @@ struct Results : apps::PictureResults<Scores> {
   std::vector<Attacked> attacked;
 
   // What was found on the pictures as they are; `only` as in restricted().
-  void set_score(const Score& score, const std::vector<std::string>& model_classes,
-                 const std::vector<int64_t>& only);
+  void set_scores(const Totals& totals, const std::vector<std::string>& model_classes,
+                  const std::vector<int64_t>& only);
 };
 
 // See apps/run/evaluations.h.

@@ -33,17 +33,17 @@ Config with_data(Config config, const data::Dataset& train) {
   return config;
 }
 
-// The score of all ranks, of their parts of the pictures.
-void add_up(distributed::Communicator& ranks, Score& score) {
-  std::vector<int64_t> counts = score.confusion.counts();
-  counts.push_back(score.top5);
-  double loss = score.loss * double(score.count());
+// The totals of all ranks, each of its part of the pictures.
+void add_up(distributed::Communicator& ranks, Totals& totals) {
+  std::vector<int64_t> counts = totals.confusion.counts();
+  counts.push_back(totals.top5);
+  double loss = totals.loss * double(totals.count());
   apps::add_up(ranks, counts);
   apps::add_up(ranks, loss);
-  score.top5 = counts.back();
+  totals.top5 = counts.back();
   counts.pop_back();
-  score.confusion.set_counts(std::move(counts));
-  if (score.count() > 0) score.loss = loss / double(score.count());
+  totals.confusion.set_counts(std::move(counts));
+  if (totals.count() > 0) totals.loss = loss / double(totals.count());
 }
 
 class Classification : public apps::TaskOf<Config> {
@@ -60,7 +60,7 @@ class Classification : public apps::TaskOf<Config> {
         loader_(*train_data_, train_transform(config_), train_loader_options(config_, share_)),
         test_loader_(*test_data_, evaluation_transform(config_),
                      evaluation_loader_options(config_, apps::share_of_evaluation(ranks))),
-        score_(config_) {
+        totals_(config_) {
     config_.test_split = test_data_->test_split();
     config_.data_fingerprint =
         apps::same_data(config_.data_fingerprint,
@@ -118,16 +118,16 @@ class Classification : public apps::TaskOf<Config> {
 
   apps::Evaluation evaluate() override {
     const attacks::Logits logits = [&](const Tensor& images) { return restricted(model_(images), tested_); };
-    score_ = classify::evaluate(logits, config_, test_loader_);
-    add_up(ranks_, score_);
+    totals_ = classify::evaluate(logits, config_, test_loader_);
+    add_up(ranks_, totals_);
     apps::Evaluation e;
-    e.complete = !apps::stop_requested() || score_.count() == test_data_->size();
-    e.scores = {{"test_loss", "test/loss", score_.loss},
-                {"test_accuracy", "test/accuracy", score_.accuracy()},
-                {"test_accuracy5", "test/accuracy5", score_.accuracy5()}};
-    e.text = fmt::format("{0} loss {1:.4f}  {0} accuracy {2:.2f} %", config_.test_split, score_.loss,
-                         100 * score_.accuracy());
-    e.score = score_.accuracy();
+    e.complete = !apps::stop_requested() || totals_.count() == test_data_->size();
+    e.metrics = {{"test_loss", "test/loss", totals_.loss},
+                 {"test_accuracy", "test/accuracy", totals_.accuracy()},
+                 {"test_accuracy5", "test/accuracy5", totals_.accuracy5()}};
+    e.text = fmt::format("{0} loss {1:.4f}  {0} accuracy {2:.2f} %", config_.test_split, totals_.loss,
+                         100 * totals_.accuracy());
+    e.score = totals_.accuracy();
     return e;
   }
 
@@ -138,15 +138,15 @@ class Classification : public apps::TaskOf<Config> {
     results.data = describe_data(config_);
     results.fingerprint = test_fingerprint_;
     if (config_.test_limit > 0) results.options = fmt::format("--limit {}", config_.test_limit);
-    results.set_score(score_, config_.classes, tested_);
+    results.set_scores(totals_, config_.classes, tested_);
     apps::add_evaluation(folder, results);
     write_report(folder);
     for (const auto& [what, set] : {std::pair{"training", train_data_.get()}, {"test", test_data_.get()}})
       if (set->skipped() > 0) apps::note("{} damaged {} pictures were replaced\n", set->skipped(), what);
     apps::print(
         "{} accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} pictures after {} steps\nreport {}\n",
-        config_.test_split, 100 * score_.accuracy(), 100 * score_.accuracy5(), score_.loss, score_.count(),
-        step, (std::filesystem::path(folder) / "report.html").string());
+        config_.test_split, 100 * totals_.accuracy(), 100 * totals_.accuracy5(), totals_.loss,
+        totals_.count(), step, (std::filesystem::path(folder) / "report.html").string());
   }
 
  private:
@@ -163,7 +163,7 @@ class Classification : public apps::TaskOf<Config> {
   data::Loader loader_, test_loader_;
   data::Batch batch_;
   std::optional<StepInput> input_;
-  Score score_;  // of the last evaluation
+  Totals totals_;  // of the last evaluation
 };
 
 }  // namespace

@@ -43,7 +43,7 @@ struct Model : nn::Callable<Model> {
 
 // The mean loss of predicting every character of `rows` pieces of the text from those before it.
 Tensor loss_of(const Model& model, std::string_view text, int64_t rows, Random& random) {
-  std::vector<int32_t> piece;
+  std::vector<int64_t> piece;
   for (int64_t r = 0; r < rows; ++r)
     for (const char c : text.substr(random.below(text.size() - context), context + 1)) piece.push_back(c);
   const Tensor ids = from_vector(piece, {rows, context + 1});
@@ -66,7 +66,7 @@ void learn(uint64_t seed) {
   NoGrad off;
   std::string story = "anna";
   while (int64_t(story.size()) < context) {
-    const std::vector<int32_t> ids(story.begin(), story.end());
+    const std::vector<int64_t> ids(story.begin(), story.end());
     story += char(argmax(model(from_vector(ids, {1, int64_t(ids.size())}))[0][-1]).item());
   }
   const data::GrammarFacts facts = data::grammar_facts();

@@ -18,7 +18,7 @@ constexpr int side = 28;
 
 struct Pictures {
   Tensor pixels;                // [n, side * side], from -0.5 to 0.5
-  std::vector<int32_t> labels;  // [n]
+  std::vector<int64_t> labels;  // [n]
 };
 
 Pictures read(const std::string& path, data::Split split, int64_t limit) {
@@ -30,7 +30,7 @@ Pictures read(const std::string& path, data::Split split, int64_t limit) {
     if (sample.image.width != side || sample.image.height != side)
       fail("lenet", set->name(i) + " is no picture of 28 x 28 pixels; give MNIST or Fashion-MNIST by --data");
     for (const uint8_t p : data::to_grey(sample.image).pixels) pixels.push_back(float(p) / 255 - 0.5f);
-    pictures.labels.push_back(int32_t(sample.label));
+    pictures.labels.push_back(sample.label);
   }
   pictures.pixels = from_vector(pixels, {set->size(), side * side});
   return pictures;
@@ -52,9 +52,9 @@ void learn(const std::string& path, uint64_t seed) {
   Random random(seed, 1);
   constexpr int64_t steps = 500, batch = 64;
   for (int64_t step = 1; step <= steps; ++step) {
-    std::vector<int32_t> rows, labels;
+    std::vector<int64_t> rows, labels;
     for (int64_t i = 0; i < batch; ++i) {
-      rows.push_back(int32_t(random.below(int64_t(train.labels.size()))));
+      rows.push_back(random.below(int64_t(train.labels.size())));
       labels.push_back(train.labels[size_t(rows.back())]);
     }
     optimizer.zero_grad();
@@ -63,7 +63,7 @@ void learn(const std::string& path, uint64_t seed) {
     optimizer.step(2e-3 * (1 - double(step) / (steps + 1)));
   }
   NoGrad off;
-  const Tensor labels = from_vector(test.labels, {int64_t(test.labels.size())}).to(DType::i64);
+  const Tensor labels = from_vector(test.labels, {int64_t(test.labels.size())});
   std::printf("accuracy %.1f %%\n", 100 * (argmax(net(test.pixels)) == labels).to(DType::f32).mean().item());
 }
 

@@ -15,15 +15,15 @@ using namespace pursuit;
 constexpr int64_t arms = 3;
 
 struct Points {
-  Tensor x, arm;  // [n, 2], i32 [n]
+  Tensor x, arm;  // [n, 2], i64 [n]
 };
 
 // Arms that wind once around the origin, with some noise.
 Points draw(int64_t n, Random random) {
   std::vector<float> x;
-  std::vector<int32_t> arm;
+  std::vector<int64_t> arm;
   for (int64_t i = 0; i < n; ++i) {
-    const int32_t a = int32_t(random.below(arms));
+    const int64_t a = random.below(arms);
     const double radius = std::sqrt(random.uniform()), angle = 2 * M_PI * (radius + double(a) / arms);
     x.push_back(float(radius * std::cos(angle) + 0.02 * random.normal()));
     x.push_back(float(radius * std::sin(angle) + 0.02 * random.normal()));
@@ -34,7 +34,7 @@ Points draw(int64_t n, Random random) {
 
 double accuracy(const nn::Sequential& net, const Points& points) {
   NoGrad off;
-  const Tensor right = argmax(net(points.x)) == points.arm.to(DType::i64);
+  const Tensor right = argmax(net(points.x)) == points.arm;
   return right.to(DType::f32).mean().item();
 }
 

@@ -4,8 +4,8 @@
 
 #include "apps/command/choice.h"
 #include "apps/lm/commands.h"
+#include "apps/lm/pipeline.h"
 #include "apps/lm/results.h"
-#include "apps/lm/scoring.h"
 #include "apps/study/kept_results.h"
 #include "apps/study/reproduce.h"
 #include "apps/terminal/print.h"
@@ -48,7 +48,7 @@ void check_replacement(const std::string& word, const data::Vocabulary& vocabula
   if (word.find_first_of(" \t\r\n") != word.npos || word.empty())
     fail("eval", fmt::format("--swap-word '{}' is no word", word));
   if (vocabulary.is_bytes()) return;
-  const int32_t id = vocabulary.find(word);
+  const int64_t id = vocabulary.find(word);
   if (id < 0)
     fail("eval",
          fmt::format("--swap-word {} is none of the {} words of the run's vocabulary and would be <unk>, "
@@ -103,7 +103,7 @@ class Evaluation {
   int run() {
     apps::catch_stop_signals();
     const std::vector<data::TextFile>& files = source_.split(split_);
-    bool done = score(files, "");
+    bool done = evaluate(files, "");
     if (done && options_.word_swap) {
       data::WordSwap counts;
       const auto swapped = attacked(files, options_.swap, counts);
@@ -112,14 +112,14 @@ class Evaluation {
                    counts.swapped, counts.words,
                    100 * double(counts.swapped) / double(std::max<int64_t>(counts.words, 1)),
                    unknown(counts, words_));
-      done = score(swapped, describe(options_.swap));
+      done = evaluate(swapped, describe(options_.swap));
     }
     if (!results_.empty()) print();
     return kept_.finish(done, !results_.empty(), write_report);
   }
 
  private:
-  bool score(const std::vector<data::TextFile>& files, const std::string& attack) {
+  bool evaluate(const std::vector<data::TextFile>& files, const std::string& attack) {
     data::Tokens tokens = data::encode(files, source_.layout, words_);
     data::check_same_language(tokens, words_, config_.unknown_share, files[0].name);
     tokens = data::first_tokens(tokens, options_.limit);
@@ -131,13 +131,13 @@ class Evaluation {
         bar.update(count, count - last);
         last = count;
       };
-      Score s;
+      Totals s;
       if (window != "sliding") {
         config_.rows = choice_of<Rows>("window", window);
         data::TextBatches rows(tokens, words_.line_end(), evaluation_rows(config_));
-        s = score_blocks(*loaded_.model, rows, tick);
+        s = evaluate_blocks(*loaded_.model, rows, tick);
       } else {
-        s = score_sliding(*loaded_.model, tokens.ids, words_.line_end(), config_.eval_batch_size, tick);
+        s = evaluate_sliding(*loaded_.model, tokens.ids, words_.line_end(), config_.eval_batch_size, tick);
       }
       if (apps::stop_requested()) return false;
       Results r;

@@ -24,7 +24,7 @@ int generate_text(const GenerateOptions& options) {
   generation.lines_stand_alone = lines_stand_alone(loaded.config);
   if (options.no_unknown && words.unknown() >= 0) generation.sampling.forbidden.push_back(words.unknown());
   apps::catch_stop_signals();
-  std::vector<int32_t> text = data::encode_prompt(options.prompt, words);
+  std::vector<int64_t> text = data::encode_prompt(options.prompt, words);
   if (const auto unknown = data::unknown_words(options.prompt, words); !unknown.empty())
     apps::note("note: the run's vocabulary lacks these words of the prompt, the model reads <unk>: {}\n",
                fmt::format("{}", fmt::join(unknown, " ")));
@@ -40,7 +40,7 @@ int generate_text(const GenerateOptions& options) {
   };
   show(false);
   Random random(options.seed, streams::text.first);
-  nn::generate(*loaded.model, words.line_end(), text, generation, random, [&](int32_t word) {
+  nn::generate(*loaded.model, words.line_end(), text, generation, random, [&](int64_t word) {
     text.push_back(word);
     show(false);
     return !apps::stop_requested();

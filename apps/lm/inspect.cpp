@@ -23,7 +23,7 @@ namespace {
 // of one length together.
 std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBatches& rows, Inspection& out) {
   const nn::LmConfig& c = model.config();
-  std::map<int64_t, std::vector<int32_t>> by_length;
+  std::map<int64_t, std::vector<int64_t>> by_length;
   data::TextBatch batch;
   const int64_t wanted = std::min(out.sequences, rows.rows());
   out.sequences = 0;
@@ -218,7 +218,7 @@ int inspect_run(const InspectOptions& options) {
   apps::require_memory("inspect", loaded.model->embed_weight.device(), "--sequences", [&] {
     const int64_t windows = std::min(options.sequences, rows.rows());
     loaded.model->attention_entropy(
-        empty({windows, config.context}, DType::i32, loaded.model->embed_weight.device()));
+        empty({windows, config.context}, DType::i64, loaded.model->embed_weight.device()));
   });
   Inspection inspection = inspect(*loaded.model, rows, options.sequences);
   inspection.split = options.split;

@@ -84,12 +84,12 @@ void add_sample(Report& report, const RunRecord& r) {
   const auto loaded = apps::load_model<Config>(r.folder);
   const data::Vocabulary words = vocabulary(loaded.config);
   Random random(0);
-  std::vector<int32_t> unknown;
-  if (const int32_t word = words.unknown(); word >= 0) unknown.push_back(word);
+  std::vector<int64_t> unknown;
+  if (const int64_t word = words.unknown(); word >= 0) unknown.push_back(word);
   const nn::GenerationOptions options{.count = words.is_bytes() ? 400 : 100,
                                       .sampling = {.temperature = 0.8, .forbidden = unknown},
                                       .lines_stand_alone = lines_stand_alone(loaded.config)};
-  const std::vector<int32_t> text = nn::generate(*loaded.model, words.line_end(), {}, options, random);
+  const std::vector<int64_t> text = nn::generate(*loaded.model, words.line_end(), {}, options, random);
   report.paragraph(fmt::format("Words drawn one after the other at temperature 0.8, from an empty line{}.",
                                unknown.empty() ? "" : ", never <unk>"));
   report.code(words.decode(text));

@@ -8,8 +8,8 @@
 
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
+#include "apps/lm/pipeline.h"
 #include "apps/lm/results.h"
-#include "apps/lm/scoring.h"
 #include "apps/run/files.h"
 #include "apps/terminal/print.h"
 #include "apps/terminal/signals.h"
@@ -104,23 +104,23 @@ class LanguageModelling : public apps::TaskOf<Config> {
   nn::Loss loss() override { return lm::loss(model_, config_, *input_); }
 
   apps::Evaluation evaluate() override {
-    score_ = score_blocks(model_, valid_rows_);
-    std::vector<int64_t> tokens = {score_.tokens};
+    totals_ = evaluate_blocks(model_, valid_rows_);
+    std::vector<int64_t> tokens = {totals_.tokens};
     apps::add_up(ranks_, tokens);
-    apps::add_up(ranks_, score_.nats);
-    score_.tokens = tokens[0];
+    apps::add_up(ranks_, totals_.nats);
+    totals_.tokens = tokens[0];
     apps::Evaluation e;
-    e.complete = score_.tokens == valid_rows_.tokens();
+    e.complete = totals_.tokens == valid_rows_.tokens();
     if (!e.complete) return e;
     inspection_ = inspect(model_, inspected_, inspected_rows);
-    e.scores = {{"valid_loss", "valid/loss", score_.loss()},
-                {"valid_perplexity", "valid/perplexity", score_.perplexity()}};
+    e.metrics = {{"valid_loss", "valid/loss", totals_.loss()},
+                 {"valid_perplexity", "valid/perplexity", totals_.perplexity()}};
     const nlohmann::ordered_json attention = summary(inspection_);
     for (const auto& [name, value] : attention.items())
-      e.scores.push_back({name, "attention/" + name, value});
-    e.text = fmt::format("valid loss {:.4f}  perplexity {:.3f}  attention entropy {:.3f}", score_.loss(),
-                         score_.perplexity(), attention["attention_entropy"].get<double>());
-    e.score = -score_.loss();
+      e.metrics.push_back({name, "attention/" + name, value});
+    e.text = fmt::format("valid loss {:.4f}  perplexity {:.3f}  attention entropy {:.3f}", totals_.loss(),
+                         totals_.perplexity(), attention["attention_entropy"].get<double>());
+    e.score = -totals_.loss();
     return e;
   }
 
@@ -130,12 +130,12 @@ class LanguageModelling : public apps::TaskOf<Config> {
         apps::conditions(config_, apps::evaluated_weights(config_), step, apps::run_id(folder));
     results.data = data_name(config_);
     results.fingerprint = valid_fingerprint();
-    results.count = score_.tokens;
+    results.count = totals_.tokens;
     results.split = "valid";
     results.options = "--split valid";
     if (config_.eval_tokens > 0) results.options += fmt::format(" --limit {}", config_.eval_tokens);
     results.window = choice_name(config_.rows);
-    results.loss = score_.loss();
+    results.loss = totals_.loss();
     apps::add_evaluation(folder, results);
     inspection_.conditions = results;
     inspection_.split = results.split;
@@ -144,7 +144,8 @@ class LanguageModelling : public apps::TaskOf<Config> {
     write_report(folder);
     apps::print(
         "validation perplexity {:.3f} by {} of {} tokens, loss {:.4f} nats on {} tokens after {} steps\n",
-        score_.perplexity(), choice_name(config_.rows), config_.context, score_.loss(), score_.tokens, step);
+        totals_.perplexity(), choice_name(config_.rows), config_.context, totals_.loss(), totals_.tokens,
+        step);
     if (const double nats = source_entropy(config_); nats > 0)
       apps::print("the grammar's own perplexity is {:.3f}\n", std::exp(nats));
     apps::print("report {}\n", (std::filesystem::path(folder) / "report.html").string());
@@ -167,7 +168,7 @@ class LanguageModelling : public apps::TaskOf<Config> {
     for (int64_t number = 0; number < all.steps() * share_.of; ++number) {
       all.get(0, number / share_.of, number % share_.of, rows_);
       int64_t words = 0;
-      for (const int32_t id : rows_.ids) words += std::exchange(last_batch[size_t(id)], number) != number;
+      for (const int64_t id : rows_.ids) words += std::exchange(last_batch[size_t(id)], number) != number;
       most = std::max(most, words);
     }
     return most;
@@ -192,7 +193,7 @@ class LanguageModelling : public apps::TaskOf<Config> {
   data::TextBatch rows_;
   int64_t epoch_ = 0, step_ = 0;  // of the epoch
   std::optional<StepInput> input_;
-  Score score_;            // of the last evaluation
+  Totals totals_;          // of the last evaluation
   Inspection inspection_;  // likewise
 };
 

@@ -54,7 +54,7 @@ data::SegmentationTransform train_transform(const Config& c) {
   std::array<uint8_t, 3> padding;
   for (size_t i = 0; i < 3; ++i) padding[i] = uint8_t(std::lround(255 * c.mean[i]));
   return [o, padding](const data::SegmentationSample& sample, Random& random, std::span<uint8_t> chw,
-                      std::span<int32_t> labels) {
+                      std::span<int64_t> labels) {
     data::to_padded(data::augment(sample, o, random), padding, o.crop_width, o.crop_height, chw, labels);
   };
 }
@@ -78,7 +78,7 @@ std::string describe_data(const Config& config, const std::string& split) {
 
 StepInput::StepInput(const Config& c, Device device)
     : images({c.batch_size, 3, c.height, c.width}, DType::u8, device),
-      labels({c.batch_size, c.height, c.width}, DType::i32, device) {}
+      labels({c.batch_size, c.height, c.width}, DType::i64, device) {}
 
 nn::Loss loss(const nn::Segmenter& model, const Config& c, const StepInput& in) {
   const Tensor images = normalise_images(in.images.tensor(), c.mean, c.std, c.dtype);

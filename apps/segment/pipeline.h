@@ -30,7 +30,7 @@ struct StepInput {
   StepInput(const Config& config, Device device);
 
   Upload images;  // u8 [B, 3, height, width]
-  Upload labels;  // i32 [B, height, width]
+  Upload labels;  // i64 [B, height, width]
 };
 
 nn::Loss loss(const nn::Segmenter& model, const Config& config, const StepInput& input);

@@ -101,7 +101,7 @@ data::Image Predictor::classes_of(const data::Image& picture) const {
   };
   const Tensor classes = look(rgb.height, rgb.width, pixels).to(cpu);
   data::Image out(rgb.width, rgb.height, 1);
-  std::copy_n(classes.data<int32_t>(), out.pixels.size(), out.pixels.begin());
+  std::copy_n(classes.data<int64_t>(), out.pixels.size(), out.pixels.begin());
   return out;
 }
 

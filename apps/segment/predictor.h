@@ -41,7 +41,7 @@ struct Predictor {
 
  private:
   void require_memory(int64_t height, int64_t width) const;
-  // The classes, i32 [1, height, width]; `pixels(scale, flip)` gives a view's, u8 [1, 3, h, w].
+  // The classes, i64 [1, height, width]; `pixels(scale, flip)` gives a view's, u8 [1, 3, h, w].
   Tensor look(int64_t height, int64_t width, const std::function<Tensor(double, bool)>& pixels) const;
 
   mutable std::pair<int64_t, int64_t> fits_ = {0, 0};  // the picture's size for which there is memory

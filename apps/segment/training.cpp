@@ -112,9 +112,9 @@ class Segmentation : public apps::TaskOf<Config> {
     const Scores& s = results_.scores;
     apps::Evaluation e;
     e.complete = found.complete;
-    e.scores = {{"pixel_accuracy", "val/pixel_accuracy", s.pixel_accuracy},
-                {"mean_accuracy", "val/mean_accuracy", s.mean_accuracy},
-                {"mean_iou", "val/mean_iou", s.mean_iou}};
+    e.metrics = {{"pixel_accuracy", "val/pixel_accuracy", s.pixel_accuracy},
+                 {"mean_accuracy", "val/mean_accuracy", s.mean_accuracy},
+                 {"mean_iou", "val/mean_iou", s.mean_iou}};
     e.text = fmt::format("{} pixel accuracy {} %  mIoU {} %", config_.validation, percent(s.pixel_accuracy),
                          percent(s.mean_iou));
     e.score = s.mean_iou;

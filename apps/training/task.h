@@ -9,14 +9,14 @@
 
 namespace pursuit::apps {
 
-struct Score {
+struct Metric {
   std::string name, tag;  // in metrics.jsonl and in TensorBoard: "test_loss", "test/loss"
   double value;
 };
 
 // What one evaluation of the current weights found.
 struct Evaluation {
-  std::vector<Score> scores;
+  std::vector<Metric> metrics;
   std::string text;      // "test loss 0.3100  test accuracy 91.20 %"
   double score = 0;      // the larger the better
   bool complete = true;  // false: it was stopped half-way

@@ -305,9 +305,9 @@ class TrainingRun {
     const double mean_loss = state_.loss_count ? state_.loss_sum / double(state_.loss_count) : NAN;
     Json line = {{"epoch", epoch}, {"train_loss", mean_loss}};
     std::vector<std::pair<std::string, double>> scalars = {{"train/mean_loss", mean_loss}};
-    for (const Score& s : evaluation.scores) {
-      line[s.name] = s.value;
-      scalars.emplace_back(s.tag, s.value);
+    for (const Metric& m : evaluation.metrics) {
+      line[m.name] = m.value;
+      scalars.emplace_back(m.tag, m.value);
     }
     line["weights"] = weights;
     line["seconds"] = seconds_since(started_);

@@ -8,7 +8,7 @@
 
 namespace pursuit::data {
 
-TextBatches::TextBatches(Tokens tokens, int32_t line_end, const TextBatchOptions& options)
+TextBatches::TextBatches(Tokens tokens, int64_t line_end, const TextBatchOptions& options)
     : tokens_(std::move(tokens)), line_end_(line_end), options_(options) {
   if (options.batch_size < 1 || options.length < 1)
     fail("text", "got batches of " + std::to_string(options.batch_size) + " rows of " +

@@ -11,7 +11,7 @@ namespace pursuit::data {
 // Rows of tokens and what follows each of them. The first input of a document, and of the text, is an end of
 // line.
 struct TextBatch {
-  std::vector<int32_t> ids, labels;  // [batch_size, length]; label -1: nothing to predict
+  std::vector<int64_t> ids, labels;  // [batch_size, length]; label -1: nothing to predict
   int64_t count = 0;                 // labels that are not -1
 };
 
@@ -37,7 +37,7 @@ struct TextBatchOptions {
 class TextBatches {
  public:
   // Keeps the tokens' memory alive. Throws Error if the text is empty or an option makes no sense.
-  TextBatches(Tokens tokens, int32_t line_end, const TextBatchOptions& options);
+  TextBatches(Tokens tokens, int64_t line_end, const TextBatchOptions& options);
 
   int64_t steps() const;
   int64_t length() const { return options_.length; }
@@ -53,7 +53,7 @@ class TextBatches {
     bool starts;         // a document, or the text
   };
   Tokens tokens_;
-  int32_t line_end_;
+  int64_t line_end_;
   TextBatchOptions options_;
   std::vector<Row> rows_;
   std::vector<int64_t> order_;

@@ -58,16 +58,16 @@ Tokens encode(const std::vector<TextFile>& files, TextSource::Layout layout, con
         for (const char c : line) out->ids.push_back(uint8_t(c));
       } else {
         for (std::string_view word; !(word = next_word(line)).empty();) {
-          int32_t id = vocabulary.find(word);
+          int64_t id = vocabulary.find(word);
           if (id < 0) id = vocabulary.unknown();
           if (id < 0)
             fail("text", file.name + ": line " + std::to_string(number) + ": the word '" + std::string(word) +
                              "' is not in the vocabulary, which has no <unk>; is this text of another data "
                              "set? For a vocabulary with <unk> train with --min-count 2");
-          out->ids.push_back(id);
+          out->ids.push_back(int32_t(id));
         }
       }
-      out->ids.push_back(vocabulary.line_end());
+      out->ids.push_back(int32_t(vocabulary.line_end()));
     });
   }
   return {out->ids, out->documents, out};

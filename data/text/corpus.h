@@ -8,7 +8,7 @@
 
 namespace pursuit::data {
 
-// A text as numbers, with an end of line after every line.
+// A text as numbers, with an end of line after every line; i32 as the cache file has them.
 struct Tokens {
   std::span<const int32_t> ids;
   std::span<const int64_t> documents;  // where each one begins, ascending from 0

@@ -6,11 +6,11 @@
 
 namespace pursuit::data {
 
-std::vector<int32_t> encode_prompt(const std::string& text, const Vocabulary& vocabulary) {
+std::vector<int64_t> encode_prompt(const std::string& text, const Vocabulary& vocabulary) {
   if (text.empty()) return {};
   const TextFile file{"--prompt", text, 0, 0, nullptr};
   const Tokens tokens = encode({file}, TextSource::Layout::text, vocabulary);
-  std::vector<int32_t> ids(tokens.ids.begin(), tokens.ids.end());
+  std::vector<int64_t> ids(tokens.ids.begin(), tokens.ids.end());
   if (text.back() != '\n') ids.pop_back();  // the last line goes on
   return ids;
 }

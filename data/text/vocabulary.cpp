@@ -102,7 +102,7 @@ Vocabulary Vocabulary::of_words(const std::vector<TextFile>& files, int64_t min_
 }
 
 void Vocabulary::add(std::string_view word) {
-  const int32_t id = int32_t(words_.size());
+  const int64_t id = int64_t(words_.size());
   if (word == unknown_word) unknown_ = id;
   words_.emplace_back(word);
   ids_.emplace(word, id);
@@ -131,14 +131,14 @@ std::string Vocabulary::list() const {
   return text;
 }
 
-int32_t Vocabulary::find(std::string_view word) const {
+int64_t Vocabulary::find(std::string_view word) const {
   const auto it = ids_.find(word);
   return it == ids_.end() ? -1 : it->second;
 }
 
-std::string Vocabulary::decode(std::span<const int32_t> ids) const {
+std::string Vocabulary::decode(std::span<const int64_t> ids) const {
   std::string text;
-  for (const int32_t id : ids) {
+  for (const int64_t id : ids) {
     if (id < 0 || id >= size())
       fail("vocabulary",
            "there is no word " + std::to_string(id) + ", need 0 to " + std::to_string(size() - 1));

@@ -28,12 +28,12 @@ class Vocabulary {
 
   bool is_bytes() const { return words_.empty(); }
   int64_t size() const { return is_bytes() ? 256 : int64_t(words_.size()); }
-  int32_t line_end() const { return is_bytes() ? '\n' : 0; }
-  int32_t unknown() const { return unknown_; }  // <unk>, or -1 if there is none
+  int64_t line_end() const { return is_bytes() ? '\n' : 0; }
+  int64_t unknown() const { return unknown_; }  // <unk>, or -1 if there is none
   const std::vector<std::string>& words() const { return words_; }
-  int32_t find(std::string_view word) const;  // -1 if it is not there
+  int64_t find(std::string_view word) const;  // -1 if it is not there
   // Words with spaces between and lines as lines; bytes as they are. Throws on a number that does not exist.
-  std::string decode(std::span<const int32_t> ids) const;
+  std::string decode(std::span<const int64_t> ids) const;
 
  private:
   void add(std::string_view word);
@@ -43,8 +43,8 @@ class Vocabulary {
     size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
   };
   std::vector<std::string> words_;  // empty: of bytes
-  std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> ids_;
-  int32_t unknown_ = -1;
+  std::unordered_map<std::string, int64_t, Hash, std::equal_to<>> ids_;
+  int64_t unknown_ = -1;
 };
 
 // Calls f(line) for every line of a file, without its newline. Unless it is taken as bytes, throws Error that

@@ -178,7 +178,7 @@ template <class R> struct RowKernels {
   double (*cross_entropy_between)(const R* logits, const Tap<R>* taps, const int64_t* labels, int64_t points,
                                   int64_t cols, int64_t ignore_index, R* z, R* grad);
   // The column of each point's greatest number, the first of equals; a NaN counts as the greatest.
-  void (*argmax_between)(const R* logits, const Tap<R>* taps, int64_t points, int64_t cols, R* z, int32_t* y);
+  void (*argmax_between)(const R* logits, const Tap<R>* taps, int64_t points, int64_t cols, R* z, int64_t* y);
 
   // --- optimizers and plain arrays
 

@@ -14,7 +14,7 @@ struct UpsampleArgmax {
   static constexpr const char* name = "upsample_argmax";
 
   // x [B, rows, cols, classes]
-  template <class T> static void kernel(Cpu, const T* x, int32_t* y, const Upsampling& s) {
+  template <class T> static void kernel(Cpu, const T* x, int64_t* y, const Upsampling& s) {
     using R = compute_t<T>;
     const auto down_rows = bilinear_taps<R>(s.rows, s.height), across = bilinear_taps<R>(s.cols, s.width);
     const int64_t n = s.cols * s.classes;
@@ -28,7 +28,7 @@ struct UpsampleArgmax {
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T> static void kernel(Cuda, const T* x, int32_t* y, const Upsampling& s) {
+  template <class T> static void kernel(Cuda, const T* x, int64_t* y, const Upsampling& s) {
     using Team = cuda::Team<1, true>;
     if (s.pixels() > 0) cuda::launch<cuda::upsample_argmax_kernel<T>>(Team::grid(s.pixels()), x, y, s);
   }
@@ -43,10 +43,10 @@ Tensor upsample_argmax(const Tensor& logits, int64_t height, int64_t width) {
     fail("upsample_argmax", "got " + logits.str() + " to " + std::to_string(height) + " x " +
                                 std::to_string(width) + ", need [B, classes, h, w] and sizes of at least 1");
   const Tensor x = logits.detach().permute({0, 2, 3, 1}).contiguous();
-  Tensor y = empty({x.size(0), height, width}, DType::i32, x.device());
+  Tensor y = empty({x.size(0), height, width}, DType::i64, x.device());
   const Upsampling sizes{x.size(0), x.size(1), x.size(2), x.size(3), height, width};
   dispatch(x, UpsampleArgmax::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-    launch<UpsampleArgmax>(dev, x.data<T>(), y.data<int32_t>(), sizes);
+    launch<UpsampleArgmax>(dev, x.data<T>(), y.data<int64_t>(), sizes);
   });
   return y;
 }

@@ -65,7 +65,7 @@ Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels, 
     Tensor predicted;
     {
       NoGrad off;
-      predicted = argmax(logits(x)).to(DType::i32).to(x.device());
+      predicted = argmax(logits(x)).to(x.device());
     }
     return run({logits, predicted, false, s.seed, pictures}, x, s).detach();
   }

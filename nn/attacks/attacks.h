@@ -17,7 +17,7 @@ using Logits = std::function<Tensor(const Tensor& images)>;  // [B, C, H, W] to 
 // batch size nor the choice of pictures changes what is drawn for one of them.
 struct Victim {
   Logits logits;
-  Tensor labels;      // i32 [B], to get away from
+  Tensor labels;      // i64 [B], to get away from
   bool clip = false;  // pictures stay in [0, 1]
   uint64_t seed = 0;
   std::vector<int64_t> pictures = {};  // their numbers [B]; empty: 0, 1, ...

@@ -10,8 +10,8 @@
 
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
+#include "apps/lm/pipeline.h"
 #include "apps/lm/results.h"
-#include "apps/lm/scoring.h"
 #include "apps/run/files.h"
 #include "apps/study/run_record.h"
 #include "data/text/prompt.h"
@@ -120,18 +120,18 @@ TEST_CASE("lm perplexity: blocks and sliding windows against sums word by word")
     }
   }
   data::TextBatches rows(tokens_of(text), line_end, {.batch_size = 2, .length = context});
-  const Score by_blocks = score_blocks(model, rows);
+  const Totals by_blocks = evaluate_blocks(model, rows);
   CHECK(by_blocks.tokens == n);
   CHECK(by_blocks.nats == doctest::Approx(blocks).epsilon(1e-5));
   for (const int64_t batch : {1, 3, 100}) {
-    const Score score = score_sliding(model, text, line_end, batch);
-    CHECK(score.tokens == n);
-    CHECK(score.nats == doctest::Approx(sliding).epsilon(1e-5));
+    const Totals totals = evaluate_sliding(model, text, line_end, batch);
+    CHECK(totals.tokens == n);
+    CHECK(totals.nats == doctest::Approx(sliding).epsilon(1e-5));
   }
   CHECK(std::abs(blocks - sliding) > 0.1);  // or the two are not told apart
   // A text shorter than a window.
-  CHECK(score_sliding(model, std::span(text).first(3), line_end, 2).tokens == 3);
-  CHECK_THROWS_AS(score_sliding(model, {}, line_end, 2), Error);
+  CHECK(evaluate_sliding(model, std::span(text).first(3), line_end, 2).tokens == 3);
+  CHECK_THROWS_AS(evaluate_sliding(model, {}, line_end, 2), Error);
 }
 
 TEST_CASE("lm perplexity: no word is predicted from what follows it, padding included") {
@@ -194,19 +194,19 @@ TEST_CASE("lm generate: with and without a cache the same, and greedily what is 
   nn::TransformerLm model(tiny_model());
   randomise(model);
   REQUIRE(model.has_cache());
-  const std::vector<int32_t> prompt = {3, 1};
+  const std::vector<int64_t> prompt = {3, 1};
   const auto write = [&](int64_t count, const nn::SamplingOptions& options, bool cache) {
     Random random(5);
     return nn::generate(model, 0, prompt, {.count = count, .sampling = options, .use_cache = cache}, random);
   };
   // Up to a full window they read the same words: an end of line, the prompt and two more.
   CHECK(write(3, {}, true) == write(3, {}, false));
-  const std::vector<int32_t> greedy = write(12, {.temperature = 0}, false);
+  const std::vector<int64_t> greedy = write(12, {.temperature = 0}, false);
   REQUIRE(greedy.size() == 12);
-  std::vector<int32_t> text = {0, 3, 1};
-  for (const int32_t drawn : greedy) {
+  std::vector<int64_t> text = {0, 3, 1};
+  for (const int64_t drawn : greedy) {
     const int64_t size = int64_t(text.size()), begin = std::max(size - context, int64_t(0));
-    const Tensor ids = from_vector(std::vector<int32_t>(text.begin() + begin, text.end()), {1, size - begin});
+    const Tensor ids = from_vector(std::vector<int64_t>(text.begin() + begin, text.end()), {1, size - begin});
     CHECK(argmax(model.next_logits(ids)).item() == drawn);
     text.push_back(drawn);
   }
@@ -215,7 +215,7 @@ TEST_CASE("lm generate: with and without a cache the same, and greedily what is 
   // After an end of line as if nothing stood before it: greedily, every line is the first one without a
   // prompt.
   Random random(0);
-  const auto alone = [&](const std::vector<int32_t>& before, int64_t count) {
+  const auto alone = [&](const std::vector<int64_t>& before, int64_t count) {
     return nn::generate(model, 0, before,
                         {.count = count, .sampling = {.temperature = 0}, .lines_stand_alone = true}, random);
   };

@@ -422,8 +422,8 @@ TEST_CASE("mixup draws for every 256 pictures, and mirrors within them") {
   const std::vector<Mix> mixes = draws(batch);
   REQUIRE(mixes.size() == 3);
   CHECK(mixes[0].lambda != mixes[1].lambda);
-  std::vector<int32_t> labels;
-  for (int64_t b = 0; b < batch; ++b) labels.push_back(int32_t(b));
+  std::vector<int64_t> labels;
+  for (int64_t b = 0; b < batch; ++b) labels.push_back(b);
   const auto rows = mix_rows(batch, mixes), targets = mix_targets(labels, batch, 0, mixes);
   REQUIRE(rows.size() == size_t(6 * batch));
   for (int64_t b = 0; b < batch; ++b) {
@@ -437,7 +437,7 @@ TEST_CASE("mixup draws for every 256 pictures, and mirrors within them") {
 }
 
 TEST_CASE("targets: smoothing, mixing, and rows that sum to 1") {
-  const std::vector<int32_t> labels{0, 3, 3};
+  const std::vector<int64_t> labels{0, 3, 3};
   const auto plain = mix_targets(labels, 4, 0.1);
   REQUIRE(plain.size() == 12);
   CHECK(plain[0] == doctest::Approx(0.925));

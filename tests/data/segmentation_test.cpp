@@ -532,10 +532,10 @@ TEST_CASE("to_padded: the picture's planes, a colour and ignored labels around i
   sample.image.pixels = {0, 51, 102, 153, 204, 255};
   sample.labels.pixels = {7, 8};
   std::vector<uint8_t> chw(3 * 2 * 3, 9);
-  std::vector<int32_t> labels(2 * 3, 9);
+  std::vector<int64_t> labels(2 * 3, 9);
   to_padded(sample, {1, 2, 3}, 3, 2, chw, labels);
   CHECK(chw == std::vector<uint8_t>{0, 153, 1, 1, 1, 1, 51, 204, 2, 2, 2, 2, 102, 255, 3, 3, 3, 3});
-  CHECK(labels == std::vector<int32_t>{7, 8, 255, 255, 255, 255});
+  CHECK(labels == std::vector<int64_t>{7, 8, 255, 255, 255, 255});
   CHECK_THROWS_AS(to_padded(sample, {}, 1, 2, chw, labels), pursuit::Error);
   CHECK_THROWS_AS(to_padded(sample, {}, 4, 2, chw, labels), pursuit::Error);  // chw has no room for it
   CHECK_THROWS_AS(to_padded(sample, {}, 3, 2, chw, std::span(labels).first(5)), pursuit::Error);
@@ -559,7 +559,7 @@ TEST_CASE("loader: pairs come the same whatever the threads, and resume in mid-e
   augmentation.crop_width = augmentation.crop_height = 24;
   augmentation.short_side = 0;
   const auto transform = [&](const SegmentationSample& sample, Random& random, std::span<uint8_t> chw,
-                             std::span<int32_t> labels) {
+                             std::span<int64_t> labels) {
     to_padded(augment(sample, augmentation, random), {}, 24, 24, chw, labels);
   };
   LoaderOptions options;

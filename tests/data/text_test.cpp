@@ -44,15 +44,15 @@ void check_message(const std::string& message, std::initializer_list<const char*
   }
 }
 
-std::vector<int32_t> ids_of(const Tokens& t) { return {t.ids.begin(), t.ids.end()}; }
+std::vector<int64_t> ids_of(const Tokens& t) { return {t.ids.begin(), t.ids.end()}; }
 std::vector<int64_t> documents_of(const Tokens& t) { return {t.documents.begin(), t.documents.end()}; }
 
-Tokens tokens_of(std::vector<int32_t> ids, std::vector<int64_t> documents = {0}) {
+Tokens tokens_of(const std::vector<int64_t>& ids, std::vector<int64_t> documents = {0}) {
   struct Both {
     std::vector<int32_t> ids;
     std::vector<int64_t> documents;
   };
-  const auto both = std::make_shared<Both>(Both{std::move(ids), std::move(documents)});
+  const auto both = std::make_shared<Both>(Both{{ids.begin(), ids.end()}, std::move(documents)});
   return {both->ids, both->documents, both};
 }
 
@@ -90,10 +90,10 @@ TEST_CASE("text: words are numbered by falling frequency, <eos> first") {
   TemporaryFolder folder;
   const Corpus corpus = open_corpus(small_wiki(folder).string(), {});
   CHECK(corpus.vocabulary.list() == "<eos>\n=\nb\nc\nA\nD\nnot\na\ntitle\n<unk>\n");
-  CHECK(ids_of(corpus.train) == std::vector<int32_t>{0, 1, 4, 1, 0, 0, 2, 3, 2, 0, 0, 1, 5, 1,
+  CHECK(ids_of(corpus.train) == std::vector<int64_t>{0, 1, 4, 1, 0, 0, 2, 3, 2, 0, 0, 1, 5, 1,
                                                      0, 0, 1, 1, 6, 7, 8, 1, 1, 0, 3, 9, 2, 0});
   CHECK(documents_of(corpus.train) == std::vector<int64_t>{0, 11});
-  CHECK(corpus.vocabulary.decode(corpus.test.ids) == "c\nb\n");
+  CHECK(corpus.vocabulary.decode(ids_of(corpus.test)) == "c\nb\n");
   CHECK(corpus.unknown_share == doctest::Approx(1 / 28.0));
 
   const Corpus common = open_corpus(small_wiki(folder).string(), {.min_count = 2});
@@ -112,9 +112,9 @@ TEST_CASE("text: bytes are numbers of their own") {
   write(folder.path / "valid.txt", "ab");
   const Corpus corpus = open_corpus(folder.path.string(), {.bytes = true});
   CHECK(corpus.vocabulary.size() == 256);
-  CHECK(ids_of(corpus.train) == std::vector<int32_t>{'a', 255, 0, 'b', '\n'});
-  CHECK(corpus.vocabulary.decode(corpus.train.ids) == std::string("a\xff\0b\n", 5));
-  CHECK(corpus.vocabulary.decode(corpus.valid.ids) == "ab\n");
+  CHECK(ids_of(corpus.train) == std::vector<int64_t>{'a', 255, 0, 'b', '\n'});
+  CHECK(corpus.vocabulary.decode(ids_of(corpus.train)) == std::string("a\xff\0b\n", 5));
+  CHECK(corpus.vocabulary.decode(ids_of(corpus.valid)) == "ab\n");
   CHECK(corpus.test.ids.empty());
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("text: a byte order mark is no part of it") {
   const Corpus corpus = open_corpus(path, {});
   CHECK(corpus.vocabulary.list() == "<eos>\nb\nc\n");
   CHECK(corpus.source.train[0].offset == 3);
-  CHECK(ids_of(open_corpus(path, {.bytes = true}).valid) == std::vector<int32_t>{'b', '\n'});
+  CHECK(ids_of(open_corpus(path, {.bytes = true}).valid) == std::vector<int64_t>{'b', '\n'});
   // A vocabulary's list is written by the program, and gives back every word as it was.
   CHECK_THROWS_AS(Vocabulary::of_list(mark + "<eos>\nb\n", "v"), Error);
   CHECK(Vocabulary::of_list("<eos>\n" + mark + "b\n", "v").find(mark + "b") == 1);
@@ -149,7 +149,7 @@ TEST_CASE("text: folders of plain text") {
   write(folder.path / "split/valid/3.txt", "a\n");
   const Corpus split = open_corpus((folder.path / "split").string(), {});
   CHECK(documents_of(split.train) == std::vector<int64_t>{0, 3});
-  CHECK(split.vocabulary.decode(split.train.ids) == "a b\nb\nc\n");
+  CHECK(split.vocabulary.decode(ids_of(split.train)) == "a b\nb\nc\n");
 
   std::string text;
   for (int i = 0; i < 100; ++i) text += "word\n";
@@ -210,7 +210,7 @@ TEST_CASE("text: the cache is used if it is whole and of these files") {
     write(fs::path(path) / "wiki.valid.tokens", " c b \n");
     const Corpus rebuilt = open_corpus(path, options);
     CHECK_FALSE(rebuilt.from_cache);
-    CHECK(rebuilt.vocabulary.decode(rebuilt.valid.ids) == "c b\n");
+    CHECK(rebuilt.vocabulary.decode(ids_of(rebuilt.valid)) == "c b\n");
   }
   SUBCASE("the same text touched again is the same") {
     fs::last_write_time(fs::path(path) / "wiki.train.tokens", fs::file_time_type::clock::now());
@@ -280,12 +280,12 @@ TEST_CASE("text batches: blocks of a stream") {
   REQUIRE(batches.steps() == 2);
   TextBatch b;
   batches.get(0, 0, b);
-  CHECK(b.ids == std::vector<int32_t>{0, 1, 2, 6, 0, 0});
-  CHECK(b.labels == std::vector<int32_t>{1, 2, 3, 7, -1, -1});
+  CHECK(b.ids == std::vector<int64_t>{0, 1, 2, 6, 0, 0});
+  CHECK(b.labels == std::vector<int64_t>{1, 2, 3, 7, -1, -1});
   CHECK(b.count == 4);
   batches.get(0, 1, b);
-  CHECK(b.ids == std::vector<int32_t>{3, 4, 5, 0, 0, 0});
-  CHECK(b.labels == std::vector<int32_t>{4, 5, 6, -1, -1, -1});
+  CHECK(b.ids == std::vector<int64_t>{3, 4, 5, 0, 0, 0});
+  CHECK(b.labels == std::vector<int64_t>{4, 5, 6, -1, -1, -1});
   CHECK(b.count == 3);
   CHECK_THROWS_AS(batches.get(0, 2, b), Error);
 }
@@ -296,14 +296,14 @@ TEST_CASE("text batches: documents") {
   REQUIRE(batches.steps() == 1);
   TextBatch b;
   batches.get(0, 0, b);
-  CHECK(b.ids == std::vector<int32_t>{9, 1, 2, 3, 9, 9, 9, 5, 9});
-  CHECK(b.labels == std::vector<int32_t>{1, 2, 3, 4, -1, -1, 5, 6, -1});
+  CHECK(b.ids == std::vector<int64_t>{9, 1, 2, 3, 9, 9, 9, 5, 9});
+  CHECK(b.labels == std::vector<int64_t>{1, 2, 3, 4, -1, -1, 5, 6, -1});
   CHECK(b.count == 6);
 }
 
 TEST_CASE("text batches: the batches of a step, whoever takes them, are one batch of all their rows") {
-  std::vector<int32_t> ids(1000);
-  for (int32_t i = 0; i < 1000; ++i) ids[size_t(i)] = i;
+  std::vector<int64_t> ids(1000);
+  for (int64_t i = 0; i < 1000; ++i) ids[size_t(i)] = i;
   for (const bool shuffle : {false, true}) {
     TextBatchOptions options{.batch_size = 12, .length = 7, .shuffle = shuffle, .seed = 5};
     TextBatches whole(tokens_of(ids), 0, options);
@@ -324,7 +324,7 @@ TEST_CASE("text batches: the batches of a step, whoever takes them, are one batc
             CHECK(std::equal(got.ids.begin(), got.ids.end(), want.ids.begin() + int64_t(at)));
             CHECK(std::equal(got.labels.begin(), got.labels.end(), want.labels.begin() + int64_t(at)));
             CHECK(got.count ==
-                  std::count_if(got.labels.begin(), got.labels.end(), [](int32_t l) { return l >= 0; }));
+                  std::count_if(got.labels.begin(), got.labels.end(), [](int64_t l) { return l >= 0; }));
             ++compared;
           }
         CHECK_THROWS_AS(part.get(2, 0, count, *std::make_unique<TextBatch>()), Error);
@@ -335,23 +335,23 @@ TEST_CASE("text batches: the batches of a step, whoever takes them, are one batc
 }
 
 TEST_CASE("text batches: an epoch has every token once, in an order of its own, from wherever it starts") {
-  std::vector<int32_t> ids(1000);
-  for (int32_t i = 0; i < 1000; ++i) ids[size_t(i)] = i;
+  std::vector<int64_t> ids(1000);
+  for (int64_t i = 0; i < 1000; ++i) ids[size_t(i)] = i;
   const TextBatchOptions options{.batch_size = 4, .length = 7, .shuffle = true, .seed = 5};
   TextBatches batches(tokens_of(ids), 0, options);
-  std::vector<std::vector<int32_t>> orders;
+  std::vector<std::vector<int64_t>> orders;
   for (const int64_t epoch : {0, 1, 0}) {
-    std::vector<int32_t> order;
+    std::vector<int64_t> order;
     int64_t count = 0;
     for (int64_t i = 0; i < batches.steps(); ++i) {
       TextBatch b;
       batches.get(epoch, i, b);
       count += b.count;
-      for (const int32_t label : b.labels)
+      for (const int64_t label : b.labels)
         if (label >= 0) order.push_back(label);
     }
     CHECK(count == 1000);
-    CHECK(std::set<int32_t>(order.begin(), order.end()).size() == 1000);
+    CHECK(std::set<int64_t>(order.begin(), order.end()).size() == 1000);
     orders.push_back(order);
   }
   CHECK(orders[0] == orders[2]);

@@ -493,15 +493,15 @@ TEST_CASE("cpu rows: cross-entropy and argmax of points between two rows") {
     std::vector<double> want_grad(size_t(3 * cols));
     for (int64_t i = 0; i < 3 * cols; ++i) want_grad[size_t(i)] = grad(i / cols, i % cols);
     double want_loss = 0;
-    Matrix<int32_t> best(1, 5);
-    std::vector<int32_t> want_best;
+    Matrix<int64_t> best(1, 5);
+    std::vector<int64_t> want_best;
     Floats scratch(1, cols);
     for (size_t p = 0; p < taps.size(); ++p) {
       const auto [low, high, weight] = taps[p];
       std::vector<double> z;
       for (int64_t j = 0; j < cols; ++j)
         z.push_back((1.0 - weight) * x(low, j) + double(weight) * x(high, j));
-      want_best.push_back(int32_t(std::max_element(z.begin(), z.end()) - z.begin()));
+      want_best.push_back(std::max_element(z.begin(), z.end()) - z.begin());
       if (labels[p] == -7) continue;
       double sum = 0;
       for (double v : z) sum += std::exp(v);

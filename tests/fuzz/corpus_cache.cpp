@@ -36,7 +36,7 @@ void read(std::string_view input) {
   write(made().name, input);
   data::Corpus corpus = made().corpus;
   if (!data::read_cache(corpus, made().options)) return;
-  corpus.vocabulary.decode(corpus.train.ids);
+  corpus.vocabulary.decode(std::vector<int64_t>(corpus.train.ids.begin(), corpus.train.ids.end()));
 }
 
 Parts split(std::string_view input) {

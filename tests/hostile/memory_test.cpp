@@ -12,7 +12,7 @@
 #include "apps/classify/pipeline.h"
 #include "apps/command/options.h"
 #include "apps/lm/commands.h"
-#include "apps/lm/scoring.h"
+#include "apps/lm/pipeline.h"
 #include "apps/run/fields.h"
 #include "apps/segment/commands.h"
 #include "apps/segment/pipeline.h"

@@ -59,9 +59,9 @@ double dot(const std::vector<double>& a, const double* b) {
   return sum;
 }
 
-Tensor labels_of(const std::vector<int32_t>& labels) { return from_vector(labels, {int64_t(labels.size())}); }
+Tensor labels_of(const std::vector<int64_t>& labels) { return from_vector(labels, {int64_t(labels.size())}); }
 
-Tensor predictions(const Logits& logits, const Tensor& x) { return argmax(logits(x)).to(DType::i32); }
+Tensor predictions(const Logits& logits, const Tensor& x) { return argmax(logits(x)); }
 
 double largest_change(const Tensor& a, const Tensor& b) {
   double most = 0;
@@ -86,14 +86,14 @@ Settings settings_of(const std::string& name, bool pixel) {
 TEST_CASE("attacks: fgsm steps along the sign of the cross-entropy's gradient") {
   const Linear model(4);
   const Tensor x = pictures(3, 1);
-  const std::vector<int32_t> labels{2, 0, 3};
+  const std::vector<int64_t> labels{2, 0, 3};
   const auto before = x.to_vector(), w = model.weight.to_vector(),
              after = fgsm({model.logits(), labels_of(labels)}, x, 0.05).to_vector();
   for (size_t b = 0; b < 3; ++b) {
     const auto p = model.probabilities(&before[b * entries]);
     for (size_t i = 0; i < entries; ++i) {
       double slope = 0;
-      for (size_t c = 0; c < 4; ++c) slope += (p[c] - (int32_t(c) == labels[b] ? 1 : 0)) * w[c * entries + i];
+      for (size_t c = 0; c < 4; ++c) slope += (p[c] - (int64_t(c) == labels[b] ? 1 : 0)) * w[c * entries + i];
       CHECK(after[b * entries + i] - before[b * entries + i] ==
             doctest::Approx(0.05 * sign_of(slope)).epsilon(1e-5));
     }
@@ -103,7 +103,7 @@ TEST_CASE("attacks: fgsm steps along the sign of the cross-entropy's gradient") 
 TEST_CASE("attacks: pgd on a linear model ends in the corner of the ball, clipped to the pixels' range") {
   const Linear model(2);
   const Tensor x = pictures(2, 2, 0, 1);
-  const std::vector<int32_t> labels{0, 1};
+  const std::vector<int64_t> labels{0, 1};
   const double eps = 0.1;
   for (const bool clip : {false, true}) {
     const Victim victim{model.logits(), labels_of(labels), clip, 5};
@@ -126,7 +126,7 @@ TEST_CASE("attacks: pgd on a linear model ends in the corner of the ball, clippe
 TEST_CASE("attacks: spsa comes close to the least margin in its ball") {
   const Linear model(2);
   const Tensor x = pictures(2, 3);
-  const std::vector<int32_t> labels{0, 1};
+  const std::vector<int64_t> labels{0, 1};
   const Tensor adv = spsa({model.logits(), labels_of(labels)}, x, {.eps = 0.05, .steps = 30, .samples = 64});
   CHECK(largest_change(adv, x) <= 0.05 * 1.0001);
   const auto before = x.to_vector(), after = adv.to_vector();
@@ -180,7 +180,7 @@ TEST_CASE("attacks: cw gives a picture back where nothing works") {
 TEST_CASE("attacks: sld moves few entries and keeps to its l1 ball") {
   const Linear model(2);
   const Tensor x = pictures(2, 6);
-  const std::vector<int32_t> labels{0, 1};
+  const std::vector<int64_t> labels{0, 1};
   const Victim victim{model.logits(), labels_of(labels)};
   const auto before = x.to_vector();
   const auto once = sld(victim, x, {.eps = 10, .step = 1, .steps = 1, .share = 0.1}).to_vector();
@@ -261,8 +261,8 @@ TEST_CASE("attacks: the published space attacks the model's own prediction, the 
   const Linear model(4);
   const Tensor x = pictures(4, 10);
   const Tensor right = predictions(model.logits(), x);
-  std::vector<int32_t> other;
-  for (double v : right.to_vector()) other.push_back((int32_t(v) + 1) % 4);
+  std::vector<int64_t> other;
+  for (double v : right.to_vector()) other.push_back((int64_t(v) + 1) % 4);
   const auto run = [&](bool pixel, const Tensor& labels) {
     return attack(model.logits(), x, labels, settings_of("fgsm", pixel));
   };

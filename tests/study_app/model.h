@@ -30,12 +30,12 @@ class Net : public nn::Callable<Net> {
 // Points of two spirals that wind around each other, and which of them each is of.
 struct Points {
   std::vector<float> xy;        // [count, 2]
-  std::vector<int32_t> labels;  // [count]
+  std::vector<int64_t> labels;  // [count]
 };
 inline Points draw_points(int64_t count, double turns, Random random) {
   Points p;
   for (int64_t i = 0; i < count; ++i) {
-    const int32_t label = int32_t(random.below(2));
+    const int64_t label = random.below(2);
     const double radius = std::sqrt(random.uniform()), angle = 2 * M_PI * turns * radius + M_PI * label;
     for (const double part : {std::cos(angle), std::sin(angle)})
       p.xy.push_back(float(radius * part + 0.02 * random.normal()));

@@ -21,7 +21,7 @@ class Task : public apps::TaskOf<Config> {
         share_(apps::share(config, ranks.rank())),
         model_(model_config(config)),
         points_({config.batch_size, 2}, DType::f32, device_from_name(config.device)),
-        labels_({config.batch_size}, DType::i32, device_from_name(config.device)) {
+        labels_({config.batch_size}, DType::i64, device_from_name(config.device)) {
     nn::initialise(model_, nn::Init::pytorch, config.seed);
     model_.to(device_from_name(config.device));
   }
@@ -53,7 +53,7 @@ class Task : public apps::TaskOf<Config> {
     results_ = tested(model_, config_, {}, 0, 0);
     apps::Evaluation e;
     e.complete = !apps::stop_requested();
-    e.scores = {{"test_accuracy", "test/accuracy", results_.accuracy}};
+    e.metrics = {{"test_accuracy", "test/accuracy", results_.accuracy}};
     e.text = fmt::format("test accuracy {:.2f} %", 100 * results_.accuracy);
     e.score = results_.accuracy;
     return e;

@@ -15,7 +15,7 @@ namespace pursuit::lm {
 struct StepInput {
   StepInput(const Config& config, Device device);
 
-  Upload ids, labels;  // i32 [batch, context]
+  Upload ids, labels;  // i64 [batch, context]
 };
 
 nn::Loss loss(const nn::TransformerLm& model, const Config& config, const StepInput& input);
@@ -24,7 +24,7 @@ nn::Loss loss(const nn::TransformerLm& model, const Config& config, const StepIn
 constexpr int64_t inspected_rows = 32;
 
 // -log p in nats, summed over the tokens that were predicted.
-struct Score {
+struct Totals {
   double nats = 0;
   int64_t tokens = 0;
   double loss() const { return nats / double(tokens); }  // mean cross-entropy
@@ -35,13 +35,13 @@ using Tick = std::function<void(int64_t tokens)>;  // predicted so far
 
 // Over the rows of a text, each read without what stands before it. Stops early, with what it has, when a
 // stop was requested.
-Score score_blocks(const nn::TransformerLm& model, data::TextBatches& rows, const Tick& tick = {});
+Totals evaluate_blocks(const nn::TransformerLm& model, data::TextBatches& rows, const Tick& tick = {});
 
 // By a window of `context` tokens that moves on by one: the first window predicts all its tokens, every later
 // one only its last, so that every token but the first ones has all the context the model can take (Teo &
 // Nguyen 2024, A.4). The text begins after an end of line. `batch_size` windows are computed at a time.
-Score score_sliding(const nn::TransformerLm& model, std::span<const int32_t> text, int32_t line_end,
-                    int64_t batch_size, const Tick& tick = {});
+Totals evaluate_sliding(const nn::TransformerLm& model, std::span<const int32_t> text, int64_t line_end,
+                        int64_t batch_size, const Tick& tick = {});
 
 // The work of training, with an evaluation of a text of so many tokens, and of evaluating a batch, on shapes
 // alone, for apps::require_memory.

@@ -1,4 +1,4 @@
-#include "apps/lm/scoring.h"
+#include "apps/lm/pipeline.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,8 +29,8 @@ double nats_of(const nn::TransformerLm& model, const data::TextBatch& batch, int
 }  // namespace
 
 StepInput::StepInput(const Config& c, Device device)
-    : ids({c.batch_size, c.context}, DType::i32, device),
-      labels({c.batch_size, c.context}, DType::i32, device) {}
+    : ids({c.batch_size, c.context}, DType::i64, device),
+      labels({c.batch_size, c.context}, DType::i64, device) {}
 
 nn::Loss loss(const nn::TransformerLm& model, const Config& c, const StepInput& in) {
   const Tensor cross_entropy = model.loss(in.ids.tensor(), in.labels.tensor());
@@ -45,22 +45,22 @@ nn::Loss loss(const nn::TransformerLm& model, const Config& c, const StepInput& 
   return {cross_entropy + c.locater * penalty, cross_entropy};
 }
 
-double Score::perplexity() const { return std::exp(loss()); }
+double Totals::perplexity() const { return std::exp(loss()); }
 
-Score score_blocks(const nn::TransformerLm& model, data::TextBatches& rows, const Tick& tick) {
-  Score score;
+Totals evaluate_blocks(const nn::TransformerLm& model, data::TextBatches& rows, const Tick& tick) {
+  Totals totals;
   data::TextBatch batch;
   for (int64_t b = 0; b < rows.steps() && !apps::stop_requested(); ++b) {
     rows.get(0, b, batch);
-    score.nats += nats_of(model, batch, rows.length());
-    score.tokens += batch.count;
-    if (tick) tick(score.tokens);
+    totals.nats += nats_of(model, batch, rows.length());
+    totals.tokens += batch.count;
+    if (tick) tick(totals.tokens);
   }
-  return score;
+  return totals;
 }
 
-Score score_sliding(const nn::TransformerLm& model, std::span<const int32_t> text, int32_t line_end,
-                    int64_t batch_size, const Tick& tick) {
+Totals evaluate_sliding(const nn::TransformerLm& model, std::span<const int32_t> text, int64_t line_end,
+                        int64_t batch_size, const Tick& tick) {
   if (text.empty() || batch_size < 1)
     fail("lm", "got " + std::to_string(text.size()) + " tokens in batches of " + std::to_string(batch_size) +
                    " windows, need at least 1 of each");
@@ -74,16 +74,16 @@ Score score_sliding(const nn::TransformerLm& model, std::span<const int32_t> tex
       batch.count += counts;
     }
   };
-  Score score;
+  Totals totals;
   const int64_t windows = size - length + 1;
   for (int64_t w = 0; w < windows && !apps::stop_requested(); w += batch_size) {
     data::TextBatch batch;
     for (int64_t i = w; i < std::min(w + batch_size, windows); ++i) add_window(i, batch);
-    score.nats += nats_of(model, batch, length);
-    score.tokens += batch.count;
-    if (tick) tick(score.tokens);
+    totals.nats += nats_of(model, batch, length);
+    totals.tokens += batch.count;
+    if (tick) tick(totals.tokens);
   }
-  return score;
+  return totals;
 }
 
 void train_on_shapes(const Config& c, int64_t evaluated_tokens) {
@@ -99,13 +99,13 @@ void train_on_shapes(const Config& c, int64_t evaluated_tokens) {
       [&] {
         evaluate_on_shapes(model, c);
         const int64_t windows = std::min(inspected_rows, (evaluated_tokens + c.context - 1) / c.context);
-        model.attention_entropy(empty({windows, c.context}, DType::i32, device));
+        model.attention_entropy(empty({windows, c.context}, DType::i64, device));
       });
 }
 
 void evaluate_on_shapes(const nn::TransformerLm& model, const Config& c) {
   const Device device = device_from_name(c.device);
-  const Tensor ids = empty({c.eval_batch_size, c.context}, DType::i32, device);
+  const Tensor ids = empty({c.eval_batch_size, c.context}, DType::i64, device);
   model.log_prob_of(ids, ids);
 }
 
