@@ -9,6 +9,7 @@
 #include "apps/bench/timeline.h"
 #include "apps/run/files.h"
 #include "engine/base/error.h"
+#include "tests/message_of.h"
 #include "tests/needs.h"
 #include "tests/temporary_folder.h"
 
@@ -21,15 +22,6 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 
 // Three layers, 1, 2 and 3 ms; the last holds half of the parameters.
 StepTimes three_layers() { return {2, 6, 1, {{"c", 10, 1}, {"b", 10, 3}, {"a", 20, 6}}}; }
-
-std::string what(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 Published setting(const std::string& name) {
   for (const Published& p : published())
@@ -155,7 +147,7 @@ TEST_CASE("ddp: the rows of a tied embedding") {
   CHECK(expose(step, many, {.ranks = 2, .bandwidth = infinite, .latency = 0}).exposed_ms ==
         doctest::Approx(1e8 * 12 / hbm_bandwidth * 1e3));
   many.tied = "other";
-  CHECK(what([&] { expose(step, many, slow); }).find("tied embedding") != std::string::npos);
+  CHECK(message_of([&] { expose(step, many, slow); }).find("tied embedding") != std::string::npos);
 }
 
 TEST_CASE("ddp: an estimated step is the planned one, divided over the model's own parameters") {
@@ -280,7 +272,7 @@ TEST_CASE("ddp: measured times of a step") {
   const std::string good = apps::read_file(file);
   const auto refused = [&](const std::string& text, const std::string& why) {
     apps::write_file_atomically(file, text);
-    const std::string said = what([&] { read_times(file); });
+    const std::string said = message_of([&] { read_times(file); });
     CHECK_MESSAGE(said.find(file) != std::string::npos, said);
     CHECK_MESSAGE(said.find(why) != std::string::npos, said);
   };
@@ -295,5 +287,5 @@ TEST_CASE("ddp: measured times of a step") {
   refused(step + R"(1, "gradients": [{"parameter": "p", "elements": 1, "ready_ms": 2}]}}})",
           "after the backward");
   refused(step + R"(1, "gradients": [{"parameter": "p", "elements": -1, "ready_ms": 1}]}}})", "elements");
-  CHECK(what([&] { read_times(folder.file("none")); }).find("none") != std::string::npos);
+  CHECK(message_of([&] { read_times(folder.file("none")); }).find("none") != std::string::npos);
 }

@@ -14,6 +14,7 @@
 #include "data/corruptions.h"
 #include "engine/base/error.h"
 #include "engine/ops.h"
+#include "tests/message_of.h"
 
 using namespace pursuit;
 using namespace pursuit::classify;
@@ -64,15 +65,6 @@ Results clean_results(double top1) {
   r.classes = {"cat", "dog"};
   r.confusion = {20, 5, 5, 20};
   return r;
-}
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 }  // namespace

@@ -22,22 +22,13 @@
 #include "data/image.h"
 #include "engine/base/error.h"
 #include "engine/files/safetensors.h"
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
 
 using namespace pursuit;
 using namespace pursuit::classify;
 
 namespace {
-
-struct RunFolder {
-  std::filesystem::path path;
-  RunFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "pursuit-test-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~RunFolder() { std::filesystem::remove_all(path); }
-  std::string file(const std::string& name) const { return (path / name).string(); }
-};
 
 Config tiny_config(const std::string& attention = "softmax") {
   Config c;
@@ -84,7 +75,7 @@ std::vector<float> logits_of(const std::string& checkpoint) {
 }
 
 // What `run` writes to stdout.
-std::string stdout_of(const RunFolder& f, const std::function<void()>& run) {
+std::string stdout_of(const TemporaryFolder& f, const std::function<void()>& run) {
   std::fflush(stdout);
   const int before = dup(1);
   const int file = open(f.file("stdout").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
@@ -98,29 +89,20 @@ std::string stdout_of(const RunFolder& f, const std::function<void()>& run) {
   return apps::read_file(f.file("stdout"));
 }
 
-std::string error_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 size_t occurrences(const std::string& text, const std::string& what) {
   size_t n = 0;
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
   return n;
 }
 
-TensorFile exported(const RunFolder& f, const Config& config) {
+TensorFile exported(const TemporaryFolder& f, const Config& config) {
   make_run(f.file("run"), config);
   stdout_of(
       f, [&] { apps::export_weights(apps::load_model<Config>(f.file("run")), f.file("model.safetensors")); });
   return load_safetensors(f.file("model.safetensors"));
 }
 
-void import_into(const RunFolder& f, const std::string& weights, const Config& options) {
+void import_into(const TemporaryFolder& f, const std::string& weights, const Config& options) {
   int code = -1;
   stdout_of(f, [&] { code = import_weights(f.file(weights), f.file("again"), options); });
   REQUIRE(code == 0);
@@ -140,7 +122,7 @@ Config options_for(const Config& config) {
 TEST_CASE("export: an exported model is used and imported without loss") {
   for (const char* kind : {"softmax", "symmetric", "rpc", "gated", "scaled-s"}) {
     CAPTURE(kind);
-    RunFolder f;
+    TemporaryFolder f;
     const TensorFile file = exported(f, tiny_config(kind));
     CHECK(file.metadata.at("format") == "pt");
     CHECK(file.tensors.at("blocks.1.attn.qkv.weight").size(0) ==
@@ -160,7 +142,7 @@ TEST_CASE("export: an exported model is used and imported without loss") {
 TEST_CASE("import: sizes come from the shapes, wrappers' prefixes go") {
   for (const char* prefix : {"", "module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."}) {
     CAPTURE(prefix);
-    RunFolder f;
+    TemporaryFolder f;
     const Config config = tiny_config();
     TensorFile file = exported(f, config), wrapped;
     for (const auto& [name, t] : file.tensors) wrapped.tensors[prefix + name] = t;
@@ -183,7 +165,7 @@ TEST_CASE("import: sizes come from the shapes, wrappers' prefixes go") {
 }
 
 TEST_CASE("import: heads default to a width of 64, any MLP width survives the ratio") {
-  RunFolder f;
+  TemporaryFolder f;
   Config config = tiny_config();
   config.dim = 192;
   config.depth = 1;
@@ -201,7 +183,7 @@ TEST_CASE("import: heads default to a width of 64, any MLP width survives the ra
 TEST_CASE("import: Scaled Attention's published names, s in both versions, tell the attention too") {
   for (const char* kind : {"scaled-s", "scaled-alpha"}) {
     CAPTURE(kind);
-    RunFolder f;
+    TemporaryFolder f;
     const Config config = tiny_config(kind);
     TensorFile file = exported(f, config), official;
     int64_t renamed = 0;
@@ -227,13 +209,13 @@ TEST_CASE("import: Scaled Attention's published names, s in both versions, tell 
 }
 
 TEST_CASE("import: errors name the file and the tensors") {
-  RunFolder f;
+  TemporaryFolder f;
   const Config config = tiny_config();
   const TensorFile good = exported(f, config);
   const auto import = [&](const std::map<std::string, Tensor>& tensors, Config options) {
     save_safetensors(f.file("bad.safetensors"), tensors);
     const std::string text =
-        error_of([&] { import_weights(f.file("bad.safetensors"), f.file("bad"), options); });
+        message_of([&] { import_weights(f.file("bad.safetensors"), f.file("bad"), options); });
     CHECK(text.find("bad.safetensors") != std::string::npos);
     CHECK_FALSE(std::filesystem::exists(f.file("bad")));
     return text;
@@ -270,12 +252,12 @@ TEST_CASE("import: errors name the file and the tensors") {
   Config heads = options_for(config);
   heads.heads = 5;
   save_safetensors(f.file("bad.safetensors"), good.tensors);
-  contains(error_of([&] { import_weights(f.file("bad.safetensors"), f.file("bad"), heads); }), "--heads");
-  contains(error_of([&] { import_weights(f.file("model.safetensors"), f.file("run"), Config{}); }), "run");
+  contains(message_of([&] { import_weights(f.file("bad.safetensors"), f.file("bad"), heads); }), "--heads");
+  contains(message_of([&] { import_weights(f.file("model.safetensors"), f.file("run"), Config{}); }), "run");
 }
 
 TEST_CASE("attention map: mean over heads without the class token, over the picture") {
-  RunFolder f;
+  TemporaryFolder f;
   const Config config = tiny_config();
   make_run(f.file("run"), config);
   const LoadedModel loaded = apps::load_model<Config>(f.file("run"));
@@ -306,7 +288,7 @@ TEST_CASE("attention map: mean over heads without the class token, over the pict
 }
 
 TEST_CASE("attention map: grey models take colour pictures and the other way round") {
-  RunFolder f;
+  TemporaryFolder f;
   Config config = tiny_config();
   config.channels = 1;
   config.mean = {0.5};
@@ -321,7 +303,7 @@ TEST_CASE("attention map: grey models take colour pictures and the other way rou
 }
 
 TEST_CASE("predict: a damaged picture is named, the others are still done") {
-  RunFolder f;
+  TemporaryFolder f;
   make_run(f.file("run"), tiny_config());
   data::write_png(f.file("a.png"), picture(12));
   std::filesystem::create_directories(f.file("other"));
@@ -356,7 +338,7 @@ TEST_CASE("predict: a damaged picture is named, the others are still done") {
     CHECK(entry.at("probability").get<float>() == p.probabilities[c]);
   }
   options.block = 2;
-  CHECK(error_of([&] { predict(options); }).find("--block") != std::string::npos);
+  CHECK(message_of([&] { predict(options); }).find("--block") != std::string::npos);
 }
 
 namespace {
@@ -399,7 +381,7 @@ void check_self_contained(const std::string& html) {
 }  // namespace
 
 TEST_CASE("report: sections for what the folder holds, nothing from outside") {
-  RunFolder f;
+  TemporaryFolder f;
   Config config = tiny_config("rpc");
   config.classes.assign(
       {"a", "b", "c", "d", "e", "f", "g", "h", "i", "wéird & <b>"});  // the built-in data has ten
@@ -421,13 +403,13 @@ TEST_CASE("report: sections for what the folder holds, nothing from outside") {
 }
 
 TEST_CASE("report: whatever is missing or damaged is said and left out") {
-  RunFolder f;
+  TemporaryFolder f;
   std::filesystem::create_directories(f.file("empty"));
   write_report(f.file("empty"));
   const std::string empty = apps::read_file(f.file("empty/report.html"));
   CHECK(empty.find("There is no metrics.jsonl") != std::string::npos);
   CHECK(empty.find("holds no checkpoint.safetensors") != std::string::npos);
-  CHECK(error_of([&] { write_report(f.file("nowhere")); }).find("nowhere") != std::string::npos);
+  CHECK(message_of([&] { write_report(f.file("nowhere")); }).find("nowhere") != std::string::npos);
 
   Config config = tiny_config();
   config.data = f.file("moved");
@@ -442,7 +424,7 @@ TEST_CASE("report: whatever is missing or damaged is said and left out") {
 }
 
 TEST_CASE("report: runs side by side") {
-  RunFolder f;
+  TemporaryFolder f;
   Config config = tiny_config();
   make_run(f.file("a"), config);
   config.attention = "rpc";
@@ -460,7 +442,7 @@ TEST_CASE("report: runs side by side") {
     CAPTURE(part);
     CHECK(html.find(part) != std::string::npos);
   }
-  CHECK(error_of([&] { compare_runs({f.file("nothing")}, f.file("none.html")); }).find("nothing") !=
+  CHECK(message_of([&] { compare_runs({f.file("nothing")}, f.file("none.html")); }).find("nothing") !=
         std::string::npos);
   CHECK_FALSE(std::filesystem::exists(f.file("none.html")));
 }

@@ -18,6 +18,7 @@
 #include "apps/run/tensorboard.h"
 #include "apps/terminal/text.h"
 #include "engine/base/error.h"
+#include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit::apps;
@@ -29,15 +30,6 @@ constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
 
 void write_plain(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
-}
-
-template <class Call> std::string error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -141,13 +133,13 @@ TEST_CASE("atomic write replaces a file and leaves no temporary behind") {
 TEST_CASE("a failed atomic write names the file and leaves the old content") {
   const TemporaryFolder folder;
   const std::string missing = folder.file("no/such/folder/a.txt");
-  CHECK(contains(error_of([&] { write_file_atomically(missing, "x"); }), missing));
-  CHECK(contains(error_of([&] { read_file(missing); }), missing));
+  CHECK(contains(message_of([&] { write_file_atomically(missing, "x"); }), missing));
+  CHECK(contains(message_of([&] { read_file(missing); }), missing));
 
   const std::string target = folder.file("target");
   std::filesystem::create_directory(target);
   write_plain(target + "/inside", "kept");
-  CHECK(contains(error_of([&] { write_file_atomically(target, "x"); }), target));
+  CHECK(contains(message_of([&] { write_file_atomically(target, "x"); }), target));
   CHECK(read_file(target + "/inside") == "kept");
   CHECK(folder.entries() == 1);
 }
@@ -188,7 +180,7 @@ TEST_CASE("a damaged line in the middle of metrics.jsonl is an error that names 
   const TemporaryFolder folder;
   const std::string path = folder.file("metrics.jsonl");
   write_plain(path, "{\"step\":1}\n{\"step\":\n{\"step\":3}\n");
-  const std::string error = error_of([&] { read_metrics(path); });
+  const std::string error = message_of([&] { read_metrics(path); });
   CHECK(contains(error, path));
   CHECK(contains(error, "line 2"));
 }

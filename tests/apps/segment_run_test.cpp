@@ -14,6 +14,7 @@
 #include "engine/base/error.h"
 #include "nn/init.h"
 #include "nn/vit.h"
+#include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit;
@@ -42,15 +43,6 @@ Config tiny(nn::SegmenterDecoder decoder = nn::SegmenterDecoder::linear) {
   return c;
 }
 
-std::string error_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -75,7 +67,7 @@ TEST_CASE("segment: a config comes back from JSON, bad values are named") {
   const auto refused = [](const char* option, const std::function<void(Config&)>& change) {
     Config c = tiny();
     change(c);
-    CHECK_MESSAGE(contains(error_of([&] { validate(c); }), option), std::string(option));
+    CHECK_MESSAGE(contains(message_of([&] { validate(c); }), option), std::string(option));
   };
   refused("--height", [](Config& c) { c.height = 33; });
   refused("--width", [](Config& c) { c.width = 0; });
@@ -89,13 +81,16 @@ TEST_CASE("segment: a config comes back from JSON, bad values are named") {
   refused("--validation", [](Config& c) { c.validation = "dev"; });
   refused("colours", [](Config& c) { c.classes = {"a"}; });
   refused("attention", [](Config& c) { c.attention = "none"; });
-  CHECK(contains(error_of([] { apps::fields_from_json<Config>({{"height", "tall"}}, "x.json"); }), "x.json"));
+  CHECK(contains(message_of([] {
+                   apps::fields_from_json<Config>({{"height", "tall"}}, "x.json");
+                 }),
+                 "x.json"));
   for (const nlohmann::ordered_json& value : {nlohmann::ordered_json("conv"), nlohmann::ordered_json(1)})
-    CHECK(contains(error_of([&] {
+    CHECK(contains(message_of([&] {
                      apps::fields_from_json<Config>({{"decoder", value}}, "x.json");
                    }),
                    "need one of linear, mask"));
-  CHECK(contains(error_of([] { apps::fields_from_json<Config>(nlohmann::json::array(), "x.json"); }),
+  CHECK(contains(message_of([] { apps::fields_from_json<Config>(nlohmann::json::array(), "x.json"); }),
                  "x.json"));
 }
 
@@ -148,7 +143,7 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   const auto refused = [&](const char* what, const std::function<void(EvalOptions&)>& change) {
     EvalOptions bad = e;
     change(bad);
-    CHECK_MESSAGE(contains(error_of([&] { eval(bad); }), what), std::string(what));
+    CHECK_MESSAGE(contains(message_of([&] { eval(bad); }), what), std::string(what));
   };
   refused("--corruptions", [](EvalOptions& o) { o.corruptions = {"rain"}; });
   refused("--stride", [](EvalOptions& o) { o.views.stride = 33; });
@@ -183,7 +178,7 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   CHECK(values("mIoU", seen_once.views) == Two(2, 100 * seen_once.scores.mean_iou));
   CHECK(values("pixel acc", again.views) == Two(2, 100 * again.scores.pixel_accuracy));
   CHECK(values("mIoU fog at 2", again.views) == Two(2, 100 * again.corrupted[1].scores.mean_iou));
-  CHECK(contains(error_of([&] { compare_runs({at("out")}); }), "out"));
+  CHECK(contains(message_of([&] { compare_runs({at("out")}); }), "out"));
 }
 
 TEST_CASE("segment: the encoder of a classifier is the start, its positions resized") {
@@ -226,6 +221,6 @@ TEST_CASE("segment: the encoder of a classifier is the start, its positions resi
   config.encoder = at("classifier");
   CHECK(train(config, into(at("run"))) == 0);
   config.dim = 24;
-  CHECK(contains(error_of([&] { train(config, into(at("other"))); }), at("classifier")));
-  CHECK(contains(error_of([&] { load_encoder(model, at("nowhere")); }), "nowhere"));
+  CHECK(contains(message_of([&] { train(config, into(at("other"))); }), at("classifier")));
+  CHECK(contains(message_of([&] { load_encoder(model, at("nowhere")); }), "nowhere"));
 }

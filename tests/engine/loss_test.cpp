@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/ops.h"
 #include "engine/solve/gradcheck.h"
+#include "tests/message_of.h"
 #include "tests/needs.h"
 
 using namespace pursuit;
@@ -26,15 +27,6 @@ void check_close(const Tensor& got, const std::vector<double>& want, double bar 
     else
       CHECK(std::abs(values[i] - want[i]) <= bar);
   }
-}
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 // Every floating type of the CPU, and of the GPU where there is one.

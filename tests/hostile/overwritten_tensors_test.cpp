@@ -11,6 +11,7 @@
 #include "engine/step/transfer.h"
 #include "nn/generator.h"
 #include "nn/optim.h"
+#include "tests/message_of.h"
 #include "tests/needs.h"
 
 using namespace pursuit;
@@ -37,14 +38,6 @@ struct Root {
   static std::vector<Sample<Root>> samples() { return {{{}, {{{3}, 1, 2}}}}; }
 };
 
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 void names(const std::string& error, const std::string& operator_name, const std::string& writer) {
   CAPTURE(error);
   CHECK(error.find("[" + operator_name + "]") == 0);
@@ -75,27 +68,27 @@ TEST_CASE("overwritten: an input, a view of it or the result, by whatever writes
       {
         const Tensor loss = sum(w * x);
         write(x);
-        names(error_of([&] { loss.backward(); }), "mul", writer);
+        names(message_of([&] { loss.backward(); }), "mul", writer);
       }
       {
         const Tensor loss = sum(apply(Cube{}, w));
         write(w.detach());
-        names(error_of([&] { loss.backward(); }), "cube", writer);
+        names(message_of([&] { loss.backward(); }), "cube", writer);
       }
       {
         const Tensor y = apply(Root{}, w), loss = sum(y);
         write(y);
-        names(error_of([&] { loss.backward(); }), "root", writer);
+        names(message_of([&] { loss.backward(); }), "root", writer);
       }
       {
         const Tensor y = softmax(w), loss = sum(y.slice(1, 0, 2));
         write(y.transpose(0, 1).transpose(0, 1));
-        names(error_of([&] { loss.backward(); }), "softmax", writer);
+        names(message_of([&] { loss.backward(); }), "softmax", writer);
       }
       {
         const Tensor loss = sum(matmul(w, x.transpose(0, 1)));
         write(x);
-        names(error_of([&] { loss.backward(); }), "matmul", writer);
+        names(message_of([&] { loss.backward(); }), "matmul", writer);
       }
     }
   }
@@ -196,7 +189,7 @@ TEST_CASE("overwritten: what no gradient that is wanted is made of may change") 
           return in[c.wants].grad().to_vector();
         };
         if (std::find(c.reads.begin(), c.reads.end(), overwritten) != c.reads.end())
-          names(error_of([&] { run(true); }), c.name, "copy_values");
+          names(message_of([&] { run(true); }), c.name, "copy_values");
         else
           CHECK(run(true) == run(false));
       }
@@ -220,15 +213,15 @@ TEST_CASE("overwritten: by whatever handle of the same memory, in whatever threa
     const Tensor x = ones({3, 4}), same = handle(x);
     const Tensor loss = loss_of(x);
     add_to(same, same);
-    names(error_of([&] { loss.backward(); }), "mul", "add_to");
+    names(message_of([&] { loss.backward(); }), "mul", "add_to");
     Tensor w = ones(same.shape()).requires_grad();
     const Tensor other = sum(w * same);
     copy_values(x, x + x);
-    names(error_of([&] { other.backward(); }), "mul", "copy_values");
+    names(message_of([&] { other.backward(); }), "mul", "copy_values");
   }
   const Tensor x = ones({3, 4}), loss = loss_of(x);
   std::thread([&] { add_to(x, x); }).join();
-  names(error_of([&] { loss.backward(); }), "mul", "add_to");
+  names(message_of([&] { loss.backward(); }), "mul", "add_to");
 }
 
 TEST_CASE("overwritten: the number of the random stream, from which backward draws the mask again") {
@@ -242,7 +235,7 @@ TEST_CASE("overwritten: the number of the random stream, from which backward dra
       loss.backward();
       CHECK(w.grad().to_vector() == y.to_vector());
       copy_values(counter, full({2}, 4, DType::i64).to(device));
-      return error_of([&] { old.backward(); });
+      return message_of([&] { old.backward(); });
     };
     names(drops(dropout), "dropout", "copy_values");
     names(drops(drop_path), "drop_path", "copy_values");
@@ -257,7 +250,7 @@ GPU_TEST_CASE("overwritten: the random numbers of a step, by that of the next") 
   const auto loss = [&] { return sum(generator.dropout(0.5, streams::step::dropout)(w)); };
   const Tensor old = loss();
   generator.set_step(1, 1, 0, gpu);
-  names(error_of([&] { old.backward(); }), "dropout", "the next step's random numbers");
+  names(message_of([&] { old.backward(); }), "dropout", "the next step's random numbers");
   CHECK_NOTHROW(loss().backward());
 }
 
@@ -284,10 +277,10 @@ TEST_CASE("overwritten: weights, by an optimizer's update or averaged weights th
 
       Tensor old = loss();
       step();
-      names(error_of([&] { old.backward(); }), "linear", "an optimizer");
+      names(message_of([&] { old.backward(); }), "linear", "an optimizer");
       old = loss();
       ema.swap();
-      names(error_of([&] { old.backward(); }), "linear", "copy_values");
+      names(message_of([&] { old.backward(); }), "linear", "copy_values");
       CHECK_NOTHROW(loss().item());
       ema.swap();
       CHECK_NOTHROW(step());
@@ -305,7 +298,7 @@ TEST_CASE("overwritten: the batch that a step still needs, by the next one's upl
     }
     const Tensor loss = sum(w * upload.tensor());
     upload.send(values.data());
-    names(error_of([&] { loss.backward(); }), "mul", "an upload");
+    names(message_of([&] { loss.backward(); }), "mul", "an upload");
   }
 }
 
@@ -318,6 +311,6 @@ GPU_TEST_CASE("overwritten: by a recorded step, which writes in every run") {
   CHECK_NOTHROW(sum(w * x).backward());
   const Tensor kept = sum(w * x), fine = sum(w * other);
   graph.launch();
-  names(error_of([&] { kept.backward(); }), "mul", "a recorded step");
+  names(message_of([&] { kept.backward(); }), "mul", "a recorded step");
   CHECK_NOTHROW(fine.backward());
 }

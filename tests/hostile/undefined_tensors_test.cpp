@@ -20,20 +20,11 @@
 #include "nn/segmenter.h"
 #include "nn/transformer_lm.h"
 #include "nn/vit.h"
+#include "tests/message_of.h"
 
 using namespace pursuit;
 
 namespace {
-
-// What a call says, "" if it says nothing.
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -45,7 +36,7 @@ struct Call {
 void refuse(const std::vector<Call>& calls) {
   for (const Call& c : calls) {
     CAPTURE(c.name);
-    const std::string error = error_of(c.call);
+    const std::string error = message_of(c.call);
     CAPTURE(error);
     CHECK(holds(error, std::string("[") + c.name + "]"));
     CHECK(holds(error, "undefined"));
@@ -76,7 +67,7 @@ TEST_CASE("undefined: every operator names itself and the argument, but for thos
         optional = optional || (i < c.inputs.size() && !c.inputs[i].given);
       std::vector<Tensor> some = given;
       some[i] = Tensor();
-      const std::string error = error_of([&] { cases[0].run(some); });
+      const std::string error = message_of([&] { cases[0].run(some); });
       CAPTURE(error);
       if (optional) {
         ++left_out;

@@ -15,6 +15,7 @@
 #include "engine/step/graph.h"
 #include "nn/rank_gradients.h"
 #include "nn/transformer_lm.h"
+#include "tests/message_of.h"
 #include "tests/needs.h"
 
 using namespace pursuit;
@@ -86,15 +87,6 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   double most = 0;
   for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::fabs(a[i] - b[i]));
   return most;
-}
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 // The names of the parameters in the order in which backward completes their gradients.
