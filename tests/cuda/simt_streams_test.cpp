@@ -30,19 +30,19 @@ Tensor threes() { return full({4}, 3).to(cuda_device()); }
 bool all_are(const Tensor& x, double value) { return x.to(cpu).to_vector() == std::vector<double>(4, value); }
 
 // Two ranks in one thread.
-struct Pair {
+struct TwoRanks {
   ncclComm_t comms[2];
   void* stream = cuda::rank_stream(0);
   Event ready{0}, done{0};
 
-  Pair() {
+  TwoRanks() {
     ncclUniqueId id;
     REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
     ncclGroupStart();
     for (int rank = 0; rank < 2; ++rank) REQUIRE(ncclCommInitRank(&comms[rank], 2, id, rank) == ncclSuccess);
     REQUIRE(ncclGroupEnd() == ncclSuccess);
   }
-  ~Pair() {
+  ~TwoRanks() {
     cuda::synchronize(0);
     for (ncclComm_t comm : comms) ncclCommDestroy(comm);
   }
@@ -68,7 +68,7 @@ struct Pair {
 }  // namespace
 
 TEST_CASE("simulated streams: a reduction between events gives the sum, eager and captured") {
-  Pair ranks;
+  TwoRanks ranks;
   const Tensor a = threes(), b = threes();
   const auto step = [&] {
     copy_values(a, a * 0.0 + 1.0);
@@ -92,7 +92,7 @@ TEST_CASE("simulated streams: a reduction between events gives the sum, eager an
 }
 
 TEST_CASE("simulated streams: a buffer that is used before its reduction is waited for comes out wrong") {
-  Pair ranks;
+  TwoRanks ranks;
   const Tensor a = threes(), b = threes();
   ranks.fork();
   ranks.reduce(a, b);
@@ -102,7 +102,7 @@ TEST_CASE("simulated streams: a buffer that is used before its reduction is wait
 }
 
 TEST_CASE("simulated streams: a reduction that does not wait for the work before it comes out wrong") {
-  Pair ranks;
+  TwoRanks ranks;
   const Tensor a = threes(), b = threes();
   cuda::synchronize(0);
   copy_values(a, a * 10.0);
@@ -115,7 +115,7 @@ TEST_CASE("simulated streams: two ranks of one thread without a group hang") {
   const auto ends = [](bool grouped) {
     const pid_t child = fork();
     if (child == 0) {
-      Pair ranks;
+      TwoRanks ranks;
       const Tensor a = threes(), b = threes();
       ranks.fork();
       if (grouped) {
@@ -142,7 +142,7 @@ TEST_CASE("simulated streams: two ranks of one thread without a group hang") {
 }
 
 TEST_CASE("simulated streams: calls that differ between the ranks are refused") {
-  Pair ranks;
+  TwoRanks ranks;
   const Tensor a = threes(), b = threes();
   const auto reduce = [&] {
     ncclGroupStart();
@@ -155,7 +155,7 @@ TEST_CASE("simulated streams: calls that differ between the ranks are refused") 
 }
 
 TEST_CASE("simulated streams: captures that the runtime refuses are refused") {
-  Pair ranks;
+  TwoRanks ranks;
   const Tensor a = threes(), b = threes();
   const auto recorded = [&](auto work) { const Graph graph(cuda_device(), work); };
   CHECK_THROWS_WITH(recorded([&] {
