@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -133,8 +134,9 @@ class Trace final : public CallObserver {
   int64_t dropped_ = 0;
 };
 
-// Never destroyed: threads may still end calls when the program does.
 std::atomic<Trace*> trace = nullptr;
+// Never destroyed: threads may still end calls when the program does.
+std::vector<std::unique_ptr<Trace>>& traces = *new std::vector<std::unique_ptr<Trace>>;
 
 }  // namespace
 
@@ -142,7 +144,8 @@ void start_trace() {
   const char* file = std::getenv("PURSUIT_TRACE");
   if (!file || !*file || trace) return;
   { const AtomicFile writable(file); }  // an error now, not at the end
-  trace = new Trace(file);
+  traces.push_back(std::make_unique<Trace>(file));
+  trace = traces.back().get();
   call_observer = trace.load();
 }
 
