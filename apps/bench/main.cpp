@@ -7,6 +7,7 @@
 
 #include "apps/bench/ddp.h"
 #include "apps/bench/measure.h"
+#include "apps/bench/traffic.h"
 #include "apps/bench/workload.h"
 #include "apps/command/command_line.h"
 #include "apps/command/options.h"
@@ -32,7 +33,7 @@ struct Options {
   int threads = 0, steps = 0;
   int64_t batch = 0;
   double seconds = 1;
-  bool json = false;
+  bool json = false, traffic = false;
 };
 
 std::vector<Workload> all_workloads() {
@@ -76,10 +77,17 @@ double of_rank_0(distributed::Communicator& ranks, double value) {
   return theirs.item();
 }
 
+int64_t batch_of(const Workload& w, const Options& options) {
+  return options.batch ? options.batch : w.batch;
+}
+DType dtype_of(const Workload& w, const Options& options) {
+  return w.takes_bf16 ? dtype_from_name(options.dtype) : DType::f32;
+}
+
 nlohmann::ordered_json run(const Workload& w, const Options& options, distributed::Communicator& ranks) {
   using distributed::Reduction;
-  const int64_t batch = options.batch ? options.batch : w.batch;
-  const DType dtype = w.takes_bf16 ? dtype_from_name(options.dtype) : DType::f32;
+  const int64_t batch = batch_of(w, options);
+  const DType dtype = dtype_of(w, options);
   const int steps = options.steps ? options.steps : w.group == Workload::Group::model ? 10 : 20;
 
   const Device device = device_from_name(options.device);
@@ -159,6 +167,11 @@ int run_all(const Options& options) {
     apps::check_output(options.start);
   }
   if (options.threads) set_num_threads(options.threads);
+  if (options.traffic) {
+    for (const Workload& w : workloads)
+      print_traffic(w, batch_of(w, options), dtype_of(w, options), options.json);
+    return 0;
+  }
   const distributed::Job job = distributed::job_from_environment();
   const auto ranks = distributed::connect(job, distributed::device_of_rank(options.device, job));
   try {
@@ -197,6 +210,10 @@ int run_command(const std::vector<std::string>& args) {
       "--start", options.start,
       "write weights and batch of a model to this file, for torch_twin.py; --json then gives the losses of "
       "ten steps without dropout");
+  app.add_flag(
+      "--traffic", options.traffic,
+      "what every kernel of a step moves, in place of times; counted by the simulated GPU of a build "
+      "with -DPURSUIT_TRAFFIC=ON");
   app.add_flag("--json", options.json, "one JSON object a line");
   add_ddp_command(app);
   app.callback([&] {

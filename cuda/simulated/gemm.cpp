@@ -4,6 +4,7 @@
 
 #include "cuda/gemm.cuh"
 #include "cuda/simulated/stream.h"
+#include "cuda/simulated/traffic.h"
 
 // cuda/gemm.h on the simulated GPU: the CPU's products, rounded once at the end as the library does it. To
 // the simulator a product is no launch.
@@ -33,6 +34,29 @@ template <class T, class Y> void multiply(const Gemm& g) {
   for (int64_t i = 0; i < g.m; ++i) static_cast<Y*>(g.row_sums)[i] = downcast<Y>(float(sums[size_t(i)]));
 }
 
+// Matrices of `rows` rows of `cols`.
+template <class Count> void count_matrices(const Count& count, const void* p, int64_t batch, int64_t stride,
+                                           int64_t rows, int64_t cols, int64_t ld, DType type) {
+  if (!p) return;
+  const auto* begin = static_cast<const unsigned char*>(p);
+  for (int64_t l = 0; l < batch; ++l)
+    for (int64_t i = 0; i < rows; ++i)
+      count(begin + size_t(l * stride + i * ld) * size_of(type), size_t(cols) * size_of(type));
+}
+
+void count_traffic(const Gemm& g) {
+  count_matrices(simt::count_read, g.a, g.batch, g.stride_a, g.ta ? g.k : g.m, g.ta ? g.m : g.k, g.lda,
+                 g.factors);
+  count_matrices(simt::count_read, g.b, g.batch, g.stride_b, g.tb ? g.n : g.k, g.tb ? g.k : g.n, g.ldb,
+                 g.factors);
+  count_matrices(simt::count_read, g.beta != 0 ? g.c : nullptr, g.batch, g.stride_c, g.m, g.n, g.ldc,
+                 g.result);
+  count_matrices(simt::count_written, g.d, g.batch, g.stride_d, g.m, g.n, g.ldd, g.result);
+  count_matrices(simt::count_read, g.bias, 1, 0, 1, g.n, 0, g.result);
+  count_matrices(simt::count_written, g.row_sums, 1, 0, 1, g.m, 0, g.result);
+  simt::count_multiply_adds(g.batch * g.m * g.n * g.k);
+}
+
 }  // namespace
 
 void gemm(const Gemm& given) {
@@ -42,7 +66,11 @@ void gemm(const Gemm& given) {
     const auto f = g.factors == DType::f32  ? multiply<float, float>
                    : g.result == DType::f32 ? multiply<bf16, float>
                                             : multiply<bf16, bf16>;
-    simt::submit([=] { f(g); });
+    simt::submit([=] {
+      f(g);
+      const simt::CountedLaunch counted("gemm");
+      count_traffic(g);
+    });
     return true;
   });
 }

@@ -9,6 +9,7 @@
 
 #include "cuda/simulated/memory.h"
 #include "cuda/simulated/stream.h"
+#include "cuda/simulated/traffic.h"
 #include "engine/base/error.h"
 
 namespace simt {
@@ -23,15 +24,23 @@ std::map<void*, size_t>& blocks() {
 }  // namespace
 
 void* take_memory(size_t bytes) {
+#ifdef PURSUIT_TRAFFIC
+  void* p = take_counted_memory(bytes);
+#else
   void* p = ::operator new(bytes, alignment);
+#endif
   std::memset(p, 0xFF, bytes);
   blocks()[p] = bytes;
   return p;
 }
 
 void give_memory(void* p) {
-  blocks().erase(p);
+#ifdef PURSUIT_TRAFFIC
+  give_counted_memory(p, blocks().at(p));
+#else
   ::operator delete(p, alignment);
+#endif
+  blocks().erase(p);
 }
 
 size_t memory_used() {
@@ -100,10 +109,19 @@ void copy_to_device(void* to, const void* from, int device, size_t bytes) {
   copy_to_host(to, from, device, bytes);
 }
 void copy_on_device(void* to, const void* from, int, size_t bytes) {
-  simt::submit([=] { std::memcpy(to, from, bytes); });
+  simt::submit([=] {
+    const simt::CountedLaunch counted("copy");
+    std::memcpy(to, from, bytes);
+    simt::count_read(from, bytes);
+    simt::count_written(to, bytes);
+  });
 }
 void fill_zero(void* to, int, size_t bytes) {
-  simt::submit([=] { std::memset(to, 0, bytes); });
+  simt::submit([=] {
+    const simt::CountedLaunch counted("zeros");
+    std::memset(to, 0, bytes);
+    simt::count_written(to, bytes);
+  });
 }
 void synchronize(int) {
   simt::forbid_recording("the host waits for the GPU");

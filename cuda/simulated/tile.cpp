@@ -1,4 +1,5 @@
 #include "cuda/simulated/simt.h"
+#include "cuda/simulated/traffic.h"
 
 namespace simt {
 
@@ -14,6 +15,7 @@ Words six(const uint32_t* a, const uint32_t* b) { return {{a[0], a[1], a[2], a[3
 // d [16, 8] += a [16, depth] b [depth, 8]: this lane's four numbers.
 template <int depth, class A, class B> void add_product(float* d, A a, B b) {
   const int g = lane() / 4, t = lane() % 4;
+  if (lane() == 0) count_multiply_adds(16 * 8 * depth);
   float rows[2][depth], columns[2][depth];
   for (int i = 0; i < 2; ++i)
     for (int k = 0; k < depth; ++k) {
