@@ -29,12 +29,15 @@ __global__ void layer_norm_kernel(const T* x, const float* weight, const float* 
   }
 }
 
-// With n = (x - mean) rstd and g = gy weight: gx = rstd (g - average(g) - n average(g n)). part [blocks, 2,
-// cols] is given the sums of gy n and of gy over each block's rows, for which a team has 2 cols floats of
-// shared memory. Bounded so that a multiprocessor holds 20 warps: enough reads under way.
-template <class Team, class T, class Y> __global__ void __launch_bounds__(Team::threads, 640 / Team::threads)
+// With n = (x - mean) rstd and g = gy weight: gx = rstd (g - average(g) - n average(g n)), with `adds` that
+// plus so_far, which may be gx. part [blocks, 2, cols] is given the sums of gy n and of gy over each block's
+// rows, for which a team has 2 cols floats of shared memory. Bounded so that a multiprocessor holds 20 warps:
+// enough reads under way.
+template <class Team, class T, class Y, bool adds>
+__global__ void __launch_bounds__(Team::threads, 640 / Team::threads)
     layer_norm_gradient_kernel(const T* x, const Y* gy, const float* weight, const float* mean,
-                               const float* rstd, int64_t n, int64_t cols, T* gx, float* part) {
+                               const float* rstd, int64_t n, int64_t cols, const T* so_far, T* gx,
+                               float* part) {
   Shared shared;
   const Team team(cols, shared);
   float* sums = shared.array<float>(Team::teams_of_block * 2 * cols);
@@ -57,12 +60,17 @@ template <class Team, class T, class Y> __global__ void __launch_bounds__(Team::
         },
         row, up, w);
     const float average_g = team.sum(sum_g) / float(cols), average_gn = team.sum(sum_gn) / float(cols);
-    team.write(
-        gx + i * cols,
-        [&](int64_t, float v, float u, float wj) {
-          return spread * (u * wj - average_g - (v - centre) * spread * average_gn);
-        },
-        row, up, w);
+    const auto gradient = [&](int64_t, float v, float u, float wj) {
+      return spread * (u * wj - average_g - (v - centre) * spread * average_gn);
+    };
+    if constexpr (adds) {
+      team.write(
+          gx + i * cols,
+          [&](int64_t j, float v, float u, float wj, float sum) { return sum + gradient(j, v, u, wj); }, row,
+          up, w, team.stream(so_far + i * cols));
+    } else {
+      team.write(gx + i * cols, gradient, row, up, w);
+    }
   }
 
   __syncthreads();

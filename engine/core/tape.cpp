@@ -98,7 +98,7 @@ NoGrad::~NoGrad() { recording = before_; }
 bool grad_enabled() { return recording; }
 
 void record(Tensor& y, const char* name, std::span<const Argument> arguments,
-            std::function<Grads(const Tensor&)> backward) {
+            std::function<Grads(const Tensor&, Tensor)> backward, bool adds) {
   auto node = std::make_shared<Node>();
   node->name = name;
   node->leaf = false;
@@ -118,6 +118,7 @@ void record(Tensor& y, const char* name, std::span<const Argument> arguments,
     observe(y);
   }
   node->backward = std::move(backward);
+  node->adds = adds;
   y.set_node(std::move(node));
 }
 
@@ -202,7 +203,10 @@ void backward(const Tensor& y, const Tensor& seed, const std::function<void(cons
     if (!node.backward)
       fail(node.name, "the tape was run already and its saved tensors are freed; run the forward pass again");
     check_unchanged(node);
-    const Grads grads = node.backward(g);
+    Tensor so_far;
+    if (Node* in = node.adds ? node.inputs[0].get() : nullptr; in && !in->copy.defined())
+      if (const auto slot = pending.find(in); slot != pending.end()) so_far = std::move(slot->second);
+    const Grads grads = node.backward(g, std::move(so_far));
     node.backward = nullptr;
     node.saved.clear();
     if (grads.size() != node.inputs.size())

@@ -150,8 +150,11 @@ struct Node {
   Node() = default;
   ~Node();
   const char* name = "leaf";
-  std::vector<std::shared_ptr<Node>> inputs;     // null where no gradient is wanted
-  std::function<Grads(const Tensor&)> backward;  // empty for a leaf, and once run
+  std::vector<std::shared_ptr<Node>> inputs;  // null where no gradient is wanted
+  // Of the result's gradient and, with `adds`, what the first input's is so far, which may be undefined: the
+  // gradient that is given for it is then the sum. Empty for a leaf, and once run.
+  std::function<Grads(const Tensor&, Tensor)> backward;
+  bool adds = false;
   // What the operator holds of its inputs and its result until its backward has run, as it was.
   struct Saved {
     Storage storage;

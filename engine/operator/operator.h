@@ -27,8 +27,9 @@
 // backward ran. It returns one gradient an input, undefined where there is none. It is an error if an input
 // or the result that forward took a handle of was overwritten since (while forward runs, no other thread may
 // take one). Of inputs that are needed for the gradient of others only, an operator with a member `Needs
-// needs = {}`, which is set before forward, keeps those that backward will read. An optional member `Tensor
-// reference(inputs...) const` computes the same from plain operators; the driver holds forward against it.
+// needs = {}`, which is set before forward, keeps those that backward will read. One with a member `Tensor
+// so_far = {}` finds there what other users of its first input have given for its gradient, undefined where
+// none has yet, and returns the sum. An optional member `Tensor reference(inputs...) const` computes the same from plain operators; the driver holds forward against it.
 namespace pursuit {
 
 // Which inputs want a gradient.
@@ -86,7 +87,7 @@ struct Argument {
 };
 // Puts the result y of an operator on the tape. What has more handles now than before the call was saved.
 void record(Tensor& y, const char* name, std::span<const Argument> arguments,
-            std::function<Grads(const Tensor&)> backward);
+            std::function<Grads(const Tensor&, Tensor)> backward, bool adds);
 
 template <class Op>
 concept Operator = requires(Op op, const Tensor& t, Needs needs) {
@@ -129,11 +130,15 @@ Tensor call(Op op, std::span<Argument> arguments, Needs needs, const Forward& fo
     for (Argument& a : arguments) a.handles = a.tensor->storage().use_count();
   }
   Tensor y = forward(*held);
-  if (on_tape && is_floating(y.dtype()))  // integers have no gradient
-    record(y, Op::name, arguments, [held, needs](const Tensor& gy) {
+  if (on_tape && is_floating(y.dtype())) {  // integers have no gradient
+    constexpr bool adds = requires { held->so_far = Tensor(); };
+    const auto backward = [held, needs](const Tensor& gy, [[maybe_unused]] Tensor so_far) {
       const OperatorCall scope(Op::name, /*backward*/ true);
+      if constexpr (adds) held->so_far = std::move(so_far);
       return held->backward(gy, needs);
-    });
+    };
+    record(y, Op::name, arguments, backward, adds);
+  }
   scope.end(y);
   return y;
 }

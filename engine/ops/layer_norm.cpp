@@ -17,6 +17,7 @@ struct LayerNorm {
   Tensor x = {}, weight = {};
   Tensor mean = {}, rstd = {};   // [rows]
   DType parameter = DType::f32;  // of weight and bias as given
+  Tensor so_far = {};            // of the gradient of x: what the residual gives, as a rule
 
   static constexpr int64_t block = 16;  // rows widened at a time under bf16
 
@@ -89,14 +90,17 @@ struct LayerNorm {
                      std::to_string(longest));
     if (cols == 0) return;
     const float* weight = op.weight.data<float>();
-    cuda::with_team<T>(cols, {x, weight, gy, gx}, [&]<class Team>(Type<Team>) {
+    const T* so_far = op.so_far.defined() ? op.so_far.data<T>() : nullptr;
+    cuda::with_team<T>(cols, {x, weight, gy, so_far, gx}, [&]<class Team>(Type<Team>) {
       cuda::Grid grid = Team::grid(n, most_blocks);
       grid.shared += cuda::shared_size<float>(Team::teams_of_block * 2 * cols);
       const Tensor part = empty({grid.blocks.x, 2, cols}, DType::f32, op.x.device());
-      if (n)
-        cuda::launch<cuda::layer_norm_gradient_kernel<Team, T, Y>>(grid, x, gy, weight, op.mean.data<float>(),
-                                                                   op.rstd.data<float>(), n, cols, gx,
-                                                                   part.data<float>());
+      const auto start = [&]<bool adds>(std::bool_constant<adds>) {
+        cuda::launch<cuda::layer_norm_gradient_kernel<Team, T, Y, adds>>(
+            grid, x, gy, weight, op.mean.data<float>(), op.rstd.data<float>(), n, cols, so_far, gx,
+            part.data<float>());
+      };
+      if (n) so_far ? start(std::true_type()) : start(std::false_type());
       cuda::add_column_parts(part.data<float>(), gp, part.size(0), 2 * cols);
     });
   }
@@ -118,10 +122,15 @@ struct LayerNorm {
   }
   Grads backward(const Tensor& gy, Needs) {
     const Tensor g = gy.contiguous();
-    Tensor gx = empty_like(x), gp = empty({2, x.size(-1)}, weight.dtype(), x.device());
+    // On a GPU the kernel adds, in the memory of the sum so far where nobody else looks at that.
+    const bool adds_here = so_far.defined() && x.device().is_cuda();
+    if (adds_here) so_far = so_far.to(x.dtype()).contiguous();
+    Tensor gx = adds_here && so_far.storage().use_count() == 1 ? so_far : empty_like(x),
+           gp = empty({2, x.size(-1)}, weight.dtype(), x.device());
     dispatch(g, x, name, [&]<class Dev, class Y, class T>(Dev dev, Type<Y>, Type<T>) {
       launch_gradient<LayerNorm>(dev, *this, x.data<T>(), g.data<Y>(), gx.data<T>(), gp.data<compute_t<T>>());
     });
+    if (so_far.defined() && !adds_here) add_to(gx, so_far);
     return {gx, gp.select(0, 0).to(parameter), gp.select(0, 1).to(parameter)};
   }
   Tensor reference(const Tensor& in, const Tensor& w, const Tensor& b) const {

@@ -112,6 +112,38 @@ TEST_CASE("tape: gradients that add up leave what others hold of them alone") {
   CHECK(b.grad().to_vector() == want_b);
 }
 
+TEST_CASE("tape: layer_norm adds to what others have given for its input's gradient, whoever comes first") {
+  std::vector<Device> devices = {cpu};
+  if (cuda::available()) devices.push_back(cuda_device());
+  for (const Device device : devices)
+    for (const int64_t cols : {5, 32, 1040}) {
+      CAPTURE(cols);
+      const auto drawn = [&](uint64_t stream) { return uniform({6, cols}, -1, 1, 7, stream).to(device); };
+      const Tensor weight = drawn(1).select(0, 0), bias = drawn(2).select(0, 0), c = drawn(3), d = drawn(4);
+      const auto gradient = [&](const std::function<Tensor(const Tensor&)>& f) {
+        Tensor leaf = drawn(5);
+        leaf.requires_grad();
+        f(leaf * 1.0).backward(c);
+        return leaf.grad();
+      };
+      const auto norm = [&](const Tensor& x) { return layer_norm(x, weight, bias, 1e-6); };
+      const auto near = [](const Tensor& got, const Tensor& want) {
+        return abs(got - want).max().item() < 1e-5;
+      };
+      const Tensor alone = gradient(norm), beside = gradient([&](const Tensor&x) { return x * d; });
+      CHECK(abs(alone).max().item() > 0.1);
+      CHECK(near(gradient([&](const Tensor& x) { return norm(x) + x * d; }), alone + beside));
+      CHECK(near(gradient([&](const Tensor& x) { return x * d + norm(x); }), alone + beside));
+      CHECK(near(gradient([&](const Tensor& x) { return norm(x) + norm(x) + x * d; }), alone * 2 + beside));
+      // The gradient of the sum is what both terms are given, in one memory.
+      CHECK(near(gradient([&](const Tensor& x) { return x + norm(x); }), alone + c));
+      CHECK(near(gradient([&](const Tensor& x) { return norm(x) + x; }), alone + c));
+      const Tensor before = c * 1.0;
+      gradient([&](const Tensor& x) { return norm(x) + x; });
+      CHECK(abs(c - before).max().item() == 0);
+    }
+}
+
 TEST_CASE("tape: a chain of 100000 nodes runs and is freed without recursion") {
   Tensor x = leaf({1});
   {
