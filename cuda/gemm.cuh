@@ -45,6 +45,11 @@ template <class T> void sum_rows(const Gemm& g) {
   column_sums(static_cast<const T*>(g.a), static_cast<T*>(g.row_sums), g.k, g.m);
 }
 
+// The library's epilogues fail on a vector that does not begin at a multiple of 16 bytes.
+inline bool has_aligned_vectors(const Gemm& g) {
+  return (reinterpret_cast<uintptr_t>(g.bias) | reinterpret_cast<uintptr_t>(g.row_sums)) % 16 == 0;
+}
+
 // gemm() by `multiply`, which runs a product that is not empty, its bias in the result's type, and returns
 // false if it has no algorithm with the epilogue (bias or row_sums).
 template <class Multiply> void gemm_by(Gemm g, const Multiply& multiply) {
@@ -72,7 +77,7 @@ template <class Multiply> void gemm_by(Gemm g, const Multiply& multiply) {
   for (int64_t i = 0; i < g.batch; i += most) {
     Gemm part = from_matrix(g, i);
     part.batch = std::min(most, part.batch);
-    if (multiply(part)) continue;
+    if (has_aligned_vectors(part) && multiply(part)) continue;
     if (part.row_sums) sum(part);
     if (part.bias) {  // D = beta C + bias, then D += alpha op(A) op(B)
       begin(part);

@@ -58,8 +58,13 @@ void launch_as(void (*)(P...), const Grid& grid, std::type_identity_t<P>... argu
   const auto* function = reinterpret_cast<const void*>(kernel);
   void* pointers[] = {&arguments...};
   cudaError_t e = cudaSuccess;
-  if (grid.shared > 48 * 1024)
-    e = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(grid.shared));
+  // As much as there is, once: a smaller limit, set for a later launch, would hold for one captured before.
+  thread_local int allowed_on = -1;
+  if (grid.shared > 48 * 1024 && allowed_on != current_device()) {
+    e = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             int(shared_memory_limit()));
+    if (e == cudaSuccess) allowed_on = current_device();
+  }
   if (e == cudaSuccess)
     e = cudaLaunchKernel(function, grid.blocks, grid.threads, pointers, grid.shared,
                          static_cast<cudaStream_t>(current_stream()));

@@ -169,10 +169,12 @@ void copy_to_device(void* to, const void* from, int device, size_t bytes) {
 }
 
 void copy_on_device(void* to, const void* from, int device, size_t bytes) {
+  if (bytes == 0) return;  // no node of a capture
   CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, work_stream(device)));
 }
 
 void fill_zero(void* to, int device, size_t bytes) {
+  if (bytes == 0) return;  // no node of a capture
   CUDA_CHECK(cudaMemsetAsync(to, 0, bytes, work_stream(device)));
 }
 

@@ -57,10 +57,25 @@ void count_traffic(const Gemm& g) {
   simt::count_multiply_adds(g.batch * g.m * g.n * g.k);
 }
 
+// What the library refuses.
+void check(const Gemm& g) {
+  if (!has_aligned_vectors(g)) fail("gemm", "misaligned address: a bias or row sums");
+  const auto leads = [](const char* what, int64_t ld, int64_t cols) {
+    if (ld < cols)
+      fail("gemm", std::string("the rows of ") + what + " begin " + std::to_string(ld) + " apart and have " +
+                       std::to_string(cols) + " numbers");
+  };
+  leads("A", g.lda, g.ta ? g.m : g.k);
+  leads("B", g.ldb, g.tb ? g.k : g.n);
+  if (g.c) leads("C", g.ldc, g.n);
+  leads("D", g.ldd, g.n);
+}
+
 }  // namespace
 
 void gemm(const Gemm& given) {
   gemm_by(given, [](const Gemm& g) {
+    check(g);
 #ifndef PURSUIT_TRAFFIC
     // The library may lack an algorithm with an epilogue. The twin lacks these, so that both ways are run.
     if ((g.bias && g.n % 2 != 0) || (g.row_sums && g.k > 64)) return false;

@@ -109,6 +109,7 @@ void copy_to_device(void* to, const void* from, int device, size_t bytes) {
   copy_to_host(to, from, device, bytes);
 }
 void copy_on_device(void* to, const void* from, int, size_t bytes) {
+  if (bytes == 0) return;
   simt::submit([=] {
     const simt::CountedLaunch counted("copy");
     std::memcpy(to, from, bytes);
@@ -117,6 +118,7 @@ void copy_on_device(void* to, const void* from, int, size_t bytes) {
   });
 }
 void fill_zero(void* to, int, size_t bytes) {
+  if (bytes == 0) return;
   simt::submit([=] {
     const simt::CountedLaunch counted("zeros");
     std::memset(to, 0, bytes);

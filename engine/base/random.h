@@ -11,6 +11,12 @@ namespace pursuit {
 // threads need no shared state, and a run resumes by remembering three integers.
 struct PhiloxBlock {
   uint32_t v[4];
+
+  // Word i % 4, chosen without an index: a GPU would keep an array that is indexed in memory.
+  HD uint32_t word(uint64_t i) const {
+    const uint32_t low = i & 1 ? v[1] : v[0], high = i & 1 ? v[3] : v[2];
+    return i & 2 ? high : low;
+  }
 };
 
 HD inline PhiloxBlock philox(uint64_t seed, uint64_t stream, uint64_t block) {
@@ -32,7 +38,7 @@ HD inline PhiloxBlock philox(uint64_t seed, uint64_t stream, uint64_t block) {
 
 // Word i of the stream.
 HD inline uint32_t philox_word(uint64_t seed, uint64_t stream, uint64_t i) {
-  return philox(seed, stream, i / 4).v[i % 4];
+  return philox(seed, stream, i / 4).word(i);
 }
 
 // What an operator draws for one batch: the numbers of a stream from `first` on.
@@ -57,7 +63,7 @@ HD inline float philox_uniform(uint64_t seed, uint64_t stream, uint64_t i) {
 // Standard normal number i by Box-Muller from words 2i and 2i+1.
 HD inline float philox_normal(uint64_t seed, uint64_t stream, uint64_t i) {
   const PhiloxBlock b = philox(seed, stream, i / 2);
-  const float u = 1.0f - to_uniform(b.v[(i % 2) * 2]), v = to_uniform(b.v[(i % 2) * 2 + 1]);
+  const float u = 1.0f - to_uniform(b.word(2 * i)), v = to_uniform(b.word(2 * i + 1));
   return sqrtf(-2.0f * logf(u)) * cosf(6.2831853f * v);
 }
 

@@ -35,6 +35,7 @@ struct Case {
   float alpha = 1, beta = 1;
   bool c = false, in_place = false, bias = false, row_sums = false;
   bool share_b = false;  // one B for the whole batch
+  int64_t skip = 0;      // numbers before those of bias and row_sums
 };
 
 // Every matrix has rows three elements longer than needed, but for row_sums, which want A dense.
@@ -49,13 +50,14 @@ void check(const Case& t) {
   const int64_t lda = (t.ta ? t.m : t.k) + (t.row_sums ? 0 : 3), ldb = (t.tb ? t.k : t.n) + 3, ld = t.n + 3;
   const int64_t size_a = lda * (t.ta ? t.k : t.m), size_b = ldb * (t.tb ? t.n : t.k), size_d = ld * t.m;
   const Both a = draw(size_a * t.batch, 1, t.factors), b = draw(size_b * t.batch, 2, t.factors),
-             bias = draw(t.n, 4, t.factors);
+             bias = draw(t.n + t.skip, 4, t.factors);
   Both c = draw(size_d * t.batch, 3, t.result);
   if (t.beta == 0) {  // not to be read
     c.gpu = full({size_d * t.batch}, NAN, t.result, cuda_device());
     c.host.assign(c.host.size(), 0);
   }
-  const Tensor d = t.in_place ? c.gpu : blank(size_d * t.batch, t.result), sums = blank(t.m, t.result);
+  const Tensor d = t.in_place ? c.gpu : blank(size_d * t.batch, t.result),
+               sums = blank(t.m + t.skip, t.result);
   cuda::gemm({.factors = t.factors,
               .result = t.result,
               .m = t.m,
@@ -73,8 +75,8 @@ void check(const Case& t) {
               .ldc = ld,
               .alpha = t.alpha,
               .beta = t.beta,
-              .bias = t.bias ? bias.gpu.raw() : nullptr,
-              .row_sums = t.row_sums ? sums.raw() : nullptr,
+              .bias = t.bias ? bias.gpu.slice(0, t.skip, t.skip + t.n).raw() : nullptr,
+              .row_sums = t.row_sums ? sums.slice(0, t.skip, t.skip + t.m).raw() : nullptr,
               .batch = t.batch,
               .stride_a = size_a,
               .stride_b = t.share_b ? 0 : size_b,
@@ -99,7 +101,7 @@ void check(const Case& t) {
                b[(t.share_b ? 0 : l) * size_b + (t.tb ? j * ldb + p : p * ldb + j)];
         y *= t.alpha;
         if (t.c || t.in_place) y += t.beta * c[at];
-        if (t.bias) y += bias[j];
+        if (t.bias) y += bias[j + t.skip];
         worst = std::max(worst, std::fabs(got[size_t(at)] - y) / (1 + std::fabs(y)));
       }
   CHECK(worst <= tolerance);
@@ -108,7 +110,7 @@ void check(const Case& t) {
   for (int64_t i = 0; i < t.m; ++i) {
     double y = 0;
     for (int64_t p = 0; p < t.k; ++p) y += a[p * lda + i];
-    CHECK(std::fabs(got_sums[size_t(i)] - y) <= tolerance * (1 + std::fabs(y)));
+    CHECK(std::fabs(got_sums[size_t(i + t.skip)] - y) <= tolerance * (1 + std::fabs(y)));
   }
 }
 
@@ -153,6 +155,15 @@ GPU_TEST_CASE("cuda gemm: sums of the left factor") {
       for (int64_t k : {1, 33, 200})
         for (int64_t m : {1, 7, 264})
           check({.factors = factors, .result = result, .ta = true, .m = m, .k = k, .row_sums = true});
+}
+
+GPU_TEST_CASE("cuda gemm: a bias and sums that begin anywhere") {
+  for (const auto& [factors, result] : types)
+    for (int64_t skip : {1, 2, 8}) {
+      check({.factors = factors, .result = result, .n = 40, .bias = true, .skip = skip});
+      if (factors == result)
+        check({.factors = factors, .result = result, .ta = true, .m = 40, .row_sums = true, .skip = skip});
+    }
 }
 
 GPU_TEST_CASE("cuda gemm: batches, with one right factor for all") {
