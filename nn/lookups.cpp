@@ -34,7 +34,7 @@ Tensor Lookups::rows(const Tensor& ids, const Tensor& table) const {
   if (!apart() || !grad_enabled()) return embedding(ids, table);
   Tensor found = embedding(ids, table.detach());
   const Argument anchor[] = {{&anchor_, anchor_.storage().use_count()}};
-  record(found, "lookup", anchor, [this, ids, rows = table.size(0)](const Tensor& gradient) {
+  record(found, "lookup", anchor, [this, ids, rows = table.size(0)](const Tensor& gradient, const Tensor&) {
     if (given_) fail("lookup", "a batch looked up twice, and its gradients are kept for one lookup");
     if (ids.numel() != ids_)
       fail("lookup", "a batch looked up " + std::to_string(ids.numel()) +

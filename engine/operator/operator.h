@@ -87,7 +87,7 @@ struct Argument {
 };
 // Puts the result y of an operator on the tape. What has more handles now than before the call was saved.
 void record(Tensor& y, const char* name, std::span<const Argument> arguments,
-            std::function<Grads(const Tensor&, Tensor)> backward, bool adds);
+            std::function<Grads(const Tensor&, Tensor)> backward, bool adds = false);
 
 template <class Op>
 concept Operator = requires(Op op, const Tensor& t, Needs needs) {

@@ -46,17 +46,10 @@ struct ImageRows {
     }
   };
 
-  // all[c] without an index, for the same reason as PhiloxBlock::word.
-  HD static float of_channel(const float* all, int64_t c) {
-    float v = all[0];
-    for (int k = 1; k < most_channels; ++k) v = c == k ? all[k] : v;
-    return v;
-  }
   HD Row row(int64_t picture, int64_t c, int64_t y) const {
     const int64_t first = ((picture * channels + c) * height + y) * width;
     const Draws d = draws_of(stream, batch * channels * height * width, counter);
-    Row r{images + first, of_channel(zero, c),      of_channel(scale, c), 0, 0, seed,
-          d.stream,       d.first + uint64_t(first)};
+    Row r{images + first, zero[c], scale[c], 0, 0, seed, d.stream, d.first + uint64_t(first)};
     const int32_t* box = erased ? erased + 4 * picture : nullptr;
     if (box && y >= box[1] && y < int64_t(box[1]) + box[3]) {
       r.begin = box[0];

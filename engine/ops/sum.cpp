@@ -37,8 +37,7 @@ struct Sum {
   }
 #ifdef PURSUIT_GPU
   template <class T> static void kernel(Cuda, const T* x, T* y, int64_t rows, int64_t cols) {
-    if (rows)
-      cuda::launch<cuda::sum_rows_kernel<T>>({unsigned(rows), 256, cuda::shared_size<float>(32)}, x, y, cols);
+    cuda::sums_of_rows(x, y, rows, cols);
   }
 #endif
 
@@ -72,11 +71,10 @@ struct Sum {
   }
   Grads backward(const Tensor& gy, Needs) { return {gy.reshape(result(true)).expand(before)}; }
   static std::vector<Sample<Sum>> samples() {
-    return {{{{0, 1}}, {{{3, 5}}}},
-            {{{1}, true}, {{{2, 33, 3}}}},
-            {{{0}}, {{{129, 7}}}},
-            {{{0, 2}}, {{{3, 4, 65}}}},
-            {{{1}}, {{{3, 0}}}}};
+    return {{{{0, 1}}, {{{3, 5}}}},     {{{1}, true}, {{{2, 33, 3}}}},
+            {{{0}}, {{{129, 7}}}},      {{{0, 2}}, {{{3, 4, 65}}}},
+            {{{0, 1}}, {{{130, 129}}}},  // parts, on a GPU
+            {{{1}}, {{{2, 16390}}}},    {{{1}}, {{{3, 0}}}}};
   }
 };
 PURSUIT_OPERATOR(Sum)
