@@ -35,12 +35,12 @@ void* take_memory(size_t bytes) {
 }
 
 void give_memory(void* p) {
+  [[maybe_unused]] const size_t bytes = blocks().extract(p).mapped();
 #ifdef PURSUIT_TRAFFIC
-  give_counted_memory(p, blocks().at(p));
+  give_counted_memory(p, bytes);
 #else
   ::operator delete(p, alignment);
 #endif
-  blocks().erase(p);
 }
 
 size_t memory_used() {
