@@ -35,7 +35,8 @@ void* take_memory(size_t bytes) {
 }
 
 void give_memory(void* p) {
-  [[maybe_unused]] const size_t bytes = blocks().extract(p).mapped();
+  [[maybe_unused]] const size_t bytes = blocks().at(p);
+  blocks().erase(p);
 #ifdef PURSUIT_TRAFFIC
   give_counted_memory(p, bytes);
 #else
