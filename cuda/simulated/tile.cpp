@@ -1,5 +1,11 @@
+#include <cstdlib>
+#include <limits>
+#include <string>
+
 #include "cuda/simulated/simt.h"
 #include "cuda/simulated/traffic.h"
+#include "cuda/simulated/truncated_sum.h"
+#include "engine/base/error.h"
 
 namespace simt {
 
@@ -12,6 +18,47 @@ float tf32(uint32_t bits) { return value_of<float>(words_of(bits & 0xffffe000u))
 
 Words six(const uint32_t* a, const uint32_t* b) { return {{a[0], a[1], a[2], a[3], b[0], b[1]}}; }
 
+// x without the bits that f32 has no room for.
+float toward_zero(double x) {
+  const float y = float(x);
+  return std::fabs(double(y)) > std::fabs(x) ? std::nextafter(y, 0.0f) : y;
+}
+
+bool truncates() {
+  static const bool given = [] {
+    const char* set = std::getenv("SIMT_TENSOR_CORES");
+    const std::string mode = set ? set : "nearest";
+    if (mode != "nearest" && mode != "truncate")
+      pursuit::fail("simt", "SIMT_TENSOR_CORES is '" + mode + "'; known are nearest and truncate");
+    return mode == "truncate";
+  }();
+  return given;
+}
+
+}  // namespace
+
+float truncated_sum(float d, const double* products, int n) {
+  // Each of the cut terms is a whole number of units below 2^24, so their sum in f64 is exact.
+  int greatest = std::numeric_limits<int>::min();
+  double plain = double(d);
+  const auto look = [&](double x) {
+    if (x != 0 && std::isfinite(x)) greatest = std::max(greatest, std::ilogb(x));
+  };
+  look(double(d));
+  for (int k = 0; k < n; ++k) {
+    look(products[k]);
+    plain += products[k];
+  }
+  if (!std::isfinite(plain) || greatest == std::numeric_limits<int>::min()) return float(plain);
+  const int unit = greatest - 23;
+  const auto cut = [&](double x) { return std::trunc(std::ldexp(x, -unit)); };
+  double sum = cut(double(d));
+  for (int k = 0; k < n; ++k) sum += cut(products[k]);
+  return toward_zero(std::ldexp(sum, unit));
+}
+
+namespace {
+
 // d [16, 8] += a [16, depth] b [depth, 8]: this lane's four numbers.
 template <int depth, class A, class B> void add_product(float* d, A a, B b) {
   const int g = lane() / 4, t = lane() % 4;
@@ -23,8 +70,13 @@ template <int depth, class A, class B> void add_product(float* d, A a, B b) {
       columns[i][k] = b(k, 2 * t + i);
     }
   for (int i = 0; i < 4; ++i) {
-    double sum = double(d[i]);  // the hardware adds in a wider type of its own
-    for (int k = 0; k < depth; ++k) sum += double(rows[i / 2][k]) * double(columns[i % 2][k]);
+    double products[depth], sum = double(d[i]);  // the hardware adds in a wider type of its own
+    for (int k = 0; k < depth; ++k) products[k] = double(rows[i / 2][k]) * double(columns[i % 2][k]);
+    if (truncates()) {
+      for (int k = 0; k < depth; k += depth / 2) d[i] = truncated_sum(d[i], products + k, depth / 2);
+      continue;
+    }
+    for (double product : products) sum += product;
     d[i] = float(sum);
   }
 }
