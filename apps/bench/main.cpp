@@ -168,6 +168,9 @@ int run_all(const Options& options) {
   }
   if (options.threads) set_num_threads(options.threads);
   if (options.traffic) {
+    if (!device_from_name(options.device).is_cuda())
+      fail("bench",
+           "--traffic is of a GPU's kernels, got --device " + options.device + "; give --device cuda");
     for (const Workload& w : workloads)
       print_traffic(w, batch_of(w, options), dtype_of(w, options), options.json);
     return 0;
@@ -206,14 +209,15 @@ int run_command(const std::vector<std::string>& args) {
   app.add_option("--dtype", options.dtype, "where the workload has it; master weights are f32")
       ->capture_default_str()
       ->check(CLI::IsMember({"f32", "bf16"}));
-  app.add_option(
+  CLI::Option* const start = app.add_option(
       "--start", options.start,
       "write weights and batch of a model to this file, for torch_twin.py; --json then gives the losses of "
       "ten steps without dropout");
   app.add_flag(
-      "--traffic", options.traffic,
-      "what every kernel of a step moves, in place of times; counted by the simulated GPU of a build "
-      "with -DPURSUIT_TRAFFIC=ON");
+         "--traffic", options.traffic,
+         "what every kernel of a step moves, in place of times; counted by the simulated GPU of a build "
+         "with -DPURSUIT_TRAFFIC=ON")
+      ->excludes(start);
   app.add_flag("--json", options.json, "one JSON object a line");
   add_ddp_command(app);
   app.callback([&] {
