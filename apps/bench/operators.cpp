@@ -21,8 +21,17 @@ Tensor random_leaf(const Shape& shape, DType dtype, Device device, uint64_t stre
   return t;
 }
 
+using Function = std::function<Tensor(const std::vector<Tensor>&)>;
+
+Step forward(std::vector<Tensor> inputs, Function f) {
+  return {[inputs, f] {
+    NoGrad off;
+    f(inputs);
+  }};
+}
+
 // The function and its gradients with respect to all of `leaves`, for a random dLoss/dOutput.
-Step forward_backward(std::vector<Tensor> leaves, std::function<Tensor(const std::vector<Tensor>&)> f) {
+Step forward_backward(std::vector<Tensor> leaves, Function f) {
   const Tensor y = f(leaves);
   const Tensor seed_grad = normal(y.shape(), 0, 1, seed, 99).to(y.dtype()).to(y.device());
   return {[leaves, f, seed_grad]() mutable {
@@ -31,19 +40,21 @@ Step forward_backward(std::vector<Tensor> leaves, std::function<Tensor(const std
   }};
 }
 
-Step packed_attention(int64_t batch, DType dtype, Device device, int64_t parts) {
-  return forward_backward({random_leaf({batch, tokens, parts, heads, head_dim}, dtype, device, 1)},
-                          [](const std::vector<Tensor>& x) { return attention(x[0]); });
+using Run = Step (*)(std::vector<Tensor>, Function);
+
+Step packed_attention(int64_t batch, DType dtype, Device device, int64_t parts, Run run = forward_backward) {
+  return run({random_leaf({batch, tokens, parts, heads, head_dim}, dtype, device, 1)},
+             [](const std::vector<Tensor>& x) { return attention(x[0]); });
 }
 
 // Keys of standard deviation 2: with lambda 4 and 3 heads tau = 4 * 3 / (4 mean|K|) = 1.9, which a third of
 // the entries exceeds. Unit keys or fresh weights would leave the sparse part nearly empty.
-Step rpc(int64_t batch, DType dtype, Device device) {
+Step rpc(int64_t batch, DType dtype, Device device, Run run = forward_backward) {
   const Tensor keys = normal({batch, tokens, 1, heads, head_dim}, 0, 2, seed, 1);
   const Tensor values = normal({batch, tokens, 1, heads, head_dim}, 0, 1, seed, 2);
   Tensor kv = concat({keys, values}, 2).to(dtype).to(device);
   kv.requires_grad();
-  return forward_backward({kv}, [](const std::vector<Tensor>& x) { return rpc_attention(x[0]); });
+  return run({kv}, [](const std::vector<Tensor>& x) { return rpc_attention(x[0]); });
 }
 
 Step svt(int64_t batch, DType dtype, Device device) {
@@ -118,7 +129,12 @@ std::vector<Workload> operator_workloads() {
        [](int64_t b, DType t, Device d) { return packed_attention(b, t, d, 3); }},
       {op, "attention-symmetric", "the same with keys as queries", "images", 8, true,
        [](int64_t b, DType t, Device d) { return packed_attention(b, t, d, 2); }},
-      {op, "rpc-operator", "RPC-Attention n=4 lambda=4, same shape, with gradients", "images", 8, true, rpc},
+      {op, "attention-forward", "attention of that shape, forward alone", "images", 8, true,
+       [](int64_t b, DType t, Device d) { return packed_attention(b, t, d, 3, forward); }},
+      {op, "rpc-operator", "RPC-Attention n=4 lambda=4, same shape, with gradients", "images", 8, true,
+       [](int64_t b, DType t, Device d) { return rpc(b, t, d); }},
+      {op, "rpc-forward", "the same, forward alone", "images", 8, true,
+       [](int64_t b, DType t, Device d) { return rpc(b, t, d, forward); }},
       {op, "svt", "singular value thresholding of 197 x 64 matrices", "matrices", 256, false, svt},
       {op, "svt-grad", "the same with its gradient", "matrices", 256, false, svt_grad},
       {op, "layer-norm", "layer norm of 197 tokens of width 192, with gradients", "images", 32, true, norm},

@@ -302,6 +302,16 @@ def language(batch, cutoff=0, rpc_layers=0):
         "ids": torch.randint(33278, (batch, 256)), "labels": torch.randint(33278, (batch, 256))}, clip_norm=0.25)
 
 
+def forward(f, *inputs):
+    dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float32
+    inputs, f = [x.to(dtype) for x in inputs], compiled(f)
+
+    def step():
+        with torch.no_grad():
+            f(*inputs)
+    return step
+
+
 def forward_backward(f, *inputs):
     dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float32
     leaves = [x.to(dtype).requires_grad_() for x in inputs]
@@ -315,20 +325,20 @@ def forward_backward(f, *inputs):
     return step
 
 
-def attention(batch, parts):
+def attention(batch, parts, run=forward_backward):
     def f(packed):
         p = packed.permute(2, 0, 3, 1, 4)
         return F.scaled_dot_product_attention(p[0], p[-2], p[-1]).transpose(1, 2).reshape(batch, TOKENS, DIM)
-    return forward_backward(f, torch.randn(batch, TOKENS, parts, HEADS, HEAD_DIM))
+    return run(f, torch.randn(batch, TOKENS, parts, HEADS, HEAD_DIM))
 
 
-def rpc(batch):
+def rpc(batch, run=forward_backward):
     def f(packed):
         p = packed.permute(2, 0, 3, 1, 4)
         return rpc_attention(p[0], p[1], 4).transpose(1, 2).reshape(batch, TOKENS, DIM)
     keys_and_values = torch.randn(batch, TOKENS, 2, HEADS, HEAD_DIM)
     keys_and_values[:, :, 0] *= 2
-    return forward_backward(f, keys_and_values)
+    return run(f, keys_and_values)
 
 
 def threshold(a):
@@ -356,12 +366,7 @@ def svt(batch):
         f = jax.jit(gram_threshold(jax.numpy))
         a = jax.random.normal(jax.random.key(1), (batch, TOKENS, HEAD_DIM))
         return lambda: f(a).block_until_ready()
-    a, f = torch.randn(batch, TOKENS, HEAD_DIM), compiled(threshold)
-
-    def step():
-        with torch.no_grad():
-            f(a)
-    return step
+    return forward(threshold, torch.randn(batch, TOKENS, HEAD_DIM))
 
 
 def mlp(batch):
@@ -406,7 +411,9 @@ MODELS = {
 OPERATORS = {
     "attention-softmax": (8, "images", 20, True, lambda b: attention(b, 3)),
     "attention-symmetric": (8, "images", 20, True, lambda b: attention(b, 2)),
+    "attention-forward": (8, "images", 20, True, lambda b: attention(b, 3, forward)),
     "rpc-operator": (8, "images", 20, True, rpc),
+    "rpc-forward": (8, "images", 20, True, lambda b: rpc(b, forward)),
     "svt": (256, "matrices", 20, False, svt),
     "svt-grad": (256, "matrices", 20, False,
                  lambda b: forward_backward(threshold, torch.randn(b, TOKENS, HEAD_DIM))),
