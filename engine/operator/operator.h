@@ -132,7 +132,7 @@ Tensor call(Op op, std::span<Argument> arguments, Needs needs, const Forward& fo
   Tensor y = forward(*held);
   if (on_tape && is_floating(y.dtype())) {  // integers have no gradient
     constexpr bool adds = requires { held->so_far = Tensor(); };
-    const auto backward = [held, needs](const Tensor& gy, [[maybe_unused]] Tensor so_far) {
+    const auto backward = [held, needs](const Tensor& gy, [[maybe_unused]] Tensor&& so_far) {
       const OperatorCall scope(Op::name, /*backward*/ true);
       if constexpr (adds) held->so_far = std::move(so_far);
       return held->backward(gy, needs);
