@@ -1,0 +1,45 @@
+"""How much each part does: on a GPU, and (--small) where seconds must do, as on the simulated one."""
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sizes:
+    operators: tuple      # names; none: all
+    unit_tests: str       # doctest's filter of test cases
+    curve: tuple          # settings of classify, 40 steps
+    runs: dict            # {app: (settings of train, settings of eval)}
+    steps: int            # of a whole short run, even
+    benchmarks: tuple     # (workload, type, batch); batch 0: the workload's
+    bench_seconds: float  # timed, of each
+    step_parts: bool      # also the times of a step's parts (bench ddp --measure)
+
+
+FULL = Sizes(
+    operators=(), unit_tests="*",
+    curve=("--recipe", "nano-synthetic"),
+    runs={"classify": (("--recipe", "nano-synthetic"), ("--corruptions", "all", "--limit", "200")),
+          "lm": (("--recipe", "nano"), ("--limit", "20000")),
+          "segment": (("--recipe", "nano"), ("--limit", "20"))},
+    steps=100,
+    benchmarks=(("deit-tiny-softmax", "bf16", 256), ("deit-tiny-softmax", "bf16", 32), ("deit-tiny-softmax", "f32", 256),
+                ("deit-tiny-rpc", "bf16", 256), ("rpc-operator", "bf16", 1024), ("attention-softmax", "bf16", 1024),
+                ("layer-norm", "bf16", 1024), ("mlp", "bf16", 256), ("adamw", "f32", 0), ("svt", "f32", 3072),
+                ("lm-paper", "bf16", 32), ("lm-paper-rpc", "bf16", 32), ("segment-tiny", "bf16", 32),
+                ("conv-3x3-56", "bf16", 64), ("conv-depthwise-56", "bf16", 64)),
+    bench_seconds=1, step_parts=True)
+
+TINY = ("--dim", "16", "--depth", "1", "--heads", "2", "--iterations", "2", "--batch-size", "4", "--warmup-epochs", "0.1")
+PICTURES = ("--image-size", "16", "--patch", "8", "--mlp-ratio", "2", "--limit", "12", "--test-limit", "8",
+            "--eval-batch-size", "8", *TINY)
+
+SMALL = Sizes(
+    operators=("argmax", "reshape"), unit_tests="graph*",
+    curve=PICTURES,
+    runs={"classify": (PICTURES, ("--limit", "4")),
+          "lm": (("--context", "16", "--hidden", "32", "--rows", "blocks", "--eval-tokens", "64", "--eval-batch-size", "4",
+                  *TINY), ("--limit", "64")),
+          "segment": (("--height", "32", "--width", "32", "--patch", "16", "--mlp-ratio", "2", "--limit", "12",
+                       "--test-limit", "1", *TINY), ("--limit", "1"))},
+    steps=4,
+    benchmarks=(("adamw", "f32", 1024),),
+    bench_seconds=0, step_parts=False)

@@ -1,0 +1,124 @@
+"""The parts that measure: our own times, those of the peers, and the counters of the hot kernels."""
+import csv
+import json
+import os
+
+from gpu.machine import Cannot, Failed, find_tool, first_line, tail
+
+# Workloads beside the peers: of PyTorch at its plainest and at its best, CuPy and JAX. (words for tools/bench/compare)
+PEERS = {
+    "deit-tiny-softmax 256": ("deit-tiny-softmax", "--dtype", "bf16", "--batch", "256"),
+    "deit-tiny-softmax 32": ("deit-tiny-softmax", "--dtype", "bf16", "--batch", "32"),
+    "rpc-operator": ("rpc-operator", "--dtype", "bf16", "--batch", "1024"),
+    "rpc-operator sdpa": ("rpc-operator", "--dtype", "bf16", "--batch", "1024", "--variant", "sdpa"),
+    "attention-softmax": ("attention-softmax", "--dtype", "bf16", "--batch", "1024"),
+    "adamw": ("adamw",),
+    "svt gesvda": ("svt", "--batch", "3072", "--variant", "gesvda"),
+    "svt cupy": ("svt", "--batch", "3072", "--variant", "cupy"),
+    "svt jax": ("svt", "--batch", "3072", "--variant", "jax"),
+}
+# kernel: (its name, workload, type, batch)
+HOT = {
+    "attention": ("attention_kernel", "attention-softmax", "bf16", 1024),
+    "attention, gradient of queries": ("attention_query_gradient_kernel", "attention-softmax", "bf16", 1024),
+    "attention, gradient of keys": ("attention_key_gradient_kernel", "attention-softmax", "bf16", 1024),
+    "RPC-Attention": ("rpc_forward_kernel", "rpc-operator", "bf16", 1024),
+    "RPC-Attention, gradient": ("rpc_backward_kernel", "rpc-operator", "bf16", 1024),
+    "layer norm, gradient": ("layer_norm_gradient_kernel", "layer-norm", "bf16", 1024),
+}
+SECTIONS = ("SpeedOfLight", "LaunchStats", "Occupancy", "MemoryWorkloadAnalysis", "SchedulerStats", "WarpStateStats")
+
+
+def bench(machine, section):
+    names = {f"{name} {dtype} {batch or ''}".strip(): (name, dtype, batch) for name, dtype, batch in machine.sizes.benchmarks}
+
+    def check(item):
+        if item == "parts of a step":
+            return step_parts(machine)
+        name, dtype, batch = names[item]
+        output = machine.good([machine.program("bench"), name, "--dtype", dtype, "--batch", batch, "--device", "cuda",
+                               "--seconds", machine.sizes.bench_seconds, "--json"], 120)
+        row = json.loads(output.splitlines()[-1])
+        return {"what": f"{row['median_ms']:.4g} ms, {row['items_per_s']:.4g} {row['unit']}/s, "
+                        f"{row['pool_peak_bytes'] / 2**20:.0f} MiB", "figures": row}
+    return machine.each(section, list(names) + (["parts of a step"] if machine.sizes.step_parts else []), check)
+
+
+def step_parts(machine):
+    """The times of a step's parts, and what `bench ddp` makes of them for eight such GPUs."""
+    file = machine.scratch / "step-times.json"
+    machine.good([machine.program("bench"), "ddp", "--measure", file, "--device", "cuda"])
+    said = machine.good([machine.program("bench"), "ddp", "--times", file])
+    return {"what": first_line(said), "figures": json.loads(file.read_text()), "table": said}
+
+
+def require(machine, module):
+    """Cannot, where Python lacks a module or the module sees no GPU."""
+    sees = {"torch": "assert torch.cuda.is_available(), 'PyTorch sees no GPU'",
+            "cupy": "cupy.zeros(1)",
+            "jax": "assert jax.default_backend() == 'gpu', 'JAX sees no GPU'"}[module]
+    status, output = machine.run([machine.python, "-c", f"import {module}\n{sees}"], 120, dict(os.environ))
+    if status:
+        raise Cannot(f"{machine.python}: {tail(output, 1)}")
+
+
+def beside(machine, words):
+    """A row of tools/bench/compare. Its Python must not see our libraries: `bench` is called through a script that does."""
+    wrapper, out = machine.scratch / "bench", machine.scratch / "peers.json"
+    wrapper.write_text(f"#!/bin/sh\nLD_LIBRARY_PATH='{machine.env['LD_LIBRARY_PATH']}' exec '{machine.program('bench')}' \"$@\"\n")
+    wrapper.chmod(0o755)
+    out.unlink(missing_ok=True)
+    status, output = machine.run(
+        [machine.python, machine.root / "tools/bench/compare", "--python", machine.python, "--device", "cuda", "--bench",
+         wrapper, "--rounds", "1", "--steps", "20", "--commit", machine.results.commit, "--out", out, *words],
+        env=dict(os.environ))
+    if status:
+        raise Failed(f"compare ended with {status}:\n{tail(output)}")
+    row = json.loads(out.read_text())["results"][-1]
+    return {"what": f"{row['pursuit_ms']:.4g} ms, {row['variant']} {row['torch_ms']:.4g} ms: {row['ratio']:.2f} times as fast",
+            "figures": row}
+
+
+def peers(machine, section):
+    def check(item):
+        require(machine, "torch")
+        if item.endswith(("cupy", "jax")):
+            require(machine, item.split()[-1])
+        return beside(machine, PEERS[item])
+    return machine.each(section, list(PEERS), check)
+
+
+def compiled(item):
+    """The part of one workload under torch.compile, whose search for the fastest kernels takes minutes."""
+    def part(machine, section):
+        require(machine, "torch")
+        row = beside(machine, (*PEERS[item], "--variant", "compile"))
+        section["items"] = {item: {"state": "passed"} | row}
+        return row["what"]
+    return part
+
+
+def counters(machine, section):
+    """What ncu counts of one launch of each hot kernel, past the first ones. The clocks are left as they are."""
+    ncu = find_tool("ncu", "/opt/nvidia/nsight-compute/*")
+
+    def check(item):
+        kernel, workload, dtype, batch = HOT[item]
+        status, output = machine.run(
+            [ncu, "--kernel-name", f"regex:^{kernel}", "--launch-skip", "2", "--launch-count", "1", "--clock-control", "none",
+             "--csv", "--page", "details", *(word for s in SECTIONS for word in ("--section", s)), machine.program("bench"),
+             workload, "--dtype", dtype, "--batch", batch, "--steps", "1", "--seconds", "0", "--device", "cuda"], 150)
+        errors = [line for line in output.splitlines() if line.startswith("==ERROR==")]
+        if errors:
+            raise Cannot(f"ncu: {errors[0]}")
+        if status:
+            raise Failed(f"ncu ended with {status}:\n{tail(output)}")
+        rows = list(csv.DictReader(line for line in output.splitlines() if line.startswith('"')))
+        figures = {row["Metric Name"]: f"{row['Metric Value']} {row['Metric Unit']}".strip()
+                   for row in rows if row.get("Metric Name")}
+        if not figures:
+            raise Failed(f"ncu counted nothing of {kernel}:\n{tail(output)}")
+        shown = [f"{name} {figures[name]}" for name in ("Duration", "Memory Throughput", "Compute (SM) Throughput",
+                                                        "Registers Per Thread", "Achieved Occupancy") if name in figures]
+        return {"what": ", ".join(shown), "figures": figures}
+    return machine.each(section, list(HOT), check)
