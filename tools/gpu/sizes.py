@@ -6,17 +6,18 @@ from dataclasses import dataclass
 class Sizes:
     operators: tuple      # names; none: all
     unit_tests: str       # doctest's filter of test cases
-    curve: tuple          # settings of classify, 40 steps
+    curve: tuple          # settings of classify
+    curve_steps: int
     runs: dict            # {app: (settings of train, settings of eval)}
     steps: int            # of a whole short run, even
     benchmarks: tuple     # (workload, type, batch); batch 0: the workload's
     bench_seconds: float  # timed, of each
-    step_parts: bool      # also the times of a step's parts (bench ddp --measure)
+    timed: bool           # also the times of a step's parts and of the laboratory, which a simulated GPU refuses
 
 
 FULL = Sizes(
     operators=(), unit_tests="*",
-    curve=("--recipe", "nano-synthetic"),
+    curve=("--recipe", "nano-synthetic"), curve_steps=40,
     runs={"classify": (("--recipe", "nano-synthetic"), ("--corruptions", "all", "--limit", "200")),
           "lm": (("--recipe", "nano"), ("--limit", "20000")),
           "segment": (("--recipe", "nano"), ("--limit", "20"))},
@@ -26,7 +27,7 @@ FULL = Sizes(
                 ("layer-norm", "bf16", 1024), ("mlp", "bf16", 256), ("adamw", "f32", 0), ("svt", "f32", 3072),
                 ("lm-paper", "bf16", 32), ("lm-paper-rpc", "bf16", 32), ("segment-tiny", "bf16", 32),
                 ("conv-3x3-56", "bf16", 64), ("conv-depthwise-56", "bf16", 64)),
-    bench_seconds=1, step_parts=True)
+    bench_seconds=1, timed=True)
 
 TINY = ("--dim", "16", "--depth", "1", "--heads", "2", "--iterations", "2", "--batch-size", "4", "--warmup-epochs", "0.1")
 PICTURES = ("--image-size", "16", "--patch", "8", "--mlp-ratio", "2", "--limit", "12", "--test-limit", "8",
@@ -34,7 +35,7 @@ PICTURES = ("--image-size", "16", "--patch", "8", "--mlp-ratio", "2", "--limit",
 
 SMALL = Sizes(
     operators=("argmax", "reshape"), unit_tests="graph*",
-    curve=PICTURES,
+    curve=PICTURES, curve_steps=12,
     runs={"classify": (PICTURES, ("--limit", "4")),
           "lm": (("--context", "16", "--hidden", "32", "--rows", "blocks", "--eval-tokens", "64", "--eval-batch-size", "4",
                   *TINY), ("--limit", "64")),
@@ -42,4 +43,4 @@ SMALL = Sizes(
                        "--test-limit", "1", *TINY), ("--limit", "1"))},
     steps=4,
     benchmarks=(("adamw", "f32", 1024),),
-    bench_seconds=0, step_parts=False)
+    bench_seconds=0, timed=False)

@@ -41,7 +41,7 @@ def bench(machine, section):
         row = json.loads(output.splitlines()[-1])
         return {"what": f"{row['median_ms']:.4g} ms, {row['items_per_s']:.4g} {row['unit']}/s, "
                         f"{row['pool_peak_bytes'] / 2**20:.0f} MiB", "figures": row}
-    return machine.each(section, list(names) + (["parts of a step"] if machine.sizes.step_parts else []), check)
+    return machine.each(section, list(names) + (["parts of a step"] if machine.sizes.timed else []), check)
 
 
 def step_parts(machine):
