@@ -101,12 +101,27 @@ def calls(bare):
     want(status == 0 and not any(f"{name}: " in output for name in PASS), "parts that are done are to be skipped")
 
 
+def compares(source):
+    """Losses that are too far apart, not a number, or too few are found."""
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(source / "tools"))
+    from gpu.correctness import apart
+    from gpu.machine import Failed
+    apart("same", [2.0, 1.0], [2.0, 1.0], 0)
+    for got in ([2.0, 1.0001], [2.0, float("nan")], [2.0]):
+        try:
+            apart("planted", got, [2.0, 1.0], 5e-5)
+        except Failed:
+            continue
+        want(False, f"losses {got} are to fail")
+
+
 def planted_failures(bare):
     """A golden with another number, an operator that fails, one that hangs: the parts after them run."""
     golden = bare.bundle / "goldens" / f"{GOLDENS[1]}.safetensors"
     good = golden.read_bytes()
     golden.write_bytes(good[:-2] + bytes([good[-2] ^ 0x60]) + good[-1:])
-    programs = bare.folder / "planted"
+    programs = bare.folder / "planted-programs"
     shutil.copytree(bare.bundle / "bin", programs, symlinks=True)
     (programs / "ops").unlink()
     script(programs / "ops", f"""#!/bin/sh
@@ -168,6 +183,7 @@ def main(build, source):
         shutil.rmtree(folder / "pursuit-gpu")
         bare = Bare(folder / "machine", folder / "pursuit-gpu.tar.xz")
         complete_libraries(bare.bundle)
+        compares(source)
         calls(bare)
         planted_failures(bare)
         planted_tools(bare)

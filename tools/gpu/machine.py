@@ -145,7 +145,7 @@ class Machine:
             raise OutOfTime
         if by_state["cannot"]:
             first = by_state["cannot"][0]
-            raise Cannot(f"{count}; {', '.join(by_state['cannot'])}: {verdicts[first]['what']}")
+            raise Cannot(f"{count}, {len(by_state['cannot'])} cannot run; {first}: {verdicts[first]['what']}")
         return count
 
 
