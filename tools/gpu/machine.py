@@ -138,11 +138,11 @@ class Machine:
         by_state = {state: [i for i in items if verdicts.get(i, {}).get("state") == state]
                     for state in ("passed", "failed", "cannot")}
         count = f"{len(by_state['passed'])} of {len(items)} passed"
+        if any(i not in verdicts for i in items):
+            raise OutOfTime
         if by_state["failed"]:
             raise Failed(f"{count}; failed: {', '.join(by_state['failed'])}\n"
                          + "\n".join(f"{i}: {verdicts[i]['what']}" for i in by_state["failed"]))
-        if any(i not in verdicts for i in items):
-            raise OutOfTime
         if by_state["cannot"]:
             first = by_state["cannot"][0]
             raise Cannot(f"{count}, {len(by_state['cannot'])} cannot run; {first}: {verdicts[first]['what']}")
