@@ -144,25 +144,32 @@ exec {bare.bundle}/bin/ops "$@"
 
 
 def planted_tools(bare):
-    """compute-sanitizer that is refused, and that finds something; ncu that is refused, and that counts."""
-    script(bare.tools / "compute-sanitizer", """#!/bin/sh
-[ "$2" = memcheck ] && echo "========= Error: Device not supported" && exit 1
-[ "$2" = racecheck ] && echo "========= Error: Race reported" && exit 86
+    """compute-sanitizer that is refused, blind, and finds something; ncu that is refused, and that counts."""
+    def sanitizer(canary):
+        script(bare.tools / "compute-sanitizer", f"""#!/bin/sh
 [ "$6 $5" = "kernel_substring=pursuit --kernel-name" ] || exit 1
+case $7 in */canary) {canary} ;; esac
+[ "$2" = racecheck ] && echo "========= Error: Race reported" && exit 86
 shift 6
 exec "$@"
 """)
+    for canary, why in (("echo '========= Error: Device not supported'; exit 1", "Device not supported"),
+                        ("exit 0", "does not find what the program canary does")):
+        sanitizer(canary)
+        status, parts, _ = bare.check("tools", "memcheck")
+        want(status == 3 and parts["memcheck"]["state"] == "cannot" and why in parts["memcheck"]["what"], f"memcheck: {parts}")
+    sanitizer("exit 86")
     script(bare.tools / "ncu", """#!/bin/sh
-[ "$2" = "regex:^attention_kernel" ] && echo "==ERROR== ERR_NVGPUCTRPERM" && exit 1
+[ "$2" = "regex:attention_kernel" ] && echo "==ERROR== ERR_NVGPUCTRPERM" && exit 1
 echo "==PROF== Connected"
 echo '"ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"'
 echo '"0","k","GPU Speed Of Light Throughput","Duration","us","1,234.5"'
 """)
-    status, parts, _ = bare.check("tools", "memcheck", "racecheck", "synccheck", "counters")
+    status, parts, _ = bare.check("tools", "memcheck", "racecheck", "counters")
     want(status == 1, f"a race is to give exit status 1, not {status}")
-    want(states(parts, ["memcheck", "racecheck", "synccheck", "counters"]) ==
-         {"memcheck": "cannot", "racecheck": "failed", "synccheck": "passed", "counters": "cannot"}, "tools")
-    want("Device not supported" in parts["memcheck"]["what"] and "Race reported" in parts["racecheck"]["what"], "tools say why")
+    want(states(parts, ["memcheck", "racecheck", "counters"]) ==
+         {"memcheck": "passed", "racecheck": "failed", "counters": "cannot"}, "tools")
+    want("Race reported" in parts["racecheck"]["what"], f"racecheck: {parts['racecheck']}")
     items = parts["counters"]["items"]
     want("ERR_NVGPUCTRPERM" in items["attention"]["what"], f"ncu without permission: {items['attention']}")
     want(items["RPC-Attention"]["figures"] == {"Duration": "1,234.5 us"}, f"ncu's figures: {items['RPC-Attention']}")

@@ -116,24 +116,31 @@ def graph(machine, _):
 def sanitizer(tool):
     """The part of one tool of compute-sanitizer over our kernels: an operator a process, every tensor an allocation."""
     def part(machine, section):
-        command = [find_tool("compute-sanitizer"), "--tool", tool, "--error-exitcode", FOUND, "--kernel-name",
-                   "kernel_substring=pursuit"]
-        names = [n for n in operators(machine) if tool != "initcheck" or n not in LIBRARY_OPERATORS]
+        program = find_tool("compute-sanitizer")
         env = machine.env | {"PURSUIT_ALLOC": "raw"}
 
-        def check(name):
-            checked = [machine.program("ops"), "check", name, "--device", "cuda", "--contiguous"]
+        def watched(tool, *command):
+            """(exit status, output) of a command under a tool that watches our kernels alone."""
             try:
-                status, output = machine.run([*command, *checked], 150, env)
+                status, output = machine.run([program, "--tool", tool, "--error-exitcode", FOUND, "--kernel-name",
+                                              "kernel_substring=pursuit", *command], 150, env)
             except Failed as e:  # slow, which is no fault of the operator
                 raise Cannot(str(e)) from e
             refused = re.search(r"^=+ (Internal.*|Error: .*|.*not supported.*)$", output, re.M)
             if refused and status != FOUND:
                 raise Cannot(f"compute-sanitizer: {refused[1]}")
+            return status, output
+
+        def check(name):
+            status, output = watched(tool, machine.program("ops"), "check", name, "--device", "cuda", "--contiguous")
             if status:
                 found = [line for line in output.splitlines() if line.startswith("=====")]
                 raise Failed(f"{tool} ended with {status}:\n" + ("\n".join(found[:20]) or tail(output)))
             return {"what": "no errors"}
+
+        if watched("memcheck", machine.program("canary"))[0] != FOUND:
+            raise Cannot("compute-sanitizer does not find what the program canary does, so it would find nothing else")
+        names = [n for n in operators(machine) if tool != "initcheck" or n not in LIBRARY_OPERATORS]
         return machine.each(section, names, check, machine.jobs)
     return part
 

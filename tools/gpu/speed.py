@@ -105,7 +105,7 @@ def counters(machine, section):
     def check(item):
         kernel, workload, dtype, batch = HOT[item]
         status, output = machine.run(
-            [ncu, "--kernel-name", f"regex:^{kernel}", "--launch-skip", "2", "--launch-count", "1", "--clock-control", "none",
+            [ncu, "--kernel-name", f"regex:{kernel}", "--launch-skip", "2", "--launch-count", "1", "--clock-control", "none",
              "--csv", "--page", "details", *(word for s in SECTIONS for word in ("--section", s)), machine.program("bench"),
              workload, "--dtype", dtype, "--batch", batch, "--steps", "1", "--seconds", "0", "--device", "cuda"], 150)
         errors = [line for line in output.splitlines() if line.startswith("==ERROR==")]
