@@ -185,7 +185,7 @@ def main(build, source):
         bundle = [sys.executable, source / "tools/gpu-bundle", folder, "--build", build, "--goldens", goldens]
         begin = time.monotonic()
         # Under sanitizers the programs are larger than those for a GPU.
-        subprocess.run([*bundle, "--compression", "0", "--most", "200"], check=True)
+        subprocess.run([*bundle, "--compression", "0", "--most", "1000"], check=True)
         print(f"packed in {time.monotonic() - begin:.0f} s", flush=True)
         shutil.rmtree(folder / "pursuit-gpu")
         bare = Bare(folder / "machine", folder / "pursuit-gpu.tar.xz")
