@@ -32,21 +32,18 @@ __device__ inline Normal standard_normal(float x) {
   return {density, x < 0 ? tail : 1 - tail};
 }
 
-// An activation's value and slope.
-struct Activated {
-  float y, slope;
-};
+// An activation's value and its slope at x.
 struct GeluOf {
   __device__ static float value(float x) { return x * standard_normal(x).phi; }
-  __device__ static Activated both(float x) {
+  __device__ static float slope(float x) {
     const Normal n = standard_normal(x);
-    return {x * n.phi, n.phi + x * (0.39894228040143268f * n.density)};
+    return n.phi + x * (0.39894228040143268f * n.density);
   }
 };
 // Of x or of relu(x), which are alike.
 struct ReluOf {
   __device__ static float value(float x) { return x < 0 ? 0 : x; }
-  __device__ static Activated both(float x) { return {value(x), x > 0 ? 1.0f : 0.0f}; }
+  __device__ static float slope(float x) { return x > 0 ? 1.0f : 0.0f; }
 };
 
 // y = f(x), n numbers; y may be x.
@@ -63,15 +60,15 @@ template <class F, int V, class T> __global__ void activation_kernel(const T* x,
 // x and y are aligned alike, as whole tensors are.
 template <class F, class T> void activate(const T* x, T* y, int64_t n) {
   if (n == 0) return;
-  with_pack<T>(n, x, [&]<int V>() {
+  with_pack<T>(n, {x}, [&]<int V>() {
     launch<activation_kernel<F, V, T>>({blocks_for(n / V, 256), 256}, x, y, n);
   });
 }
 
-// g *= f'(x) and, where they are wanted (not null), y = f(x) and part[p] = sum of part p of g's rows;
-// all [rows, cols], part [parts, cols]. Blocks and parts are those of column_sums_kernel.
+// g *= f'(x); part[p] = sum of part p of g's rows, where it is wanted (not null). x and g [rows, cols], part
+// [parts, cols]. Blocks and parts are those of column_sums_kernel.
 template <class F, int V, class T>
-__global__ void activation_gradient_kernel(const T* x, T* g, T* y, float* part, int64_t rows, int64_t cols) {
+__global__ void activation_gradient_kernel(const T* x, T* g, float* part, int64_t rows, int64_t cols) {
   Shared shared;
   float* all = shared.array<float>(column_warps * warp_size * V);
   const int64_t j = (int64_t(blockIdx.x) * warp_size + threadIdx.x) * V;
@@ -80,31 +77,27 @@ __global__ void activation_gradient_kernel(const T* x, T* g, T* y, float* part, 
   if (j < cols) {
     for (int64_t i = begin + threadIdx.y; i < end; i += column_warps) {
       const int64_t at = i * cols + j;
-      Pack<T, V> px = load_pack<V>(x + at), pg = load_pack<V>(g + at);
+      const Pack<T, V> px = load_pack<V>(x + at);
+      Pack<T, V> pg = load_pack<V>(g + at);
 #pragma unroll
       for (int v = 0; v < V; ++v) {
-        const Activated a = F::both(upcast(px.v[v]));
-        const float d = upcast(pg.v[v]) * a.slope;
+        const float d = upcast(pg.v[v]) * F::slope(upcast(px.v[v]));
         s[v] += d;
         pg.v[v] = downcast<T>(d);
-        px.v[v] = downcast<T>(a.y);
       }
       store_pack(g + at, pg);
-      if (y) store_pack(y + at, px);
     }
   }
   if (part) store_column_sums(s, all, part + blockIdx.y * cols, cols);
 }
 
-// g *= f'(x); y = f(x) and sums [cols] = sum of g's rows, where they are not null. x, g and y are
-// aligned alike.
-template <class F, class T>
-void activation_gradient(const T* x, T* g, T* y, T* sums, int64_t rows, int64_t cols) {
+// g *= f'(x); sums [cols] = sum of g's rows, where it is not null. x and g are aligned alike.
+template <class F, class T> void activation_gradient(const T* x, T* g, T* sums, int64_t rows, int64_t cols) {
   if (cols == 0) return;
-  with_pack<T>(cols, x, [&]<int V>() {
+  with_pack<T>(cols, {x}, [&]<int V>() {
     const dim3 grid = column_grid(rows, cols, V);
     const auto part = sums ? Workspace<float>(grid.y * cols) : Workspace<float>();
-    launch<activation_gradient_kernel<F, V, T>>({grid, {warp_size, column_warps}, column_shared(V)}, x, g, y,
+    launch<activation_gradient_kernel<F, V, T>>({grid, {warp_size, column_warps}, column_shared(V)}, x, g,
                                                 part.data(), rows, cols);
     if (sums) add_column_parts(part.data(), sums, grid.y, cols);
   });

@@ -71,7 +71,7 @@ template <class T> void add_column_parts(const float* part, T* y, int64_t parts,
 // y [cols] = sum of the rows of x [rows, cols], contiguous.
 template <class T> void column_sums(const T* x, T* y, int64_t rows, int64_t cols) {
   if (cols == 0) return;
-  with_pack<T>(cols, x, [&]<int V>() {
+  with_pack<T>(cols, {x}, [&]<int V>() {
     const dim3 grid = column_grid(rows, cols, V);
     if (grid.y == 1) return launch_column_sums<V>(x, y, grid, rows, cols);
     const Workspace<float> part(grid.y * cols);

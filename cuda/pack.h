@@ -1,4 +1,6 @@
 #pragma once
+#include <initializer_list>
+
 #include "cuda/device.h"
 
 // 16 bytes at a time: V neighbouring numbers that one instruction loads or stores.
@@ -22,11 +24,14 @@ template <class T, int V> __device__ inline void store_pack(T* p, const Pack<T, 
   }
 }
 
-// Calls f.operator()<V>() with V = pack_width<T> if rows of `cols` numbers that start at p can be read in
-// packs, else with V = 1.
-template <class T, class F> void with_pack(int64_t cols, const void* p, const F& f) {
+// Calls f.operator()<V>() with V = pack_width<T> if rows of `cols` numbers that start at each of the addresses
+// can be read in packs, else with V = 1.
+template <class T, class F>
+void with_pack(int64_t cols, std::initializer_list<const void*> addresses, const F& f) {
   constexpr int V = pack_width<T>;
-  if (cols % V == 0 && reinterpret_cast<uintptr_t>(p) % 16 == 0)
+  bool aligned = cols % V == 0;
+  for (const void* p : addresses) aligned = aligned && reinterpret_cast<uintptr_t>(p) % 16 == 0;
+  if (aligned)
     f.template operator()<V>();
   else
     f.template operator()<1>();

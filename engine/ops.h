@@ -247,8 +247,10 @@ Tensor singular_value_threshold(const Tensor& a, const Tensor& tau);
 // backward, so that what is recorded as a graph draws anew where it is changed between the runs: [0] is added
 // to the stream, [1] counts the batches of a step, each of which draws words of its own (draws_of).
 Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter = {});
-// Whole samples (dimension 0) are kept or dropped.
-Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter = {});
+// residual + x, where whole samples of x (dimension 0) are kept or dropped. The residual may be undefined: zeros;
+// it has x's shape and dtype, or is f32 beside bf16, as then the result.
+Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter = {},
+                 const Tensor& residual = {});
 
 // Convolutions and pooling of x [B, C, H, W]. A window is a kernel's taps; along each dimension there are
 // floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 of them.

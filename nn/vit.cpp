@@ -38,17 +38,16 @@ Tensor VitBlock::forward(const Tensor& x, DType dtype, const Generator& generato
   const double on = training() ? 1 : 0;
   const Dropout of_attention = generator.dropout(on * attention_dropout_, streams::step::attention, 0),
                 of_activation = generator.dropout(on * activation_dropout_, streams::step::activation, 1);
-  if (!training() || (drop_path_ == 0 && dropout_ == 0)) {
-    const Tensor y = attn(norm1(x, dtype), x, of_attention);
-    return mlp(norm2(y, dtype), y, of_activation);
-  }
-  const auto dropped = [&](const Tensor& branch, uint64_t number) {
-    const Tensor kept = generator.dropout(dropout_, streams::step::dropout, number)(branch);
+  // stream + the branch; where nothing is dropped the branch's last product adds the stream itself.
+  const auto add = [&](const Tensor& stream, uint64_t number, const auto& branch) -> Tensor {
+    if (!training() || (drop_path_ == 0 && dropout_ == 0)) return branch(stream);
+    const Tensor kept = generator.dropout(dropout_, streams::step::dropout, number)(branch(Tensor()));
     return pursuit::drop_path(kept, drop_path_, generator.seed,
-                              generator.of(streams::step::drop_path, number), generator.counter);
+                              generator.of(streams::step::drop_path, number), generator.counter, stream);
   };
-  const Tensor y = x + dropped(attn(norm1(x, dtype), Tensor(), of_attention), 0);
-  return y + dropped(mlp(norm2(y, dtype), Tensor(), of_activation), 1);
+  const Tensor y =
+      add(x, 0, [&](const Tensor& residual) { return attn(norm1(x, dtype), residual, of_attention); });
+  return add(y, 1, [&](const Tensor& residual) { return mlp(norm2(y, dtype), residual, of_activation); });
 }
 
 VisionTransformer::VisionTransformer(const VitConfig& config)

@@ -101,7 +101,8 @@ VitConfig with_attention(VitConfig config, const std::string& kind, const nn::Ki
 }
 
 std::vector<Workload> model_workloads() {
-  const VitConfig deit;  // DeiT-tiny: 224 pixels, patch 16, width 192, 12 blocks, 3 heads, 1000 classes
+  VitConfig deit;  // DeiT-tiny: 224 pixels, patch 16, width 192, 12 blocks, 3 heads, 1000 classes
+  deit.drop_path = 0.1;
   VitConfig small;
   small.image = 32;
   small.patch = 4;
@@ -110,6 +111,7 @@ std::vector<Workload> model_workloads() {
   nn::SegmenterConfig linear;
   linear.encoder.image = 256;
   linear.encoder.classes = 150;
+  linear.encoder.drop_path = 0.1;
   linear.decoder = nn::SegmenterDecoder::linear;
   nn::LmConfig full;   // 16 layers, width 128, 8 heads, 2048, 256 tokens, as published
   full.vocab = 33278;  // WikiText-2's words

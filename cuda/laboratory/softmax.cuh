@@ -169,7 +169,7 @@ __global__ void softmax_4_kernel(Meter meter, const float* x_, float* y_, int64_
 
 template <class Meter> void softmax_4(Meter meter, const float* x, float* y, int64_t n, int64_t cols) {
   if (cols > softmax_4_kept * cuda::warp_size) return softmax_3(meter, x, y, n, cols);
-  cuda::with_pack<float>(cols, x, [&]<int V>() {
+  cuda::with_pack<float>(cols, {x}, [&]<int V>() {
     start<softmax_4_kernel<V, Meter>>(
         {unsigned((n + warps_of_block - 1) / warps_of_block), warps_of_block * cuda::warp_size}, meter, x, y,
         n, int(cols));

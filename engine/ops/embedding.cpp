@@ -40,7 +40,7 @@ struct Embedding {
   template <class T> static void kernel(Cuda, const int64_t* ids, int64_t count, const T* weight,
                                         int64_t vocab, int64_t dim, T* y) {
     if (count * dim == 0) return;
-    cuda::with_pack<T>(dim, weight, [&]<int V>() {
+    cuda::with_pack<T>(dim, {weight}, [&]<int V>() {
       cuda::launch<cuda::embedding_kernel<V, T>>({cuda::blocks_for(count * dim / V, 256), 256}, ids, count,
                                                  weight, vocab, dim, y);
     });
@@ -49,7 +49,7 @@ struct Embedding {
     const int64_t vocab = gw.size(0), dim = gw.size(1);
     if (gw.numel() == 0) return;
     const cuda::SortedTokens tokens = cuda::sort_tokens(name, ids.data<int64_t>(), ids.numel(), vocab);
-    cuda::with_pack<T>(dim, gy, [&]<int V>() {
+    cuda::with_pack<T>(dim, {gy}, [&]<int V>() {
       cuda::launch<cuda::embedding_gradient_kernel<V, T>>(
           {unsigned(vocab), cuda::sum_threads, cuda::shared_size<float>(V * cuda::sum_threads)}, gy,
           tokens.start.data(), tokens.order.data(), dim, gw.data<T>());

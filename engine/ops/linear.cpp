@@ -1,6 +1,7 @@
 #include "cuda/dense.cuh"
 #include "engine/cpu/dense.h"
 #include "engine/operator/operator.h"
+#include "engine/operator/residual.h"
 #include "engine/ops.h"
 
 namespace pursuit {
@@ -129,10 +130,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const T
                        " on " + x.device().name());
   Shape shape = x.shape();
   shape.back() = weight.size(0);
-  if (residual.defined() && (residual.shape() != shape || !fits_beside(residual.dtype(), x.dtype()) ||
-                             residual.device() != x.device()))
-    fail("linear", "residual is " + residual.str() + ", need " + name_of(x.dtype()) + shape.str() +
-                       " or f32 beside bf16, on " + x.device().name());
+  require_residual("linear", residual, shape, x);
   return apply(Linear{}, x, weight, bias, residual);
 }
 

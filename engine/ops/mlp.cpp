@@ -2,12 +2,13 @@
 #include "cuda/dense.cuh"
 #include "engine/cpu/dense.h"
 #include "engine/operator/operator.h"
+#include "engine/operator/residual.h"
 #include "engine/ops.h"
 
 namespace pursuit {
 
-// GELU's result is not kept: on the CPU forward has it for one chunk of rows at a time, on the GPU whole, and
-// backward makes it again from the pre-activation for the gradient of w2. ReLU's is kept in the
+// The GPU keeps GELU's result for the gradient of w2: to write it again would take backward longer than the
+// memory is worth. The CPU has it for one chunk of rows at a time, and makes it again. ReLU's is kept in the
 // pre-activation's place: it is its own, as relu(relu(x)) = relu(x). T is the type of the factors, Y that of
 // the residual and the result: T, or f32 beside bf16.
 struct Mlp {
@@ -16,6 +17,7 @@ struct Mlp {
   Tensor x = {}, w1 = {};  // each is kept for the other's gradient alone
   Tensor w2 = {};
   Tensor hidden = {};  // [rows, hidden], before GELU or after ReLU
+  Tensor active = {};  // on the GPU: after GELU or ReLU
   Shape shape_of_x = {};
   struct Sizes {
     int64_t rows, in, hidden, out;
@@ -73,8 +75,7 @@ struct Mlp {
                                                  const Tensor& b2, const Tensor& residual, const Tensor& y) {
     const Sizes s = op.sizes;
     const bool relu = op.activation == Activation::relu;
-    const Tensor activated = relu ? op.hidden : empty_like(op.hidden);
-    T *hidden = op.hidden.data<T>(), *active = activated.data<T>();
+    T *hidden = op.hidden.data<T>(), *active = op.active.data<T>();
     const T *x = op.x.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>();
     const Y* plus = residual.defined() ? residual.data<Y>() : nullptr;
     cuda::dense<T, T>(x, w1, b1.data<T>(), nullptr, hidden, s.rows, s.in, s.hidden);
@@ -146,14 +147,13 @@ struct Mlp {
     const T *hidden = op.hidden.data<T>(), *w1 = pointer<T>(op.w1), *w2 = op.w2.data<T>(),
             *x = pointer<T>(op.x);
     const bool relu = op.activation == Activation::relu;
-    const Tensor activated = wanted.w2.defined() && !relu ? empty_like(op.hidden) : Tensor();
     const Tensor hidden_gradient = empty_like(op.hidden);
-    T *active = pointer<T>(activated), *gh = hidden_gradient.data<T>();
+    T* gh = hidden_gradient.data<T>();
     const auto gradient =
         relu ? cuda::activation_gradient<cuda::ReluOf, T> : cuda::activation_gradient<cuda::GeluOf, T>;
     cuda::dense_input_gradient(gy, w2, gh, s.rows, s.hidden, s.out);
-    gradient(hidden, gh, active, pointer<T>(wanted.b1), s.rows, s.hidden);
-    cuda::dense_parameter_gradients<T>(gy, relu ? hidden : active, pointer<T>(wanted.w2),
+    gradient(hidden, gh, pointer<T>(wanted.b1), s.rows, s.hidden);
+    cuda::dense_parameter_gradients<T>(gy, pointer<T>(op.active), pointer<T>(wanted.w2),
                                        pointer<T>(wanted.b2), s.rows, s.hidden, s.out);
     cuda::dense_parameter_gradients<T>(gh, x, pointer<T>(wanted.w1), nullptr, s.rows, s.in, s.hidden);
     if (T* gx = pointer<T>(wanted.x)) cuda::dense_input_gradient(gh, w1, gx, s.rows, s.in, s.hidden);
@@ -168,6 +168,8 @@ struct Mlp {
     has_residual = residual.defined();
     sizes = {x.numel() / std::max<int64_t>(1, w1.size(1)), w1.size(1), w1.size(0), w2.size(0)};
     hidden = empty({sizes.rows, sizes.hidden}, x.dtype(), x.device());
+    const bool relu = activation == Activation::relu;
+    if (x.device().is_cuda()) active = relu ? hidden : empty_like(hidden);
     shape_of_x = x.shape();
     Shape shape = shape_of_x;
     shape.back() = w2.size(0);
@@ -179,6 +181,7 @@ struct Mlp {
     });
     if (!needs[0]) w1 = {};
     if (!needs[1]) x = {};
+    if (!needs[3]) active = {};
     return y;
   }
 
@@ -190,11 +193,11 @@ struct Mlp {
     const Wanted wanted{gradient_of(0, shape_of_x), gradient_of(1, {sizes.hidden, sizes.in}),
                         gradient_of(2, {sizes.hidden}), gradient_of(3, {sizes.out, sizes.hidden}),
                         gradient_of(4, {sizes.out})};
-    // What the kernel takes: GELU's result and the gradient before it.
-    const int64_t taken = activation == Activation::relu ? 1 : 2;
+    // What the kernel takes: the gradient before the activation, on the CPU also GELU's result.
+    const bool cuda = hidden.device().is_cuda();
+    const int64_t taken = cuda || activation == Activation::relu ? 1 : 2;
     if (shapes_only())
-      empty({taken, hidden.device().is_cuda() ? sizes.rows : rows_at_once(), sizes.hidden}, hidden.dtype(),
-            hidden.device());
+      empty({taken, cuda ? sizes.rows : rows_at_once(), sizes.hidden}, hidden.dtype(), hidden.device());
     dispatch(hidden, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       launch_gradient<Mlp>(dev, *this, static_cast<const T*>(g.data<T>()), wanted);
     });
@@ -228,10 +231,7 @@ Tensor mlp(const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2
                     b2.str() + ", need [..., in], [hidden, in], [hidden], [out, hidden], [out]");
   Shape shape = x.shape();
   shape.back() = w2.size(0);
-  if (residual.defined() && (residual.shape() != shape || !fits_beside(residual.dtype(), x.dtype()) ||
-                             residual.device() != x.device()))
-    fail("mlp", "residual is " + residual.str() + ", need " + name_of(x.dtype()) + shape.str() +
-                    " or f32 beside bf16, on " + x.device().name());
+  require_residual("mlp", residual, shape, x);
   for (const Tensor* t : {&w1, &b1, &w2, &b2})
     if (t->dtype() != x.dtype() || t->device() != x.device())
       fail("mlp", "got x " + x.str() + " and a " + t->str() + ", need one dtype and device");

@@ -110,7 +110,7 @@ struct Patchify {
   }
   template <bool to_images, class T> static void move(const PatchGrid& grid, const T* from, T* to) {
     if (grid.patches() * grid.length() == 0) return;
-    cuda::with_pack<T>(grid.patch, to_images ? to : from, [&]<int V>() {
+    cuda::with_pack<T>(grid.patch, {to_images ? to : from}, [&]<int V>() {
       cuda::launch<cuda::patches_kernel<to_images, V, T>>({unsigned(grid.images * grid.down()), 256}, from,
                                                           to, int(grid.channels), int(grid.height),
                                                           int(grid.width), int(grid.patch));

@@ -47,7 +47,7 @@ struct SumRows {
     if (ids.numel() == 0 || rows == 0) return;
     const cuda::SortedTokens tokens = cuda::sort_tokens(name, ids.data<int64_t>(), ids.numel(), rows);
     const cuda::Workspace<int> place = cuda::place_ids(tokens, rows);
-    cuda::with_pack<float>(dim, gradients.data<float>(), [&]<int V>() {
+    cuda::with_pack<float>(dim, {gradients.data<float>()}, [&]<int V>() {
       cuda::launch<cuda::sum_rows_kernel<V>>(
           {unsigned(rows), cuda::sum_threads, cuda::shared_size<float>(V * cuda::sum_threads)},
           gradients.data<float>(), tokens.start.data(), tokens.order.data(), place.data(), rows,
@@ -79,7 +79,7 @@ struct AddRows {
   static void kernel(Cuda, const Tensor& numbers, const Tensor& sums, const Tensor& table) {
     const int64_t n = numbers.numel(), dim = table.size(1);
     if (n * dim == 0) return;
-    cuda::with_pack<float>(dim, table.data<float>(), [&]<int V>() {
+    cuda::with_pack<float>(dim, {table.data<float>()}, [&]<int V>() {
       cuda::launch<cuda::add_rows_kernel<V>>({cuda::blocks_for(n * dim / V, 256), 256},
                                              numbers.data<int64_t>(), n, sums.data<float>(), table.size(0),
                                              dim, table.data<float>());

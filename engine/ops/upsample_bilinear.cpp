@@ -62,7 +62,7 @@ struct UpsampleBilinear {
                                         int64_t height, int64_t width) {
     const cuda::Axis rows{h, height}, cols{w, width};
     const int64_t strips = (height + cuda::upsample_rows - 1) / cuda::upsample_rows;
-    cuda::with_pack<T>(width, y, [&]<int V>() {
+    cuda::with_pack<T>(width, {y}, [&]<int V>() {
       cuda::launch<cuda::upsample_kernel<V, T>>({cuda::blocks_for(planes * strips * (width / V), 128), 128},
                                                 x, y, planes, rows, cols);
     });
@@ -70,7 +70,7 @@ struct UpsampleBilinear {
   template <class T> static void gradient(Cuda, const T* gy, T* gx, int64_t planes, int64_t h, int64_t w,
                                           int64_t height, int64_t width) {
     const cuda::Axis rows{h, height}, cols{w, width};
-    cuda::with_pack<T>(width, gy, [&]<int V>() {
+    cuda::with_pack<T>(width, {gy}, [&]<int V>() {
       cuda::launch<cuda::upsample_gradient_kernel<V, T>>(
           {unsigned(planes * h), cuda::upsample_threads, cuda::shared_size<float>(cuda::upsample_piece)}, gy,
           gx, rows, cols);

@@ -238,7 +238,7 @@ TEST_CASE("overwritten: the number of the random stream, from which backward dra
       return message_of([&] { old.backward(); });
     };
     names(drops(dropout), "dropout", "copy_values");
-    names(drops(drop_path), "drop_path", "copy_values");
+    names(drops([](const auto&... in) { return drop_path(in...); }), "drop_path", "copy_values");
   }
 }
 

@@ -123,28 +123,44 @@ def feed_forward(dim, hidden, activation):
     return nn.Sequential(OrderedDict(fc1=nn.Linear(dim, hidden), activation=activation, fc2=nn.Linear(hidden, dim)))
 
 
+class DropPath(nn.Module):
+    """Drops a sample's branch whole with the probability `rate` and scales the others by 1 / (1 - rate)."""
+
+    def __init__(self, rate):
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x):
+        if not self.training or self.rate == 0:
+            return x
+        return x * x.new_empty(len(x), *[1] * (x.ndim - 1)).bernoulli_(1 - self.rate).div_(1 - self.rate)
+
+
 class Block(nn.Module):
-    def __init__(self, dim, heads, iterations, kind, lam):
+    def __init__(self, dim, heads, iterations, kind, lam, drop_path):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(dim, eps=1e-6), nn.LayerNorm(dim, eps=1e-6)
         self.attn = Attention(dim, heads, iterations, kind, lam)
         self.mlp = feed_forward(dim, 4 * dim, nn.GELU())
+        self.drop_path = DropPath(drop_path)
 
     def forward(self, x):
-        x = x + self.attn(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
+        x = x + self.drop_path(self.attn(self.norm1(x)))
+        return x + self.drop_path(self.mlp(self.norm2(x)))
 
 
 class VisionTransformer(nn.Module):
     """`layer`: the block that runs RPC-Attention, the others being symmetric; -1: all of them."""
 
-    def __init__(self, kind, image=224, patch=16, depth=12, classes=1000, iterations=4, layer=0, lam=4.0):
+    def __init__(self, kind, image=224, patch=16, depth=12, classes=1000, iterations=4, layer=0, lam=4.0,
+                 drop_path=0.0):
         super().__init__()
         self.patch_embed = nn.Sequential(OrderedDict(proj=nn.Conv2d(3, DIM, patch, patch)))
         self.cls_token = nn.Parameter(0.02 * torch.randn(1, 1, DIM))
         self.pos_embed = nn.Parameter(0.02 * torch.randn(1, (image // patch) ** 2 + 1, DIM))
         kinds = ["symmetric" if kind == "rpc" and layer not in (-1, i) else kind for i in range(depth)]
-        self.blocks = nn.Sequential(*[Block(DIM, HEADS, iterations, k, lam) for k in kinds])
+        self.blocks = nn.Sequential(*[Block(DIM, HEADS, iterations, k, lam, drop_path * i / max(1, depth - 1))
+                                      for i, k in enumerate(kinds)])
         self.norm = nn.LayerNorm(DIM, eps=1e-6)
         self.head = nn.Linear(DIM, classes)
         for name, p in self.named_parameters():
@@ -396,14 +412,15 @@ def adamw(parameters):
 SMALL = {"image": 32, "patch": 4, "depth": 6, "classes": 10}
 # name: (default batch, unit, least steps, takes bf16, builder of the step)
 MODELS = {
-    "deit-tiny-softmax": (8, "images", 10, True, lambda b: training(b, kind="softmax")),
-    "deit-tiny-symmetric": (8, "images", 10, True, lambda b: training(b, kind="symmetric")),
-    "deit-tiny-rpc": (8, "images", 10, True, lambda b: training(b, kind="rpc")),
-    "deit-tiny-rpc-all": (8, "images", 10, True, lambda b: training(b, kind="rpc", iterations=2, layer=-1, lam=3.0)),
+    "deit-tiny-softmax": (8, "images", 10, True, lambda b: training(b, kind="softmax", drop_path=0.1)),
+    "deit-tiny-symmetric": (8, "images", 10, True, lambda b: training(b, kind="symmetric", drop_path=0.1)),
+    "deit-tiny-rpc": (8, "images", 10, True, lambda b: training(b, kind="rpc", drop_path=0.1)),
+    "deit-tiny-rpc-all": (8, "images", 10, True, lambda b: training(b, kind="rpc", iterations=2, layer=-1, lam=3.0,
+                                                                    drop_path=0.1)),
     "vit32-softmax": (64, "images", 10, True, lambda b: training(b, kind="softmax", **SMALL)),
     "vit32-rpc": (64, "images", 10, True, lambda b: training(b, kind="rpc", **SMALL)),
     "segment-tiny": (4, "images", 10, True,
-                     lambda b: training(b, kind="softmax", image=256, classes=150, segment=True)),
+                     lambda b: training(b, kind="softmax", image=256, classes=150, segment=True, drop_path=0.1)),
     "lm-paper": (4, "sequences", 10, True, language),
     "lm-paper-adaptive": (4, "sequences", 10, True, lambda b: language(b, cutoff=20000)),
     "lm-paper-rpc": (4, "sequences", 10, True, lambda b: language(b, cutoff=20000, rpc_layers=4)),
