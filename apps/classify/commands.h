@@ -4,6 +4,7 @@
 
 #include "apps/classify/config.h"
 #include "apps/pictures/evaluation.h"
+#include "apps/pictures/predictions.h"
 #include "apps/study/comparison.h"
 #include "apps/training/training_run.h"
 
@@ -32,12 +33,8 @@ int eval(const EvalOptions& options);
 // See apps::CompareRuns; accuracies, errors and mCE in percent.
 apps::Comparison compare_runs(const std::vector<std::string>& folders, const std::string& page = {});
 
-struct PredictOptions {
-  std::string checkpoint, out;
-  apps::LoadOptions load;
-  std::vector<std::string> images;
+struct PredictOptions : apps::PicturePredictOptions {
   int top = 5, block = -1;
-  bool json = false;
 };
 int predict(const PredictOptions& options);
 

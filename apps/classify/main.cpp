@@ -41,17 +41,13 @@ void add_eval(CLI::App& app, EvalOptions& e, int& code) {
 void add_predict(CLI::App& app, PredictOptions& p, int& code) {
   CLI::App* command =
       app.add_subcommand("predict", "Classes of single pictures, with what the model looks at");
-  apps::add_load_options(*command, p.checkpoint, p.load);
-  command->add_option("images", p.images, "JPEG or PNG files, or folders of them")->required();
-  command->add_option("--out", p.out,
-                      "Folder for the attention pictures (default: predictions, beside the checkpoint)");
+  apps::add_picture_predict_options(*command, p);
   command->add_option("--top", p.top, "Classes to print")
       ->check(apps::within(apps::Range{1, 1e9}))
       ->capture_default_str();
   command->add_option("--block", p.block, "Block whose attention is shown (-1: the last)")
       ->check(apps::within(apps::Range{-1000, 999}))
       ->capture_default_str();
-  command->add_flag("--json", p.json, "Print JSON");
   command->callback([&] { code = predict(p); });
 }
 

@@ -1,14 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
 #include "apps/page/heatmap.h"
-#include "apps/pictures/picture_files.h"
-#include "apps/run/json.h"
-#include "apps/terminal/print.h"
 #include "apps/terminal/table.h"
 #include "data/orientation.h"
 
@@ -16,7 +12,6 @@ namespace pursuit::classify {
 
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 Json to_json(const Prediction& p, const Config& config, size_t top) {
@@ -50,29 +45,15 @@ int predict(const PredictOptions& options) {
     fail("predict", fmt::format("--block is {}, need {} to {}: the model has {} blocks", options.block,
                                 -depth, depth - 1, depth));
   const size_t top = std::min(size_t(options.top), loaded.config.classes.size());
-  const std::string out = apps::folder_for(options.out, options.checkpoint, "predictions");
-  fs::create_directories(out);
-
-  Json report = Json::array();
-  apps::UniqueStems name_of;
-  const auto predict_one = [&](const std::string& file, int64_t) {
+  return apps::predict_pictures(options, [&](const std::string& file, const std::string& base) {
     const Prediction p = look_at(loaded, data::read_upright(file), options.block);
-    const std::string picture = (fs::path(out) / (name_of(file) + "-attention.png")).string();
+    const std::string picture = base + "-attention.png";
     data::write_png(picture, apps::attention_pair(p.view, p.attention, p.grid));
-    if (options.json)
-      report.push_back(
-          {{"image", file}, {"attention", picture}, {"predictions", to_json(p, loaded.config, top)}});
-    else
-      apps::print("{}\n{}attention: {}\n\n", file, apps::Lines{to_text(p, loaded.config, top)}, picture);
-  };
-  const int code = apps::for_each_file(apps::picture_files(options.images), predict_one,
-                                       [&](const std::string& file, const std::string& why) {
-                                         report.push_back({{"image", file}, {"error", why}});
-                                       });
-  // File names need not be UTF-8, JSON must be.
-  if (options.json)
-    apps::print("{}\n", apps::Lines{report.dump(2, ' ', false, Json::error_handler_t::replace)});
-  return code;
+    return apps::PicturePrediction{
+        .text = to_text(p, loaded.config, top),
+        .files = "attention: " + picture,
+        .fields = {{"attention", picture}, {"predictions", to_json(p, loaded.config, top)}}};
+  });
 }
 
 }  // namespace pursuit::classify

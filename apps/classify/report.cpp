@@ -139,21 +139,6 @@ void add_corruptions(Report& report, const Results& results) {
                   relative ? " CE is the error over the severities, AlexNet's being 100." : ""));
 }
 
-void add_corruptions(Report& report, const RunRecord& r) {
-  bool begun = false;
-  for (const Results& results : r.newest) {
-    if (results.corrupted.empty()) continue;
-    if (!begun) {
-      report.section("Corruptions");
-      report.paragraph(
-          "Accuracy on the pictures after the corruptions of Hendrycks & Dietterich (2019), at severities "
-          "from 1 (mild) to 5.");
-    }
-    begun = true;
-    add_corruptions(report, results);
-  }
-}
-
 void add_attacks(Report& report, const Results& results) {
   report.heading(describe(results));
   for (const char* space : {"normalised", "pixel"}) {
@@ -174,16 +159,6 @@ void add_attacks(Report& report, const Results& results) {
     table.rows.push_back({a.attack, a.space, budget_text(a.attack, a.budget), std::to_string(results.count),
                           percent(a.top1), fmt::format("{:.3f}", a.l2), a.settings});
   report.table(table);
-}
-
-void add_attacks(Report& report, const RunRecord& r) {
-  bool begun = false;
-  for (const Results& results : r.newest) {
-    if (results.attacked.empty()) continue;
-    if (!begun) report.section("Attacks");
-    begun = true;
-    add_attacks(report, results);
-  }
 }
 
 apps::Table evaluations(const RunRecord& r) {
@@ -265,8 +240,16 @@ apps::RunPage page_of(const RunRecord& r) {
   page.curves = training_curves(&r);
   page.results = [&r, main](Report& report) {
     add_test(report, r, main);
-    add_corruptions(report, r);
-    add_attacks(report, r);
+    apps::add_section(
+        report, "Corruptions",
+        "Accuracy on the pictures after the corruptions of Hendrycks & Dietterich (2019), at severities from "
+        "1 "
+        "(mild) to 5.",
+        r.newest, [](const Results& e) { return !e.corrupted.empty(); },
+        [&](const Results& e) { add_corruptions(report, e); });
+    apps::add_section(
+        report, "Attacks", "", r.newest, [](const Results& e) { return !e.attacked.empty(); },
+        [&](const Results& e) { add_attacks(report, e); });
   };
   page.evaluations = evaluations(r);
   page.samples_title = "What the model looks at";

@@ -8,6 +8,7 @@
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
 #include "apps/command/checks.h"
+#include "apps/pictures/picture_files.h"
 #include "apps/terminal/print.h"
 #include "apps/terminal/signals.h"
 #include "apps/training/provenance.h"
@@ -141,8 +142,8 @@ class Classification : public apps::TaskOf<Config> {
     results.set_scores(totals_, config_.classes, tested_);
     apps::add_evaluation(folder, results);
     write_report(folder);
-    for (const auto& [what, set] : {std::pair{"training", train_data_.get()}, {"test", test_data_.get()}})
-      if (set->skipped() > 0) apps::note("{} damaged {} pictures were replaced\n", set->skipped(), what);
+    apps::note_replaced("training", *train_data_);
+    apps::note_replaced("test", *test_data_);
     apps::print(
         "{} accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} pictures after {} steps\nreport {}\n",
         config_.test_split, 100 * totals_.accuracy(), 100 * totals_.accuracy5(), totals_.loss,

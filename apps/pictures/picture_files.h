@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/terminal/print.h"
+
 namespace pursuit::apps {
 
 // The files a command was given; folders stand for the pictures in them. Throws Error on a folder without
@@ -29,5 +31,10 @@ class UniqueStems {
  private:
   std::set<std::string> taken_;
 };
+
+// A note on the damaged pictures of a data set whose places others took, if there are any.
+template <class DataSet> void note_replaced(const char* split, const DataSet& data) {
+  if (data.skipped() > 0) note("{} damaged {} pictures were replaced\n", data.skipped(), split);
+}
 
 }  // namespace pursuit::apps

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "apps/pictures/evaluation.h"
+#include "apps/pictures/predictions.h"
 #include "apps/segment/predictor.h"
 #include "apps/study/comparison.h"
 #include "apps/training/training_run.h"
@@ -22,14 +23,10 @@ struct EvalOptions : apps::PictureEvalOptions {
 };
 int eval(const EvalOptions& options);
 
-struct PredictOptions {
-  std::string checkpoint, out;  // out empty: beside the checkpoint
-  apps::LoadOptions load;
+struct PredictOptions : apps::PicturePredictOptions {
   ViewOptions views;
   int64_t batch_size = 0;  // windows; 0: the run's
-  std::vector<std::string> images;
   double opacity = 0.5;
-  bool json = false;
 };
 int predict(const PredictOptions& options);
 

@@ -46,17 +46,13 @@ void add_eval(CLI::App& app, EvalOptions& e, int& code) {
 
 void add_predict(CLI::App& app, PredictOptions& p, int& code) {
   CLI::App* command = app.add_subcommand("predict", "Colour masks, overlays and legends of single pictures");
-  apps::add_load_options(*command, p.checkpoint, p.load);
+  apps::add_picture_predict_options(*command, p);
   add_view_options(*command, p.views);
   command->add_option("--batch-size", p.batch_size, "Windows per batch (0: the run's)")
       ->check(apps::within(apps::any_batch));
-  command->add_option("images", p.images, "JPEG or PNG files, or folders of them")->required();
-  command->add_option("--out", p.out,
-                      "Folder for the pictures (default: predictions, beside the checkpoint)");
   command->add_option("--opacity", p.opacity, "Weight of the mask in the overlay")
       ->check(apps::within(apps::Range{0, 1}))
       ->capture_default_str();
-  command->add_flag("--json", p.json, "Print JSON");
   command->callback([&] { code = predict(p); });
 }
 

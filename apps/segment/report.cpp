@@ -76,36 +76,25 @@ void add_classes(Report& report, const Results* main) {
   report.table(class_table(*main), "In %; classes that appear nowhere have no score.");
 }
 
-void add_corruptions(Report& report, const RunRecord& r) {
-  bool begun = false;
-  for (const Results& results : r.newest) {
-    if (results.corrupted.empty()) continue;
-    if (!begun) {
-      report.section("Corruptions");
-      report.paragraph(
-          "The pictures after the corruptions of Hendrycks & Dietterich (2019), at severities from 1 (mild) "
-          "to 5.");
-    }
-    begun = true;
-    report.heading(fmt::format("{}, seed {}{}", describe(results), results.seed,
-                               results.frost.empty() ? "" : ", frost " + results.frost));
-    apps::BarChart bars{"mIoU under each corruption", "%", {"none"}, {}};
-    for (const std::string& name : data::corruption_names())
-      if (std::any_of(results.corrupted.begin(), results.corrupted.end(),
-                      [&](const auto& c) { return c.name == name; }))
-        bars.groups.push_back(name);
-    for (const int s : severities_of(results.corrupted)) {
-      bars.series.push_back({fmt::format("severity {}", s), std::vector<double>(bars.groups.size(), NAN)});
-      std::vector<double>& values = bars.series.back().values;
-      if (bars.series.size() == 1 && results.scores.mean_iou >= 0) values[0] = 100 * results.scores.mean_iou;
-      for (const auto& c : results.corrupted)
-        for (size_t g = 1; g < bars.groups.size(); ++g)
-          if (c.severity == s && c.name == bars.groups[g]) values[g] = 100 * c.scores.mean_iou;
-    }
-    report.chart(bars);
-    report.table(corruption_table(results), fmt::format("mIoU in %, on {} pictures; clean: {}.",
-                                                        results.count, percent(results.scores.mean_iou)));
+void add_corruptions(Report& report, const Results& results) {
+  report.heading(fmt::format("{}, seed {}{}", describe(results), results.seed,
+                             results.frost.empty() ? "" : ", frost " + results.frost));
+  apps::BarChart bars{"mIoU under each corruption", "%", {"none"}, {}};
+  for (const std::string& name : data::corruption_names())
+    if (std::any_of(results.corrupted.begin(), results.corrupted.end(),
+                    [&](const auto& c) { return c.name == name; }))
+      bars.groups.push_back(name);
+  for (const int s : severities_of(results.corrupted)) {
+    bars.series.push_back({fmt::format("severity {}", s), std::vector<double>(bars.groups.size(), NAN)});
+    std::vector<double>& values = bars.series.back().values;
+    if (bars.series.size() == 1 && results.scores.mean_iou >= 0) values[0] = 100 * results.scores.mean_iou;
+    for (const auto& c : results.corrupted)
+      for (size_t g = 1; g < bars.groups.size(); ++g)
+        if (c.severity == s && c.name == bars.groups[g]) values[g] = 100 * c.scores.mean_iou;
   }
+  report.chart(bars);
+  report.table(corruption_table(results), fmt::format("mIoU in %, on {} pictures; clean: {}.", results.count,
+                                                      percent(results.scores.mean_iou)));
 }
 
 apps::Table evaluations(const RunRecord& r) {
@@ -170,7 +159,12 @@ apps::RunPage page_of(const RunRecord& r) {
   page.curves = training_curves(r.config ? r.config->validation : "validation");
   page.results = [&r, main](Report& report) {
     add_classes(report, main);
-    add_corruptions(report, r);
+    apps::add_section(
+        report, "Corruptions",
+        "The pictures after the corruptions of Hendrycks & Dietterich (2019), at severities from 1 (mild) to "
+        "5.",
+        r.newest, [](const Results& e) { return !e.corrupted.empty(); },
+        [&](const Results& e) { add_corruptions(report, e); });
   };
   page.evaluations = evaluations(r);
   page.samples_title = "What the model sees";

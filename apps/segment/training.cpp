@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "apps/command/checks.h"
+#include "apps/pictures/picture_files.h"
 #include "apps/segment/commands.h"
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
@@ -126,9 +127,8 @@ class Segmentation : public apps::TaskOf<Config> {
     results_.step = step;
     apps::add_evaluation(folder, results_);
     write_report(folder);
-    for (const auto& [what, set] :
-         {std::pair{"training", train_data_.get()}, {"validation", validation_data_.get()}})
-      if (set->skipped() > 0) apps::note("{} damaged {} pictures were replaced\n", set->skipped(), what);
+    apps::note_replaced("training", *train_data_);
+    apps::note_replaced("validation", *validation_data_);
     apps::print("{}: pixel accuracy {} %, mean accuracy {} %, mIoU {} % on {} pictures after {} steps\n",
                 results_.data, percent(results_.scores.pixel_accuracy),
                 percent(results_.scores.mean_accuracy), percent(results_.scores.mean_iou), results_.count,

@@ -49,4 +49,20 @@ template <class Record, class PageOf> void write_run_page(const std::string& fol
   write_page(record, page, config);
 }
 
+// A section of what add(results) writes of each evaluation for which wanted(results) holds; none without one.
+template <class Results, class Wanted, class Add>
+void add_section(Report& report, const std::string& title, const std::string& about,
+                 const std::vector<Results>& evaluations, Wanted wanted, Add add) {
+  bool begun = false;
+  for (const Results& results : evaluations) {
+    if (!wanted(results)) continue;
+    if (!begun) {
+      report.section(title);
+      if (!about.empty()) report.paragraph(about);
+    }
+    begun = true;
+    add(results);
+  }
+}
+
 }  // namespace pursuit::apps
