@@ -6,7 +6,8 @@
 #include "engine/cpu/scratch.h"
 #include "engine/cpu/wide_rows.h"
 
-// Attention of one head on the CPU, in R = float or double. The score matrix exists for one block of rows at
+// Attention of one head on the CPU. Products take factors of type T: float, double, or bf16, to which scores
+// are then rounded; everything else is in R, float or double. The score matrix exists for one block of rows at
 // a time, sized to stay in the L2 cache; backward computes it again from the rows' statistics. Of a causal
 // one a block has the columns up to its last row.
 namespace pursuit {
@@ -28,18 +29,29 @@ struct AttendShape {
 };
 
 // s [m, cols] = scale q_i..i+m k_0..cols^T.
-template <class R> void attend_scores(const AttendShape& a, Rows<const R> q, Rows<const R> k, int64_t i,
-                                      int64_t m, int64_t cols, R* s) {
-  if (q.p == k.p && m == a.n)
-    gram(a.n, a.d, R(a.scale), k.p, k.ld, s, a.n);
-  else
-    gemm(false, true, m, cols, a.d, R(a.scale), q.at(i), q.ld, k.p, k.ld, R(0), s, cols);
+template <class T, class R> void attend_scores(const AttendShape& a, Rows<const T> q, Rows<const T> k,
+                                               int64_t i, int64_t m, int64_t cols, R* s) {
+  if constexpr (std::is_same_v<T, R>)
+    if (q.p == k.p && m == a.n) return gram(a.n, a.d, R(a.scale), k.p, k.ld, s, a.n);
+  gemm(false, true, m, cols, a.d, R(a.scale), q.at(i), q.ld, k.p, k.ld, R(0), s, cols);
+}
+
+// s [n] as a factor of products; rounded ones lie in scratch slot `slot` of T.
+template <class T, class R> const T* as_factor(const R* s, int64_t n, int slot) {
+  if constexpr (std::is_same_v<T, R>) {
+    return s;
+  } else {
+    T* rounded = scratch<T>(slot, n);
+    rows<R>().f32_to_bf16(s, words(rounded), n);
+    return rounded;
+  }
 }
 
 // out = map(softmax(scale q k^T)) v; stats [n, 2] receives what softmax_again_rows needs. Uses scratch slot
 // 0.
-template <class R> void attend_forward(const AttendShape& a, Rows<const R> q, Rows<const R> k,
-                                       Rows<const R> v, Rows<R> out, R* stats) {
+template <class T, class Out, class R> void attend_forward(const AttendShape& a, Rows<const T> q,
+                                                           Rows<const T> k, Rows<const T> v, Rows<Out> out,
+                                                           R* stats) {
   const int64_t block = a.block();
   R* s = scratch<R>(0, block * a.n);
   for (int64_t i = 0; i < a.n; i += block) {
@@ -47,15 +59,16 @@ template <class R> void attend_forward(const AttendShape& a, Rows<const R> q, Ro
     attend_scores(a, q, k, i, m, cols, s);
     rows<R>().softmax_rows(s, m, cols, cols, stats + 2 * i, a.causal ? i : -1);
     if (a.clips()) rows<R>().clipped_softmax_rows(s, m, cols, cols, R(a.gamma), R(a.zeta));
-    gemm(false, false, m, a.d, cols, R(1), s, cols, v.p, v.ld, R(0), out.at(i), out.ld);
+    gemm(false, false, m, a.d, cols, R(1), as_factor<T>(s, m * cols, 0), cols, v.p, v.ld, R(0), out.at(i),
+         out.ld);
   }
 }
 
 // The gradients for upstream go: gk is overwritten, gv <- beta gv + dv and gq <- beta gq + dq. gq and gk may
 // be the same rows, which then receive the sum of the two. Uses scratch slots 0 to 2.
-template <class R> void attend_backward(const AttendShape& a, Rows<const R> q, Rows<const R> k,
-                                        Rows<const R> v, const R* stats, Rows<const R> go, Rows<R> gq,
-                                        Rows<R> gk, Rows<R> gv, R beta) {
+template <class T, class R> void attend_backward(const AttendShape& a, Rows<const T> q, Rows<const T> k,
+                                                 Rows<const T> v, const R* stats, Rows<const T> go,
+                                                 Rows<R> gq, Rows<R> gk, Rows<R> gv, R beta) {
   const int64_t block = a.block(), blocks = (a.n + block - 1) / block;
   R* p = scratch<R>(0, block * a.n);
   R* g = scratch<R>(1, block * a.n);
@@ -74,15 +87,17 @@ template <class R> void attend_backward(const AttendShape& a, Rows<const R> q, R
       rows<R>().clipped_softmax_grad_rows(p, g, m, cols, cols, R(a.gamma), R(a.zeta));
       clipped = c;
     }
-    gemm(true, false, cols, a.d, m, R(1), clipped, cols, go.at(i), go.ld, begins ? beta : R(1), gv.p, gv.ld);
+    gemm(true, false, cols, a.d, m, R(1), as_factor<T>(clipped, m * cols, 0), cols, go.at(i), go.ld,
+         begins ? beta : R(1), gv.p, gv.ld);
     rows<R>().softmax_grad_rows(p, g, m, cols, cols, R(a.scale));
     if (q.p == k.p && gq.p == gk.p && m == a.n) {
       rows<R>().symmetrize(g, a.n, a.n);
-      gemm(false, false, m, a.d, a.n, R(1), g, a.n, k.p, k.ld, R(0), gk.p, gk.ld);
+      gemm(false, false, m, a.d, a.n, R(1), as_factor<T>(g, m * a.n, 0), a.n, k.p, k.ld, R(0), gk.p, gk.ld);
       return;
     }
-    gemm(true, false, cols, a.d, m, R(1), g, cols, q.at(i), q.ld, begins ? R(0) : R(1), gk.p, gk.ld);
-    gemm(false, false, m, a.d, cols, R(1), g, cols, k.p, k.ld, gq.p == gk.p ? R(1) : beta, gq.at(i), gq.ld);
+    const T* ds = as_factor<T>(g, m * cols, 0);
+    gemm(true, false, cols, a.d, m, R(1), ds, cols, q.at(i), q.ld, begins ? R(0) : R(1), gk.p, gk.ld);
+    gemm(false, false, m, a.d, cols, R(1), ds, cols, k.p, k.ld, gq.p == gk.p ? R(1) : beta, gq.at(i), gq.ld);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 
+#include "engine/cpu/bf16_tiles.h"
 #include "engine/cpu/gemm.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/scratch.h"
@@ -11,36 +12,49 @@
 // contiguous.
 namespace pursuit {
 
-// The right factor op(w) [k, n] of a product that is cut into rows. In f32 it is packed once, for all
-// threads, in the calling thread's scratch slot; otherwise each product reads w.
+// The right factor op(w) [k, n] of a product that is cut into rows. Where our own tiles make the product it is
+// packed once, for all threads, in the calling thread's scratch slot; otherwise each product reads w.
 template <class T> class RightFactor {
  public:
   RightFactor(bool transposed, const T* w, int64_t ld, int64_t k, int64_t n, int slot)
       : transposed_(transposed), w_(w), ld_(ld), k_(k), n_(n) {
-    if constexpr (std::is_same_v<T, float>) {
-      if (k == 0 || n == 0) return;
-      float* packed = scratch<float>(slot, rows<float>().packed_size(n, k));
-      const int64_t parts = num_threads();
-      parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t part = begin; part < end; ++part)
-          rows<float>().pack(transposed, n, k, w, ld, part, parts, packed);
-      });
-      w_ = packed;
-    }
+    if (k == 0 || n == 0) return;
+    if constexpr (std::is_same_v<T, float>) packed_ = packed(rows<float>(), w, slot);
+    if constexpr (std::is_same_v<T, bf16>)
+      if (const Bf16Tiles* tiles = bf16_tiles()) packed_ = packed(*tiles, words(w), slot);
   }
 
   // c [m, n] = a op(w)
   template <class C> void multiply(int64_t m, const T* a, int64_t lda, C* c, int64_t ldc) const {
-    if constexpr (std::is_same_v<T, float>) {
-      if (k_ > 0 && m > 0 && n_ > 0) return rows<float>().gemm_packed(m, n_, k_, a, lda, w_, c, ldc);
+    if (packed_ && m > 0) {
+      if constexpr (std::is_same_v<T, float>)
+        return rows<float>().gemm_packed(m, n_, k_, a, lda, packed_, c, ldc);
+      else if constexpr (std::is_same_v<C, float>)
+        return bf16_tiles()->gemm_packed(m, n_, k_, words(a), lda, packed_, c, ldc);
+      else if constexpr (std::is_same_v<T, bf16>)
+        if (k_ <= bf16_tiles()->max_depth)
+          return bf16_tiles()->gemm_packed_rounded(m, n_, k_, words(a), lda, packed_, words(c), ldc);
     }
     gemm(false, transposed_, m, n_, k_, compute_t<T>(1), a, lda, w_, ld_, compute_t<T>(0), c, ldc);
   }
 
  private:
+  using Packed = std::conditional_t<std::is_same_v<T, bf16>, uint32_t, T>;
+
+  template <class Kernels, class Word> const Packed* packed(const Kernels& kernels, const Word* w, int slot) {
+    Packed* to = scratch<Packed>(slot, kernels.packed_size(n_, k_));
+    const int64_t parts = num_threads();
+    parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t part = begin; part < end; ++part)
+        kernels.pack(transposed_, n_, k_, w, ld_, part, parts, to);
+    });
+    return to;
+  }
+
   bool transposed_;
   const T* w_;
   int64_t ld_, k_, n_;
+  const Packed* packed_ = nullptr;
 };
 
 // Rows are cut at multiples of 8, the height of a tile of a product.
@@ -49,8 +63,8 @@ inline int64_t units_of(int64_t rows) { return (rows + dense_unit - 1) / dense_u
 inline int64_t row_of(int64_t unit, int64_t rows) { return std::min(unit * dense_unit, rows); }
 
 // Units a thread handles at a time: at most so many that their outputs are still in the L2 cache when the
-// next step reads them, at least so many that they make up for reading the other factor, which bf16 does
-// once a product.
+// next step reads them, at least so many that they make up for reading the other factor, which bf16 by oneDNN
+// does once a product.
 constexpr int64_t most_units = 40, least_units = 8;
 
 // body(row, rows) on units [begin, end) in equal pieces of at most `most`; once, with no rows, if there are
@@ -67,7 +81,8 @@ void for_each_piece(int64_t begin, int64_t end, int64_t most, int64_t rows, cons
 // The same on all threads, for products of T.
 template <class T, class F> void for_each_chunk(int64_t rows, const F& body) {
   const int64_t units = units_of(rows);
-  const int64_t least = std::is_same_v<T, bf16> ? one_range_each(units, 1) : least_units;
+  const bool reads_whole = std::is_same_v<T, bf16> && !bf16_tiles();
+  const int64_t least = reads_whole ? one_range_each(units, 1) : least_units;
   parallel_for(units, least,
                [&](int64_t begin, int64_t end) { for_each_piece(begin, end, most_units, rows, body); });
 }

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/cpu/bf16_tiles.h"
+#include "engine/cpu/scratch.h"
 #include "engine/cpu/wide_rows.h"
 
 namespace pursuit {
@@ -29,16 +31,22 @@ template <class T> void scale_only(int64_t m, int64_t n, T beta, T* c, int64_t l
     for (int64_t j = 0; j < n; ++j) c[i * ldc + j] = beta == 0 ? T(0) : beta * c[i * ldc + j];
 }
 
-// PURSUIT_BF16=onednn takes oneDNN also on an AVX-512 CPU without bf16 instructions, where it emulates them:
-// slower than widening, for tests of this path.
-bool bf16_is_onednn() {
-  static const bool is = [] {
+// How bf16 products run: by oneDNN where the CPU has AMX, which our tiles do not use; by our tiles where it has
+// AVX-512's bf16 instructions; else widened to f32. PURSUIT_BF16=onednn takes oneDNN on every AVX-512 CPU (one
+// without bf16 instructions emulates them, slower than widening), to compare and to test that path.
+enum class Bf16Way { onednn, tiles, widened };
+Bf16Way bf16_way() {
+  static const Bf16Way way = [] {
     const char* wanted = std::getenv("PURSUIT_BF16");
-    const bool emulate = wanted && std::string(wanted) == "onednn";
-    return dnnl::get_effective_cpu_isa() >=
-           (emulate ? dnnl::cpu_isa::avx512_core : dnnl::cpu_isa::avx512_core_bf16);
+    const auto isa = dnnl::get_effective_cpu_isa();
+    if (isa >= dnnl::cpu_isa::avx512_core_amx ||
+        (wanted && std::string(wanted) == "onednn" && isa >= dnnl::cpu_isa::avx512_core))
+      return Bf16Way::onednn;
+    __builtin_cpu_init();
+    const bool has_tiles = __builtin_cpu_supports("avx512bf16") && std::string(rows<float>().isa) == "avx512";
+    return has_tiles ? Bf16Way::tiles : Bf16Way::widened;
   }();
-  return is;
+  return way;
 }
 
 using Dims = dnnl::memory::dims;
@@ -99,6 +107,12 @@ std::vector<float> widen(const bf16* x, int64_t rows, int64_t cols, int64_t ld) 
 
 }  // namespace
 
+namespace rows_avx512_bf16 {
+extern const Bf16Tiles tiles;
+}
+
+const Bf16Tiles* bf16_tiles() { return bf16_way() == Bf16Way::tiles ? &rows_avx512_bf16::tiles : nullptr; }
+
 void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double* a, int64_t lda,
           const double* b, int64_t ldb, double beta, double* c, int64_t ldc) {
   if (m == 0 || n == 0) return;
@@ -127,7 +141,11 @@ void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const 
           const bf16* b, int64_t ldb, float beta, float* c, int64_t ldc) {
   if (m == 0 || n == 0) return;
   if (k == 0) return scale_only(m, n, beta, c, ldc);
-  if (bf16_is_onednn()) return bf16_by_onednn(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  if (bf16_way() == Bf16Way::onednn)
+    return bf16_by_onednn(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  if (const Bf16Tiles* tiles = bf16_tiles())
+    return tiles->gemm(ta, tb, m, n, k, alpha, words(a), lda, words(b), ldb, beta, c, ldc,
+                       scratch<uint32_t>(0, tiles->workspace_size(ta, m, k)));
   const int64_t ra = ta ? k : m, ca = ta ? m : k, rb = tb ? n : k, cb = tb ? k : n;
   gemm(ta, tb, m, n, k, alpha, widen(a, ra, ca, lda).data(), ca, widen(b, rb, cb, ldb).data(), cb, beta, c,
        ldc);
@@ -136,7 +154,12 @@ void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const 
 void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const bf16* a, int64_t lda,
           const bf16* b, int64_t ldb, float beta, bf16* c, int64_t ldc) {
   if (m == 0 || n == 0) return;
-  if (k > 0 && bf16_is_onednn()) return bf16_by_onednn(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  if (k > 0 && bf16_way() == Bf16Way::onednn)
+    return bf16_by_onednn(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  const Bf16Tiles* tiles = bf16_tiles();
+  if (tiles && k > 0 && k <= tiles->max_depth)
+    return tiles->gemm_rounded(ta, tb, m, n, k, alpha, words(a), lda, words(b), ldb, beta, words(c), ldc,
+                               scratch<uint32_t>(0, tiles->workspace_size(ta, m, k)));
   std::vector<float> wide = beta == 0 ? std::vector<float>(size_t(m * n)) : widen(c, m, n, ldc);
   gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, wide.data(), n);
   for (int64_t i = 0; i < m; ++i) rows<float>().f32_to_bf16(wide.data() + i * n, words(c + i * ldc), n);

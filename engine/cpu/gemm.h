@@ -6,9 +6,9 @@
 namespace pursuit {
 
 // Row-major C = alpha op(A) op(B) + beta C on the CPU; op(A) is m x k, op(B) k x n, ld* are row strides in
-// elements. f32 by our own register tiles (engine/cpu/rows/gemm.inc), f64 by OpenBLAS, bf16 by oneDNN with
-// f32 accumulation where the CPU has AMX or AVX-512 bf16 instructions, else widened to f32. Runs on the
-// calling thread alone: callers split the rows of C.
+// elements. f32 by our own register tiles (engine/cpu/rows/gemm.inc), f64 by OpenBLAS, bf16 with f32
+// accumulation by our tiles for AVX-512's bf16 instructions (engine/cpu/bf16_tiles.h), by oneDNN where the CPU
+// has AMX, else widened to f32. Runs on the calling thread alone: callers split the rows of C.
 void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double* a, int64_t lda,
           const double* b, int64_t ldb, double beta, double* c, int64_t ldc);
 void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,

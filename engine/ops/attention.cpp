@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cuda/attention_wide.cuh"
+#include "engine/cpu/bf16_tiles.h"
 #include "engine/cpu/packed.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
@@ -26,20 +27,43 @@ struct Attention {
     return x + ((b * s.n * s.parts + at) * s.heads + h) * s.d;
   }
 
+  // Calls f.operator()<F>() with the type of the factors of products: bf16 where the CPU multiplies it, else
+  // the compute type.
+  template <class T, class Body> static void with_factors(const Body& f) {
+    if constexpr (std::is_same_v<T, bf16>)
+      if (bf16_tiles()) return f.template operator()<bf16>();
+    f.template operator()<compute_t<T>>();
+  }
+  // The rows of a head as factors of type F, widened in `copy` if they are not.
+  template <class F, class T>
+  static Rows<const F> factor_rows(const T* x, int64_t ld, const PackedShape& s, compute_t<T>* copy) {
+    if constexpr (std::is_same_v<F, T>)
+      return {x, ld};
+    else
+      return read_rows(x, ld, s.n, s.d, copy);
+  }
+
   template <class T> static void kernel(Cpu, const Attention& op, const PackedShape& s, T* out) {
     using R = compute_t<T>;
     const AttendShape a = op.head_shape(s);
     const int64_t ld = s.parts * s.width(), size = s.n * s.d;
-    for_each_head(s, [&](int64_t b, int64_t h) {
-      const T* x = op.qkv.data<T>();
-      const Rows<const R> q = read_rows(part(x, s, b, h, 0), ld, s.n, s.d, scratch<R>(3, size));
-      const Rows<const R> k =
-          s.parts == 2 ? q : read_rows(part(x, s, b, h, 1), ld, s.n, s.d, scratch<R>(4, size));
-      const Rows<const R> v = read_rows(part(x, s, b, h, 2), ld, s.n, s.d, scratch<R>(5, size));
-      T* o = out + b * s.n * s.width() + h * s.d;
-      const Rows<R> to = target_rows(o, s.width(), s.d, scratch<R>(6, size));
-      attend_forward(a, q, k, v, to, op.stats.data<R>() + (b * s.heads + h) * s.n * 2);
-      store_rows(o, s.width(), s.n, s.d, to);
+    with_factors<T>([&]<class F> {
+      for_each_head(s, [&](int64_t b, int64_t h) {
+        const T* x = op.qkv.data<T>();
+        const auto factor = [&](int which) {
+          return factor_rows<F>(part(x, s, b, h, which), ld, s, scratch<R>(3 + which, size));
+        };
+        const Rows<const F> q = factor(0), k = s.parts == 2 ? q : factor(1), v = factor(2);
+        T* o = out + b * s.n * s.width() + h * s.d;
+        R* stats = op.stats.data<R>() + (b * s.heads + h) * s.n * 2;
+        if constexpr (std::is_same_v<F, T>) {
+          attend_forward(a, q, k, v, Rows<T>{o, s.width()}, stats);
+        } else {
+          const Rows<R> to = target_rows(o, s.width(), s.d, scratch<R>(6, size));
+          attend_forward(a, q, k, v, to, stats);
+          store_rows(o, s.width(), s.n, s.d, to);
+        }
+      });
     });
   }
 
@@ -48,21 +72,24 @@ struct Attention {
     using R = compute_t<T>;
     const AttendShape a = op.head_shape(s);
     const int64_t ld = s.parts * s.width(), size = s.n * s.d;
-    for_each_head(s, [&](int64_t b, int64_t h) {
-      const T* x = op.qkv.data<T>();
-      R* wide = scratch<R>(3, 7 * size);
-      const auto slot = [&](int i) { return wide + i * size; };
-      const Rows<const R> q = read_rows(part(x, s, b, h, 0), ld, s.n, s.d, slot(0));
-      const Rows<const R> k = s.parts == 2 ? q : read_rows(part(x, s, b, h, 1), ld, s.n, s.d, slot(1));
-      const Rows<const R> v = read_rows(part(x, s, b, h, 2), ld, s.n, s.d, slot(2));
-      const Rows<const R> g = read_rows(go + b * s.n * s.width() + h * s.d, s.width(), s.n, s.d, slot(3));
-      T *tq = part(gx, s, b, h, 0), *tk = part(gx, s, b, h, 1), *tv = part(gx, s, b, h, 2);
-      const Rows<R> gq = target_rows(tq, ld, s.d, slot(4)), gv = target_rows(tv, ld, s.d, slot(6));
-      const Rows<R> gk = s.parts == 2 ? gq : target_rows(tk, ld, s.d, slot(5));
-      attend_backward(a, q, k, v, op.stats.data<R>() + (b * s.heads + h) * s.n * 2, g, gq, gk, gv, R(0));
-      store_rows(tq, ld, s.n, s.d, gq);
-      if (s.parts == 3) store_rows(tk, ld, s.n, s.d, gk);
-      store_rows(tv, ld, s.n, s.d, gv);
+    with_factors<T>([&]<class F> {
+      for_each_head(s, [&](int64_t b, int64_t h) {
+        const T* x = op.qkv.data<T>();
+        R* wide = scratch<R>(3, 7 * size);
+        const auto slot = [&](int i) { return wide + i * size; };
+        const auto factor = [&](int which) {
+          return factor_rows<F>(part(x, s, b, h, which), ld, s, slot(which));
+        };
+        const Rows<const F> q = factor(0), k = s.parts == 2 ? q : factor(1), v = factor(2);
+        const Rows<const F> g = factor_rows<F>(go + b * s.n * s.width() + h * s.d, s.width(), s, slot(3));
+        T *tq = part(gx, s, b, h, 0), *tk = part(gx, s, b, h, 1), *tv = part(gx, s, b, h, 2);
+        const Rows<R> gq = target_rows(tq, ld, s.d, slot(4)), gv = target_rows(tv, ld, s.d, slot(6));
+        const Rows<R> gk = s.parts == 2 ? gq : target_rows(tk, ld, s.d, slot(5));
+        attend_backward(a, q, k, v, op.stats.data<R>() + (b * s.heads + h) * s.n * 2, g, gq, gk, gv, R(0));
+        store_rows(tq, ld, s.n, s.d, gq);
+        if (s.parts == 3) store_rows(tk, ld, s.n, s.d, gk);
+        store_rows(tv, ld, s.n, s.d, gv);
+      });
     });
   }
 

@@ -1,0 +1,194 @@
+// The products of bf16_tiles.h. Compiled with flags of its own; as in rows_isa.inc, only headers without code,
+// built-in functions and intrinsics may be used here.
+#include <immintrin.h>
+
+#include "engine/cpu/bf16_tiles.h"
+
+namespace pursuit::rows_avx512_bf16 {
+namespace {
+using real = float;
+// clang-format off
+#include "engine/cpu/rows/math.inc"
+#include "engine/cpu/rows/transpose.inc"
+#include "engine/cpu/rows/tiles.inc"
+// clang-format on
+
+// Depths are counted in pairs of numbers here.
+constexpr int64_t bf16_depth = 512;  // a panel of packed B is at most 128 KiB
+
+inline uint32_t pair_of(uint16_t low, uint16_t high) { return low | uint32_t(high) << 16; }
+
+inline Vector load_pairs(const void* p) { return Vector(_mm512_loadu_ps(p)); }
+
+inline Vector dot(Vector sum, Vector a, Vector b) {
+  return Vector(_mm512_dpbf16_ps(__m512(sum), __m512bh(a), __m512bh(b)));
+}
+
+// to[p * padded + j] = the numbers 2p and 2p + 1 of column j, zeros beyond `depth` numbers and `width`
+// columns. Number k of column j is x[k * ld + j], or x[j * ld + k] if `transposed`.
+void pack_pairs(bool transposed, const uint16_t* x, int64_t ld, int64_t depth, int64_t width, int64_t padded,
+                uint32_t* to) {
+  const int64_t pairs = depth / 2, whole = width / lanes * lanes,
+                squares = transposed ? pairs / lanes * lanes : 0;
+  for (int64_t p = 0; p < squares; p += lanes)
+    for (int64_t j = 0; j < whole; j += lanes) {
+      Vector row[lanes];
+#pragma GCC unroll 16
+      for (int l = 0; l < lanes; ++l) row[l] = load_pairs(x + (j + l) * ld + 2 * p);
+      exchange_rows<1>(row);
+#pragma GCC unroll 16
+      for (int l = 0; l < lanes; ++l) _mm512_storeu_ps(to + (p + l) * padded + j, __m512(row[l]));
+    }
+  const auto pair_at = [&](int64_t p, int64_t j) {
+    const uint16_t* low = transposed ? x + j * ld + 2 * p : x + 2 * p * ld + j;
+    return pair_of(*low, 2 * p + 1 < depth ? low[transposed ? 1 : ld] : uint16_t(0));
+  };
+  for (int64_t p = squares; p < parts_of(depth, 2); ++p) {
+    int64_t j = 0;
+    if (!transposed && p < pairs)
+      for (; j < whole; j += lanes) {
+        const uint16_t* low = x + 2 * p * ld + j;
+        const __m512i even = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low)));
+        const __m512i odd =
+            _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low + ld)));
+        _mm512_storeu_si512(to + p * padded + j, _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
+      }
+    for (; j < whole; ++j) to[p * padded + j] = pair_at(p, j);
+  }
+  for (int64_t p = 0; p < parts_of(depth, 2); ++p)
+    for (int64_t j = whole; j < padded; ++j) to[p * padded + j] = j < width ? pair_at(p, j) : 0;
+}
+
+// The first n lanes of x + beta to.
+inline void store_lanes(float* to, Vector x, float beta, __mmask16 some) {
+  if (beta != 0) x += beta * Vector(_mm512_maskz_loadu_ps(some, to));
+  _mm512_mask_storeu_ps(to, some, __m512(x));
+}
+inline void store_lanes(uint16_t* to, Vector x, float beta, __mmask16 some) {
+  if (beta != 0) {
+    const __m512i before = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, to));
+    x += beta * Vector(_mm512_castsi512_ps(_mm512_slli_epi32(before, 16)));
+  }
+  _mm256_mask_storeu_epi16(to, some, __m256i(_mm512_cvtneps_pbh(__m512(x))));
+}
+
+// c [R, width] = alpha a b + beta c for packed b [pairs of depth, V * lanes]. Number k of row i is
+// a[i * lda + k]; if `paired`, a is packed as b is and its pair p of row i is number p * lda + i.
+template <int R, int V, bool paired, class Out>
+[[gnu::noinline]] void bf16_tile(const void* a_words, int64_t lda, const uint32_t* b, int64_t depth,
+                                 float alpha, float beta, Out* c, int64_t ldc, int64_t width) {
+  const auto* a = static_cast<const char*>(a_words);
+  const int64_t row_bytes = paired ? 4 : 2 * lda, pair_bytes = paired ? 4 * lda : 4;
+  Vector sum[R][V] = {};
+  const auto add = [&](const auto& pair_of_row) __attribute__((always_inline)) {
+    Vector row[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) row[v] = load_pairs(b + v * lanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < R; ++i) {
+      const Vector ai = Vector(_mm512_set1_epi32(pair_of_row(i)));
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) sum[i][v] = dot(sum[i][v], ai, row[v]);
+    }
+    b += V * lanes;
+  };
+  const int64_t whole = paired ? parts_of(depth, 2) : depth / 2;
+  for (int64_t p = 0; p < whole; ++p) {
+    add([&](int i) __attribute__((always_inline)) {
+      int pair;
+      __builtin_memcpy(&pair, a + i * row_bytes, 4);
+      return pair;
+    });
+    a += pair_bytes;
+  }
+  // The last number of an odd depth: what lies behind it may be another row, or NaN.
+  if (!paired && depth % 2 != 0)
+    add([&](int i) {
+      uint16_t last;
+      __builtin_memcpy(&last, a + i * row_bytes, 2);
+      return int(last);
+    });
+#pragma GCC unroll 8
+  for (int i = 0; i < R; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      const int64_t left = width - v * lanes;
+      store_lanes(c + i * ldc + v * lanes, alpha * sum[i][v], beta,
+                  left >= lanes ? __mmask16(0xffff) : __mmask16((1u << left) - 1));
+    }
+  }
+}
+
+// c's columns of one panel: pairs from p0, `depth` numbers.
+template <class Out> void bf16_panel(const uint32_t* paired, int64_t m, int64_t n, float alpha,
+                                     const uint16_t* a, int64_t lda, const uint32_t* panel, int64_t p0,
+                                     int64_t depth, int64_t j, int64_t padded, float beta, Out* c,
+                                     int64_t ldc) {
+  const int64_t width = smaller(n - j, padded), vectors = padded / lanes,
+                tiles = parts_of(m, tile_rows(vectors));
+  for (int64_t tile = 0; tile < tiles; ++tile) {
+    const int64_t i = m * tile / tiles, rows = m * (tile + 1) / tiles - i;
+    with_tile(rows, vectors, [&]<int R, int V> {
+      Out* const to = c + i * ldc + j;
+      const float kept = p0 == 0 ? beta : 1;
+      if (paired)
+        bf16_tile<R, V, true>(paired + i, m, panel, depth, alpha, kept, to, ldc, width);
+      else
+        bf16_tile<R, V, false>(a + i * lda + 2 * p0, lda, panel, depth, alpha, kept, to, ldc, width);
+    });
+  }
+}
+
+int64_t depth_of(int64_t k, int64_t p0, int64_t pairs) { return smaller(k - 2 * p0, 2 * pairs); }
+
+int64_t workspace_size(bool ta, int64_t m, int64_t k) {
+  return ta ? m * smaller(parts_of(k, 2), bf16_depth) : 0;
+}
+
+template <class Out> void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
+                               const uint16_t* a, int64_t lda, const uint16_t* b, int64_t ldb, float beta,
+                               Out* c, int64_t ldc, uint32_t* workspace) {
+  alignas(64) uint32_t panel[bf16_depth * widest_tile * lanes];
+  for_each_panel(n, parts_of(k, 2), bf16_depth, [&](int64_t p0, int64_t pairs, int64_t j, int64_t padded) {
+    const int64_t depth = depth_of(k, p0, pairs), width = smaller(n - j, padded);
+    if (ta && j == 0) pack_pairs(false, a + 2 * p0 * lda, lda, depth, m, m, workspace);
+    pack_pairs(tb, tb ? b + j * ldb + 2 * p0 : b + 2 * p0 * ldb + j, ldb, depth, width, padded, panel);
+    bf16_panel(ta ? workspace : nullptr, m, n, alpha, a, lda, panel, p0, depth, j, padded, beta, c, ldc);
+  });
+}
+
+int64_t packed_size(int64_t n, int64_t k) { return parts_of(n, lanes) * lanes * parts_of(k, 2); }
+
+void pack(bool tb, int64_t n, int64_t k, const uint16_t* b, int64_t ldb, int64_t part, int64_t parts,
+          uint32_t* to) {
+  int64_t number = 0;
+  for_each_panel(n, parts_of(k, 2), bf16_depth, [&](int64_t p0, int64_t pairs, int64_t j, int64_t padded) {
+    if (number++ % parts == part)
+      pack_pairs(tb, tb ? b + j * ldb + 2 * p0 : b + 2 * p0 * ldb + j, ldb, depth_of(k, p0, pairs),
+                 smaller(n - j, padded), padded, to + packed_size(n, 2 * p0) + pairs * j);
+  });
+}
+
+template <class Out> void gemm_packed(int64_t m, int64_t n, int64_t k, const uint16_t* a, int64_t lda,
+                                      const uint32_t* packed, Out* c, int64_t ldc) {
+  for_each_panel(n, parts_of(k, 2), bf16_depth, [&](int64_t p0, int64_t pairs, int64_t j, int64_t padded) {
+    bf16_panel(nullptr, m, n, 1, a, lda, packed + packed_size(n, 2 * p0) + pairs * j, p0,
+               depth_of(k, p0, pairs), j, padded, 0, c, ldc);
+  });
+}
+
+}  // namespace
+
+extern const Bf16Tiles tiles;
+const Bf16Tiles tiles = {
+    .workspace_size = workspace_size,
+    .gemm = gemm<float>,
+    .packed_size = packed_size,
+    .pack = pack,
+    .gemm_packed = gemm_packed<float>,
+    .max_depth = 2 * bf16_depth,
+    .gemm_rounded = gemm<uint16_t>,
+    .gemm_packed_rounded = gemm_packed<uint16_t>,
+};
+
+}  // namespace pursuit::rows_avx512_bf16
