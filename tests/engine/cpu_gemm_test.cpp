@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "engine/core/dtype.h"
+#include "engine/cpu/bf16_tiles.h"
 #include "tests/engine/cpu_rows_test.h"
 
 namespace pursuit::cpu_rows_test {
@@ -89,6 +91,141 @@ TEST_CASE("a packed right factor gives the product bit for bit, packed by any nu
       }
     }
   }
+}
+
+namespace {
+
+// bf16 numbers between NaN, which a product must not read.
+struct Words : Matrix<uint16_t> {
+  Words(int64_t height, int64_t width) : Matrix(height, width) {
+    guard = 0x7fc0;
+    std::fill(storage.begin(), storage.end(), guard);
+  }
+  static uint16_t word_of(double x) { return downcast<bf16>(float(x)).bits; }
+  double value(int64_t i, int64_t j) { return double(upcast(bf16{(*this)(i, j)})); }
+  Words& draw(unsigned seed) {
+    fill([next = normal(seed)] { return word_of(next()); });
+    return *this;
+  }
+};
+
+// The largest error of y = alpha op(a) op(b) + beta before relative to the sum of its terms' sizes; NaN stays.
+template <class Result> double worst_error(Words& a, bool ta, Words& b, bool tb, double alpha, double beta,
+                                           int64_t depth, Matrix<float>& before, const Result& result) {
+  double worst = 0;
+  for (int64_t i = 0; i < before.rows; ++i)
+    for (int64_t j = 0; j < before.cols; ++j) {
+      double sum = 0, size = 1e-6;
+      for (int64_t k = 0; k < depth; ++k) {
+        const double term = (ta ? a.value(k, i) : a.value(i, k)) * (tb ? b.value(j, k) : b.value(k, j));
+        sum += term;
+        size += std::abs(term);
+      }
+      const double kept = beta == 0 ? 0 : beta * double(before(i, j));
+      const double error =
+          std::abs(result(i, j) - (alpha * sum + kept)) / (std::abs(alpha) * size + std::abs(kept));
+      worst = error <= worst ? worst : error;
+    }
+  return worst;
+}
+
+// This CPU's tiles; with none the test passes over, and says so.
+const Bf16Tiles* tiles_here() {
+  const Bf16Tiles* tiles = bf16_tiles();
+  if (!tiles) MESSAGE("this CPU has no bf16 instructions, or AMX: their tiles are not tested");
+  return tiles;
+}
+
+}  // namespace
+
+TEST_CASE("bf16 tiles: every product of plain and transposed matrices") {
+  const Bf16Tiles* tiles = tiles_here();
+  if (!tiles) return;
+  for (const Case& c : {Case{1, 1, 1},
+                        {2, 3, 5},
+                        {8, 48, 64},
+                        {9, 49, 257},
+                        {197, 64, 197},
+                        {50, 50, 32},
+                        {23, 100, 31},
+                        {64, 7, 129},
+                        {16, 33, 1024},
+                        {7, 18, 2051},
+                        {40, 16, 1023}})
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true})
+        for (const auto& [alpha, beta] : {std::pair{1.0f, 0.0f}, {0.125f, 1.0f}, {-2.0f, 0.5f}}) {
+          CAPTURE(c.m);
+          CAPTURE(c.n);
+          CAPTURE(c.k);
+          CAPTURE(ta);
+          CAPTURE(tb);
+          CAPTURE(beta);
+          Words a(ta ? c.k : c.m, ta ? c.m : c.k), b(tb ? c.n : c.k, tb ? c.k : c.n), rounded(c.m, c.n);
+          a.draw(1);
+          b.draw(2);
+          Floats y(c.m, c.n), before(c.m, c.n);
+          // beta = 0 must not read the result.
+          before.fill(beta == 0 ? std::function<double()>([] { return kNan; }) : normal(3));
+          for (int64_t i = 0; i < c.m; ++i)
+            for (int64_t j = 0; j < c.n; ++j) {
+              rounded(i, j) = Words::word_of(before(i, j));
+              y(i, j) = before(i, j) = float(rounded.value(i, j));
+            }
+          Matrix<uint32_t> workspace(1, tiles->workspace_size(ta, c.m, c.k));
+          tiles->gemm(ta, tb, c.m, c.n, c.k, alpha, a.data(), a.ld, b.data(), b.ld, beta, y.data(), y.ld,
+                      workspace.data());
+          CHECK(worst_error(a, ta, b, tb, alpha, beta, c.k, before,
+                            [&](int64_t i, int64_t j) { return double(y(i, j)); }) < 4e-6);
+          CHECK(y.intact());
+          if (c.k <= tiles->max_depth) {
+            tiles->gemm_rounded(ta, tb, c.m, c.n, c.k, alpha, a.data(), a.ld, b.data(), b.ld, beta,
+                                rounded.data(), rounded.ld, workspace.data());
+            CHECK(worst_error(a, ta, b, tb, alpha, beta, c.k, before,
+                              [&](int64_t i, int64_t j) { return rounded.value(i, j); }) < 0.0040);
+            CHECK(rounded.intact());
+          }
+          CHECK(workspace.intact());
+        }
+}
+
+TEST_CASE(
+    "bf16 tiles: a packed right factor gives the product bit for bit, packed by any number of callers") {
+  const Bf16Tiles* tiles = tiles_here();
+  if (!tiles) return;
+  for (const Case& c : {Case{1, 1, 1}, {9, 49, 257}, {197, 64, 197}, {16, 33, 1024}, {7, 18, 2051}})
+    for (const bool tb : {false, true})
+      for (const int64_t parts : {1, 2, 7}) {
+        CAPTURE(c.m);
+        CAPTURE(c.n);
+        CAPTURE(c.k);
+        CAPTURE(tb);
+        Words a(c.m, c.k), b(tb ? c.n : c.k, tb ? c.k : c.n), got_words(c.m, c.n), want_words(c.m, c.n);
+        a.draw(6);
+        b.draw(7);
+        Floats got(c.m, c.n), want(c.m, c.n);
+        Matrix<uint32_t> packed(1, tiles->packed_size(c.n, c.k));
+        packed.fill([] { return 0xffffffffu; });
+        for (int64_t part = 0; part < parts; ++part)
+          tiles->pack(tb, c.n, c.k, b.data(), b.ld, part, parts, packed.data());
+        tiles->gemm_packed(c.m, c.n, c.k, a.data(), a.ld, packed.data(), got.data(), got.ld);
+        tiles->gemm(false, tb, c.m, c.n, c.k, 1, a.data(), a.ld, b.data(), b.ld, 0, want.data(), want.ld,
+                    nullptr);
+        if (c.k <= tiles->max_depth) {
+          tiles->gemm_packed_rounded(c.m, c.n, c.k, a.data(), a.ld, packed.data(), got_words.data(),
+                                     got_words.ld);
+          tiles->gemm_rounded(false, tb, c.m, c.n, c.k, 1, a.data(), a.ld, b.data(), b.ld, 0,
+                              want_words.data(), want_words.ld, nullptr);
+        }
+        bool same = true;
+        for (int64_t i = 0; i < c.m; ++i)
+          for (int64_t j = 0; j < c.n; ++j)
+            same = same && got(i, j) == want(i, j) && got_words(i, j) == want_words(i, j);
+        CHECK(same);
+        CHECK(got.intact());
+        CHECK(got_words.intact());
+        CHECK(packed.intact());
+      }
 }
 
 TEST_CASE("gram is a product with its own transpose, and exactly symmetric") {
