@@ -5,8 +5,7 @@
 
 #include "engine/base/error.h"
 
-// The values of an enum as options, recipes, config files and messages name them. Beside such an enum E
-// stands
+// Names the values of an enum for options, recipes, config files and messages. Next to an enum E, define
 //   inline std::vector<Choice<E>> choices_of(E) { return {{"minus", E::minus, "the published code"}, ...}; }
 namespace pursuit {
 
@@ -41,7 +40,7 @@ template <class E> std::string choice_list() {
   return list;
 }
 
-// Throws Error that lists the names; `what` is whose value it is.
+// Throws Error that lists the valid names; `what` names the option or field.
 template <class E> E choice_of(const std::string& what, const std::string& name) {
   const std::optional<E> found = find_choice<E>(name);
   if (!found) fail(what, "there is no '" + name + "'; known are " + choice_list<E>());

@@ -4,7 +4,7 @@
 
 namespace pursuit {
 
-// What every part of Pursuit throws: "[where] what is wrong: got X, need Y", then what to do.
+// The exception of all Pursuit code: "[where] what is wrong: got X, need Y", then what to do.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

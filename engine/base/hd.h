@@ -1,7 +1,7 @@
 #pragma once
 
-// HD marks functions that run on the host and, when compiled by nvcc, on the device too. PURSUIT_GPU says
-// that this build has GPU kernels: nvcc compiles them, or they run on the simulated GPU of cuda/simulated.
+// HD marks functions that run on the host and, compiled by nvcc, on the device. PURSUIT_GPU is defined when
+// the build has GPU kernels, compiled by nvcc or for the simulated GPU of cuda/simulated.
 #ifdef __CUDACC__
 #define HD __host__ __device__
 #else

@@ -22,16 +22,16 @@ namespace pursuit {
 
 namespace {
 
-// A closed stream stays one that cannot be used: what is written to it fails, as it did before, instead of
-// vanishing.
+// Gives a closed standard stream a descriptor that cannot be used, so that writing to it still fails instead
+// of going to another file.
 void take_closed_streams() {
   for (int stream = 0; stream <= 2; ++stream)
     if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// OpenBLAS asks for its buffers again and again, for ever, while it is loaded under a small `ulimit -v`. So
-// the limit is looked at before any library begins, with system calls alone.
+// OpenBLAS retries its buffer allocation forever under a small `ulimit -v`. So the limit is checked before
+// any library starts, using system calls only.
 void require_address_space(int, char**, char**) {
   constexpr rlim_t least = rlim_t(512) << 20;
   constexpr char message[] =
@@ -67,7 +67,7 @@ int run_main(int argc, char** argv, const std::function<int(std::vector<std::str
   } catch (const std::bad_alloc&) {
     failed("out of memory; use a smaller batch, model or picture");
   } catch (const std::exception& error) {
-    // Or it is of the write that is told below.
+    // A failed write is reported below.
     if (!std::ferror(stdout))
       failed(error.what());
     else if (const auto* of_write = dynamic_cast<const std::system_error*>(&error))

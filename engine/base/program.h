@@ -5,15 +5,15 @@
 
 namespace pursuit {
 
-// Stands before a program's lines on stderr: "[rank 3] " where several processes share it.
+// Prefix of this program's lines on stderr: "[rank 3] " when several processes share it.
 inline std::string line_prefix;
 
-// Runs a program: `body` with its arguments, which returns the exit code (0 done, 1 failed, 2 wrong usage).
-// An exception becomes one line on stderr, "error: ...", and exit code 1, and
-// torchrun is told (distributed::record_failure); so does output that could not be
-// written, and a limit of the address space under which the libraries would hang. Streams 0 to 2 that are
-// closed are taken first, so that no file of the program gets their numbers. A reader of the output that goes
-// away, and a file that reaches its size limit, are errors of the write, not signals.
+// Runs `body`, which returns the exit code (0 success, 1 failure, 2 wrong usage), with the program's
+// arguments. An exception prints one line "error: ..." on stderr, exits with 1 and is reported to torchrun
+// (distributed::record_failure). The same happens when output cannot be written, and when the address space
+// limit is too small for the libraries. Closed streams 0 to 2 are reopened first, so that no file gets their
+// descriptors. SIGPIPE and SIGXFSZ are ignored: a reader that goes away or a file at its size limit is a
+// write error.
 int run_main(int argc, char** argv, const std::function<int(std::vector<std::string>)>& body);
 
 }  // namespace pursuit

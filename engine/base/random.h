@@ -12,7 +12,7 @@ namespace pursuit {
 struct PhiloxBlock {
   uint32_t v[4];
 
-  // Word i % 4, chosen without an index: a GPU would keep an array that is indexed in memory.
+  // Word i % 4 without indexing: a GPU would place an indexed array in local memory.
   HD uint32_t word(uint64_t i) const {
     const uint32_t low = i & 1 ? v[1] : v[0], high = i & 1 ? v[3] : v[2];
     return i & 2 ? high : low;
@@ -41,13 +41,13 @@ HD inline uint32_t philox_word(uint64_t seed, uint64_t stream, uint64_t i) {
   return philox(seed, stream, i / 4).word(i);
 }
 
-// What an operator draws for one batch: the numbers of a stream from `first` on.
+// The random numbers of one operator for one batch: words of a stream from `first` on.
 struct Draws {
   uint64_t stream, first;
 };
-// `counter`, in memory, null for zeros: [0] is added to the stream; [1] is the batch's number in its step,
-// whose draws follow those of the batches before it, `count` of each: batches of a step draw what one batch
-// of all their samples draws.
+// `counter` (in memory; null: zeros): [0] is added to the stream; [1] is the index of the batch within its
+// step. Batch b starts at word b * count, so that the batches of a step draw the same words as one batch that
+// holds all their samples.
 HD inline Draws draws_of(uint64_t stream, int64_t count, const int64_t* counter) {
   if (!counter) return {stream, 0};
   return {stream + uint64_t(counter[0]), uint64_t(count) * uint64_t(counter[1])};
@@ -72,7 +72,7 @@ HD inline float philox_normal(uint64_t seed, uint64_t stream, uint64_t i) {
   return sqrtf(-2.0f * logf(u)) * cosine;
 }
 
-// A sequential reader of one stream, for host code: augmentation, shuffling, sampling.
+// Sequential reader of one stream for host code: augmentation, shuffling, sampling.
 class Random {
  public:
   explicit Random(uint64_t seed, uint64_t stream = 0) : seed_(seed), stream_(stream) {}

@@ -4,7 +4,7 @@
 
 namespace pursuit {
 
-// The numbers that an option may be; NaN is none of them. One that was not given holds none at all.
+// The valid values of a numeric option. NaN is never valid; the default range is empty.
 struct Range {
   double low = 1, high = 0;
   bool without_low = false, without_high = false;

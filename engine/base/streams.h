@@ -5,16 +5,16 @@
 
 #include "engine/base/error.h"
 
-// The map of random streams: who draws from which of the 2^64 Philox streams of a seed
-// (engine/base/random.h). No two ranges overlap, so no two draws share a bit, whatever the seeds of a
-// training and of its evaluations.
+// The map of random streams: which part of the program draws from which of the 2^64 Philox streams of a seed
+// (engine/base/random.h). No two ranges overlap, so no two draws share a bit, whatever seeds training and
+// evaluation use.
 //
-// Not here: built-in pictures and texts, which draw from streams 0, 1, ... of fixed seeds (0 is one of them)
-// by their own number, so that they are the same for every run.
+// Not listed: built-in images and texts. They draw from streams 0, 1, ... of fixed seeds (including 0), one
+// stream per item, so that they are the same in every run.
 namespace pursuit::streams {
 
-// Goes up where a training would draw other numbers than before. A checkpoint records it. 1: before there was
-// a map, when the noise of the first steps shared bits with the initial weights.
+// Incremented when training draws other numbers than before; stored in checkpoints. Version 1 had no map, and
+// the noise of the first steps shared bits with the initial weights.
 inline constexpr int version = 2;
 
 // Streams `first` to `last`.
@@ -31,22 +31,22 @@ struct Range {
 constexpr uint64_t pow2(int n) { return uint64_t(1) << n; }
 
 inline constexpr Range text{"generated text", 0, 0};                          // lm generate
-inline constexpr Range weights{"initial weights", 1, pow2(20) - 1};           // one a parameter, in order
-inline constexpr Range mixup{"mixup", pow2(40), pow2(41) - 1};                // one a step
-inline constexpr Range word_swap{"word swap", pow2(56), pow2(57) - 1};        // one a line
+inline constexpr Range weights{"initial weights", 1, pow2(20) - 1};           // one per parameter, in order
+inline constexpr Range mixup{"mixup", pow2(40), pow2(41) - 1};                // one per step
+inline constexpr Range word_swap{"word swap", pow2(56), pow2(57) - 1};        // one per line
 inline constexpr Range corruptions{"corruptions", pow2(57), pow2(57) + 255};  // 8 type + severity
-inline constexpr Range attacks{"attacks", pow2(58), pow2(59) - 1};          // picture 2^16 + one of `attack`
-inline constexpr Range noise{"noise of steps", pow2(61), pow2(62) - 1};     // step 2^20 + one of `step`
-inline constexpr Range rows{"pictures of epochs", pow2(62), pow2(63) - 1};  // epoch 2^40 + position
-inline constexpr Range order{"order of epochs", pow2(63), ~uint64_t(0)};    // epoch 2^40
+inline constexpr Range attacks{"attacks", pow2(58), pow2(59) - 1};            // image 2^16 + one of `attack`
+inline constexpr Range noise{"noise of steps", pow2(61), pow2(62) - 1};       // step 2^20 + one of `step`
+inline constexpr Range rows{"pictures of epochs", pow2(62), pow2(63) - 1};    // epoch 2^40 + position
+inline constexpr Range order{"order of epochs", pow2(63), ~uint64_t(0)};      // epoch 2^40
 
-// Those of one step, counted from its first.
+// Streams within a step, counted from its first.
 namespace step {
 inline constexpr uint64_t count = pow2(20);
 inline constexpr Range embedding{"dropout of embedded tokens", 0, 0};
 inline constexpr Range erasing{"random erasing", 1, 1};
 inline constexpr Range features{"dropout of final features", 2, 2};
-// Branch 2 i of block i is its attention, 2 i + 1 its MLP; those of a decoder are counted from `decoder`.
+// Block i uses branch 2 i for attention and 2 i + 1 for the MLP; decoder branches start at `decoder`.
 inline constexpr Range drop_path{"drop path", pow2(16), 2 * pow2(16) - 1};
 inline constexpr Range dropout{"dropout of branches", 2 * pow2(16), 3 * pow2(16) - 1};
 inline constexpr Range attention{"dropout of attention's probabilities", 3 * pow2(16), 4 * pow2(16) - 1};
@@ -55,7 +55,7 @@ inline constexpr uint64_t decoder = pow2(15);
 inline constexpr Range all[] = {embedding, erasing, features, drop_path, dropout, attention, activation};
 }  // namespace step
 
-// Those of one picture under attack, counted from its first.
+// Streams within the attack on one image, counted from its first.
 namespace attack {
 inline constexpr uint64_t count = pow2(16);
 inline constexpr Range start{"random start", 0, 0};

@@ -9,7 +9,7 @@ namespace pursuit {
 
 namespace {
 
-// C0, DEL and C1, the line and paragraph separators, and the marks of bidirectional text.
+// C0, DEL and C1 controls, the line and paragraph separators, and bidirectional formatting characters.
 bool is_control(uint32_t code) {
   return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x061C || code == 0x200E || code == 0x200F ||
          (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);

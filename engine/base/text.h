@@ -6,20 +6,20 @@
 
 namespace pursuit {
 
-// Bytes of the UTF-8 character that `text` (not empty) starts with, 1 to 4; 0 if it does not start with a
-// valid one.
+// Length in bytes (1 to 4) of the first UTF-8 character of `text`; 0 if it is not valid. `text` must not
+// be empty.
 size_t utf8_length(std::string_view text);
-// The code point of one character; of a single byte that is none, the byte.
+// The code point of one character; for a byte that is not valid UTF-8, the byte itself.
 uint32_t code_point(std::string_view character);
 
 bool is_utf8(std::string_view text);
 
-// What follows a byte order mark, which some editors write before UTF-8 text; without one, the text.
+// `text` without its UTF-8 byte order mark, if it has one.
 std::string_view without_byte_order_mark(std::string_view text);
 
-// Text as it may be shown on a terminal, whatever file it comes from: control characters, line breaks and
-// marks that turn the direction of writing become \n, \t, \u001b ..., bytes that are not UTF-8 \xff. With
-// `lines`, line breaks and tabs stay. In JSON the result means the same as before.
+// Makes text from any file safe to print on a terminal: control characters, line breaks and bidirectional
+// marks become \n, \t, \u001b ..., and bytes that are not UTF-8 become \xff. With `lines`, line breaks and
+// tabs are kept. Inside JSON strings the result has the same meaning.
 std::string printable(std::string_view text, bool lines = false);
 
 }  // namespace pursuit

@@ -14,7 +14,7 @@ int gpu = 0;
 Device device_from_name(const std::string& name) {
   if (name == "cpu") return cpu;
 #ifdef PURSUIT_SIMULATED
-  if (name == "auto") return cpu;  // the GPU of the tests is taken by its name only
+  if (name == "auto") return cpu;  // "auto" never picks the simulated GPU of the tests
 #endif
   if (name == "auto") return cuda::available() ? cuda_device(gpu) : cpu;
   const bool indexed = name.size() == 6 && name.rfind("cuda:", 0) == 0 && name[5] >= '0' && name[5] <= '9';

@@ -17,19 +17,19 @@ inline constexpr Device cpu{};
 inline Device cuda_device(int index = 0) { return {Device::Kind::cuda, static_cast<signed char>(index)}; }
 
 // Reads "cpu", "cuda", "cuda:1" or "auto" (a GPU if there is one, else the CPU).
-// Throws if the device is not there, with the reason.
+// Throws with the reason if the device is not available.
 Device device_from_name(const std::string& name);
-// The GPU that "cuda" and "auto" mean in this process, 0 without a call. Throws if it is not there.
+// Selects the GPU that "cuda" and "auto" mean in this process (default 0). Throws if it does not exist.
 void use_gpu(int index);
 
-// Waits for all that was started on the device. On a CPU nothing ever is under way.
+// Waits for all work that was launched on the device, as torch.cuda.synchronize does. A no-op on the CPU.
 void synchronize(Device device);
 
-// One line for the head of a log: which device runs and why, e.g. "cpu (built without CUDA), 2 threads,
-// avx512".
+// One line for the head of a log: the device and its description, e.g.
+// "cpu (built without CUDA), 2 threads, avx512".
 std::string describe(Device device);
 
-// Tags that choose a kernel's overload; `dispatch` turns a Device into one of them.
+// Tag types for overloads of kernels; `dispatch` maps a Device to one of them.
 struct Cpu {
   static constexpr const char* name = "cpu";
 };

@@ -21,12 +21,12 @@ struct bf16 {
   uint16_t bits;
 };
 
-// What a storage type is computed in.
+// The type in which values of storage type T are computed.
 template <class T> using compute_t = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
 
-// The same of a type known when the program runs.
+// The same for a dtype known at run time.
 inline DType compute_type(DType d) { return d == DType::bf16 ? DType::f32 : d; }
-// Whether a tensor of type `wide` may stand beside one of type `d`: the same, or f32 beside bf16.
+// Whether a tensor of dtype `wide` may be combined with one of dtype `d`: equal, or f32 with bf16.
 inline bool fits_beside(DType wide, DType d) { return wide == d || wide == compute_type(d); }
 
 template <class T> HD inline compute_t<T> upcast(T v) { return v; }
@@ -105,7 +105,7 @@ inline DType dtype_from_name(const std::string& name) {
   fail("dtype", "unknown type '" + name + "'; known are f64, f32, bf16, i64, i32, u8");
 }
 
-// Those that models compute in.
+// The dtypes that models compute in.
 inline std::vector<Choice<DType>> choices_of(DType) {
   return {{"f32", DType::f32}, {"bf16", DType::bf16, "weights and optimizer stay f32"}};
 }

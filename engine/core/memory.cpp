@@ -39,10 +39,10 @@ struct Block {
   bool live = false;
   bool guarded = false;
   const char* tag = "";
-  Block* before = nullptr;  // neighbours inside the segment
+  Block* before = nullptr;  // neighbours in the segment
   Block* after = nullptr;
-  int64_t arena = 0;    // the recording that the block belongs to; 0: none
-  bool direct = false;  // goes back to where it came from when freed
+  int64_t arena = 0;    // the arena that owns the block; 0: none
+  bool direct = false;  // returned to the system when freed
   Version version = {};
 };
 
@@ -54,13 +54,13 @@ struct ByFit {
 
 }  // namespace
 
-// Best fit with splitting and merging inside segments, as PyTorch's caching allocator does it. With
-// `shapes_only` the segments are addresses that nobody may use.
+// Best fit with splitting and merging within segments, like PyTorch's caching allocator. With `shapes_only`
+// the segments are addresses that are never accessed.
 class MemoryPool {
  public:
   explicit MemoryPool(Device device, bool shapes_only = false) : device_(device), shapes_only_(shapes_only) {
     if (shapes_only) {
-      limit_ = int64_t(1) << 61;  // sums stay far from overflowing
+      limit_ = int64_t(1) << 61;  // so that sums cannot overflow
       return;
     }
     const char* set = std::getenv("PURSUIT_ALLOC");
@@ -73,7 +73,7 @@ class MemoryPool {
     debug_ = debug && *debug == '1';
   }
 
-  // Only a pool of shapes ends: its blocks are all free by then, and nothing lies behind them.
+  // Only a shapes-only pool is destroyed: its blocks are free by then, and no memory backs them.
   ~MemoryPool() {
     for (const auto& list : free_)
       for (const Block* b : list) delete b;
@@ -130,11 +130,11 @@ class MemoryPool {
     if (!whole(b)) stats_.inactive_split += b->size;
   }
 
-  // Arenas are numbered from 1.
+  // Arena ids start at 1.
   int64_t open_arena() {
     std::lock_guard lock(mutex_);
     if (open_) fail("memory", "an arena on " + device_.name() + " is open already");
-    trim_locked();  // what the recording takes is taken for good: leave it all there is
+    trim_locked();  // the arena keeps its segments for good, so release cached memory first
     return open_ = ++arenas_;
   }
   void close_arena(int64_t number) {
@@ -215,7 +215,7 @@ class MemoryPool {
     const auto it = list.lower_bound(&key);
     if (it == list.end() || (*it)->arena != key.arena) return nullptr;
     Block* b = *it;
-    // A large remainder over twice the request is worth keeping whole for its own size.
+    // A remainder larger than twice the request stays whole, to serve requests of its own size.
     list.erase(it);
     if (!whole(b)) stats_.inactive_split -= b->size;
     return b;
@@ -272,7 +272,7 @@ class MemoryPool {
     delete b;
   }
 
-  // Blocks that were freed while an arena was open, or belonged to one.
+  // Frees blocks that were released while an arena was open, or that belonged to one.
   void release_direct() {
     release_where([](const Block* b) { return b->direct && !b->arena; });
   }
@@ -296,8 +296,8 @@ class MemoryPool {
       }
   }
 
-  // Requests are passed on, not served from segments. A recording has segments of its own in any case but
-  // raw.
+  // Whether requests bypass the segments. An open arena always has segments of its own, except in raw
+  // mode.
   bool direct() const { return raw_ || (async_ && !open_); }
 
   void* system_allocate(int64_t bytes) {
@@ -306,7 +306,7 @@ class MemoryPool {
     if (device_.is_cuda()) return cuda::allocate(device_.index, size_t(bytes));
     const size_t alignment = bytes >= kLargeRound ? size_t(kLargeRound) : 64;
     void* p = std::aligned_alloc(alignment, size_t(round_up(bytes, int64_t(alignment))));
-    // Huge pages spare the first touch of an activation 511 of 512 page faults.
+    // With huge pages the first write to an activation takes 1 page fault instead of 512.
     if (p && bytes >= kLargeRound) madvise(p, size_t(bytes), MADV_HUGEPAGE);
     return p;
   }
@@ -357,14 +357,14 @@ class MemoryPool {
   int64_t arenas_ = 0, open_ = 0;
   const bool shapes_only_;
   bool raw_ = false, async_ = false, debug_ = false;
-  uintptr_t nowhere_ = kLargeRound;  // where the next segment of shapes begins
+  uintptr_t nowhere_ = kLargeRound;  // start of the next shapes-only segment
 };
 
 namespace {
 
 thread_local ShapesOnly* innermost = nullptr;
 
-// Never destroyed: tensors in static storage may outlive any static pool.
+// Never destroyed: static tensors may outlive any other static object.
 MemoryPool& pool(Device device) {
   static std::mutex mutex;
   static auto& pools = *new std::map<std::pair<int, int>, std::unique_ptr<MemoryPool>>;
@@ -419,7 +419,7 @@ void count_write(const Storage& storage, const char* writer) {
 }
 
 Storage allocate_pinned(int64_t bytes) {
-  if (shapes_only()) return allocate(cpu, 0);  // of the host, not the device's
+  if (shapes_only()) return allocate(cpu, 0);  // the host's shapes-only pool
   void* p = cuda::allocate_pinned(size_t(std::max<int64_t>(1, bytes)));
   if (!p)
     throw OutOfMemory("[memory] the system gives no more page-locked memory: requested " +

@@ -6,9 +6,9 @@
 
 namespace pursuit {
 
-// While one lives, `see` is called with every result of a recorded operator of this thread that is no view,
-// and with every gradient that its backward gives, before anybody else reads them. It may change their
-// values: so a test finds out what storing them in fewer digits costs.
+// While an Observer lives, `see` is called in this thread with the result of every recorded operator that is
+// not a view, and with every gradient that its backward returns, before anything else reads them. It may
+// change their values; tests use that to measure the effect of storing them in lower precision.
 class Observer {
  public:
   explicit Observer(std::function<void(const Tensor&)> see);
@@ -20,21 +20,21 @@ class Observer {
   std::function<void(const Tensor&)> see_;
 };
 
-// What the tape calls.
+// Called by the tape.
 void observe(const Tensor& t);
 
-// Sees every call of an operator, forward and backward, in every thread; see engine/inspect. `call_observer` is the
-// one that does; without one a call costs a look at a pointer.
+// Sees every operator call, forward and backward, in all threads; see engine/inspect. `call_observer` is the
+// active one; if it is null, a call costs one pointer check.
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
-  // A call begins, perhaps within another one. What it allocates has the tag that this returns.
+  // A call begins, possibly inside another one. Its allocations get the returned tag.
   virtual const char* begin(const char* name, bool backward) = 0;
-  virtual void end(const Tensor& result) noexcept = 0;  // undefined for a backward, and where it failed
+  virtual void end(const Tensor& result) noexcept = 0;  // undefined after backward, and on failure
 };
 inline std::atomic<CallObserver*> call_observer = nullptr;
 
-// Lives as long as a call of the operator `name`.
+// Scope of one call of the operator `name`.
 class OperatorCall {
  public:
   explicit OperatorCall(const char* name, bool backward = false)

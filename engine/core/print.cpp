@@ -7,14 +7,14 @@ namespace pursuit {
 
 namespace {
 
-constexpr int64_t most = 6;  // entries of a dimension that are shown; of more the first and last three
+constexpr int64_t most = 6;  // longer dimensions are printed as their first and last three entries
 
 void print(std::ostream& out, const Tensor& x, int indent) {
   if (x.ndim() == 0) {
     if (is_floating(x.dtype()))
       out << x.item();
     else
-      out << *x.to(DType::i64).data<int64_t>();  // whole, where item() would round
+      out << *x.to(DType::i64).data<int64_t>();  // exact, where item() would round
     return;
   }
   const int64_t n = x.size(0);

@@ -51,7 +51,7 @@ class Shape {
     return true;
   }
 
-  // The number of elements; throws where the product overflows or a size is negative.
+  // The number of elements; throws if the product overflows or a size is negative.
   int64_t numel() const {
     int64_t n = 1;
     for (int64_t s : *this) {
@@ -82,7 +82,7 @@ inline Shape contiguous_strides(const Shape& shape) {
   return strides;
 }
 
-// The common shape of a and b by NumPy's rules.
+// The broadcast shape of a and b by NumPy's rules.
 inline Shape broadcast_shapes(const Shape& a, const Shape& b, const char* where) {
   Shape out = a.size() >= b.size() ? a : b;
   const Shape& low = a.size() >= b.size() ? b : a;

@@ -8,11 +8,11 @@ namespace pursuit {
 
 class MemoryPool;
 
-// While one lives, what this thread computes with tensors is done on their shapes alone: tensors have no
-// memory behind them, operators and copies compute nothing, and what they allocate comes from a pool of
-// addresses that nobody may use. So the memory of a step is known before it is taken, whatever its size.
-// Tensors made before may take part and are left alone; values must not be looked at, and what is made
-// meanwhile is of no use after. What kernels take for themselves while they run is not counted.
+// While one lives, this thread's tensor computations only infer shapes: tensors have no memory, operators and
+// copies compute nothing, and allocations come from a pool of addresses that are never accessed. So the
+// memory that a step needs is known before it is allocated, however large. Existing tensors may take part and
+// are not changed. Values must not be read, and tensors made meanwhile are useless afterwards. Temporary
+// workspaces of kernels are not counted.
 class ShapesOnly {
  public:
   ShapesOnly();
@@ -20,8 +20,8 @@ class ShapesOnly {
   ShapesOnly(const ShapesOnly&) = delete;
   ShapesOnly& operator=(const ShapesOnly&) = delete;
 
-  // Bytes that the pool would have taken from the system, at most, for all devices together: tensors alive at
-  // once, and the blocks that it keeps between them.
+  // Peak bytes that the pool would have reserved, all devices together: live tensors and cached blocks
+  // between them.
   int64_t peak() const;
 
  private:

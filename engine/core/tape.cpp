@@ -14,7 +14,8 @@ namespace {
 
 thread_local bool recording = true;
 
-// Inputs before users, by an explicit stack: a deep network must not overflow the call stack.
+// Topological order, inputs first. Uses an explicit stack, since a deep network would overflow the call
+// stack.
 std::vector<Node*> topological_order(Node* root) {
   std::vector<Node*> order;
   std::unordered_set<Node*> seen{root};
@@ -32,12 +33,12 @@ std::vector<Node*> topological_order(Node* root) {
   return order;
 }
 
-// Gradients of a leaf with a copy come in both dtypes; they add up in the leaf's own.
+// Gradients of a leaf with a copy arrive in either dtype; they are summed in the leaf's own.
 Tensor add_up(const Node& node, const Tensor& a, const Tensor& b) {
   return node.copy.defined() ? a.to(DType::f32) + b.to(DType::f32) : a + b;
 }
 
-// The same where one of the two is in memory that nobody else looks at: there, without new memory.
+// The same, in place if one of the two has memory that nothing else references.
 Tensor add_up_in_place(const Node& node, const Tensor& a, const Tensor& b) {
   if (node.copy.defined() || a.shape() != b.shape() || a.dtype() != b.dtype()) return add_up(node, a, b);
   for (const auto& [sum, x] : {std::pair(&a, &b), std::pair(&b, &a)}) {
@@ -67,7 +68,7 @@ void collect(Node& leaf, const Tensor& g) {
   ++leaf.arrivals;
 }
 
-// The gradient is that of the values that the operator saw.
+// The gradient is only valid for the values that the operator saw.
 void check_unchanged(const Node& node) {
   for (const Node::Saved& s : node.saved) {
     const Version* v = version_of(s.storage);
@@ -80,8 +81,8 @@ void check_unchanged(const Node& node) {
 
 }  // namespace
 
-// Unlinks the nodes it alone holds one by one: left to themselves, those of a deep network would free each
-// other by recursion and overflow the call stack.
+// Unlinks the nodes that only this one owns iteratively: freeing the nodes of a deep network recursively
+// would overflow the call stack.
 Node::~Node() {
   std::vector<std::shared_ptr<Node>> rest = std::move(inputs);
   while (!rest.empty()) {
@@ -106,7 +107,7 @@ void record(Tensor& y, const char* name, std::span<const Argument> arguments,
     if (storage.use_count() <= handles) return;
     if (const Version* v = version_of(storage)) node->saved.push_back({storage, v->writes});
   };
-  bool is_view = false;  // y is one handle on its storage
+  bool is_view = false;  // y is one more handle on its storage
   for (const Argument& a : arguments) {
     node->inputs.push_back(a.tensor->node());
     const bool same = a.tensor->storage() == y.storage();

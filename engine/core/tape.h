@@ -5,8 +5,8 @@
 
 namespace pursuit {
 
-// y.backward(seed), and calls `arrived` with every leaf as soon as this pass has its whole gradient: what is
-// done with one gradient then goes on beside the computation of the others.
+// y.backward(seed) that calls `arrived` with every leaf as soon as its gradient is complete, so that work on
+// one gradient (an all-reduce) overlaps with the computation of the others.
 void backward(const Tensor& y, const Tensor& seed, const std::function<void(const Node& leaf)>& arrived);
 
 }  // namespace pursuit

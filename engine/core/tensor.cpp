@@ -39,7 +39,7 @@ template <class T> T from_double(double v) {
     return T(v);
 }
 
-// Fills on the host in f32 and converts, so that every dtype and device holds the same numbers, rounded.
+// Fills on the host in f32, then converts, so that all dtypes and devices hold the same numbers, rounded.
 template <class F> Tensor fill_float(const Shape& shape, DType dtype, Device device, const F& value) {
   Tensor t = empty(shape, DType::f32);
   float* p = t.data<float>();
@@ -50,7 +50,7 @@ template <class F> Tensor fill_float(const Shape& shape, DType dtype, Device dev
 
 }  // namespace
 
-// Not in the header: gcc 12 does not emit it where only the {} of an aggregate calls it.
+// Not in the header: gcc 12 does not emit it if only the {} of an aggregate calls it.
 Tensor::Tensor() = default;
 
 void Tensor::fail_undefined(const char* method) const {

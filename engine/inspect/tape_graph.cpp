@@ -13,7 +13,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Recorded {
-  Tensor like;  // of the result's shape and type, without its memory
+  Tensor like;  // has the result's shape and dtype without its memory
   const char* tag;
   double milliseconds;
 };
@@ -24,15 +24,15 @@ struct Call {
   Clock::time_point start;
 };
 
-// Of the thread that records.
+// State of the recording thread.
 struct Recording {
-  std::vector<Call> open;         // calls within calls
+  std::vector<Call> open;         // nested calls
   std::vector<const char*> tags;  // of all calls
   std::unordered_map<const Node*, Recorded> nodes;
 };
 thread_local Recording* recording = nullptr;
 
-// A tag of its own, kept for ever: memory that outlives the recorder still has it.
+// A tag that is never freed: memory that outlives the recorder still refers to it.
 const char* new_tag(const char* name) {
   static auto& tags = *new std::deque<std::string>;
   return tags.emplace_back(name + std::string(" #") + std::to_string(tags.size())).c_str();
@@ -67,7 +67,7 @@ TapeRecorder::~TapeRecorder() {
 
 const char* TapeRecorder::begin(const char* name, bool backward) {
   if (!recording) return name;
-  // What is called within a call belongs to it.
+  // A nested call belongs to the outermost one.
   const char* tag = !recording->open.empty() ? recording->open.front().tag : backward ? name : new_tag(name);
   if (recording->open.empty() && !backward) recording->tags.push_back(tag);
   recording->open.push_back({name, tag, Clock::now()});
@@ -117,13 +117,13 @@ std::vector<TapeNode> tape_of(const Tensor& y, const std::vector<std::pair<std::
       if (recording && !node->leaf && seen != recording->nodes.end()) {
         entry.result = name_of(seen->second.like.dtype()) + seen->second.like.shape().str();
         entry.milliseconds = seen->second.milliseconds;
-        entry.bytes = std::exchange(bytes[seen->second.tag], 0);  // of several results of one call, once
+        entry.bytes = std::exchange(bytes[seen->second.tag], 0);  // count once if a call has several results
       }
       list.push_back(std::move(entry));
     }
     stack.pop_back();
   }
-  // What calls that were not recorded made, and nodes may hold: a batch that was normalised, for example.
+  // Made by calls that were not recorded but may be held by nodes: a normalised batch, for example.
   TapeNode others{.name = "off the tape", .result = "what other calls made"};
   if (recording)
     for (const char* tag : recording->tags) others.bytes += bytes[tag];
@@ -162,7 +162,7 @@ std::string tape_to_dot(const Tensor& y, const std::vector<std::pair<std::string
       std::snprintf(text, sizeof text, "\\n%.3f ms, ", n.milliseconds);
       label += text + mebibytes(n.bytes);
     }
-    // The more it holds, the deeper its colour.
+    // The colour deepens with the bytes held.
     std::snprintf(text, sizeof text, "\", fillcolor=\"0.08 %.3f 1.0\"%s];\n", double(n.bytes) / double(most),
                   n.leaf ? ", shape=ellipse" : "");
     dot.append("  n").append(std::to_string(i)).append(" [label=\"").append(label).append(text).append(edges);

@@ -5,15 +5,15 @@
 
 #include "engine/core/observer.h"
 
-// The recorded graph as a list and as a picture:
+// The recorded autograd graph as a list and as a picture:
 //
 //   const TapeRecorder recorder;
 //   const Tensor loss = cross_entropy(model(images), labels);
 //   std::ofstream("tape.dot") << tape_to_dot(loss);  // dot -Tsvg tape.dot > tape.svg
 namespace pursuit {
 
-// While one lives, the calls of its thread's operators are remembered beside their nodes. It takes the place of a
-// trace (engine/inspect/trace.h). One a process.
+// While one lives, this thread's operator calls are recorded along with their nodes. Replaces an active trace
+// (engine/inspect/trace.h). At most one per process.
 class TapeRecorder final : CallObserver {
  public:
   TapeRecorder();
@@ -28,21 +28,21 @@ class TapeRecorder final : CallObserver {
 };
 
 struct TapeNode {
-  std::string name;  // of the operator; of a leaf as it was given, else "leaf"
+  std::string name;  // of the operator; of a leaf as given, else "leaf"
   bool leaf = false;
-  std::string result = {};  // "f32[64, 197, 576]"; of a node that no recorder saw empty, as what follows is 0
-  double milliseconds = 0;  // of the call; on a GPU, of launching it
-  // What the call allocated and is still held, as the pool rounds it: the result, where somebody keeps it, and what
-  // the operator keeps for backward. Summed over all nodes this is what the forward pass has taken of the pool.
+  std::string result = {};  // "f32[64, 197, 576]"; empty, with zeros below, if no recorder saw the call
+  double milliseconds = 0;  // time of the call; on a GPU, of its launch
+  // Bytes allocated by the call and still held, as rounded by the pool: the result if something references
+  // it, and what is saved for backward. The sum over all nodes is what the forward pass has taken of the pool.
   int64_t bytes = 0;
-  std::vector<size_t> inputs = {};  // their places in the list
+  std::vector<size_t> inputs = {};  // indices into the list
 };
-// The nodes that y depends on, inputs before users, and last, where there is any, the memory of calls off the tape.
-// `leaves` gives names to parameters.
+// The nodes that y depends on, inputs first, followed by the memory of calls that are not on the tape, if
+// any. `leaves` names parameters.
 std::vector<TapeNode> tape_of(const Tensor& y,
                               const std::vector<std::pair<std::string, Tensor>>& leaves = {});
 
-// The same as a graph for Graphviz; named leaves stand in the box of the operator that takes them.
+// The same as a Graphviz graph; named leaves are shown in the box of the operator that reads them.
 std::string tape_to_dot(const Tensor& y, const std::vector<std::pair<std::string, Tensor>>& leaves = {});
 
 }  // namespace pursuit

@@ -33,9 +33,9 @@ int thread_number() {
   return number;
 }
 
-// A span, or (where nothing is named) the pool's bytes at `start`.
+// A span or, if the name is null, the pool's bytes at `start`.
 struct Event {
-  const char* name;  // of an operator or a literal: kept for ever
+  const char* name;  // operator name or literal: never freed
   int64_t start, length;
   int thread;
   bool backward;
@@ -59,7 +59,7 @@ class Trace final : public CallObserver {
     return name;
   }
   void end(const Tensor& result) noexcept override {
-    if (open_calls.empty()) return;  // began before the trace
+    if (open_calls.empty()) return;  // it began before the trace
     const OpenCall call = open_calls.back();
     open_calls.pop_back();
     if (call.start < 0) return;  // nothing was computed
@@ -76,7 +76,7 @@ class Trace final : public CallObserver {
 
   void write() {
     std::lock_guard lock(mutex_);
-    if (events_.empty()) return;  // of a process that only started others
+    if (events_.empty()) return;  // this process only started others
     std::string path = file_;
     if (!line_prefix.empty()) {  // "[rank 3] "
       const std::string rank = line_prefix.substr(6, line_prefix.find(']') - 6);
@@ -134,7 +134,7 @@ class Trace final : public CallObserver {
 };
 
 std::atomic<Trace*> trace = nullptr;
-// Never destroyed: threads may still end calls when the program does.
+// Never destroyed: other threads may finish calls while the program exits.
 std::vector<std::unique_ptr<Trace>>& traces = *new std::vector<std::unique_ptr<Trace>>;
 
 }  // namespace
@@ -142,7 +142,7 @@ std::vector<std::unique_ptr<Trace>>& traces = *new std::vector<std::unique_ptr<T
 void start_trace() {
   const char* file = std::getenv("PURSUIT_TRACE");
   if (!file || !*file || trace) return;
-  { const AtomicFile writable(file); }  // an error now, not at the end
+  { const AtomicFile writable(file); }  // report an error now, not at the end
   traces.push_back(std::make_unique<Trace>(file));
   trace = traces.back().get();
   call_observer = trace.load();

@@ -24,7 +24,7 @@ template <class To, class From> struct Copy {
   HD void operator()(int64_t i, int64_t j) const { to[i] = convert<To>(from[j]); }
 };
 
-// Weights become bf16 in every step, and their gradients f32: contiguous ones by the vector code.
+// Every step casts weights to bf16 and gradients to f32; contiguous ones by vector code.
 void copy_rows(bf16* to, const float* from, int64_t n) { rows<float>().f32_to_bf16(from, words(to), n); }
 void copy_rows(float* to, const bf16* from, int64_t n) { rows<float>().bf16_to_f32(words(from), to, n); }
 

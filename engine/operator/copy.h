@@ -6,8 +6,8 @@ namespace pursuit {
 // dst = src, converting the dtype; same shape and device, any strides. Floats to integers truncate.
 void copy_strided(const Tensor& dst, const Tensor& src);
 
-// to = the to.bytes() bytes at `from`, 64 at most; `to` is contiguous. On a GPU a kernel carries them as its
-// arguments: nothing waits, and `from` may change at once.
+// Copies to.bytes() bytes (at most 64) from the host into the contiguous tensor `to`. On a GPU they travel as
+// kernel arguments: the call does not wait, and `from` may be changed at once.
 void write_small(const Tensor& to, const void* from);
 
 }  // namespace pursuit

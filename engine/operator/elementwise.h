@@ -3,15 +3,15 @@
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
 
-// Elementwise operators are one functor for every dtype and both backends; layout, broadcasting and tape live
-// here.
+// An elementwise operator is one functor for all dtypes and both backends; strides, broadcasting and autograd
+// are handled here.
 namespace pursuit {
 
 struct NoParams {};
 
-// y = f(x). Op gives `A fwd(A x)` and `A bwd(A x, A y)` = dy/dx, each with a further `const Params&` where it
-// has parameters (plain numbers: they travel to the GPU by value). Where bwd looks at one of the two or
-// none, `static constexpr Saves saves` spares keeping the other; bwd finds any number in its place.
+// y = f(x). Op defines `A fwd(A x)` and `A bwd(A x, A y)` = dy/dx, each with another `const Params&` if it
+// has parameters (plain numbers, passed to GPU kernels by value). If bwd reads only one of x and y, or
+// neither, `static constexpr Saves saves` avoids saving the other; bwd then gets an arbitrary number for it.
 enum class Saves { both, x, y, none };
 template <class Op> constexpr Saves saved_by() {
   if constexpr (requires { Op::saves; })
@@ -72,11 +72,11 @@ template <class Op, class Params = NoParams> struct Unary {
   }
 };
 
-// y = f(a, b) with broadcasting. Op gives `A fwd(A a, A b)` and the derivatives `A da(A a, A b)`, `A db(A a,
-// A b)`, each with a further `const Params&` where it has parameters. bf16 beside f32 is computed in f32 and
-// gives f32; the gradients come back in each input's type. Other mixtures are errors. Where a derivative does
-// not look at both inputs, `static constexpr Reads da_reads` or `db_reads` spares keeping the other; the
-// derivative finds any number in its place.
+// y = f(a, b) with broadcasting. Op defines `A fwd(A a, A b)` and the derivatives `A da(A a, A b)` and `A
+// db(A a, A b)`, each with another `const Params&` if it has parameters. bf16 with f32 is computed in f32 and
+// gives f32; gradients are returned in each input's dtype. Other mixtures are errors. If a derivative does
+// not read both inputs, `static constexpr Reads da_reads` or `db_reads` avoids saving the other; the
+// derivative then gets an arbitrary number for it.
 enum class Reads { both, a, b, none };
 template <class Op, class Params = NoParams> struct BinaryForward {
   template <class T> struct Body {
@@ -143,7 +143,7 @@ template <class Op, class Params = NoParams> struct Binary {
   }
 
  protected:
-  // A gradient of the result's shape and dtype brought to those of an input.
+  // Reduces and casts a gradient of the result's shape and dtype to those of an input.
   static Tensor like(const Kind& in, const Tensor& g) { return sum_to(g, in.shape).to(in.dtype); }
 
  private:
@@ -166,7 +166,7 @@ template <class Op, class Params = NoParams> struct Binary {
   }
 };
 
-// The shapes every elementwise operator is tried on.
+// The shapes every elementwise operator is tested with.
 template <class Op> std::vector<Sample<Op>> unary_samples(double lo, double hi, double tolerance = 1) {
   return {{{}, {{{7}, lo, hi}}, tolerance},
           {{}, {{{3, 5}, lo, hi}}, tolerance},

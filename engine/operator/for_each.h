@@ -7,11 +7,11 @@
 #include "engine/core/device.h"
 #include "engine/core/tensor.h"
 #include "engine/cpu/parallel.h"
-// The one place where elementwise loops over strided tensors live, for both backends.
+// The elementwise loop over strided tensors, for both backends. All elementwise code uses it.
 namespace pursuit {
 
-// The common index space of N operands: dimensions of size 1 dropped, neighbours that every operand walks in
-// one stride merged.
+// The common index space of N operands: dimensions of size 1 are dropped, and adjacent dimensions are merged
+// where all operands are contiguous across them.
 template <int N> struct Layout {
   int ndim = 0;
   int64_t numel = 1;
@@ -19,7 +19,7 @@ template <int N> struct Layout {
   int64_t stride[N][Shape::max_dims];
 };
 
-// x's strides as seen from `shape`: 0 along broadcast dimensions.
+// x's strides broadcast to `shape`: 0 along broadcast dimensions.
 inline Shape broadcast_strides(const Tensor& x, const Shape& shape) {
   Shape strides = shape;
   const int lead = shape.size() - x.ndim();

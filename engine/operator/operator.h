@@ -22,29 +22,33 @@
 //   PURSUIT_OPERATOR(Square)
 //   Tensor square(const Tensor& x) { return apply(Square{}, x); }
 //
-// The object is the context of one call: options are set by the caller, forward fills in what it saves (its
-// inputs arrive off the tape, so a saved tensor never holds the tape), and the tape keeps the object until
-// backward ran. It returns one gradient an input, undefined where there is none. It is an error if an input
-// or the result that forward took a handle of was overwritten since (while forward runs, no other thread may
-// take one). Of inputs that are needed for the gradient of others only, an operator with a member `Needs
-// needs = {}`, which is set before forward, keeps those that backward will read. One with a member `Tensor
-// so_far = {}` finds there what other users of its first input have given for its gradient, undefined where
-// none has yet, and returns the sum. An optional member `Tensor reference(inputs...) const` computes the same from plain operators; the driver holds forward against it.
+// The object is the context of one call, like PyTorch's ctx: the caller sets its options, forward saves what
+// backward needs (inputs arrive detached, so saved tensors do not keep the graph alive), and the tape keeps
+// the object until backward has run. backward returns one gradient per input, undefined where there is none.
+// It is an error if an input or result that forward saved has been overwritten since. (While forward runs, no
+// other thread may copy these tensors' handles.)
+//
+// Optional members:
+// - `Needs needs = {}` is set before forward, so that it saves only what the needed gradients read.
+// - `Tensor so_far = {}` holds, in backward, the gradient accumulated so far for the first input (undefined if
+//   none); backward then returns the sum.
+// - `Tensor reference(inputs...) const` computes the same from other operators; the test driver compares
+//   forward with it.
 namespace pursuit {
 
-// Which inputs want a gradient.
+// Which inputs need a gradient.
 struct Needs {
   uint32_t bits = 0;
   bool operator[](int i) const { return bits >> i & 1; }
 };
 
-// One input of a sample, filled with uniform numbers of [lo, hi); integers are drawn from lo .. hi-1.
+// One input of a sample, filled with uniform numbers in [lo, hi); integers are drawn from lo to hi - 1.
 struct Input {
   Shape shape;
   double lo = -1, hi = 1;
   bool integer = false;
-  bool given = true;      // false: the operator's optional input is left out
-  bool constant = false;  // takes no gradient, although floating
+  bool given = true;      // false: an optional input, left out
+  bool constant = false;  // needs no gradient, although floating point
   bool wide = false;      // f32 where the others are bf16
 };
 inline Input labels(Shape shape, int64_t classes) { return {shape, 0, double(classes), true}; }
@@ -58,15 +62,15 @@ inline Input wide(Input in) {
 }
 inline Input left_out() { return {{}, 0, 0, false, false}; }
 
-// Options and inputs on which the driver tries the operator. `tolerance` widens the driver's bar where an
-// operator adds up many rounded terms; say why beside it.
+// Options and inputs that the test driver runs the operator with. `tolerance` scales the driver's bound for
+// operators that sum many rounded terms; give the reason beside it.
 template <class Op> struct Sample {
   Op op;
   std::vector<Input> inputs;
   double tolerance = 1;
 };
 
-// What the test driver, the benchmark and the list know of an operator; calls never look anything up here.
+// Registry entry for the test driver, the benchmark and the list of operators; calls do not use it.
 struct OperatorInfo {
   using Run = std::function<Tensor(const std::vector<Tensor>&)>;
   struct Case {
@@ -76,16 +80,17 @@ struct OperatorInfo {
     Run reference;  // empty if the operator has none
   };
   std::string name;
-  std::vector<Case> (*cases)();  // made anew by every call
+  std::vector<Case> (*cases)();  // builds new ones at every call
 };
 std::vector<OperatorInfo>& inventory();
 
-// An input of a call, and how many handles there were on its storage before.
+// An input of a call and the use count of its storage before the call.
 struct Argument {
   const Tensor* tensor;
   long handles;
 };
-// Puts the result y of an operator on the tape. What has more handles now than before the call was saved.
+// Records an operator with result y on the tape. Storages whose use count has grown were saved by the
+// operator.
 void record(Tensor& y, const char* name, std::span<const Argument> arguments,
             std::function<Grads(const Tensor&, Tensor)> backward, bool adds = false);
 
@@ -97,7 +102,7 @@ concept Operator = requires(Op op, const Tensor& t, Needs needs) {
   { Op::samples() } -> std::same_as<std::vector<Sample<Op>>>;
 };
 
-// The inputs that may be undefined are those that a sample leaves out.
+// The inputs that some sample leaves out are optional.
 template <Operator Op> Needs optional_inputs() {
   static const Needs optional = [] {
     Needs found;
@@ -112,14 +117,14 @@ template <Operator Op, size_t N> void require_inputs(const Tensor* const (&input
     if (!inputs[i]->defined() && !optional_inputs<Op>()[int(i)]) fail_undefined(Op::name, i + 1, N);
 }
 
-// An operator of any number of inputs, all of which are defined, takes them as a list and is not told which
-// of them want a gradient.
+// An operator of any number of inputs, all defined. It takes them as a list and is not told which of them
+// need a gradient.
 template <class Op>
 concept TakesList = requires(Op op, const std::vector<Tensor>& inputs) {
   op.forward(inputs);
 };
 
-// Calls forward(operator) and, if an input wants a gradient, records the operator.
+// Calls forward(operator) and records the operator if an input needs a gradient.
 template <Operator Op, class Forward>
 Tensor call(Op op, std::span<Argument> arguments, Needs needs, const Forward& forward) {
   OperatorCall scope(Op::name);
@@ -197,15 +202,15 @@ template <Operator Op> std::vector<OperatorInfo::Case> cases_of() {
   return cases;
 }
 
-// Makes no sample: before main there is nobody who could report an error.
+// Stores a function and makes no samples: an error before main() could not be reported.
 template <Operator Op> struct RegisterOperator {
   RegisterOperator() { inventory().push_back({Op::name, cases_of<Op>}); }
 };
 
 #define PURSUIT_OPERATOR(Op) static const ::pursuit::RegisterOperator<Op> register_##Op;
 
-// Device and dtype become types exactly once, here; on shapes alone (ShapesOnly) nothing is computed. Kernels
-// for the GPU exist in builds with one, real or simulated. Where only the device matters: calls f(Cpu{} or
+// Turns device and dtype into template arguments, once per call. Does nothing while ShapesOnly is active. GPU
+// kernels exist only in builds with a real or simulated GPU. If only the device matters: calls f(Cpu{} or
 // Cuda{}).
 template <class F> void dispatch(Device device, [[maybe_unused]] const char* where, const F& f) {
   if (shapes_only()) return;
@@ -246,8 +251,8 @@ template <class F> void dispatch(const Tensor& x, const char* where, const F& f)
   }
 }
 
-// The same where an f32 tensor may stand beside a bf16 one: calls f(Cpu{} or Cuda{}, Type<T>{}, Type<U>{}), U
-// being `wide`'s type: T, or float beside bf16.
+// The same if an f32 tensor may be combined with a bf16 one: calls f(Cpu{} or Cuda{}, Type<T>{}, Type<U>{});
+// U is the type of `wide`: T, or float if T is bf16.
 template <class F> void dispatch(const Tensor& x, const Tensor& wide, const char* where, const F& f) {
   dispatch(x, where, [&]<class Dev, class T>(Dev dev, Type<T> type) {
     if constexpr (std::is_same_v<T, bf16>) {
@@ -257,14 +262,15 @@ template <class F> void dispatch(const Tensor& x, const Tensor& wide, const char
   });
 }
 
-// A device, where no kernel takes it.
+// A device for which no kernel is overloaded.
 struct Absent {
   template <class Dev> Absent(Dev) : name(Dev::name) {}
   const char* name;
 };
 
-// Op::kernel or Op::gradient for the device, or an error if it has none. Found by overload, not by a requires
-// expression: after one, nvcc 13 compiles the host's half of the kernels and drops the device's.
+// Calls Op::kernel or Op::gradient for the device, or throws if there is none. Detected by overload
+// resolution: with a requires expression nvcc 13 compiles the host half of the kernels and drops the device
+// code.
 template <class Op, class Dev, class... A> auto launch(Dev dev, const A&... a)
     -> decltype(Op::kernel(dev, a...)) {
   Op::kernel(dev, a...);

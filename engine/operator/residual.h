@@ -3,8 +3,8 @@
 
 namespace pursuit {
 
-// Of an operator on x that adds a residual: undefined, or of the result's shape, and of x's dtype or f32 beside
-// bf16.
+// Throws unless the residual that an operator adds to its result is undefined, or has the result's shape and
+// x's dtype (or f32 with a bf16 x).
 inline void require_residual(const char* where, const Tensor& residual, const Shape& shape, const Tensor& x) {
   if (!residual.defined()) return;
   if (residual.shape() != shape || !fits_beside(residual.dtype(), x.dtype()) ||

@@ -43,13 +43,13 @@ std::string describe(int input, int64_t element, double numeric, double tape) {
   return text.str();
 }
 
-// Element k of `count` that spread over 0 .. n-1.
+// Element k of `count` elements spread evenly over 0 .. n-1.
 int64_t spread(int64_t k, int64_t count, int64_t n) { return count == 1 ? 0 : k * (n - 1) / (count - 1); }
 
 struct Check {
   const Function& f;
   const GradientOptions& options;
-  std::vector<Tensor> inputs;  // f64, private
+  std::vector<Tensor> inputs;  // f64, owned
   std::vector<double> cotangent;
   GradientReport report;
 
@@ -58,7 +58,7 @@ struct Check {
     return false;
   }
 
-  // Gradients of two backward passes in a row, collected in buffers that hold NaN at first.
+  // Runs backward twice, accumulating in buffers that initially hold NaN.
   bool tape_gradients(std::vector<std::vector<double>>& gradients) {
     std::vector<Tensor> leaves = inputs;
     std::vector<Tensor> homes(leaves.size());
@@ -77,7 +77,7 @@ struct Check {
       if (y.needs_grad()) y.backward(from_vector(cotangent, y.shape()));
       for (size_t i = 0; i < leaves.size(); ++i) {
         if (!wants_gradient(leaves[i])) continue;
-        // No gradient reached the leaf: the tape says that it is zero.
+        // No gradient reached the leaf: the tape says it is zero.
         const std::vector<double> g = leaves[i].grad().defined()
                                           ? homes[i].to_vector()
                                           : std::vector<double>(size_t(leaves[i].numel()), 0.0);

@@ -21,8 +21,8 @@ lapack_int syevd(double* a, int64_t n, int64_t ld, double* values) {
   return LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'L', lapack_int(n), a, lapack_int(ld), values);
 }
 
-// A row-major matrix read by columns is its transpose, whose factors are those of `a`, exchanged: no copy is
-// made.
+// A row-major matrix read as column-major is its transpose, whose factors are those of `a`, swapped: no
+// copy.
 lapack_int gesdd(int64_t m, int64_t n, float* a, float* s, float* u, float* vt) {
   const lapack_int k = lapack_int(std::min(m, n));
   return LAPACKE_sgesdd(LAPACK_COL_MAJOR, 'S', lapack_int(n), lapack_int(m), a, lapack_int(n), s, vt,
@@ -46,7 +46,7 @@ template <class T> void eigen(T* a, int64_t n, int64_t ld, T* values) {
                   std::to_string(matrix) + "; does it hold NaN or infinity?");
 }
 
-// The factors, of these shapes.
+// The factors, with the given shapes.
 Svd svd_on_gpu(const Tensor& in, const Shape& of_u, const Shape& of_s, const Shape& of_vt) {
   if (cuda::capturing(in.device().index))
     fail("svd", "the GPU's solver of " + in.str() +
@@ -81,7 +81,7 @@ std::vector<std::complex<double>> eigenvalues(const Tensor& a) {
     fail("eigenvalues", "got " + a.str() + ", need f64 [n, n] on the CPU");
   const int64_t n = a.size(0);
   std::vector<double> work = a.to_vector(), real(static_cast<size_t>(n)), imaginary(static_cast<size_t>(n));
-  // A matrix read by columns is its transpose, which has the same eigenvalues.
+  // A row-major matrix read as column-major is its transpose, which has the same eigenvalues.
   const lapack_int info =
       n == 0 ? 0
              : LAPACKE_dgeev(LAPACK_COL_MAJOR, 'N', 'N', lapack_int(n), work.data(), lapack_int(n),

@@ -58,7 +58,7 @@ class Pursuit {
     if (options_.max_iterations < 1) active_.clear();
   }
 
-  // One iteration of all matrices that have not stopped.
+  // One iteration for all matrices that have not stopped.
   void iterate() {
     const int64_t count = int64_t(active_.size());
     const Tensor x = empty({count, rows_, cols_}, m_.dtype()), tau = empty({count}, m_.dtype());
@@ -85,7 +85,7 @@ class Pursuit {
     active_ = left;
   }
 
-  // S and Y of matrix b from its new L; whether it stops.
+  // Computes S and Y of matrix b from its new L; returns whether it stops.
   bool shrink(int64_t b, const double* low_rank) {
     const double mu = mu_[size_t(b)], threshold = options_.lambda / mu_[size_t(b)];
     const double* m = at(m_, b, size());
@@ -114,8 +114,8 @@ class Pursuit {
 };
 
 #ifdef PURSUIT_GPU
-// In f32. Everything stays on the device; the host looks at the residuals every few iterations, and what went
-// beyond its stop meanwhile was left alone by the kernel.
+// In f32, entirely on the device. The host reads the residuals every few iterations; the kernel skips
+// matrices that stopped in between.
 class DevicePursuit {
  public:
   DevicePursuit(const Tensor& m, const PcpOptions& options, PcpResult& result)
@@ -154,7 +154,7 @@ class DevicePursuit {
     gather();
   }
 
-  // The input of the next iteration of all matrices that have not stopped.
+  // Gathers the next input of all matrices that have not stopped.
   void gather() {
     if (active_.empty()) return;
     const int64_t count = int64_t(active_.size());
@@ -207,11 +207,11 @@ class DevicePursuit {
 
   Tensor m_;  // f32 [batch, n1, n2]
   PcpOptions options_;
-  PcpResult& result_;  // dual is U until the end
+  PcpResult& result_;  // its dual holds U until the end
   Tensor norms_, tau_;
   std::vector<float> taus_;  // as tau_
   std::vector<int32_t> active_;
-  Tensor list_, active_tau_, x_;  // active_ on the device, its thresholds and next input
+  Tensor list_, active_tau_, x_;  // active_ on the device, with thresholds and next input
   int iterations_ = 0;
 };
 #endif
@@ -236,7 +236,7 @@ PcpResult principal_component_pursuit(const Tensor& m, const PcpOptions& options
     DevicePursuit(m.detach().contiguous().reshape(batched), o, result).run();
 #endif
   } else {
-    // In f64 whatever the input: Y adds up the small differences M - L - S of all iterations.
+    // Always in f64: Y accumulates the small differences M - L - S of all iterations.
     Pursuit(m.detach().to(DType::f64).contiguous().reshape(batched), o, result).run();
   }
   for (Tensor* t : {&result.low_rank, &result.sparse, &result.dual}) *t = t->to(m.dtype()).reshape(m.shape());

@@ -11,20 +11,21 @@ namespace pursuit {
 // from S = Y = 0 until |M - L - S|_F <= tolerance |M|_F. D is singular value thresholding.
 struct PcpOptions {
   double lambda = 0;     // 0: 1 / sqrt(max(n1, n2))
-  double mu = 0;         // 0: n1 n2 / (4 sum |M|), for every matrix its own
-  double tolerance = 0;  // 0: 1e-7 in f64, 1e-5 in f32, whose rounding ends at about 1e-6
+  double mu = 0;         // 0: n1 n2 / (4 sum |M|), per matrix
+  double tolerance = 0;  // 0: 1e-7 in f64; 1e-5 in f32, where rounding limits it to about 1e-6
   int max_iterations = 1000;
 };
 
 struct PcpResult {
-  Tensor low_rank, sparse, dual;               // shaped as the input; dual is Y
-  std::vector<int> iterations;                 // of each matrix
-  std::vector<std::vector<double>> residuals;  // of each matrix, |M - L - S|_F / |M|_F after each iteration
+  Tensor low_rank, sparse, dual;               // of the input's shape; dual is Y
+  std::vector<int> iterations;                 // per matrix
+  std::vector<std::vector<double>> residuals;  // per matrix: |M - L - S|_F / |M|_F after each iteration
   bool converged = false;                      // all of them
 };
 
-// m [n1, n2] or [B, n1, n2], f32 or f64; off the tape. Every matrix stops by itself, so a batch gives what
-// its matrices give alone. The CPU iterates in f64, a GPU in f32. Throws where an entry is NaN or infinite.
+// m [n1, n2] or [B, n1, n2], f32 or f64. Each matrix stops by itself, so a batch gives the same results as
+// its matrices alone. The CPU iterates in f64, a GPU in f32. No autograd. Throws if an entry is NaN or
+// infinite.
 PcpResult principal_component_pursuit(const Tensor& m, const PcpOptions& options = {});
 
 }  // namespace pursuit

@@ -31,7 +31,7 @@ Graph::Graph(Device device, const std::function<void()>& work) : device_(device)
 Graph::~Graph() {
   try {
     cuda::synchronize(device_.index);
-  } catch (const Error&) {  // an earlier kernel failed; that was or will be said elsewhere
+  } catch (const Error&) {  // an earlier kernel failed; reported elsewhere
   }
   cuda::destroy_graph(handle_);
 }

@@ -7,10 +7,10 @@
 
 namespace pursuit {
 
-// What `work` does on a GPU, recorded once and run as often as wanted with one call (a CUDA graph). While it
-// is recorded nothing runs, so nothing may wait for the GPU or read a result; kernels must have run before.
-// Every run uses the same memory: tensors made inside stay with the graph, those from outside must outlive
-// it, and new values come in and results go out through such tensors.
+// A CUDA graph: captures the GPU work of `work` once and replays it with one call. Nothing runs during
+// capture, so `work` must not synchronise or read results, and its kernels must have run once before. All
+// replays use the same memory: tensors made inside belong to the graph, tensors from outside must outlive it,
+// and new inputs and results pass through such tensors.
 class Graph {
  public:
   Graph(Device device, const std::function<void()>& work);
@@ -22,12 +22,12 @@ class Graph {
  private:
   Device device_;
   Arena arena_;
-  std::vector<std::weak_ptr<void>> written_;  // storages that `work` writes to in place, so every run does
+  std::vector<std::weak_ptr<void>> written_;  // storages that `work`, and so every replay, writes to in place
   void* handle_ = nullptr;
 };
 
-// Work on a GPU that is run over and over: the first time operator by operator, from the second on as a
-// graph, with the same result. On a CPU, and unless it is to be recorded, always operator by operator.
+// GPU work that is repeated: runs operator by operator the first time and is captured as a graph the second
+// time, with the same results. On a CPU, or if capture is off, it always runs operator by operator.
 class Replayed {
  public:
   Replayed(Device device, bool record) : device_(device), record_(record && device.is_cuda()) {}
@@ -43,7 +43,7 @@ class Replayed {
   std::unique_ptr<Graph> graph_;
 };
 
-// What Tensor::bump_version tells the graph that this thread records, if there is one.
+// Called by Tensor::bump_version to tell the graph that this thread is capturing, if any.
 void note_write(const Storage& storage);
 
 }  // namespace pursuit

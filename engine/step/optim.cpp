@@ -23,7 +23,7 @@ const float* factor(const FlatUpdate& u) { return u.factor.defined() ? u.factor.
 
 // --- the CPU
 
-// body(offset, count, decays) for parts of the ranges, over the threads.
+// Calls body(offset, count, decays) for parts of the ranges, in parallel.
 template <class F> void for_each_part(const FlatUpdate& u, const F& body) {
   parallel_for(u.values.numel(), 1 << 14, [&](int64_t begin, int64_t end) {
     for (const FlatRange& r : u.ranges) {
@@ -98,7 +98,8 @@ void gradient_factor(Cpu, const Tensor& x, double most, const Tensor& weight, co
 
 constexpr int threads = 256;
 
-// Enough blocks to fill the largest GPUs; sums are cut at this number whatever the GPU, for the same bits.
+// Enough blocks for the largest GPUs. Sums are split the same way on all GPUs, so that they agree bit for
+// bit.
 unsigned blocks_of(int64_t n) { return cuda::blocks_for(n, 4 * threads, 2048); }
 
 cuda::FlatPointers pointers(const FlatUpdate& u) {
@@ -133,7 +134,7 @@ void ema(Cuda, const Tensor& average, const Tensor& values, double decay) {
 }
 
 void gather(Cuda, const std::vector<FlatPart>& parts, const Tensor& flat, bool add) {
-  std::vector<Tensor> dense;  // lives until all is launched
+  std::vector<Tensor> dense;  // keeps the copies alive until the launches
   for (size_t begin = 0; begin < parts.size(); begin += cuda::Parts::most) {
     const size_t number = std::min<size_t>(parts.size() - begin, cuda::Parts::most);
     cuda::Parts table{};
@@ -142,7 +143,7 @@ void gather(Cuda, const std::vector<FlatPart>& parts, const Tensor& flat, bool a
       const FlatPart& p = parts[begin + i];
       dense.push_back(p.tensor.defined() ? p.tensor.contiguous() : p.tensor);
       const bool rounded = p.tensor.defined() && p.tensor.dtype() == DType::bf16;
-      if (p.tensor.defined() && !rounded) dense.back().data<float>();  // or it throws
+      if (p.tensor.defined() && !rounded) dense.back().data<float>();  // throws unless it is f32
       table.part[i] = {p.tensor.defined() ? dense.back().raw() : nullptr, p.at, p.count, rounded};
       longest = std::max(longest, p.count);
     }

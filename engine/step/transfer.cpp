@@ -38,7 +38,7 @@ Upload::Upload(const Shape& shape, DType dtype, Device device) {
     slot = std::make_unique<Slot>(device.index);
     slot->pinned = pinned_tensor(shape, dtype);
     slot->staged = empty(shape, dtype, device);
-    slot->used.record(cuda::stream(device.index));  // by whom the memory belonged to before
+    slot->used.record(cuda::stream(device.index));  // earlier users of the memory come first
   }
 }
 

@@ -3,10 +3,10 @@
 
 #include "engine/core/tensor.h"
 
-// Ways between host and device beside the computation. On the CPU they are plain copies.
+// Asynchronous copies between host and device. On the CPU they are plain copies.
 namespace pursuit {
 
-// An event of a GPU's streams.
+// A CUDA event.
 class Event {
  public:
   explicit Event(int device);
@@ -14,23 +14,23 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
   void record(void* stream);
-  void block(void* stream) const;  // later work on `stream` waits for the event (cudaStreamWaitEvent)
-  void wait() const;               // the host does; at once if nothing was recorded
-  bool done() const;               // whether it would not have to wait; from any thread
+  void block(void* stream) const;  // later work on `stream` waits for it (cudaStreamWaitEvent)
+  void wait() const;               // the host waits; returns at once if nothing was recorded
+  bool done() const;               // whether wait() would return at once; callable from any thread
 
  private:
   void* handle_;
 };
 
-// Copies one input of every step into the same tensor on the device. Values are copied to pinned memory, from
-// there to the device on a stream of its own while the device works on the batch before, and into the tensor
-// in front of what is launched next.
+// Copies one input of every step into the same device tensor: first to pinned memory, then to the device on a
+// separate stream while the device computes the previous batch, and finally into the tensor, ahead of the
+// work launched next.
 class Upload {
  public:
   Upload(const Shape& shape, DType dtype, Device device);
   ~Upload();
   const Tensor& tensor() const { return tensor_; }
-  void send(const void* values);  // tensor().numel() of them; may be changed on return
+  void send(const void* values);  // tensor().numel() values; may be changed on return
 
  private:
   struct Slot {
@@ -43,7 +43,7 @@ class Upload {
   int next_ = 0;
 };
 
-// The way of one f32 number back to the host: start at once, wait later.
+// Copies one f32 to the host: start() now, wait() later.
 class Readback {
  public:
   explicit Readback(Device device);
@@ -52,7 +52,7 @@ class Readback {
 
  private:
   Tensor host_;
-  std::unique_ptr<Event> arrived_;  // of a GPU
+  std::unique_ptr<Event> arrived_;  // null on a CPU
 };
 
 }  // namespace pursuit
