@@ -1,16 +1,17 @@
 #pragma once
 #include "cuda/column_sums.cuh"
 
-// What stands between the two layers of an MLP: GELU, x Phi(x) with Phi the normal distribution, or ReLU.
+// The activation between the two layers of an MLP: GELU, x Phi(x) with Phi the normal distribution function,
+// or ReLU.
 //
-// cuBLASLt has GELU and its gradient as epilogues, but those are the tanh approximation, 5e-4 off: enough to
-// tell a network from the same one on the CPU. So the activation is a pass of its own here, between products
-// whose epilogues add the bias.
+// cuBLASLt offers GELU and its gradient as epilogues, but only the tanh approximation, which is off by 5e-4:
+// enough to distinguish a network from the same one on the CPU. So the activation is a separate pass between
+// products whose epilogues add the bias.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// exp(-x^2 / 2) and Phi(x) by the same rational fit as on the CPU (engine/cpu/rows/math.inc): the tail of Phi
-// relative to the density, so that the negative tail keeps its relative accuracy.
+// exp(-x^2 / 2) and Phi(x), with the same rational fit as on the CPU (engine/cpu/rows/math.inc): the tail of
+// Phi relative to the density, so that the negative tail keeps its relative accuracy.
 struct Normal {
   float density, phi;
 };
@@ -32,7 +33,7 @@ __device__ inline Normal standard_normal(float x) {
   return {density, x < 0 ? tail : 1 - tail};
 }
 
-// An activation's value and its slope at x.
+// An activation's value and derivative at x.
 struct GeluOf {
   __device__ static float value(float x) { return x * standard_normal(x).phi; }
   __device__ static float slope(float x) {
@@ -40,13 +41,13 @@ struct GeluOf {
     return n.phi + x * (0.39894228040143268f * n.density);
   }
 };
-// Of x or of relu(x), which are alike.
+// x may also be relu(x): the results are the same.
 struct ReluOf {
   __device__ static float value(float x) { return x < 0 ? 0 : x; }
   __device__ static float slope(float x) { return x > 0 ? 1.0f : 0.0f; }
 };
 
-// y = f(x), n numbers; y may be x.
+// y = f(x) for n numbers; y may be x.
 template <class F, int V, class T> __global__ void activation_kernel(const T* x, T* y, int64_t n) {
   const int64_t step = int64_t(gridDim.x) * blockDim.x * V;
   for (int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * V; i < n; i += step) {
@@ -57,7 +58,7 @@ template <class F, int V, class T> __global__ void activation_kernel(const T* x,
   }
 }
 
-// x and y are aligned alike, as whole tensors are.
+// x and y must have the same alignment, as whole tensors do.
 template <class F, class T> void activate(const T* x, T* y, int64_t n) {
   if (n == 0) return;
   with_pack<T>(n, {x}, [&]<int V>() {
@@ -65,8 +66,8 @@ template <class F, class T> void activate(const T* x, T* y, int64_t n) {
   });
 }
 
-// g *= f'(x); part[p] = sum of part p of g's rows, where it is wanted (not null). x and g [rows, cols], part
-// [parts, cols]. Blocks and parts are those of column_sums_kernel.
+// g *= f'(x); if `part` is not null, part[p] = sum of part p of g's rows. x and g [rows, cols], part [parts,
+// cols]. Blocks and parts are those of column_sums_kernel.
 template <class F, int V, class T>
 __global__ void activation_gradient_kernel(const T* x, T* g, float* part, int64_t rows, int64_t cols) {
   Shared shared;
@@ -91,7 +92,7 @@ __global__ void activation_gradient_kernel(const T* x, T* g, float* part, int64_
   if (part) store_column_sums(s, all, part + blockIdx.y * cols, cols);
 }
 
-// g *= f'(x); sums [cols] = sum of g's rows, where it is not null. x and g are aligned alike.
+// g *= f'(x); if `sums` [cols] is not null, it receives the sum of g's rows. x and g have the same alignment.
 template <class F, class T> void activation_gradient(const T* x, T* g, T* sums, int64_t rows, int64_t cols) {
   if (cols == 0) return;
   with_pack<T>(cols, {x}, [&]<int V>() {

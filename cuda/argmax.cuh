@@ -4,15 +4,15 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// Greater for a greater number, and for the earlier one of equals; a NaN is the greatest. The upper half are
-// the number's bits, turned around where they say negative, the lower one counts down the columns.
+// A sort key: larger for a larger number, and for the earlier of equal ones; NaN is the largest. The upper
+// half has the number's bits in an order-preserving form, the lower half counts down the columns.
 __device__ inline uint64_t rank_of(float v, int64_t column) {
   const uint32_t bits = __float_as_uint(v + 0.0f);  // -0 + 0 is 0
   const uint32_t order = v != v ? ~0u : bits >> 31 ? ~bits : bits | 0x80000000u;
   return uint64_t(order) << 32 | (~uint32_t(column));
 }
 
-// y[i] = column of row i's greatest number, the first of equals; cols < 2^32.
+// y[i] = argmax of row i, the first of ties; cols < 2^32.
 template <class Team, class T>
 __global__ void argmax_kernel(const T* x, int64_t* y, int64_t n, int64_t cols) {
   const Team team(cols);

@@ -5,10 +5,10 @@
 #include "cuda/launch.h"
 #include "cuda/tile.h"
 
-// The pieces of which attention kernels are made. A warp owns a strip: R tiles of 16 rows of one head. It
-// goes over the head's other rows, the columns of its scores, in chunks of J tiles of 8. What it multiplies
-// with lies in shared memory in rows of D numbers, D a multiple of 16, `row_stride` apart; the strip's own
-// results stay in registers:
+// Building blocks of the attention kernels. A warp owns a strip: R tiles of 16 rows of one head. It loops
+// over the head's other rows, the columns of its scores, in chunks of J tiles of 8. The right operands are in
+// shared memory as rows of D numbers (D a multiple of 16), `row_stride` apart; the strip's own results stay
+// in registers:
 //
 //   product_with_rows<D>(s, q, keys);  // s = q keys^T
 //   hide(s, -INFINITY, first_row, first_col, n, causal);
@@ -16,12 +16,12 @@
 //   softmax.add(s);  // s <- exp2(s - most)
 //   add_product<D>(o, s, values);  // o += s values
 //
-// Unless it says otherwise, a function is called by whole warps, all lanes with the same arguments.
+// Unless noted, a function is called by whole warps, with the same arguments in all lanes.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// The thread's warp, the same for the compiler as well in all lanes: what follows from it stays out of the
-// lanes' registers.
+// The warp's index, known to the compiler to be uniform: values derived from it do not use per-lane
+// registers.
 __device__ inline int warp_index() { return __shfl_sync(all_lanes, int(threadIdx.x) / warp_size, 0); }
 __device__ inline int lane_index() { return int(threadIdx.x) % warp_size; }
 
@@ -33,20 +33,20 @@ template <class T> struct HeadRows {
   int ld, n, d;
 
   __device__ T* at(int i) const { return p + int64_t(i) * ld; }
-  // Whether rows can be moved 16 bytes at a time.
+  // Whether rows can be copied 16 bytes at a time.
   __device__ bool aligned() const {
     return (reinterpret_cast<uintptr_t>(p) | uintptr_t(ld) * sizeof(T) | uintptr_t(d) * sizeof(T)) % 16 == 0;
   }
 };
 
-// Numbers in 16 bytes, and from row to row in shared memory: with 16 bytes between them, eight rows that are
-// read at once lie in different banks.
+// Numbers per 16 bytes, and the row stride in shared memory: rows are padded by 16 bytes, so that eight rows
+// read at once are in different banks.
 template <class T> constexpr int per_move = 16 / int(sizeof(T));
 template <class T, int D> constexpr int row_stride = D + per_move<T>;
 
-// to [count, D] in shared memory = rows first, first + 1, ... of x; zeros behind its last row and column.
-// Called by `threads` threads, a multiple of 32, numbered by `thread`; the rows are there after close_copies,
-// wait_copies and a barrier.
+// Copies rows first, first + 1, ... of x to shared memory [count, D], with zeros after its last row and
+// column. Called by `threads` threads, a multiple of 32, with indices `thread`; the rows are visible after
+// close_copies, wait_copies and a barrier.
 template <int D, class T>
 __device__ void load_rows(T* to, const HeadRows<const T>& x, int first, int count, int thread, int threads) {
   constexpr int moves = D / per_move<T>;
@@ -65,7 +65,7 @@ __device__ void load_rows(T* to, const HeadRows<const T>& x, int first, int coun
   }
 }
 
-// The part of y's rows first to first + 15 that exists = from [16, D] in shared memory, by one warp.
+// Stores rows [16, D] of shared memory to y's rows first to first + 15, as far as they exist; one warp.
 template <int D, class T> __device__ void store_rows(const HeadRows<T>& y, int first, const T* from) {
   constexpr int moves = D / per_move<T>;
   const int lane = lane_index(), col = lane % moves * per_move<T>;
@@ -83,16 +83,16 @@ template <int D, class T> __device__ void store_rows(const HeadRows<T>& y, int f
   }
 }
 
-// Panels of rows of `Parts` matrices, side by side in shared memory: all rows at once where they fit, or as
-// many as do, twice, so that the next panel arrives while this one is used.
+// Panels of rows of `Parts` matrices, side by side in shared memory: all rows at once if they fit; otherwise
+// double buffered, so that the next panel is copied while this one is used.
 template <class T, int D, int Parts> class Panels {
  public:
   static constexpr int numbers(int panel, int n) {
     return (panel < n ? 2 : 1) * Parts * panel * row_stride<T, D>;
   }
 
-  // x: `Parts` matrices of n rows; panel: rows of a panel, a multiple of 16; memory: for numbers(panel, n).
-  // Constructed and used by all threads of the block.
+  // x: `Parts` matrices of n rows; panel: rows per panel, a multiple of 16; memory: numbers(panel, n)
+  // elements. Constructed and used by all threads of the block.
   __device__ Panels(const HeadRows<const T>* x, int panel, T* memory)
       : panel_(panel), whole_(panel >= x[0].n), memory_(memory) {
 #pragma unroll
@@ -104,13 +104,13 @@ template <class T, int D, int Parts> class Panels {
     }
   }
 
-  // Calls f(first, part) for every panel with rows of [begin, end): its first row, and part[i], its rows of
+  // Calls f(first, part) for every panel with rows in [begin, end): its first row, and part[i], its rows of
   // matrix i.
   template <class F> __device__ void walk(int begin, int end, F f) {
     int side = 0;
     begin -= begin % panel_;
     if (!whole_) {
-      __syncthreads();  // others may still read what an earlier walk has left
+      __syncthreads();  // other threads may still read panels of an earlier walk
       start(begin, side);
     }
     for (int from = begin; from < end; from += panel_) {
@@ -146,7 +146,7 @@ template <class T, int D, int Parts> class Panels {
   T* memory_;
 };
 
-// --- strips as left factors: tile(r, k) is tile r of 16 rows, step k along the depth
+// --- strips as left operands: tile(r, k) is tile r of 16 rows at step k of the inner dimension
 
 template <class T, int D> struct SharedRows {
   static constexpr int unroll = 4;
@@ -157,7 +157,7 @@ template <class T, int D> struct SharedRows {
     load_a_row(a, p + r * 16 * row_stride<T, D> + k * tile_depth<T>, row_stride<T, D>);
     return a;
   }
-  // Loads them from global memory; `own` is memory of the warp for them.
+  // Loads them from global memory into `own`, this warp's memory.
   __device__ void load(const HeadRows<const T>& x, int first, T* own) {
     __syncwarp();
     load_rows<D>(own, x, first, 16, lane_index(), warp_size);
@@ -173,7 +173,7 @@ template <class T, int D, int R> struct KeptRows {
   TileA<T> a[R][D / tile_depth<T>];
 
   __device__ const TileA<T>& tile(int r, int k) const { return a[r][k]; }
-  // `own` is memory of the warp for 16 rows, free again afterwards.
+  // `own` is temporary memory of the warp for 16 rows.
   __device__ void load(const HeadRows<const T>& x, int first, T* own) {
 #pragma unroll
     for (int r = 0; r < R; ++r) {
@@ -185,7 +185,7 @@ template <class T, int D, int R> struct KeptRows {
   }
 };
 
-// --- products
+// --- matrix products
 
 // s = left right^T, right [J * 8, D].
 template <int D, class T, int R, int J, class Left>
@@ -231,13 +231,13 @@ __device__ void add_product(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const 
   }
 }
 
-// --- the numbers of a strip. A lane holds numbers of 2 R rows and 2 J columns, in these places of the strip
-// and of the chunk:
+// --- the numbers of a strip. A lane holds numbers of 2 R rows and 2 J columns, at these positions of the
+// strip and of the chunk:
 
 __device__ inline int strip_row(int r) { return r / 2 * 16 + tile_row(r % 2 * 2); }
 __device__ inline int chunk_col(int c) { return c / 2 * 8 + tile_col(c % 2); }
 
-// f(number, r, c) for the lane's numbers, or f(number, number of t, r, c).
+// Calls f(number, r, c) for the lane's numbers, or f(number, number of t, r, c).
 template <int R, int J, class F> __device__ void for_numbers(TileD (&s)[R][J], F f) {
 #pragma unroll
   for (int r = 0; r < R; ++r)
@@ -262,7 +262,8 @@ template <int R, int J> __device__ void scale(TileD (&s)[R][J], float factor) {
   for_numbers(s, [&](float& v, int, int) { v *= factor; });
 }
 
-// y's rows first to first + 16 R - 1, as far as they exist, = o; `own` is memory of the warp for 16 rows.
+// Stores o to y's rows first to first + 16 R - 1, as far as they exist; `own` is memory of the warp for 16
+// rows.
 template <int D, class T, int R>
 __device__ void store_strip(const HeadRows<T>& y, int first, const TileD (&o)[R][D / 8], T* own) {
 #pragma unroll
@@ -283,7 +284,7 @@ __device__ void store_strip(const HeadRows<T>& y, int first, const TileD (&o)[R]
   }
 }
 
-// Over the four lanes that share a row.
+// Sum over the four lanes that share a row.
 __device__ inline float row_sum(float x) {
   x += __shfl_xor_sync(all_lanes, x, 1);
   return x + __shfl_xor_sync(all_lanes, x, 2);
@@ -293,11 +294,11 @@ __device__ inline float row_max(float x) {
   return fmaxf(x, __shfl_xor_sync(all_lanes, x, 2));
 }
 
-// --- softmax, in powers of two: scores are multiplied by log2(e) as well
+// --- softmax in powers of two: scores are also multiplied by log2(e)
 
 constexpr float log2_e = 1.44269504f;
 
-// 2^x by the hardware's instruction, at most 2 ulp off; 0 below 2^-126.
+// 2^x by the hardware instruction, with an error of at most 2 ulp; 0 below 2^-126.
 __device__ inline float power_of_2(float x) {
 #ifdef __CUDACC__
   float y;
@@ -308,11 +309,11 @@ __device__ inline float power_of_2(float x) {
 #endif
 }
 
-// Sets what row i of a causal head does not see, columns after i, and columns that are not there to `value`.
+// Sets masked scores to `value`: columns after row i of a causal head, and columns beyond the end.
 template <int R, int J>
 __device__ void hide(TileD (&s)[R][J], float value, int first_row, int first_col, int n, bool causal) {
   if (first_col + J * 8 <= (causal ? min(n, first_row + 1) : n)) return;
-  // Seen from the lane's first number, whose column is `left` before the end and `ahead` before its row.
+  // Relative to the lane's first number: its column is `left` before the end and `ahead` before its row.
   const int left = n - first_col - chunk_col(0), ahead = first_row + strip_row(0) - first_col - chunk_col(0);
   for_numbers(s, [&](float& v, int r, int c) {
     const int row = strip_row(r) - strip_row(0), col = chunk_col(c) - chunk_col(0);
@@ -320,12 +321,12 @@ __device__ void hide(TileD (&s)[R][J], float value, int first_row, int first_col
   });
 }
 
-// Softmax over rows that come in chunks.
+// Online softmax over rows that arrive in chunks.
 template <int R> struct RowSoftmax {
-  // As long as no score passes `most` by more than 8, it stays as it is: powers up to 2^8 do no harm, and
-  // what was added up with it need not be scaled.
+  // `most` is updated only when a score exceeds it by more than 8: powers up to 2^8 do no harm, and earlier
+  // sums need no rescaling.
   static constexpr float slack = 8;
-  float most[2 * R], total[2 * R];  // total: of the lane's columns, and after finish the row's 1 / total
+  float most[2 * R], total[2 * R];  // total: of the lane's columns; after finish: 1 / total of the row
 
   __device__ RowSoftmax() {
 #pragma unroll
@@ -335,8 +336,8 @@ template <int R> struct RowSoftmax {
     }
   }
 
-  // Lets `most` grow with scores s, of which -inf are hidden. If it did, what was added up with earlier
-  // powers is to be multiplied by fade.
+  // Raises `most` if needed for scores s, in which masked ones are -inf. Returns whether it did; then earlier
+  // sums must be multiplied by fade.
   template <int J> __device__ bool grow(TileD (&s)[R][J], float (&fade)[2 * R]) {
     float next[2 * R];
 #pragma unroll
@@ -364,7 +365,7 @@ template <int R> struct RowSoftmax {
     });
   }
 
-  // After the last chunk: softmax = exp2(s - most) total. A row without a visible score has 0 and 0.
+  // After the last chunk: softmax = exp2(s - most) total. A row without visible scores has 0 and 0.
   __device__ void finish() {
 #pragma unroll
     for (int i = 0; i < 2 * R; ++i) {
@@ -375,9 +376,9 @@ template <int R> struct RowSoftmax {
   }
 };
 
-// What the gradient of softmax knows of a row: p = exp2(score - most) inverse, and dot = sum_j p_j dp_j.
+// What softmax's gradient needs of a row: p = exp2(score - most) inverse, and dot = sum_j p_j dp_j.
 struct alignas(16) RowGradient {
-  float most = 0, inverse = 0, dot = 0, unused = 0;  // of a row that is not there: p = 0
+  float most = 0, inverse = 0, dot = 0, unused = 0;  // p = 0 for a row that does not exist
 
   __device__ float p(float score) const { return power_of_2(score - most) * inverse; }
 };

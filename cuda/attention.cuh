@@ -4,9 +4,9 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-constexpr int chunk = 16;  // columns at a time
+constexpr int chunk = 16;  // columns per step
 
-// Attention over packed projections [B, n, parts, heads, d]: q, k, v, or k, v with keys as queries.
+// Attention on packed projections [B, n, parts, heads, d]: q, k, v, or k, v with keys as queries.
 struct AttentionShape {
   int n, d, parts, heads;
   float scale;
@@ -15,7 +15,7 @@ struct AttentionShape {
 
   __device__ bool clips() const { return gamma != 0 || zeta != 1; }
   __device__ float stretch(float p) const { return (zeta - gamma) * p + gamma; }
-  // The clipped softmax of a softmax, and its derivative.
+  // The clipped softmax, given the softmax, and its derivative.
   __device__ float clip(float p) const {
     const float y = stretch(p), capped = y > 1 ? 1 : y;
     return capped < 0 ? 0 : capped;
@@ -25,13 +25,13 @@ struct AttentionShape {
     return y < 0 || y > 1 ? 0 : zeta - gamma;
   }
 
-  // Head number b * heads + h of one part of x [B, n, of, heads, d]. B * n is below 2^32: a product of 32-bit
-  // numbers stays out of the lanes' registers.
+  // Head b * heads + h of one part of x [B, n, of, heads, d]. B * n is below 2^32: 32-bit products save
+  // registers.
   template <class T> __device__ HeadRows<T> rows(T* x, int head, int part, int of) const {
     const int b = head / heads, h = head % heads, ld = of * heads * d;
     return {x + uint64_t(unsigned(b) * unsigned(n)) * unsigned(ld) + (part * heads + h) * d, ld, n, d};
   }
-  // The same of x [B, heads, n].
+  // The same for x [B, heads, n].
   template <class T> __device__ T* of_head(T* x, int head) const {
     return x + uint64_t(unsigned(head)) * unsigned(n);
   }
@@ -44,19 +44,19 @@ struct AttentionShape {
   }
 };
 
-// How the rows of a head are dealt out: to `groups` blocks, a strip a warp, as often as it takes.
+// Distribution of a head's rows over `groups` blocks, one strip per warp, repeated as often as needed.
 struct StripPlan {
   int panel, groups, warps;
 
   __device__ int head() const { return int(blockIdx.x) / groups; }
   __device__ int group() const { return int(blockIdx.x) % groups; }
-  // The rows of the panel that starts at row `from`, as far as they are before `end`, in whole chunks.
+  // The rows of the panel that starts at row `from`, clipped at `end`, in whole chunks.
   __device__ int rows(int from, int end) const {
     return min(panel, (end - from + chunk - 1) / chunk * chunk);
   }
 };
 
-// What a warp works on: a strip of R * 16 rows. As left factors they stay in registers where they are few.
+// A warp's unit of work: a strip of R * 16 rows. As left operands they stay in registers if there are few.
 template <class T_, int D_, int most_tiles> struct Strip {
   using T = T_;
   static constexpr int D = D_;
@@ -68,19 +68,19 @@ template <class T_, int D_, int most_tiles> struct Strip {
   static constexpr int most_warps = D * sizeof(T) > 256 ? 2 : 4;  // of a block
   static constexpr int most_threads = most_warps * warp_size;
 
-  // Numbers of shared memory that a warp needs to load `factors` left factors, and the place of factor i.
+  // Shared memory that a warp needs to load `factors` left operands, and the place of operand i.
   static constexpr int own_numbers(int factors) { return (kept ? 1 : factors) * 16 * row_stride<T, D>; }
   __device__ static T* own_place(T* own, int i) { return own + (kept ? 0 : i) * 16 * row_stride<T, D>; }
 };
 template <class T, int D> using QueryStrip = Strip<T, D, 2>;
 template <class T, int D> using KeyStrip = Strip<T, D, 1>;
 
-// Blocks for whose registers and shared memory a processor has room.
+// Resident blocks per multiprocessor, by registers and shared memory.
 template <class T, int D> constexpr int forward_blocks = !QueryStrip<T, D>::kept ? 1 : D == 16 ? 5 : 3;
 template <class T, int D> constexpr int backward_blocks = KeyStrip<T, D>::kept&& D == 16 ? 4 : 2;
 
-// out [B, n, heads, d] = map(softmax(scale q k^T)) v, and stats [B, heads, n]: a number near the maximum of
-// each row, in powers of two, and 1 / sum.
+// out [B, n, heads, d] = map(softmax(scale q k^T)) v, and stats [B, heads, n]: a number near each row's
+// maximum, in powers of two, and 1 / sum.
 template <class T, int D>
 __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, forward_blocks<T, D>)
     attention_kernel(const T* qkv, T* out, float2* stats, AttentionShape a, StripPlan plan) {
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, forward_blocks
     RowSoftmax<R> softmax;
     float fade[2 * R];
     TileD o[R][D / 8];
-    // Clipping needs the sums of whole rows, hence a walk of its own for them.
+    // Clipping needs the sums of whole rows, so it takes an additional pass for them.
     for (int pass = a.clips() ? 0 : 1; pass < 2; ++pass) {
       panels.walk(0, a.causal ? min(a.n, begin + step) : a.n, [&](int from, const auto& part) {
         if (!active) return;
@@ -200,8 +200,8 @@ __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, backward_block
   }
 }
 
-// gx's values dv = map(p)^T go and keys dk = scale ds^T q with ds = p (dp - dot). Where keys are queries
-// (symmetric), scale (ds + ds^T) k: the score of rows i and j is that of j and i as well.
+// gx's values dv = map(p)^T go and keys dk = scale ds^T q, with ds = p (dp - dot). If keys serve as queries
+// (symmetric), scale (ds + ds^T) k: the score of rows i and j is also that of j and i.
 template <class T, int D, bool symmetric>
 __global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<T, D>)
     attention_key_gradient_kernel(const T* qkv, const T* go, const RowGradient* rows, T* gx, AttentionShape a,
@@ -234,8 +234,8 @@ __global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<
     TileD gk[R][D / 8], gv[R][D / 8];
     panels.walk(a.causal && !symmetric ? begin : 0, a.n, [&](int from, const auto& part) {
       if (!active) return;
-      // The chunks of [c, end), where the strip's rows are keys of the columns' queries, queries of the
-      // columns' keys, or both.
+      // Processes chunks of [c, end), where the strip's rows are keys for the columns' queries, queries for
+      // the columns' keys, or both.
       const auto chunks = [&]<bool as_key, bool as_query>(int c, int end) {
         for (; c < end; c += chunk) {
           const int at = c * row_stride<T, D>;
@@ -297,7 +297,7 @@ struct StripLaunch {
   StripPlan plan;
 };
 
-// For strips S, `Factors` of them a warp, against panels of `Parts` matrices, in at most `shared` bytes.
+// For strips S with `Factors` of them per warp, and panels of `Parts` matrices, in at most `shared` bytes.
 template <class S, int Parts, int Factors, int shared> StripLaunch deal_strips(int n, int64_t heads) {
   using T = typename S::T;
   constexpr int own = S::most_warps * S::own_numbers(Factors) * int(sizeof(T));
@@ -308,8 +308,8 @@ template <class S, int Parts, int Factors, int shared> StripLaunch deal_strips(i
   const int rounds = (strips + S::most_warps - 1) / S::most_warps;
   const bool whole = padded <= most;
   StripPlan plan{whole ? padded : streamed, rounds, (strips + rounds - 1) / rounds};
-  // A block that holds a whole head makes all of its strips, unless there are too few heads for all
-  // processors.
+  // If a block holds a whole head it processes all of its strips, unless there are too few heads for all
+  // multiprocessors.
   if (whole && heads >= 256) plan.groups = 1;
   return {{unsigned(heads * plan.groups), unsigned(plan.warps * warp_size),
            shared_size<T>(Panels<T, S::D, Parts>::numbers(plan.panel, n)) +
@@ -317,7 +317,7 @@ template <class S, int Parts, int Factors, int shared> StripLaunch deal_strips(i
           plan};
 }
 
-// Shared memory of a block: three forward blocks on a processor of an H100, and what every GPU has.
+// Shared memory per block: three forward blocks per multiprocessor of an H100, and what every GPU has.
 constexpr int forward_shared = 75 * 1024, backward_shared = 99 * 1024;
 
 template <class T, int D>
@@ -326,7 +326,7 @@ void attention_forward(const T* qkv, T* out, float2* stats, const AttentionShape
   launch<attention_kernel<T, D>>(grid, qkv, out, stats, a, plan);
 }
 
-// rows: memory for [batch, heads, n].
+// rows: scratch memory [batch, heads, n].
 template <class T, int D> void attention_backward(const T* qkv, const T* go, const float2* stats,
                                                   RowGradient* rows, T* gx, const AttentionShape& a,
                                                   int64_t batch) {

@@ -1,17 +1,17 @@
 #pragma once
 #include "cuda/attention.cuh"
 
-// Attention for heads wider than the tiles of attention.cuh: one warp a row, slow, for any width.
+// Attention for heads wider than the tiles of attention.cuh: one warp per row; slow, but works for any width.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// Over the lanes' numbers of two rows, the same value in each lane.
+// The dot product of two rows, distributed over the lanes; all lanes get the result.
 template <class T> __device__ float row_dot(const T* x, const T* y, int d) {
   float sum = 0;
   for (int c = int(threadIdx.x); c < d; c += warp_size) sum += upcast(x[c]) * upcast(y[c]);
   return warp_sum(sum);
 }
-// sum += factor x, by each lane for its numbers.
+// sum += factor x; each lane handles its own numbers.
 template <class T> __device__ void add_row(float* sum, float factor, const T* x, int d) {
   for (int c = int(threadIdx.x); c < d; c += warp_size) sum[c] += factor * upcast(x[c]);
 }
@@ -24,7 +24,7 @@ __device__ inline float* zero_row(Shared& shared, int d) {
   return sum;
 }
 
-// As attention_kernel; a block is a warp and makes one row.
+// As attention_kernel; a block is one warp and computes one row.
 template <class T>
 __global__ void attention_wide_kernel(const T* qkv, T* out, float2* stats, AttentionShape a) {
   const int head = int(blockIdx.x) / a.n, row = int(blockIdx.x) % a.n, end = a.causal ? row + 1 : a.n;
@@ -49,7 +49,7 @@ __global__ void attention_wide_kernel(const T* qkv, T* out, float2* stats, Atten
   if (threadIdx.x == 0) stats[blockIdx.x] = make_float2(weights.most, weights.inverse);
 }
 
-// rows [B, heads, n], one a block.
+// rows [B, heads, n], one per block.
 template <class T> __global__ void attention_wide_dots_kernel(const T* qkv, const T* go, const float2* stats,
                                                               RowGradient* rows, AttentionShape a) {
   const int head = int(blockIdx.x) / a.n, row = int(blockIdx.x) % a.n, end = a.causal ? row + 1 : a.n;
@@ -63,7 +63,7 @@ template <class T> __global__ void attention_wide_dots_kernel(const T* qkv, cons
   if (threadIdx.x == 0) rows[blockIdx.x] = weights;
 }
 
-// gx, one row of a head in all its parts a block.
+// gx; each block computes one row of a head in all its parts.
 template <class T> __global__ void attention_wide_gradient_kernel(const T* qkv, const T* go,
                                                                   const RowGradient* rows, T* gx,
                                                                   AttentionShape a) {
@@ -73,7 +73,7 @@ template <class T> __global__ void attention_wide_gradient_kernel(const T* qkv, 
   Shared shared;
   float *gv = zero_row(shared, a.d), *gk = zero_row(shared, a.d);
   float* gq = a.parts == 2 ? gk : zero_row(shared, a.d);
-  // p and ds of query i and key j.
+  // p and ds for query i and key j.
   const auto gradient = [&](int i, int j, float& p, float& ds) {
     const RowGradient weights = rows[int64_t(head) * a.n + i];
     p = weights.p(row_dot(q.at(i), k.at(j), a.d) * (a.scale * log2_e));
@@ -101,7 +101,7 @@ void attention_wide_forward(const T* qkv, T* out, float2* stats, const Attention
                                    out, stats, a);
 }
 
-// rows: memory for [batch, heads, n].
+// rows: scratch memory [batch, heads, n].
 template <class T> void attention_wide_backward(const T* qkv, const T* go, const float2* stats,
                                                 RowGradient* rows, T* gx, const AttentionShape& a,
                                                 int64_t batch) {

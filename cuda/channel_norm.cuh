@@ -2,12 +2,12 @@
 #include "cuda/row.cuh"
 #include "engine/ops/channel_groups.h"
 
-// The passes over x of batch norm and group norm: rows of B C, each of one channel. statistics [2, groups],
-// sums [2, groups] and weight and bias [C] (which may be null) as in engine/ops/channel_norm.h.
+// The passes over x of batch norm and group norm: B C rows, each of one channel. statistics [2, groups], sums
+// [2, groups], weight and bias [C] (nullable) as in engine/ops/channel_norm.h.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// moments [2, n]: mean and biased variance of every row, about its own mean.
+// moments [2, n]: mean and biased variance of every row about its own mean.
 template <class Team, class T>
 __global__ void row_moments_kernel(const T* x, int64_t n, int64_t cols, float* moments) {
   const Team team(cols);

@@ -7,11 +7,11 @@
 
 #include "engine/base/error.h"
 
-// Every call of the CUDA runtime, of cuBLASLt and of cuSOLVER is checked:
-// CUDA_CHECK(cudaStreamSynchronize(s));
+// Checks a call of the CUDA runtime, cuBLASLt or cuSOLVER:
+//   CUDA_CHECK(cudaStreamSynchronize(s));
 namespace pursuit::cuda {
 
-// "; on NVIDIA H100, 512 of 81000 MiB free", for the end of an error.
+// "; on NVIDIA H100, 512 of 81000 MiB free", appended to errors.
 std::string device_state();
 
 inline std::string text_of(cudaError_t e) {
@@ -27,7 +27,7 @@ inline std::string text_of(cublasStatus_t s) {
 inline std::string text_of(cusolverStatus_t s) { return "cusolverStatus_t " + std::to_string(int(s)); }
 
 template <class Status> void check(Status s, const char* expression, const char* file, int line) {
-  if (s == Status{}) return;  // both count success as 0
+  if (s == Status{}) return;  // both define success as 0
   fail("cuda", std::string(expression) + " at " + file + ":" + std::to_string(line) + ": " + text_of(s) +
                    device_state());
 }

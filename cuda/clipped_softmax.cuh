@@ -18,14 +18,14 @@ template <class Team, class T> __global__ void clipped_softmax_kernel(const T* x
         y + i * cols,
         [&](int64_t j, float v) {
           const float stretched = (zeta - gamma) * softmax(j, v) + gamma;
-          const float capped = stretched > 1 ? 1.0f : stretched;  // a NaN stays one
+          const float capped = stretched > 1 ? 1.0f : stretched;  // keeps NaN
           return capped < 0 ? 0.0f : capped;
         },
         row);
   }
 }
 
-// gx = p (d - p . d) by rows, d = (zeta - gamma) gy where nothing was clipped, else 0.
+// gx = p (d - p . d) by rows; d = (zeta - gamma) gy where nothing was clipped, else 0.
 template <class Team, class T> __global__ void clipped_softmax_gradient_kernel(const T* p, const T* gy, T* gx,
                                                                                int64_t n, int64_t cols,
                                                                                float gamma, float zeta) {

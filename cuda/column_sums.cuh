@@ -5,15 +5,15 @@
 #include "cuda/pack.h"
 #include "cuda/workspace.h"
 
-// Sums of columns in two stages, each in a fixed order: a block adds up some rows of 32 packs of columns, a
-// second launch adds up what the blocks found.
+// Column sums in two stages, each in a fixed order: every block sums some rows of 32 packs of columns, and a
+// second launch adds the blocks' results.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
 constexpr int column_warps = 8;     // a block is 32 x column_warps threads, a lane holds V columns
-constexpr int column_blocks = 528;  // to aim at: 4 for each of an H100's 132 multiprocessors
+constexpr int column_blocks = 528;  // target: 4 for each of an H100's 132 multiprocessors
 
-// Rows are cut into `parts` such that there are enough blocks and each warp has a few rows.
+// Rows are split into `parts` so that there are enough blocks and each warp has several rows.
 inline dim3 column_grid(int64_t rows, int64_t cols, int V) {
   const int64_t across = (cols + warp_size * V - 1) / (warp_size * V);
   const int64_t parts = std::min(column_blocks / across, rows / (4 * column_warps));
@@ -22,8 +22,8 @@ inline dim3 column_grid(int64_t rows, int64_t cols, int V) {
 
 constexpr size_t column_shared(int V) { return shared_size<float>(column_warps * warp_size * V); }
 
-// y[j] = sum over the block's warps of their s, for the block's columns j < cols; `all` is column_shared(V)
-// bytes.
+// y[j] = sum of s over the block's warps, for the block's columns j < cols; `all` is shared memory of
+// column_shared(V) bytes.
 template <int V, class S>
 __device__ void store_column_sums(const float (&s)[V], float* all, S* y, int64_t cols) {
   constexpr int width = warp_size * V;
@@ -63,7 +63,7 @@ void launch_column_sums(const T* x, S* y, dim3 grid, int64_t rows, int64_t cols)
   launch<column_sums_kernel<V, T, S>>({grid, {warp_size, column_warps}, column_shared(V)}, x, y, rows, cols);
 }
 
-// The second stage: y = sum of part's rows; part [parts, cols].
+// The second stage: y = sum of the rows of part [parts, cols].
 template <class T> void add_column_parts(const float* part, T* y, int64_t parts, int64_t cols) {
   launch_column_sums<1>(part, y, dim3(column_grid(parts, cols, 1).x), parts, cols);
 }

@@ -6,9 +6,9 @@
 #include "cuda/workspace.h"
 #include "engine/ops/window.h"
 
-// Convolutions as products with unfolded pictures: columns [channels x taps, pictures x positions], of as
-// many pictures at a time as fit into the workspace. Depthwise ones have kernels of their own. Sums are f32
-// and rounded once; none is made by atomics.
+// Convolutions as products with unfolded images (im2col): columns [channels x taps, images x positions], for
+// as many images at a time as fit into the workspace. Depthwise convolutions have their own kernels. Sums are
+// f32 and rounded once; none uses atomics.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
@@ -28,13 +28,13 @@ template <class T> __global__ void unfold_kernel(const T* x, ConvShape s, int64_
   }
 }
 
-// The window whose tap t is at pixel i, or -1.
+// The window whose tap t is pixel i, or -1.
 __device__ inline int64_t window_at(const Windows& w, int64_t i, int64_t t, int64_t count) {
   const int64_t from = i + w.padding - t * w.dilation;
   return from >= 0 && from % w.stride == 0 && from / w.stride < count ? from / w.stride : -1;
 }
 
-// Every pixel of gx adds up the columns that it is in, in the order of the taps.
+// Each pixel of gx sums the columns that contain it, in the order of the taps (col2im).
 template <class T> __global__ void fold_kernel(const float* columns, ConvShape s, int64_t pictures, T* gx) {
   const int64_t cols = pictures * s.positions(), all = pictures * s.channels * s.picture();
   for (int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; e < all;
@@ -116,7 +116,7 @@ __global__ void depthwise_input_gradient_kernel(const T* gy, const T* weight, Co
   }
 }
 
-// A block for each weight.
+// One block per weight.
 template <class T>
 __global__ void depthwise_weight_gradient_kernel(const T* x, const T* gy, ConvShape s, T* gw) {
   Shared shared;
@@ -139,7 +139,7 @@ template <class T> __global__ void round_kernel(const float* from, T* to, int64_
     to[e] = downcast<T>(from[e]);
 }
 
-// Calls f(first picture, pictures) for slices of the batch whose columns fit into the workspace.
+// Calls f(first image, images) for slices of the batch whose columns fit into the workspace.
 template <class F> void for_each_slice(const ConvShape& s, const F& f) {
   const int64_t of_picture = std::max<int64_t>(1, s.channels * s.taps() * s.positions()),
                 many = std::max<int64_t>(1, unfolded_most / of_picture);
@@ -216,7 +216,7 @@ template <class T> void convolve_input_gradient(const ConvShape& s, const T* gy,
   });
 }
 
-// The slices' shares add up in f32.
+// The slices' contributions are accumulated in f32.
 template <class T> void convolve_weight_gradient(const ConvShape& s, const T* x, const T* gy, T* gw) {
   const int64_t all = s.out * s.depth();
   if (all == 0) return;

@@ -1,8 +1,8 @@
 #pragma once
 #include "cuda/mean_loss.cuh"
 
-// A label that is neither a class nor ignore_index makes the loss, and its row of the gradient, NaN: a kernel
-// cannot throw.
+// A label that is neither a class nor ignore_index makes the loss and its row of the gradient NaN, because a
+// kernel cannot throw.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
@@ -30,7 +30,7 @@ template <class Team, class T> __global__ void cross_entropy_kernel(const T* log
   store_losses(team, sum, counted, part);
 }
 
-// gx = factor (softmax(logits) - target) by rows; factor is one number in the GPU's memory.
+// gx = factor (softmax(logits) - target) by rows; factor is one number in device memory.
 template <class Team, class T>
 __global__ void cross_entropy_gradient_kernel(const T* logits, const int64_t* labels, int64_t n, int64_t cols,
                                               float smoothing, int64_t ignore_index, const float* factor,

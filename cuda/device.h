@@ -1,8 +1,8 @@
 #pragma once
 #include "engine/core/dtype.h"
 
-// What GPU kernels are written in: CUDA C++ and the few helpers below. Without nvcc, the host compiler takes
-// CUDA's part from the simulated GPU of the tests.
+// Included by all GPU kernels: CUDA C++ and the helpers below. Without nvcc, the host compiler takes CUDA's
+// part from the simulated GPU.
 #ifdef PURSUIT_GPU
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
@@ -15,9 +15,9 @@ namespace pursuit::cuda {
 // Bytes that Shared::array<T>(n) takes.
 template <class T> constexpr size_t shared_size(int64_t n) { return (size_t(n) * sizeof(T) + 15) / 16 * 16; }
 
-// Cuts the block's dynamic shared memory into arrays, 16-byte aligned. Every thread asks for the same arrays
-// in the same order. Kernels use no other shared memory, so that the simulated GPU can put fences around
-// each array.
+// Splits the block's dynamic shared memory into 16-byte aligned arrays. All threads request the same
+// arrays in the same order. Kernels use no other shared memory, so that the simulated GPU can guard each
+// array.
 class Shared {
  public:
 #ifdef __CUDACC__
@@ -52,7 +52,7 @@ __device__ inline float warp_max(float x) {
   return x;
 }
 
-// Over all threads of a block of whole warps, the same value in each; `part` is shared memory for 32 floats.
+// Sum over all threads of a block of whole warps, returned in each; `part` is shared memory for 32 floats.
 __device__ inline float block_sum(float x, float* part) {
   x = warp_sum(x);
   if (threadIdx.x % warp_size == 0) part[threadIdx.x / warp_size] = x;

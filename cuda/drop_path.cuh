@@ -8,9 +8,9 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// y = residual + scale x for the samples that are kept, the residual alone (none: 0) for the others; all are
-// [samples, inner]. X and Y are of one type, or one is float beside bf16. A row of blocks has a sample, which a
-// thread draws for once, before its packs of it.
+// y = residual + scale x for kept samples, the residual alone (null: 0) for dropped ones; all are [samples,
+// inner]. X and Y are the same type, or one is float and the other bf16. A row of blocks handles one sample:
+// a thread draws once for it, then processes its packs.
 template <int V, class X, class Y>
 __global__ void drop_path_kernel(const X* x, const Y* residual, Y* y, int64_t samples, int64_t inner,
                                  uint64_t seed, uint64_t stream, const int64_t* counter, float keep,

@@ -6,8 +6,8 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// y[i] = weight[ids[i]], a pack of columns a thread. An id outside of the vocabulary cannot throw from a
-// kernel: its row becomes NaN.
+// y[i] = weight[ids[i]], one pack of columns per thread. A kernel cannot throw: the row of an id outside of
+// the vocabulary becomes NaN.
 template <int V, class T> __global__ void embedding_kernel(const int64_t* ids, int64_t count, const T* weight,
                                                            int64_t vocab, int64_t dim, T* y) {
   const int64_t packs = dim / V;
@@ -23,12 +23,12 @@ template <int V, class T> __global__ void embedding_kernel(const int64_t* ids, i
   }
 }
 
-// The gradient in two steps: the tokens are sorted by id, then the rows of each id are added up in the
-// tokens' order.
+// The gradient in two steps: sort the tokens by id, then sum the rows of each id in the order of the
+// tokens.
 
-constexpr int sort_ids = 256, sort_warps = 32;  // of a block
+constexpr int sort_ids = 256, sort_warps = 32;  // per block
 
-// Of this lane and those before it.
+// Inclusive prefix sum over the lanes.
 __device__ inline int lanes_sum(int x) {
   const int lane = int(threadIdx.x % warp_size);
   for (int o = 1; o < warp_size; o *= 2) {
@@ -38,15 +38,15 @@ __device__ inline int lanes_sum(int x) {
   return x;
 }
 
-// order [count]: the tokens' numbers by id, those of one id ascending, which are at start[id] ..
-// start[id + 1] - 1; start [vocab + 1]. Tokens outside of the vocabulary are left out. A block sorts the
-// tokens of 256 ids: it reads all of ids twice, to count and to place, a warp always the same part of them.
+// order [count]: token indices sorted by id (stable); those of an id are at start[id] .. start[id + 1] - 1;
+// start [vocab + 1]. Tokens outside of the vocabulary are skipped. A block sorts the tokens of 256 ids: it
+// reads all ids twice, to count and to place, each warp the same part of them both times.
 static __global__ void __launch_bounds__(sort_warps* warp_size)
     sort_tokens_kernel(const int64_t* ids, int count, int64_t vocab, int* start, int* order) {
   Shared shared;
-  int* next = shared.array<int>(sort_ids * sort_warps);  // [id, warp]: a count, then the next place
+  int* next = shared.array<int>(sort_ids * sort_warps);  // [id, warp]: a count, then the next position
   int* place = shared.array<int>(sort_ids);              // an id's count, then its start
-  int* earlier = shared.array<int>(sort_warps);          // a warp's tokens of ids before the block's
+  int* earlier = shared.array<int>(sort_warps);          // per warp: tokens with ids before the block's
   const int lane = int(threadIdx.x % warp_size), warp = int(threadIdx.x / warp_size);
   const int64_t first = int64_t(blockIdx.x) * sort_ids, left = vocab - first;
   const int here = int(left < sort_ids ? left : sort_ids);
@@ -98,7 +98,7 @@ static __global__ void __launch_bounds__(sort_warps* warp_size)
   }
 }
 
-// Of sort_tokens_kernel.
+// The results of sort_tokens_kernel.
 struct SortedTokens {
   Workspace<int> start, order;
 };
@@ -115,8 +115,8 @@ inline SortedTokens sort_tokens(const char* where, const int64_t* ids, int64_t c
 
 constexpr int sum_threads = 128;
 
-// to [dim] = sum of gy's rows of `tokens` tokens. The block's groups of threads, each as wide as a row, take
-// a token in turn, and their sums are added up in order.
+// to [dim] = sum of gy's rows of `tokens` tokens. Groups of threads as wide as a row take tokens in turn;
+// their sums are added in order.
 template <int V, class T>
 __device__ void sum_tokens(const T* gy, const int* order, int tokens, int64_t dim, T* to) {
   Shared shared;
@@ -149,18 +149,18 @@ __device__ void sum_tokens(const T* gy, const int* order, int tokens, int64_t di
   }
 }
 
-// gw[id] = sum of gy's rows of the id's tokens; a block an id.
+// gw[id] = sum of gy's rows of the id's tokens; one block per id.
 template <int V, class T> __global__ void embedding_gradient_kernel(const T* gy, const int* start,
                                                                     const int* order, int64_t dim, T* gw) {
   const int64_t id = blockIdx.x;
   sum_tokens<V>(gy, order + start[id], start[id + 1] - start[id], dim, gw + id * dim);
 }
 
-// place[id] = how many of the ids before it have tokens; place [vocab + 1]. One block.
+// place[id] = number of smaller ids that have tokens; place [vocab + 1]. One block.
 static __global__ void __launch_bounds__(sort_warps* warp_size)
     place_ids_kernel(const int* start, int64_t vocab, int* place) {
   Shared shared;
-  int* before = shared.array<int>(sort_warps);  // of a warp: its ids, then those of the warps before
+  int* before = shared.array<int>(sort_warps);  // per warp: its ids, then those of earlier warps
   const int lane = int(threadIdx.x % warp_size), warp = int(threadIdx.x / warp_size);
   const int64_t begin = vocab * threadIdx.x / blockDim.x, end = vocab * (threadIdx.x + 1) / blockDim.x;
   int n = 0;
@@ -181,7 +181,7 @@ static __global__ void __launch_bounds__(sort_warps* warp_size)
   if (end == vocab && begin < end) place[vocab] = at;
 }
 
-// Of place_ids_kernel.
+// The result of place_ids_kernel.
 inline Workspace<int> place_ids(const SortedTokens& tokens, int64_t vocab) {
   Workspace<int> place(vocab + 1);
   launch<place_ids_kernel>({1, sort_warps * warp_size, shared_size<int>(sort_warps)}, tokens.start.data(),
@@ -189,8 +189,8 @@ inline Workspace<int> place_ids(const SortedTokens& tokens, int64_t vocab) {
   return place;
 }
 
-// The same sums of the ids that occur alone, side by side, into part *batch of numbers [batches, places] and
-// sums [batches, places, dim]. A kernel cannot throw: where there are more ids than places, sums become NaN.
+// The same sums for ids that occur, stored compactly as part *batch of numbers [batches, places] and sums
+// [batches, places, dim]. A kernel cannot throw: if there are more ids than places, sums become NaN.
 template <int V> __global__ void sum_rows_kernel(const float* gradients, const int* start, const int* order,
                                                  const int* place, int64_t vocab, int64_t places, int64_t dim,
                                                  const int64_t* batch, int64_t* numbers, float* sums) {
@@ -203,8 +203,8 @@ template <int V> __global__ void sum_rows_kernel(const float* gradients, const i
   if (threadIdx.x == 0 && place[vocab] > places) sums[at * dim] = NAN;
 }
 
-// table[numbers[i]] += sums[i], a pack of columns a thread; numbers differ, those outside of the table are
-// left out.
+// table[numbers[i]] += sums[i], one pack of columns per thread; numbers are distinct, those outside of the
+// table are skipped.
 template <int V> __global__ void add_rows_kernel(const int64_t* numbers, int64_t count, const float* sums,
                                                  int64_t rows, int64_t dim, float* table) {
   const int64_t packs = dim / V;

@@ -5,8 +5,8 @@
 #include "cuda/gemm.h"
 #include "engine/base/error.h"
 
-// What gemm.cu and its twin on the simulated GPU share: products of nothing, and the epilogues by kernels of
-// our own where the library has no algorithm with them.
+// Shared by gemm.cu and its implementation on the simulated GPU: empty products, and our own kernels for
+// epilogues for which the library has no algorithm.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
@@ -28,7 +28,7 @@ template <class B, class T> void start(const Gemm& g) {
                              g.ldd);
 }
 
-// g from its matrix number `first` on.
+// g restricted to matrices from `first` on.
 inline Gemm from_matrix(Gemm g, int64_t first) {
   const auto move = [&](const void* p, int64_t stride, DType type) {
     return p ? static_cast<const char*>(p) + first * stride * size_of(type) : nullptr;
@@ -45,13 +45,13 @@ template <class T> void sum_rows(const Gemm& g) {
   column_sums(static_cast<const T*>(g.a), static_cast<T*>(g.row_sums), g.k, g.m);
 }
 
-// The library's epilogues fail on a vector that does not begin at a multiple of 16 bytes.
+// The library's epilogues fail for vectors that are not 16-byte aligned.
 inline bool has_aligned_vectors(const Gemm& g) {
   return (reinterpret_cast<uintptr_t>(g.bias) | reinterpret_cast<uintptr_t>(g.row_sums)) % 16 == 0;
 }
 
-// gemm() by `multiply`, which runs a product that is not empty, its bias in the result's type, and returns
-// false if it has no algorithm with the epilogue (bias or row_sums).
+// Implements gemm() with `multiply`, which runs a nonempty product whose bias has the result's type, and
+// returns false if it has no algorithm for the epilogue (bias or row_sums).
 template <class Multiply> void gemm_by(Gemm g, const Multiply& multiply) {
   if (g.row_sums && (!g.ta || g.lda != g.m || g.batch != 1 || g.bias || g.result != g.factors))
     fail("gemm", "row_sums want one matrix A, transposed and contiguous, no bias, and a result of A's type");
@@ -73,7 +73,7 @@ template <class Multiply> void gemm_by(Gemm g, const Multiply& multiply) {
     return;
   }
 
-  constexpr int64_t most = 32768;  // matrices at once; the library's limit is 65535 in places
+  constexpr int64_t most = 32768;  // matrices per call; some of the library's limits are 65535
   for (int64_t i = 0; i < g.batch; i += most) {
     Gemm part = from_matrix(g, i);
     part.batch = std::min(most, part.batch);

@@ -7,17 +7,17 @@ namespace pursuit::cuda {
 // Eigenvectors of symmetric matrices of up to 64 rows by two-sided Jacobi rotations, 2 H rows and columns
 // (padded with zeros) in the registers of one warp.
 //
-// The rows stand on a ring of 2 H positions. In round r lane i holds the neighbours at positions a = 2 i + r
-// and b = a + 1, all H pairs are rotated such that their common entry vanishes and change places (a rotation
-// by the angle + 90 degrees), and the next round's neighbours are b and the next lane's a. Positions 2 H - 1
-// and 0 are no neighbours, so 2 H rounds bring every pair of rows together once (odd-even ordering) and leave
-// the rows in reverse order. Of row a a lane holds entry k = (column - a) mod 2 H, 0 <= k <= H + 1; the
-// others are there by symmetry. Like this every index into the registers is a constant.
-constexpr float jacobi_floor = 0x1p-24f;  // diagonals count as this much of the largest at least
+// The rows are placed on a ring of 2 H positions. In round r, lane i holds the neighbours at positions a = 2
+// i + r and b = a + 1. Each of the H pairs is rotated so that its common entry vanishes, and swapped (a
+// rotation by the angle + 90 degrees); the next round's neighbours are b and the next lane's a. Positions 2 H
+// - 1 and 0 are not neighbours, so 2 H rounds bring every pair of rows together once (odd-even ordering) and
+// reverse the rows. Of row a, a lane holds the entries k = (column - a) mod 2 H with 0 <= k <= H + 1;
+// symmetry gives the others. So every index into the registers is a constant.
+constexpr float jacobi_floor = 0x1p-24f;  // lower bound of diagonals, relative to the largest
 constexpr int jacobi_most_sweeps = 30;
 
-// Round r of all pairs, rows a and b of this lane. Returns whether the pair's entry was still larger than
-// tolerance times the root of its diagonals.
+// Round r for all pairs, with this lane's rows a and b. Returns whether the pair's entry exceeded tolerance
+// times the root of the product of its diagonals.
 template <int H> __device__ bool jacobi_round(float (&a)[H + 2], float (&b)[H + 2], int r, float tolerance,
                                               float floor, float2* rotations) {
   const int lane = int(threadIdx.x) % H, position = (2 * lane + r) % (2 * H), pair = position / 2;
@@ -25,7 +25,7 @@ template <int H> __device__ bool jacobi_round(float (&a)[H + 2], float (&b)[H + 
   const float da = a[0], db = b[0], g = a[1];
   const bool rotated =
       neighbours && fabsf(g) > tolerance * sqrtf(fmaxf(fabsf(da), floor) * fmaxf(fabsf(db), floor));
-  // The smaller angle that makes g vanish: t its tangent.
+  // The smaller angle that eliminates g; t is its tangent.
   const float x = (db - da) / (2 * g);
   const float t = g == 0 ? 0 : copysignf(1, x) / (fabsf(x) + sqrtf(1 + x * x));
   const float cosine = rsqrtf(1 + t * t), sine = t * cosine;
@@ -49,14 +49,14 @@ template <int H> __device__ bool jacobi_round(float (&a)[H + 2], float (&b)[H + 
     ba = other.x * lower_a - other.y * lower_b;
     bb = other.y * lower_a + other.x * lower_b;
   }
-  // Row b becomes the next a, whose last entry is found in the row H + 1 positions on.
+  // Row b becomes the next a; its last entry is in the row H + 1 positions further.
   b[H + 1] = __shfl_sync(all_lanes, a[H - 1], lane + H / 2 + 1, H);
 #pragma unroll
   for (int k = 0; k <= H; ++k) a[k] = __shfl_sync(all_lanes, a[k], lane + 1, H);
   return rotated;
 }
 
-// v = v times the rotations of one sweep, for one row of v.
+// Applies the rotations of one sweep to one row v.
 template <int H> __device__ void jacobi_turn(float (&v)[2 * H], const float2* rotations) {
   for (int r = 0; r < 2 * H; r += 2) {
 #pragma unroll
@@ -73,10 +73,10 @@ template <int H> __device__ void jacobi_turn(float (&v)[2 * H], const float2* ro
   }
 }
 
-// g [gridDim.x, n, n] symmetric, v [gridDim.x, n, n]: row j becomes an eigenvector, in no order, orthogonal
-// to about 1e-5, the drift of hundreds of rounded rotations. Sweeps until one has met no entry larger than
-// tolerance; it leaves them far smaller. The first warp rotates g, the others, a sweep behind, v, a thread
-// one component of all vectors. A matrix with NaN ends with NaN.
+// g [gridDim.x, n, n] symmetric, v [gridDim.x, n, n]: row j becomes an eigenvector, unsorted, orthogonal to
+// about 1e-5 (the error of hundreds of rounded rotations). Sweeps until one meets no entry larger than
+// tolerance, which leaves much smaller ones. The first warp rotates g; the others, one sweep behind, rotate
+// v, each thread one component of all vectors. A matrix with NaN gives NaN.
 template <int H> __global__ void __launch_bounds__(H < 16 ? 64 : 32 + 2 * H)
     jacobi_kernel(const float* g, float* v, int n, float tolerance) {
   Shared shared;
@@ -121,7 +121,7 @@ template <int H> __global__ void __launch_bounds__(H < 16 ? 64 : 32 + 2 * H)
     }
 #pragma unroll
     for (int p = 0; p < 2 * H; ++p) {
-      // Where the row was that now is at p; those from n on are padding.
+      // The original position of the row that is now at p; rows from n on are padding.
       const int j = sweep % 2 ? 2 * H - 1 - p : p;
       if (row < n && j < n) v[j * n + row] = x[p];
     }
@@ -137,8 +137,8 @@ template <int H> void launch_jacobi(int64_t batch, int64_t n, const float* g, fl
 
 constexpr int64_t jacobi_largest = 64;
 
-// Eigenvectors of `batch` symmetric matrices g [n, n] of at most jacobi_largest rows as the rows of v, up to
-// entries off the diagonal of tolerance times the root of their diagonals.
+// Eigenvectors of `batch` symmetric matrices g [n, n] of at most jacobi_largest rows, as the rows of v.
+// Remaining off-diagonal entries are at most tolerance times the root of their diagonals.
 inline void jacobi(int64_t batch, int64_t n, const float* g, float* v, float tolerance) {
   (n <= 16 ? launch_jacobi<8> : n <= 32 ? launch_jacobi<16> : launch_jacobi<32>)(batch, n, g, v, tolerance);
 }

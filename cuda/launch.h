@@ -9,9 +9,8 @@
 #include "cuda/check.h"
 #endif
 
-// How operators start kernels:
+// Kernel launches on this thread's current stream:
 //   cuda::launch<softmax_kernel<T>>({blocks, threads, bytes of shared memory}, x, y, n);
-// on this thread's current stream.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
@@ -20,7 +19,7 @@ struct Grid {
   size_t shared = 0;
 };
 
-// What a block's shared memory can be at most.
+// The maximum shared memory of a block.
 inline size_t shared_memory_limit() {
 #ifdef __CUDACC__
   int device = 0, bytes = 0;
@@ -32,13 +31,14 @@ inline size_t shared_memory_limit() {
 #endif
 }
 
-// Blocks of `threads` that cover n items, one each, or fewer that walk over them in strides of the grid.
+// The number of blocks of `threads` to cover n items, one per thread; with at most `most` blocks, threads
+// loop (grid stride).
 inline unsigned blocks_for(int64_t n, int64_t threads, int64_t most = 65535) {
   const int64_t blocks = (n + threads - 1) / threads;
   return unsigned(blocks < most ? blocks : most);
 }
 
-// The kernel in launch_as's __PRETTY_FUNCTION__: "... [with auto kernel = NAME; P = ...]".
+// Extracts the kernel from launch_as's __PRETTY_FUNCTION__: "... [with auto kernel = NAME; P = ...]".
 inline std::string kernel_name(const std::string& pretty) {
   const size_t begin = pretty.find("kernel = "), end = pretty.find("; P", begin);
   return begin == std::string::npos ? pretty : pretty.substr(begin + 9, end - begin - 9);
@@ -58,7 +58,7 @@ void launch_as(void (*)(P...), const Grid& grid, std::type_identity_t<P>... argu
   const auto* function = reinterpret_cast<const void*>(kernel);
   void* pointers[] = {&arguments...};
   cudaError_t e = cudaSuccess;
-  // As much as there is, once: a smaller limit, set for a later launch, would hold for one captured before.
+  // Sets the maximum once: a smaller limit set for a later launch would also apply to one captured before.
   thread_local int allowed_on = -1;
   if (grid.shared > 48 * 1024 && allowed_on != current_device()) {
     e = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,

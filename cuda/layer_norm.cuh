@@ -5,8 +5,8 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// y = (x - mean) rstd weight + bias by rows, rstd = 1 / sqrt(variance about the mean + eps). T is the type of
-// x and gx, Y that of y and gy.
+// y = (x - mean) rstd weight + bias by rows, rstd = 1 / sqrt(variance + eps). T is the type of x and gx, Y
+// that of y and gy.
 template <class Team, class T, class Y>
 __global__ void layer_norm_kernel(const T* x, const float* weight, const float* bias, int64_t n, int64_t cols,
                                   float eps, Y* y, float* mean, float* rstd) {
@@ -29,10 +29,10 @@ __global__ void layer_norm_kernel(const T* x, const float* weight, const float* 
   }
 }
 
-// With n = (x - mean) rstd and g = gy weight: gx = rstd (g - average(g) - n average(g n)), with `adds` that
-// plus so_far, which may be gx. part [blocks, 2, cols] is given the sums of gy n and of gy over each block's
-// rows, for which a team has 2 cols floats of shared memory. Bounded so that a multiprocessor holds 20 warps:
-// enough reads under way.
+// With n = (x - mean) rstd and g = gy weight: gx = rstd (g - average(g) - n average(g n)), plus so_far (which
+// may be gx) if `adds`. part [blocks, 2, cols] receives the sums of gy n and of gy over each block's rows,
+// for which a team has 2 cols floats of shared memory. The launch bounds allow 20 warps per multiprocessor:
+// enough loads in flight.
 template <class Team, class T, class Y, bool adds>
 __global__ void __launch_bounds__(Team::threads, 640 / Team::threads)
     layer_norm_gradient_kernel(const T* x, const Y* gy, const float* weight, const float* mean,

@@ -1,15 +1,15 @@
 #pragma once
 #include "cuda/row.cuh"
 
-// Cross-entropy over classes that come tile by tile: s [n, width] are the logits of classes first ... first +
-// width
-// - 1 of `all`. A label that is neither a class nor ignore_index makes the loss and the gradient of its row
-// NaN.
+// Cross-entropy over classes tile by tile: s [n, width] are the logits
+// of classes first ... first + width - 1 of `all`. A label that is
+// neither a class nor ignore_index makes the loss and its row of the
+// gradient NaN.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// Joins the tile to stats [n, 2] (the largest logit so far and the sum of exp(logit - largest)); with the
-// last tile the sum becomes its inverse, and loss [n], 0 before the first tile, -log p(label).
+// Adds the tile to stats [n, 2] (the largest logit so far and the sum of exp(logit - largest)). After the
+// last tile the sum is replaced by its inverse, and loss [n], initially 0, is -log p(label).
 template <class Team>
 __global__ void class_tile_kernel(const float* s, const int64_t* labels, int64_t ignore_index, int64_t n,
                                   int64_t width, int64_t first, int64_t all, float* stats, float* loss) {
@@ -35,8 +35,8 @@ __global__ void class_tile_kernel(const float* s, const int64_t* labels, int64_t
   }
 }
 
-// g [n, width] = factor (p - target); factor is one number in the GPU's memory, stats as the kernel above
-// left them.
+// g [n, width] = factor (p - target); factor is one number in device memory, stats as written by the kernel
+// above.
 template <class Team, class T>
 __global__ void class_tile_gradient_kernel(const float* s, const int64_t* labels, int64_t ignore_index,
                                            int64_t n, int64_t width, int64_t first, int64_t all,

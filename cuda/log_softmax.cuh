@@ -4,7 +4,7 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// y = x - log sum exp(x) by rows; a row that is -inf throughout stays so.
+// y = x - log sum exp(x) by rows; a row that is all -inf stays so.
 template <class Team, class T> __global__ void log_softmax_kernel(const T* x, T* y, int64_t n, int64_t cols) {
   const Team team(cols);
   for (int64_t i = team.first(); i < n; i += team.step()) {
@@ -16,7 +16,7 @@ template <class Team, class T> __global__ void log_softmax_kernel(const T* x, T*
   }
 }
 
-// gx = gy - p sum(gy) by rows, p = exp(y) made to sum to 1 again; 0 for a row that is -inf throughout.
+// gx = gy - p sum(gy) by rows, p = exp(y) normalised to sum 1; 0 for a row that is all -inf.
 template <class Team, class T>
 __global__ void log_softmax_gradient_kernel(const T* y, const T* gy, T* gx, int64_t n, int64_t cols) {
   const Team team(cols);

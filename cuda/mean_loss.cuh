@@ -2,14 +2,14 @@
 #include "cuda/row.cuh"
 #include "cuda/workspace.h"
 
-// Means of the rows' losses in a fixed order: every team of a loss's kernel adds up its rows, one block adds
-// up what the teams found.
+// Mean of the rows' losses in a fixed order: every team of a loss kernel sums its rows, and one block adds
+// the teams' results.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-constexpr int64_t loss_blocks = 2048;  // at most; more would only leave the last block more to add
+constexpr int64_t loss_blocks = 2048;  // upper limit; more blocks would only give the last one more to add
 
-// part [teams, 2]: what this team found, the sum of its rows' losses and how many of them count.
+// part [teams, 2]: the sum of this team's losses and the number of rows that count.
 template <class Team> __device__ void store_losses(const Team& team, float sum, int64_t rows, float* part) {
   if (!team.leads()) return;
   part[2 * team.first()] = sum;
@@ -32,7 +32,7 @@ static __global__ void mean_loss_kernel(const float* part, int64_t teams, float*
   *mean = sum * *scale;
 }
 
-// Calls losses(Grid, part) to start a loss's kernel for n rows, then makes their mean.
+// Calls losses(Grid, part) to launch a loss kernel for n rows, then computes their mean.
 template <class Team, class F> void mean_of_losses(int64_t n, float* mean, float* scale, const F& losses) {
   const Grid grid = Team::grid(n, loss_blocks);
   const int64_t teams = Team::teams(grid);

@@ -4,8 +4,8 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// y [count, width]: row r is the function rows(r) of the column. A warp a row. The arrays in `rows` are indexed
-// where the launch put them; a copy would lie in local memory.
+// y [count, width]: row r is the function rows(r) of the column; one warp per row. The arrays in `rows` are
+// indexed in place, as kernel arguments; a copy would be in local memory.
 template <class Rows, class T>
 __global__ void rows_kernel(const __grid_constant__ Rows rows, int64_t count, int64_t width, T* y) {
   const int lane = int(threadIdx.x) % warp_size, warps = int(blockDim.x) / warp_size;

@@ -2,8 +2,8 @@
 #include "cuda/launch.h"
 #include "engine/step/step_numbers.h"
 
-// Passes over flat f32 buffers of n numbers: every thread takes four side by side. Buffers start at multiples
-// of 16 bytes. What changes from step to step is read from device memory.
+// Passes over flat f32 buffers of n numbers; every thread processes four adjacent ones. Buffers are 16-byte
+// aligned. Values that change from step to step are read from device memory.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
@@ -35,9 +35,9 @@ template <class F> __device__ inline void for_each_four(int64_t n, const F& f) {
     f(i);
 }
 
-// Gradients on their way into the flat buffer.
+// Gradients to be gathered into the flat buffer.
 struct Parts {
-  static constexpr int most = 96;  // a kernel's arguments are limited to 4 KiB
+  static constexpr int most = 96;  // kernel arguments are limited to 4 KiB
   struct Part {
     const void* from;  // null: zeros
     int64_t at, count;
@@ -45,7 +45,7 @@ struct Parts {
   } part[most];
 };
 
-// flat[at + i] = from[i] for the part blockIdx.y, or += where `add`.
+// flat[at + i] = from[i] for the part blockIdx.y; += with `add`.
 __global__ void gather_kernel(Parts parts, bool add, float* flat) {
   const Parts::Part& p = parts.part[blockIdx.y];
   float* to = flat + p.at;
@@ -58,7 +58,7 @@ __global__ void gather_kernel(Parts parts, bool add, float* flat) {
   }
 }
 
-// part[b] = the sum of squares of what block b walks over.
+// part[b] = the sum of squares of block b's elements.
 __global__ void sum_squares_kernel(const float* x, int64_t n, float* part) {
   Shared shared;
   float* warps = shared.array<float>(warp_size);
@@ -71,7 +71,7 @@ __global__ void sum_squares_kernel(const float* x, int64_t n, float* part) {
   if (threadIdx.x == 0) part[blockIdx.x] = sum;
 }
 
-// See gradient_factor of engine/step/optim.h; no parts: no limit. Not below 1 where the norm is NaN. One
+// See gradient_factor in engine/step/optim.h. Without parts, or if the norm is NaN, there is no clipping. One
 // block.
 __global__ void gradient_factor_kernel(const float* part, int parts, float most, const float* weight,
                                        float* factor) {
@@ -85,8 +85,8 @@ __global__ void gradient_factor_kernel(const float* part, int parts, float most,
   *factor = (parts > 0 && f < 1 ? f : 1) / w;
 }
 
-// What the update kernels work on. `decays` is 1 where weight decay applies; `factor` (nullable) multiplies
-// the gradients; `copy` (nullable) gets the new values rounded.
+// Arguments of the update kernels. `decays` is 1 where weight decay applies; `factor` (nullable) multiplies
+// the gradients; `copy` (nullable) receives the new values, rounded.
 struct FlatPointers {
   float* values;
   const float* grads;

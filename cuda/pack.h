@@ -3,7 +3,7 @@
 
 #include "cuda/device.h"
 
-// 16 bytes at a time: V neighbouring numbers that one instruction loads or stores.
+// Packs of V adjacent numbers (16 bytes) that one instruction loads or stores.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
@@ -14,7 +14,7 @@ template <int V, class T> __device__ inline Pack<T, V> load_pack(const T* p) {
   return *reinterpret_cast<const Pack<T, V>*>(p);
 }
 template <class T, int V> __device__ inline void store_pack(T* p, const Pack<T, V>& pack) {
-  if constexpr (sizeof pack == 16 || sizeof pack == 8) {  // by name, or the compiler may cut it into four
+  if constexpr (sizeof pack == 16 || sizeof pack == 8) {  // or the compiler may split it into four stores
     using Words = std::conditional_t<sizeof pack == 16, uint4, uint2>;
     Words words;
     memcpy(&words, &pack, sizeof words);
@@ -24,7 +24,7 @@ template <class T, int V> __device__ inline void store_pack(T* p, const Pack<T, 
   }
 }
 
-// Calls f.operator()<V>() with V = pack_width<T> if rows of `cols` numbers that start at each of the addresses
+// Calls f.operator()<V>() with V = pack_width<T> if rows of `cols` numbers starting at all of these addresses
 // can be read in packs, else with V = 1.
 template <class T, class F>
 void with_pack(int64_t cols, std::initializer_list<const void*> addresses, const F& f) {

@@ -5,8 +5,8 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// Images [n, channels, height, width] to patches [n * down * across, channels * patch * patch], or back. A
-// block moves a strip of patches side by side, `patch` lines of every channel, in the lines' order.
+// Converts images [n, channels, height, width] to patches [n * down * across, channels * patch * patch], or
+// back. A block moves a strip of adjacent patches: `patch` lines of every channel, in order of the lines.
 template <bool to_images, int V, class T>
 __global__ void patches_kernel(const T* from, T* to, int channels, int height, int width, int patch) {
   const int down = height / patch, across = width / patch, packs = width / V,

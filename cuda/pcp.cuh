@@ -2,11 +2,11 @@
 #include "cuda/launch.h"
 
 // Principal component pursuit around singular value thresholding, with the dual divided by mu: U = Y / mu =
-// tau Y. Matrices have `size` entries; block k of a grid works on matrix active[k].
+// tau Y. Matrices have `size` entries; block k of a grid processes matrix active[k].
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// of[0] = mean |m|, NaN or infinity where an entry is; of[1] = |m|_F / mean |m|, 0 for a matrix of zeros.
+// norms[0] = mean |m|, NaN or infinite if an entry is; norms[1] = |m|_F / mean |m|, 0 for a zero matrix.
 static __global__ void pcp_norms_kernel(const float* m, float* norms, int64_t size) {
   Shared shared;
   float* part = shared.array<float>(32);
@@ -36,9 +36,9 @@ struct PcpState {
   float lambda, tolerance;
 };
 
-// After l [gridDim.x, size] = D_tau(x): S, U, the next x, and residuals[k, step] = |M - L - S|_F / |M|_F. A
-// matrix that reached the tolerance in an earlier step of these `steps` stays as it is and repeats its
-// residual.
+// After l [gridDim.x, size] = D_tau(x): computes S, U, the next x, and residuals[k, step] = |M - L - S|_F /
+// |M|_F. A matrix that reached the tolerance in an earlier one of these `steps` is not changed and repeats
+// its residual.
 static __global__ void pcp_step_kernel(PcpState p, const int* active, const float* l, float* x,
                                        float* residuals, int steps, int step, bool last) {
   Shared shared;

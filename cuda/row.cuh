@@ -7,7 +7,7 @@
 #include "cuda/launch.h"
 #include "cuda/pack.h"
 
-// Kernels over the rows of matrices [n, cols], each written once for rows of any length:
+// Kernels over the rows of matrices [n, cols], written once for rows of any length:
 //
 //   template <class Team, class T>
 //   __global__ void halve_kernel(const T* x, T* y, int64_t n, int64_t cols) {
@@ -18,12 +18,12 @@
 //     }
 //   }
 //
-// A team is the threads that share a row: a warp, which keeps the row in registers, or, where it is too long
-// for that, a block, which reads it anew in every pass, from the cache after the first. with_team chooses.
+// A team is the group of threads that share a row: a warp, which keeps the row in registers, or for longer
+// rows a block, which reads the row again in every pass (from the cache after the first). with_team chooses.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// exp, as exact as T needs: __expf is off by at most 2e-5 of its result, bf16 is rounded to 4e-3.
+// exp as accurate as T needs: __expf has a relative error of at most 2e-5; bf16 is rounded to 4e-3.
 template <class T> __device__ inline float exp_of(float x) {
   if constexpr (std::is_same_v<T, float>)
     return expf(x);
@@ -31,10 +31,10 @@ template <class T> __device__ inline float exp_of(float x) {
     return __expf(x);
 }
 
-// Single numbers cost more registers than packs: an address and a condition each.
+// Single numbers need more registers than packs: an address and a condition each.
 template <int V> constexpr int longest_kept_row = V == 1 ? 512 : 1024;
 
-// A thread of the team has packs of V neighbouring columns.
+// Each thread of the team has packs of V adjacent columns.
 template <int V, bool by_warp> class Team {
  public:
   static constexpr bool keeps_rows = by_warp;
@@ -43,7 +43,7 @@ template <int V, bool by_warp> class Team {
 
  private:
   static constexpr int warps = threads / warp_size;
-  static constexpr int kept = longest_kept_row<V> / (warp_size * V);  // packs, by a thread
+  static constexpr int kept = longest_kept_row<V> / (warp_size * V);  // packs per thread
 
   template <class T> struct Kept {
     using Number = T;
@@ -69,13 +69,13 @@ template <int V, bool by_warp> class Team {
  public:
   template <class T> using Row = std::conditional_t<by_warp, Kept<T>, Streamed<T>>;
 
-  // A launch for n > 0 rows, on at most so many blocks, and how many teams it has.
+  // A launch for n > 0 rows with at most most_blocks blocks; below, its number of teams.
   static Grid grid(int64_t n, int64_t most_blocks = 65535) {
     return {blocks_for(n, teams_of_block, most_blocks), threads, by_warp ? 0 : shared_size<uint64_t>(warps)};
   }
   static int64_t teams(const Grid& g) { return int64_t(g.blocks.x) * teams_of_block; }
 
-  // A kernel with shared memory of its own, beside the grid's, takes it from `shared` afterwards.
+  // A kernel with its own shared memory, apart from the team's, takes it from `shared` afterwards.
   __device__ Team(int64_t cols, Shared& shared) : cols_(cols) {
     if constexpr (!by_warp) part_ = shared.array<uint64_t>(warps);
   }
@@ -84,7 +84,7 @@ template <int V, bool by_warp> class Team {
     if constexpr (!by_warp) part_ = shared.array<uint64_t>(warps);
   }
 
-  // The team's rows are first(), first() + step() ... The first is the team's number too.
+  // The team's rows are first(), first() + step(), ...; first() is also the team's index.
   __device__ int64_t first() const {
     return int64_t(blockIdx.x) * teams_of_block + (by_warp ? threadIdx.x / warp_size : 0);
   }
@@ -95,7 +95,7 @@ template <int V, bool by_warp> class Team {
     if constexpr (by_warp) {
       Row<T> r;
 #pragma unroll
-      for (int k = 0; k < kept; ++k)  // all loads under way at once
+      for (int k = 0; k < kept; ++k)  // issue all loads at once
         if (column(k) < cols_) r.pack[k] = load_pack<V>(row + column(k));
       return r;
     } else {
@@ -103,23 +103,24 @@ template <int V, bool by_warp> class Team {
     }
   }
 
-  // A row that all teams read, from the cache.
+  // A row that all teams read, through the cache.
   template <class T> __device__ Streamed<T> stream(const T* row) const { return {row}; }
-  // Column j's place in an array [cols] of shared memory, which only the thread that has the column uses: its
-  // neighbours' are in other banks.
+  // The index of column j in an array [cols] of shared memory that only the column's thread uses; adjacent
+  // threads use different banks.
   __device__ int64_t place(int64_t j) const { return j % V * (cols_ / V) + j / V; }
 
-  // Calls f(column, number of each row there) for this thread's columns.
+  // Calls f(column, value of each row at that column) for this thread's columns.
   template <class F, class... R> __device__ void each(const F& f, const R&... rows) const {
     for_packs([&](int64_t j, int k) { each_of(f, j, rows.at(j, k)...); });
   }
-  // to[column] = f(column, number of each row there).
+  // to[column] = f(column, value of each row at that column).
   template <class T, class F, class... R> __device__ void write(T* to, const F& f, const R&... rows) const {
     for_packs(
         [&](int64_t j, [[maybe_unused]] int k) { store_pack(to + j, made_of<T>(f, j, rows.at(j, k)...)); });
   }
 
-  // x of all threads, joined by f in an order that depends on the team's size alone; the same in each thread.
+  // Reduces x over all threads with f, in an order that depends only on the team's size; all threads get the
+  // result.
   template <class X, class F> __device__ X reduce(X x, const F& f) const {
     for (int o = warp_size / 2; o > 0; o /= 2) x = f(x, __shfl_xor_sync(all_lanes, x, o));
     if constexpr (!by_warp) {
@@ -141,10 +142,10 @@ template <int V, bool by_warp> class Team {
   }
 
  private:
-  // Where pack k starts that this thread keeps.
+  // The first column of this thread's pack k.
   __device__ static int column(int k) { return (k * warp_size + int(threadIdx.x % warp_size)) * V; }
 
-  // Calls f(first column, number of the pack) for this thread's packs.
+  // Calls f(first column, index of the pack) for this thread's packs.
   template <class F> __device__ void for_packs(const F& f) const {
     if constexpr (by_warp) {
 #pragma unroll
@@ -172,8 +173,8 @@ template <int V, bool by_warp> class Team {
   uint64_t* part_ = nullptr;
 };
 
-// Calls f(Type<Team>{}) with the team for rows of `cols` numbers T, or wider ones, of matrices that start at
-// these addresses.
+// Calls f(Type<Team>{}) with the team for rows of `cols` numbers of type T or wider, in matrices that start
+// at these addresses.
 template <class T, class F>
 void with_team(int64_t cols, std::initializer_list<const void*> matrices, const F& f) {
   constexpr int V = pack_width<T>;
@@ -186,8 +187,8 @@ void with_team(int64_t cols, std::initializer_list<const void*> matrices, const 
   f(Type<Team<1, false>>{});
 }
 
-// exp(x - most) summed over a row. `most` is the row's greatest number; the lowest finite one where all are
-// -inf, so that x - most is never inf - inf: exp gives 0 throughout.
+// The sum of exp(x - most) over a row. `most` is the row's maximum; if all are -inf it is the lowest finite
+// number, so that x - most is never inf - inf and exp gives 0 throughout.
 struct Exponentials {
   float most, sum;
 };
@@ -201,7 +202,7 @@ template <class Team, class Row> __device__ Exponentials exponentials(const Team
     team.each([&](int64_t, float v) { sum += exp_of<T>(v - most); }, row);
     return {most, team.sum(sum)};
   } else {
-    // In one pass: a greater number scales down what was summed before it.
+    // In one pass: a new maximum rescales the sum so far.
     team.each(
         [&](int64_t, float v) {
           if (v > most) {

@@ -1,17 +1,17 @@
 #pragma once
 #include "cuda/attend.cuh"
 
-// What the kernels of RPC-Attention share. With W = clip(X) + L the iteration is, elementwise,
+// Shared by the kernels of RPC-Attention. With W = clip(X) + L the iteration is, elementwise,
 //   U = W - L,  X = K - L + U,  W' = clip(X) + L,  Z' = W' - c U,
-// so that W is all that a lane keeps beside L while Z Z^T is worked on; c is 2, or 0 for the dual sign plus.
+// so that W is all that a lane keeps besides L while Z Z^T is computed; c is 2, or 0 for the dual sign plus.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// Head dims have kernels of these sizes; others are padded with zeros to the next.
+// Head dims with kernels of their own; others are padded with zeros to the next.
 constexpr int most_head_dim = 128;
 constexpr int head_dim_tile(int64_t d) { return d <= 16 ? 16 : d <= 32 ? 32 : d <= 64 ? 64 : most_head_dim; }
 
-// f.operator()<D>() for the head dim's D.
+// Calls f.operator()<D>() with the head dim's D.
 template <class F> void for_head_dim(int64_t d, const F& f) {
   switch (head_dim_tile(d)) {
     case 16:
@@ -25,20 +25,20 @@ template <class F> void for_head_dim(int64_t d, const F& f) {
   }
 }
 
-// Tiles of 16 rows in a warp's strip: two, which halves the reads of shared memory, where registers allow.
+// Tiles of 16 rows per warp strip: two, which halves the reads of shared memory, if registers suffice.
 template <int D> constexpr int strip_tiles = D <= 64 ? 2 : 1;
 
-// A lane's share of 16 rows' regions, 2 bits a number: 0 where |X| < tau, 1 for X >= tau, 2 for X <= -tau.
+// A lane's share of 16 rows' regions, 2 bits per number: 0 where |X| < tau, 1 for X >= tau, 2 for X <= -tau.
 constexpr int region_words(int head_dim) { return head_dim <= 32 ? 1 : head_dim / 32; }
 
-// What a block can hold of a head whose state stays on one multiprocessor; registers are the limit.
+// The largest head whose state fits on one multiprocessor; registers are the limit.
 constexpr int on_chip_head_dim = 64, on_chip_warps = 8;
-// Other heads are streamed: blocks of four warps, panels of so many rows.
+// Other heads are streamed: blocks of four warps, panels of this many rows.
 constexpr int streaming_warps = 4;
 template <class T, int D> constexpr int panel_rows = D * sizeof(T) <= 128 ? 64 : 8192 / (D * sizeof(T));
 
 struct RpcStep {
-  float tau[2];  // of a lane's two rows; 0 where nothing shrinks (S = X)
+  float tau[2];  // of a lane's two rows; 0 without shrinking (S = X)
   float dual;    // c
   bool shrinks;
 };
@@ -46,15 +46,15 @@ struct RpcStep {
 struct RpcShape {
   int64_t batch;
   int heads, n, d, iterations;
-  float scale, lambda, mu_times_l1;  // mu = mu_times_l1 / ||K||_1; by row of one token
-  bool tau_by_row;                   // row i's tau is that of the keys 0 ... i, not of all
+  float scale, lambda, mu_times_l1;  // mu = mu_times_l1 / ||K||_1; by row: for one token
+  bool tau_by_row;                   // row i's tau is computed from keys 0 ... i instead of all
   bool causal, quotient, dual_plus, shrink_every_iteration, tau_has_gradient;
 
   HD int64_t all_heads() const { return batch * heads; }
-  HD int tiles() const { return (n + 31) / 32 * 2; }  // of 16 rows
+  HD int tiles() const { return (n + 31) / 32 * 2; }  // tiles of 16 rows
 
-  // A head's rows in kv [B, N, 2, H, D], in the result [B, N, H, D], and in what is kept of the iterations,
-  // [iterations, B, H, N, D].
+  // A head's rows in kv [B, N, 2, H, D], in the result [B, N, H, D], and in the saved iterations [iterations,
+  // B, H, N, D].
   template <class T> __device__ HeadRows<T> keys(T* kv, int64_t head) const {
     return {kv + (head / heads * n * 2 * heads + head % heads) * d, 2 * heads * d, n, d};
   }
@@ -67,7 +67,7 @@ struct RpcShape {
   template <class T> __device__ HeadRows<T> kept(T* z, int t, int64_t head) const {
     return {z + (t * all_heads() + head) * n * d, d, n, d};
   }
-  // L of iteration t: the last is the result.
+  // L of iteration t; the last one is the result.
   template <class T> __device__ HeadRows<T> low_rank(T* l, T* out, int t, int64_t head) const {
     return t + 1 == iterations ? merged(out, head) : kept(l, t, head);
   }
@@ -86,19 +86,19 @@ struct RpcShape {
   template <class F> __device__ F* of_head(F* taus_of_all, int64_t head) const {
     return taus_of_all + head * taus();
   }
-  // The step of the 16 rows from `row` on, by the head's taus.
+  // The step of the 16 rows from `row` on, with the head's taus.
   __device__ RpcStep step(const float* tau, int row, int t) const {
     const bool shrinks = shrink_every_iteration || t + 1 == iterations;
     const auto of = [&](int i) { return shrinks ? tau[tau_by_row ? min(row + tile_row(i), n - 1) : 0] : 0; };
     return {{of(0), of(2)}, dual_plus ? 0.0f : 2.0f, shrinks};
   }
-  // What dLoss/dtau = gtau gives to dLoss/dK_ij, but for K_ij's sign.
+  // The contribution of dLoss/dtau = gtau to dLoss/dK_ij, up to the sign of K_ij.
   __device__ float tau_gradient(float gtau, float tau, float l1) const {
     return !tau_has_gradient || l1 == 0 ? 0 : (quotient ? 1 : -1) * gtau * tau / l1;
   }
 };
 
-// store(i, start + value(0) + ... + value(i)) for 0 <= i < n, by one warp, 32 of them at a time.
+// Prefix sums: store(i, start + value(0) + ... + value(i)) for 0 <= i < n, by one warp, 32 at a time.
 template <class Value, class Store>
 __device__ inline void running_sums(int n, float start, const Value& value, const Store& store) {
   const int lane = lane_index();
@@ -114,7 +114,7 @@ __device__ inline void running_sums(int n, float start, const Value& value, cons
   }
 }
 
-// Two numbers side by side.
+// Two adjacent numbers.
 template <class T> using Two = std::conditional_t<std::is_same_v<T, bf16>, uint32_t, float2>;
 template <class T> __device__ inline Two<T> make_two(float x, float y) {
   if constexpr (std::is_same_v<T, bf16>)
@@ -131,7 +131,7 @@ template <class T> __device__ inline void store_two(T* p, Two<T> both) {
   *reinterpret_cast<Two<T>*>(p) = both;
 }
 
-// One step of 16 rows: w becomes W', z receives Z' and `region` the regions of X. k and z are rows of shared
+// One step of 16 rows: w becomes W', z receives Z' and `region` the regions of X. k and z are rows in shared
 // memory.
 template <int D, class T> __device__ inline void rpc_step(const T* k, T* z, TileD (&w)[D / 8],
                                                           const TileD (&l)[D / 8], const RpcStep& step,
@@ -163,7 +163,7 @@ template <int D, class T> __device__ inline void rpc_step(const T* k, T* z, Tile
   }
 }
 
-// A lane's numbers of results, kept in memory: [J, 32] of four numbers.
+// A lane's result numbers, stored in memory: [J, 32] of four numbers.
 template <int J> __device__ inline void load_results(TileD (&d)[J], const float* p) {
 #pragma unroll
   for (int j = 0; j < J; ++j) {
@@ -178,9 +178,9 @@ template <int J> __device__ inline void save_results(const TileD (&d)[J], float*
         make_float4(d[j].v[0], d[j].v[1], d[j].v[2], d[j].v[3]);
 }
 
-// The gradient of a step of 16 rows. In: gz = dLoss/dZ as far as it comes from the products, gu = dLoss/dU.
-// Out: gu becomes what reaches U of the step before, gl what reaches its L; gk grows by dLoss/dX, and gtau by
-// the lane's part of its two rows' dLoss/dtau. gu and gk are as save_results leaves them, gl is [row, row +
+// The gradient of a step of 16 rows. In: gz = the part of dLoss/dZ that comes from the products, gu =
+// dLoss/dU. Out: gu becomes the gradient of the previous step's U, gl that of its L; gk += dLoss/dX, and gtau
+// += the lane's part of its two rows' dLoss/dtau. gu and gk are stored as by save_results, gl is [row, row +
 // 8] of every tile.
 template <int D, class T>
 __device__ inline void rpc_step_grad(const TileD (&gz)[D / 8], Two<T> (&gl)[D / 8][2], float* gu, float* gk,
@@ -209,7 +209,7 @@ __device__ inline void rpc_step_grad(const TileD (&gz)[D / 8], Two<T> (&gl)[D / 
   }
 }
 
-// f(row of the tile, sum over its lanes) for the 16 rows of what rpc_step_grad found.
+// Calls f(row of the tile, sum over its lanes) for the 16 rows of rpc_step_grad's gtau.
 template <class F> __device__ inline void for_row_sums(const float (&gtau)[2], const F& f) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -218,7 +218,7 @@ template <class F> __device__ inline void for_row_sums(const float (&gtau)[2], c
   }
 }
 
-// rpc_step_grad's gl to 16 rows of shared memory.
+// Writes rpc_step_grad's gl to 16 rows of shared memory.
 template <int D, class T> __device__ inline void store_next(T* g, const Two<T> (&gl)[D / 8][2]) {
 #pragma unroll
   for (int j = 0; j < D / 8; ++j)
@@ -227,7 +227,7 @@ template <int D, class T> __device__ inline void store_next(T* g, const Two<T> (
       store_two(g + tile_row(2 * i) * row_stride<T, D> + 8 * j + tile_col(0), gl[j][i]);
 }
 
-// k [16, D], results, += c sign(keys), c [16] and keys being in shared memory; sign(0) = 0.
+// k [16, D] (results) += c sign(keys), with c [16] and keys in shared memory; sign(0) = 0.
 template <int D, class T> __device__ inline void add_signs(TileD (&k)[D / 8], const T* keys, const float* c) {
 #pragma unroll
   for (int j = 0; j < D / 8; ++j)
@@ -239,7 +239,7 @@ template <int D, class T> __device__ inline void add_signs(TileD (&k)[D / 8], co
     }
 }
 
-// A strip's rows as left factors: in registers where they are few, else in shared memory.
+// A strip's rows as left operands: in registers if there are few, else in shared memory.
 template <class T, int D, int R> using LeftRows =
     std::conditional_t<std::is_same_v<T, bf16> && D <= 64, KeptRows<T, D, R>, SharedRows<T, D>>;
 template <int D, class T> __device__ inline void take_rows(SharedRows<T, D>& left, const T* rows) {

@@ -4,8 +4,8 @@
 #include "cuda/launch.h"
 #include "cuda/rpc_attention.cuh"
 
-// RPC-Attention backward, the iterations in reverse. As scores are symmetric, S_ij serves for P_ij and P_ji
-// both, and a warp that goes over the columns of its own rows finds all that these rows get:
+// RPC-Attention backward: the iterations in reverse. As scores are symmetric, S_ij gives both P_ij and P_ji,
+// and a warp that loops over the columns of its own rows computes everything that these rows receive:
 //   dP_ij = g_i v_j,  dP_ji = g_j v_i,  E_ij = P_ij (dP_ij - D_i) + P_ji (dP_ji - D_j),
 //   dZ_i = scale sum_j E_ij z_j,  dV_i = sum_j P_ji g_j,
 // where g is the gradient of L = P V and D_i = sum_j P_ij dP_ij = g_i l_i. No sum is split between warps.
@@ -14,20 +14,20 @@ namespace pursuit::cuda {
 
 template <class T> struct RpcBackward {
   RpcShape shape;
-  const T *kv, *z, *l, *out;  // as forward left them
+  const T *kv, *z, *l, *out;  // as saved by forward
   const uint32_t* region;
   const float *stats, *l1, *tau;
   const T* go;
   T* gx;
 };
 
-// f(i, row i of x [16, D] in shared memory times row first + i of y), by one warp.
+// Calls f(i, dot product of row i of x [16, D] in shared memory and row first + i of y); one warp.
 template <int D, class T, class F>
 __device__ void row_dots(const T* x, const HeadRows<const T>& y, int first, F f) {
   constexpr int moves = D / per_move<T>, rows = warp_size / moves;
   const int lane = lane_index(), col = lane % moves * per_move<T>;
   const bool aligned = y.aligned();
-#pragma unroll 1  // or the addresses of all rows would wait in registers
+#pragma unroll 1  // otherwise the addresses of all rows occupy registers
   for (int i = lane / moves; i < 16; i += rows) {
     float sum = 0;
     if (first + i < y.n && col < y.d) {
@@ -61,7 +61,7 @@ template <class T, int D> struct RpcGradRows {
   }
 };
 
-// A warp's 16 rows: dZ_i / scale and dV_i while they are added up over the columns, 16 at a time.
+// A warp's 16 rows: dZ_i / scale and dV_i while they are accumulated over the columns, 16 at a time.
 template <class T, int D> struct RpcGradStrip {
   using Chunk = TileD[1][2];
 
@@ -79,7 +79,8 @@ template <class T, int D> struct RpcGradStrip {
     for (int j = 0; j < D / 8; ++j) gz[0][j] = {};
   }
 
-  // Adds columns first ... end - 1, whose rows begin at `cols`, to gz and gv; own_row is the strip's first.
+  // Accumulates columns first ... end - 1, whose rows start at `cols`, in gz and gv; own_row is the strip's
+  // first.
   __device__ void add(RpcGradRows<T, D> cols, int own_row, int first, int end, const RpcShape& s,
                       TileD (&gv)[1][D / 8]) {
     for (int col = first; col < end; col += 16, cols = cols.from(16)) {
@@ -92,14 +93,14 @@ template <class T, int D> struct RpcGradStrip {
     }
   }
 
-  // After the last column: gz is dZ for the first `rows` of the strip's rows and 0 for the others, to which
-  // columns have given something all the same.
+  // After the last column: sets gz to dZ for the first `rows` rows of the strip and to 0 for the others,
+  // which have also received contributions.
   __device__ void finish(int rows, float scale) {
     for_numbers(gz, [&](float& x, int r, int) { x = strip_row(r) < rows ? x * scale : 0; });
   }
 
  private:
-  // by_row: the strip's rows see the columns; by_column: the columns' rows see the strip's. Both is the
+  // by_row: the strip's rows see the columns; by_column: the columns' rows see the strip's. Both: the
   // diagonal if causal, where only some do.
   template <bool by_row, bool by_column>
   __device__ void add_chunk(const RpcGradRows<T, D>& cols, const RpcShape& s, TileD (&gv)[1][D / 8]) {
@@ -135,8 +136,8 @@ template <class T, int D> struct RpcGradStrip {
   }
 };
 
-// of_tau, the dLoss/dtau of rows first ... end - 1, becomes what these rows' keys get, which are in the taus
-// of all rows from their own on; `later` is what the rows after them give. By one warp.
+// Converts of_tau, dLoss/dtau of rows first ... end - 1, to what these rows' keys receive: they contribute to
+// the taus of all rows from their own on; `later` is the contribution of later rows. One warp.
 inline __device__ void add_later_rows(const RpcShape& s, const float* tau, const float* l1, int first,
                                       int end, float later, float* of_tau) {
   const int last = end - 1;
@@ -146,14 +147,14 @@ inline __device__ void add_later_rows(const RpcShape& s, const float* tau, const
       [&](int i, float sum) { of_tau[last - i - first] = sum; });
 }
 
-// One block a head, a warp for every strip of rows. Z, V and g lie in shared memory, and in f32 dU and dK.
+// One block per head, one warp per strip of rows. Z, V and g are in shared memory, for f32 also dU and dK.
 template <class T, int D> __global__ void __launch_bounds__(256, D * sizeof(T) == 32 ? 2 : 1)
     rpc_backward_kernel(RpcBackward<T> a) {
   constexpr int R = strip_tiles<D>, ld = row_stride<T, D>;
   const RpcShape& s = a.shape;
   const int64_t head = blockIdx.x;
   const int rows = (s.n + 15) / 16 * 16, thread = int(threadIdx.x), threads = int(blockDim.x);
-  const int row = warp_index() * 16 * R;  // the warp's first
+  const int row = warp_index() * 16 * R;  // first row of the warp
   Shared shared;
   T* z = shared.array<T>(rows * ld);
   T* v = shared.array<T>(rows * ld);
@@ -161,7 +162,7 @@ template <class T, int D> __global__ void __launch_bounds__(256, D * sizeof(T) =
   float* gu = shared.array<float>(rows * D);
   float* gk = shared.array<float>(rows * D);
   RowGradient* softmax = shared.array<RowGradient>(rows);
-  float* of_tau = shared.array<float>(rows);  // what a row's keys get through tau, but for their signs
+  float* of_tau = shared.array<float>(rows);  // what a row's keys receive through tau, up to their signs
   float* part = shared.array<float>(32);
   const RpcGradRows<T, D> all{z, v, g, softmax};
 
@@ -198,7 +199,7 @@ template <class T, int D> __global__ void __launch_bounds__(256, D * sizeof(T) =
     wait_copies<0>();
     __syncthreads();
 
-    Two<T> next[R][D / 8][2];  // the rows of g for the iteration before, while others still read this one's
+    Two<T> next[R][D / 8][2];  // g's rows for iteration t - 1, while other warps still read this one's
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const int first = row + 16 * r;
@@ -252,12 +253,12 @@ template <class T, int D> __global__ void __launch_bounds__(256, D * sizeof(T) =
   }
 }
 
-// What lies in global memory between the kernels of longer heads.
+// State in global memory between the kernels of longer heads.
 template <class T> struct RpcBackwardScratch {
-  float *gu, *gk, *gv;      // zeros at first; as save_results leaves them, [B, H, tiles, 16 D]
-  float *dot, *dot_before;  // D of this iteration and of the one before, [B, H, 16 tiles]
-  T *g, *g_before;          // the same of g, [B, H, N, D]
-  float* gtau;              // zeros at first; dLoss/dtau by row, [B, H, 16 tiles]
+  float *gu, *gk, *gv;      // initially 0; stored as by save_results, [B, H, tiles, 16 D]
+  float *dot, *dot_before;  // D of iterations t and t - 1, [B, H, 16 tiles]
+  T *g, *g_before;          // g of the same, [B, H, N, D]
+  float* gtau;              // initially 0; dLoss/dtau by row, [B, H, 16 tiles]
 };
 constexpr int rpc_block_rows = streaming_warps * 16;
 
@@ -279,7 +280,7 @@ template <class T, int D> __global__ void __launch_bounds__(streaming_warps* war
                 [&](int i, float x) { dot[head * s.tiles() * 16 + row + i] = x; });
 }
 
-// Iteration t of longer heads: a block makes dZ and dV of its rows and the gradient of their step.
+// Iteration t of longer heads: a block computes dZ and dV of its rows and the gradient of their step.
 template <class T, int D> __global__ void __launch_bounds__(streaming_warps* warp_size)
     rpc_iteration_gradient_kernel(RpcBackward<T> a, RpcBackwardScratch<T> w, int t, int blocks_a_head) {
   constexpr int ld = row_stride<T, D>, panel = panel_rows<T, D>;
@@ -353,7 +354,7 @@ template <class T, int D> __global__ void __launch_bounds__(streaming_warps* war
   }
 }
 
-// What is left of dK: the path through tau.
+// The remaining part of dK: the path through tau.
 template <class T, int D> __global__ void __launch_bounds__(streaming_warps* warp_size)
     rpc_key_gradient_kernel(RpcBackward<T> a, RpcBackwardScratch<T> w, int blocks_a_head) {
   const RpcShape& s = a.shape;
@@ -371,7 +372,7 @@ template <class T, int D> __global__ void __launch_bounds__(streaming_warps* war
 
   const float *tau = s.of_head(a.tau, head), *l1 = s.of_head(a.l1, head),
               *gtau = w.gtau + head * s.tiles() * 16;
-  float sum = 0;  // over all rows, or, by row, over what those after the block's give
+  float sum = 0;  // over all rows; by row: over the rows after the block's
   if (s.tau_by_row) {
     for (int i = end + thread; i < s.n; i += threads) sum += s.tau_gradient(gtau[i], tau[i], l1[i]);
   } else {
@@ -403,7 +404,7 @@ template <class T, int D> bool rpc_backward_on_chip(int n) {
 }
 inline int rpc_backward_blocks(int n) { return (n + rpc_block_rows - 1) / rpc_block_rows; }
 
-// Numbers of scratch memory that rpc_backward wants: f32, zeros at first, and of the type T.
+// Scratch memory of rpc_backward: f32 numbers, initially 0, and numbers of type T.
 template <class T, int D> int64_t rpc_backward_zeros(const RpcShape& s) {
   return rpc_backward_on_chip<T, D>(s.n) ? 0 : s.all_heads() * s.tiles() * 16 * (3 * D + 3);
 }

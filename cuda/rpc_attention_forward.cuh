@@ -2,22 +2,22 @@
 #include "cuda/launch.h"
 #include "cuda/rpc_attention.cuh"
 
-// RPC-Attention forward. Heads that fit on one multiprocessor are one block each, for all iterations
-// (rpc_forward_kernel); longer ones take a kernel an iteration that streams their keys and values.
+// RPC-Attention forward. Heads that fit on one multiprocessor take one block each for all iterations
+// (rpc_forward_kernel); longer ones take one kernel per iteration, which streams their keys and values.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
 template <class T> struct RpcForward {
   RpcShape shape;
   const T* kv;
-  const float* mu;   // [B, H], or null: from the keys
-  T *z, *l;          // kept: Z of all iterations, L of all but the last
-  uint32_t* region;  // kept
-  float* stats;      // kept
+  const float* mu;   // [B, H], or null: computed from the keys
+  T *z, *l;          // saved: Z of all iterations, L of all but the last
+  uint32_t* region;  // saved
+  float* stats;      // saved
   float *l1, *tau;   // [B, H, taus]: ||K||_1 and the threshold
   T* out;
 
-  // Writes down the head's ||K||_1 and tau for the threads of its block. key(row, col) gives K.
+  // Stores the head's ||K||_1 and tau for the threads of its block. key(row, col) returns K.
   template <class Key> __device__ void find_thresholds(int64_t head, const Key& key, float* part) const {
     const int warps = int(blockDim.x) / warp_size;
     float *norm = shape.of_head(l1, head), *limit = shape.of_head(tau, head), sum = 0;
@@ -45,11 +45,11 @@ template <class T> struct RpcForward {
   }
 };
 
-// A warp's strip of softmax(scale Z Z^T) V while it is added up: R tiles of 16 rows, Z's own in shared
-// memory.
+// A warp's strip of softmax(scale Z Z^T) V while it is accumulated: R tiles of 16 rows, with their Z in
+// shared memory.
 template <class T, int D, int R> struct RpcStrip {
   static constexpr int ld = row_stride<T, D>;
-  static constexpr int wide = std::is_same_v<T, bf16> && D <= 64 ? 4 : 2;  // tiles of 8 columns at a time
+  static constexpr int wide = std::is_same_v<T, bf16> && D <= 64 ? 4 : 2;  // tiles of 8 columns per step
 
   TileD out[R][D / 8];
   RowSoftmax<R> softmax;
@@ -64,7 +64,8 @@ template <class T, int D, int R> struct RpcStrip {
       for (int j = 0; j < D / 8; ++j) out[r][j] = {};
   }
 
-  // Adds columns first ... end - 1, whose rows of Z and V begin at z and v; `row` is the strip's first.
+  // Accumulates columns first ... end - 1, whose rows of Z and V start at z and v; `row` is the strip's
+  // first.
   __device__ void add(const T* z, const T* v, int row, int first, int end, const RpcShape& s) {
     int col = first;
     for (; end - col > 8 * (wide - 2); col += 8 * wide, z += 8 * wide * ld, v += 8 * wide * ld)
@@ -72,7 +73,7 @@ template <class T, int D, int R> struct RpcStrip {
     if (col < end) add_chunk<2>(z, v, row, col, s);
   }
 
-  // After the last column: divides by the sums, and writes the rows' stats.
+  // After the last column: divides by the sums and writes the rows' stats.
   __device__ void finish(int row, const RpcShape& s, float* stats) {
     softmax.finish();
     scale_rows(out, softmax.total);
@@ -97,14 +98,14 @@ template <class T, int D, int R> struct RpcStrip {
   }
 };
 
-// One block a head, a warp for every strip of rows. K, V and Z lie in shared memory.
+// One block per head, one warp per strip of rows. K, V and Z are in shared memory.
 template <class T, int D> __global__ void __launch_bounds__(256, D == 16 ? 2 : 1)
     rpc_forward_kernel(RpcForward<T> a) {
   constexpr int R = strip_tiles<D>, ld = row_stride<T, D>;
   const RpcShape& s = a.shape;
   const int64_t head = blockIdx.x;
   const int rows = int(blockDim.x) / warp_size * 16 * R;
-  const int row = warp_index() * 16 * R;  // the warp's first
+  const int row = warp_index() * 16 * R;  // first row of the warp
   Shared shared;
   T* k = shared.array<T>(rows * ld);
   T* v = shared.array<T>(rows * ld);
@@ -142,8 +143,8 @@ template <class T, int D> __global__ void __launch_bounds__(256, D == 16 ? 2 : 1
   }
 }
 
-// The same head by head for longer ones: tau and the first step. w: W as save_results leaves it, [B, H,
-// tiles, 16 D].
+// The same for longer heads: tau and the first step. w: W stored as by save_results, [B, H, tiles, 16
+// D].
 constexpr int rpc_begin_warps = 8;
 template <class T, int D> __global__ void __launch_bounds__(rpc_begin_warps* warp_size)
     rpc_begin_kernel(RpcForward<T> a, float* w) {
@@ -177,14 +178,14 @@ template <class T, int D> __global__ void __launch_bounds__(rpc_begin_warps* war
   }
 }
 
-// Iteration t of longer heads: a block makes the rows of L of its warps' strips, and of the next Z.
+// Iteration t of longer heads: a block computes L and the next Z for the rows of its warps' strips.
 template <class T, int D> __global__ void __launch_bounds__(streaming_warps* warp_size)
     rpc_iteration_kernel(RpcForward<T> a, float* w, int t, int blocks_a_head) {
   constexpr int R = strip_tiles<D>, ld = row_stride<T, D>, rows = streaming_warps * 16 * R;
   const RpcShape& s = a.shape;
   const int64_t head = blockIdx.x / blocks_a_head;
   const int block_row = int(blockIdx.x) % blocks_a_head * rows, thread = int(threadIdx.x);
-  const int own = warp_index() * 16 * R, row = block_row + own;  // the warp's first
+  const int own = warp_index() * 16 * R, row = block_row + own;  // first row of the warp
   const HeadRows<const T> zv[] = {s.kept<const T>(a.z, t, head), s.values(a.kv, head)};
   Shared shared;
   T* k = shared.array<T>(rows * ld);
@@ -224,7 +225,7 @@ template <class T, int D> __global__ void __launch_bounds__(streaming_warps* war
 
 // --- the launches
 
-// Rows of the one block of a head on chip, and its shared memory.
+// Rows and shared memory of a head's block, if it fits on chip.
 template <int D> int rpc_forward_rows(int n) {
   constexpr int strip = 16 * strip_tiles<D>;
   return (n + strip - 1) / strip * strip;
@@ -237,7 +238,7 @@ template <class T, int D> bool rpc_forward_on_chip(int n) {
          rpc_forward_shared<T, D>(n) <= shared_memory_limit();
 }
 
-// Numbers of scratch memory that rpc_forward wants.
+// Scratch numbers that rpc_forward needs.
 template <class T, int D> int64_t rpc_forward_scratch(const RpcShape& s) {
   return rpc_forward_on_chip<T, D>(s.n) ? 0 : s.all_heads() * s.tiles() * 16 * D;
 }

@@ -3,24 +3,25 @@
 #include <cstdint>
 #include <string>
 
-// The narrow door between the engine and the CUDA runtime: plain functions, no CUDA types. A build without
-// CUDA links cuda/none.cpp, where available() is false and why_not() says so; nothing else is called then.
+// The interface between the engine and the CUDA runtime: plain functions without CUDA types. A build without
+// CUDA links cuda/none.cpp, where available() is false and why_not() gives the reason; nothing else is called
+// then.
 namespace pursuit::cuda {
 
-bool available();       // built with CUDA and a usable GPU is there
+bool available();       // built with CUDA, and there is a usable GPU
 std::string why_not();  // one line, empty when available
 int device_count();
 std::string describe(int device);  // name, compute capability, memory
 
 void* allocate(int device, size_t bytes);  // null when out of memory
 void release(int device, void* p) noexcept;
-// The same from the driver's own pool, ordered on the device's stream (cudaMallocAsync).
+// The same from the driver's pool, ordered on the device's stream (cudaMallocAsync).
 void* allocate_async(int device, size_t bytes);
 void release_async(int device, void* p) noexcept;
-void trim_async(int device);  // gives what that pool keeps back to the system
+void trim_async(int device);  // returns that pool's cached memory to the system
 void memory_info(int device, size_t& free, size_t& total);
 
-// Page-locked memory of the host, which GPUs copy from and to by themselves; null when there is no more.
+// Page-locked host memory, which GPUs copy from and to asynchronously; null when out of memory.
 void* allocate_pinned(size_t bytes);
 void release_pinned(void* p) noexcept;
 
@@ -31,8 +32,8 @@ void copy_on_device(void* to, const void* from, int device, size_t bytes);
 void fill_zero(void* to, int device, size_t bytes);
 void synchronize(int device);
 
-// Streams and events are handles (cudaStream_t, cudaEvent_t). A device has one stream on which everything
-// runs, the current one for the current device, and beside it one for copies and one for what travels between
+// Streams and events are handles (cudaStream_t, cudaEvent_t). A device has one stream on
+// which all work runs, its current one, plus one for copies and one for communication between
 // ranks.
 int current_device();  // of this thread
 void* current_stream();
@@ -42,17 +43,17 @@ void* rank_stream(int device);
 void* create_event(int device);
 void destroy_event(void* event) noexcept;
 void record_event(void* event, void* stream);
-void wait_for_event(void* stream, void* event);  // `stream` does, with what it is given from now on
-void synchronize_event(void* event);             // the host does
-bool event_done(void* event);                    // whether it would not have to wait; from any thread
-// Return at once; the host's memory is pinned and left alone until the stream has come this far.
+void wait_for_event(void* stream, void* event);  // later work on `stream` waits (cudaStreamWaitEvent)
+void synchronize_event(void* event);             // the host waits
+bool event_done(void* event);                    // whether it has been reached; callable from any thread
+// Asynchronous; host memory must be pinned and not be changed until the stream has completed the copy.
 void start_copy_to_host(void* to, const void* from, size_t bytes, void* stream);
 void start_copy_to_device(void* to, const void* from, size_t bytes, void* stream);
 
-// What is given to the device's stream between begin and end is not run but becomes a graph, which
-// launch_graph runs on that stream as often as wanted, with the same arguments. So does what another stream
-// is given after it has waited for an event of the first one; in the end that one must wait for it. Nothing
-// may wait for the GPU in between.
+// Captures a graph: work launched on the device's stream between begin and end does not run but is recorded,
+// and launch_graph replays it on that stream, with the same arguments. Work on another stream is included
+// once that stream waits for an event of the first; in the end the first must wait for it. Nothing may
+// synchronise with the GPU meanwhile.
 void begin_capture(int device);
 bool capturing(int device);
 void* end_capture(int device);

@@ -2,24 +2,24 @@
 #include "cuda/launch.h"
 #include "cuda/tile.h"
 
-// Singular value thresholding by matrix products alone. With the polar factor Q = A (A^T A)^(-1/2) of a tall
-// A and S = sign(B) that of the symmetric B = Q^T A - tau I,
+// Singular value thresholding by matrix products only. With the polar factor Q = A (A^T A)^(-1/2) of a tall A
+// and S = sign(B) of the symmetric B = Q^T A - tau I,
 //
 //   D_tau(A) = Q (Q^T A - tau I)_+ = Q (B + S^T B) / 2.
 //
-// A polar factor is the limit of X <- X p(X^T X - I), started at A divided by a bound on its largest singular
-// value: the singular vectors stay, every singular value is led to 1. Those below tau need not arrive: with
-// any q <= 1 for them q sigma - tau is negative and they vanish. A value at tau + x takes part with x
-// sign(x), so that an unfinished sign costs no more than x. The error is that of rounding whatever the
-// spectrum, about 1e-6 sigma_1.
+// A polar factor is the limit of X <- X p(X^T X - I), starting at A divided by a bound on its largest
+// singular value: singular vectors stay and all singular values converge to 1. Those below tau need not
+// converge: any q <= 1 makes q sigma - tau negative, and they vanish. A value tau + x contributes x sign(x),
+// so an unfinished sign costs no more than x. The error is due to rounding only, whatever the spectrum: about
+// 1e-6 sigma_1.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
 // x -> x (alpha + beta e + delta e^2) with e = x^2 - 1. The lift is the minimax approximation of 1 on [0.1,
-// 1], divided by its largest value there: it makes small x 3.8 times as large and brings no x of [0.1, 1.01]
-// below 0.37. Steeper ones would throw some large singular values almost to 0, and their rounding errors
-// would stay behind and grow. The next two are the same for the interval that their predecessor leaves (Amsel
-// et al., "The Polar Express", 2025), the last is the series of sign(x) at 1.
+// 1], divided by its maximum there: it multiplies small x by 3.8 and maps no x in [0.1, 1.01] below 0.37.
+// Steeper polynomials would map some large singular values almost to 0, and their rounding errors would
+// remain and grow. The next two are the same for the interval that the previous one leaves (Amsel et al.,
+// "The Polar Express", 2025); the last is the series of sign(x) at 1.
 struct SignStep {
   float alpha, beta, delta;
 };
@@ -31,16 +31,16 @@ __device__ inline SignStep sign_step_of(int i, int lifts) {
 }
 constexpr int sign_steps_after_lifts = 3;
 constexpr float sign_lift_factor = 3.8173579f;  // at 0
-constexpr float sign_lifted = 0.3725f;          // where lifting may end
-// For B, whose eigenvalues may lie anywhere: after 8 lifts only those below 1e-5 are not there yet.
+constexpr float sign_lifted = 0.3725f;          // lower end of the interval after lifting
+// For B, whose eigenvalues are arbitrary: after 8 lifts only those below 1e-5 have not converged.
 constexpr int sign_lifts = 8, sign_most_lifts = 16;
 
-// Matrices of K columns, in rows of sign_stride numbers, are worked on by so many warps.
+// Warps per matrix of K columns, stored in rows of sign_stride numbers.
 template <int K> constexpr int sign_warps = K < 64 ? 4 : 8;
 template <int K> constexpr int sign_stride = K + 4;
 
-// d += a b, added up in f32 with rounding to nearest. The tensor cores' own sums are cut off, always toward
-// 0, and after hundreds of terms that shows.
+// d += a b, accumulated in f32 with rounding to nearest. The tensor cores truncate their own sums toward 0,
+// which becomes visible after hundreds of terms.
 __device__ inline void multiply_rounded(TileD& d, const TileA<float>& a, const TileB<float>& b) {
   TileD part;
   multiply(part, a, b);
@@ -48,8 +48,8 @@ __device__ inline void multiply_rounded(TileD& d, const TileA<float>& a, const T
   for (int i = 0; i < 4; ++i) d.v[i] += part.v[i];
 }
 
-// d [16, 8 J] = left right over `depth`: left(a, k) and right(b, k, j) load what lies at depth k, the latter
-// columns 8 j to 8 j + 15.
+// d [16, 8 J] = left right over `depth`: left(a, k) and right(b, k, j) load the operands at depth k, right
+// those of columns 8 j to 8 j + 15.
 template <int J, class Left, class Right>
 __device__ void tile_product(TileD (&d)[J], int depth, Left left, Right right) {
 #pragma unroll
@@ -75,7 +75,7 @@ template <int K> struct SquareTile {
   __device__ static int row() { return int(threadIdx.x) / warp_size % (K / 16) * 16; }
   __device__ static int col() { return int(threadIdx.x) / warp_size / (K / 16) * (8 * J); }
 
-  // x^T y, x [depth, K] in rows of ld numbers, y(k, j) any matrix.
+  // x^T y for x [depth, K] in rows of ld numbers and any matrix y(k, j).
   template <class Y> __device__ void transposed_product(int depth, const float* x, Y y) {
     tile_product(
         d, depth, [&](TileA<float>& a, int k) { load_a_column(a, x + k * ld + row(), ld); },
@@ -85,14 +85,14 @@ template <int K> struct SquareTile {
             fill_b(b[half], [&](int i, int c) { return y(k + i, col() + (j + half) * 8 + c); });
         });
   }
-  // f(number, its row, its column)
+  // Calls f(number, row, column).
   template <class F> __device__ void for_each(F f) {
 #pragma unroll
     for (int j = 0; j < J; ++j)
 #pragma unroll
       for (int i = 0; i < 4; ++i) f(d[j].v[i], row() + tile_row(i), col() + 8 * j + tile_col(i));
   }
-  // Into `to`, when the block has read what it held; the block may read it afterwards.
+  // Stores to `to` after a barrier; the block may read it afterwards.
   __device__ void store(float* to) {
     __syncthreads();
     for_each([&](float x, int i, int j) { to[i * ld + j] = x; });
@@ -108,7 +108,7 @@ template <int K> __device__ void strip_product(TileD (&d)[K / 8], const float* x
       [&](TileB<float>(&b)[2], int k, int j) { load_b_column(b, w + k * ld + j * 8, ld); });
 }
 
-// x [rows, K] <- x p(x^T x - I); g is a square of scratch memory.
+// x [rows, K] <- x p(x^T x - I); g is scratch memory for a square.
 template <int K> __device__ void sign_step(float* x, int rows, float* g, const SignStep& p) {
   constexpr int ld = sign_stride<K>;
   const auto at = [](const float* m) { return [m](int k, int j) { return m[k * ld + j]; }; };
@@ -142,13 +142,13 @@ template <int K> __device__ void polar_factor(float* x, int rows, float* g, int 
 
 // Matrices of [large, small], element (i, j) at [i * by_row + j * by_col].
 struct SignThreshold {
-  const float *a, *tau, *scale;  // a is times scale already, a power of two for each matrix, or NaN
-  float *d, *x;                  // x: where rows do not fit into shared memory, [batch, rows, sign_stride]
+  const float *a, *tau, *scale;  // a is already scaled: scale is a power of two per matrix, or NaN
+  float *d, *x;                  // x: if rows do not fit into shared memory, [batch, rows, sign_stride]
   int large, small, rows;        // rows: large, rounded up to 16
   int64_t by_row, by_col;
 };
 
-// One block a matrix.
+// One block per matrix.
 template <int K> __global__ void __launch_bounds__(sign_warps<K>* warp_size, 1)
     sign_threshold_kernel(SignThreshold p) {
   constexpr int ld = sign_stride<K>;
@@ -169,7 +169,7 @@ template <int K> __global__ void __launch_bounds__(sign_warps<K>* warp_size, 1)
   for (int i = thread; i < p.rows * K; i += threads) x[i / K * ld + i % K] = a_at(i / K, i % K);
   __syncthreads();
 
-  // sigma_1^2 is at most the largest sum of a row of |A^T A|.
+  // sigma_1^2 is at most the largest row sum of |A^T A|.
   SquareTile<K> square;
   square.transposed_product(p.rows, x, [&](int i, int j) { return x[i * ld + j]; });
   square.store(g);
@@ -217,9 +217,9 @@ inline size_t sign_shared(int64_t columns, int64_t rows) {
   const int64_t ld = columns + 4;
   return 3 * shared_size<float>(columns * ld) + shared_size<float>(32) + shared_size<float>(rows * ld);
 }
-// Columns that a matrix can have: three squares of 128 fit into a multiprocessor from Hopper on.
+// Maximum number of columns: three squares of 128 fit into a multiprocessor from Hopper on.
 inline int64_t sign_largest() { return sign_shared(128, 0) <= shared_memory_limit() ? 128 : 64; }
-// Numbers of scratch memory a matrix, for SignThreshold::x; 0 where it fits into shared memory.
+// Scratch numbers per matrix for SignThreshold::x; 0 if it fits into shared memory.
 inline int64_t sign_scratch(int64_t small, int64_t rows) {
   const int64_t columns = sign_columns(small);
   return sign_shared(columns, rows) <= shared_memory_limit() ? 0 : rows * (columns + 4);

@@ -3,19 +3,20 @@
 
 #include "cuda/launch.h"
 
-// What singular value thresholding needs besides matrix products and eigenvectors; see
+// The kernels of singular value thresholding besides matrix products and eigenvectors; see
 // engine/ops/singular_value_threshold.cpp for the formulas.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// The scale of a matrix whose largest magnitude is top: a power of two that brings it to 1 ... 2, so that no
-// square overflows or vanishes. NaN if `bad`, the sum of its entries and tau times 0, is, or if tau < 0.
+// The scale of a matrix whose largest magnitude is top: a power of two that brings it to 1 ... 2, so that
+// squares neither overflow nor vanish. NaN if tau < 0 or if `bad` (the sum of its entries and tau times 0) is
+// NaN.
 __device__ inline float svt_scale(float top, float bad, float tau) {
   if (!(bad == 0) || tau < 0) return NAN;
   return top > 0 ? std::ldexp(1.0f, min(max(-std::ilogb(top), -120), 120)) : 1.0f;
 }
 
-// scaled = a times scale for each of gridDim.x matrices of `size` entries, 0 where the scale is NaN.
+// scaled = a times scale for gridDim.x matrices of `size` entries; 0 where the scale is NaN.
 static __global__ void svt_scale_kernel(const float* a, const float* tau, float* scaled, float* scale,
                                         int64_t size) {
   Shared shared;
@@ -33,11 +34,11 @@ static __global__ void svt_scale_kernel(const float* a, const float* tau, float*
   for (int64_t i = threadIdx.x; i < size; i += blockDim.x) scaled[i] = s == s ? a[i] * s : 0;
 }
 
-// How much a singular value keeps of itself: 0 up to tau, NaN if it is.
+// The fraction of a singular value that remains: 0 up to tau; NaN stays NaN.
 __device__ inline float svt_keep(float sigma, float tau) { return sigma <= tau ? 0 : (sigma - tau) / sigma; }
 
-// From b [rows, cols], the singular vectors v [rows, k] through the scaled matrices, k = rows a matrix:
-// sigma = |b| / scale, and `kept`: v times keep / scale. sigma may be null. One warp a row.
+// b [rows, cols] are the singular vectors v [rows, k] multiplied by the scaled matrices, k = rows per matrix.
+// sigma (nullable) = |b| / scale, `kept` = v times keep / scale. One warp per row.
 static __global__ void svt_keep_kernel(const float* b, const float* v, const float* tau, const float* scale,
                                        float* sigma, float* kept, int64_t rows, int k, int64_t cols) {
   const int64_t row = blockIdx.x * int64_t(blockDim.x / warp_size) + threadIdx.x / warp_size;
@@ -51,8 +52,8 @@ static __global__ void svt_keep_kernel(const float* b, const float* v, const flo
   for (int i = lane; i < k; i += warp_size) kept[row * k + i] = f * v[row * k + i];
 }
 
-// The inner factors of the gradient, one block a matrix: c [k, k] becomes F o (c + c^T) / 2, kept [k, k] is v
-// times keep, and dtau (may be null) -sum over sigma_i > tau of c_ii / sigma_i.
+// The inner factors of the gradient, one block per matrix: c [k, k] becomes F o (c + c^T) / 2, kept [k, k] is
+// v times keep, and dtau (nullable) is -sum over sigma_i > tau of c_ii / sigma_i.
 static __global__ void svt_weights_kernel(float* c, const float* v, const float* sigma, const float* tau,
                                           const float* scale, float* kept, float* dtau, int k) {
   Shared shared;
@@ -84,7 +85,7 @@ static __global__ void svt_weights_kernel(float* c, const float* v, const float*
   }
 }
 
-// to = from for the matrices of `size` entries whose tau is 0.
+// Copies the matrices of `size` entries whose tau is 0.
 static __global__ void svt_whole_kernel(const float* from, const float* tau, float* to, int64_t size) {
   if (tau[blockIdx.x] != 0) return;
   for (int64_t i = threadIdx.x; i < size; i += blockDim.x)

@@ -4,7 +4,7 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// Entries with target 0 do not count, even where the logit is -inf.
+// Entries with target 0 contribute 0, even if the logit is -inf.
 template <class Team, class T> __global__ void soft_cross_entropy_kernel(const T* logits, const T* targets,
                                                                          int64_t n, int64_t cols,
                                                                          float* part) {
@@ -27,7 +27,7 @@ template <class Team, class T> __global__ void soft_cross_entropy_kernel(const T
   store_losses(team, sum, counted, part);
 }
 
-// gx = factor (softmax(logits) sum(targets) - targets) by rows; factor is one number in the GPU's memory.
+// gx = factor (softmax(logits) sum(targets) - targets) by rows; factor is one number in device memory.
 template <class Team, class T>
 __global__ void soft_cross_entropy_gradient_kernel(const T* logits, const T* targets, int64_t n, int64_t cols,
                                                    const float* factor, T* gx) {

@@ -4,7 +4,7 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// y = softmax(x) by rows; a row without a finite entry becomes 0.
+// y = softmax(x) by rows; a row without finite entries becomes 0.
 template <class Team, class T> __global__ void softmax_kernel(const T* x, T* y, int64_t n, int64_t cols) {
   const Team team(cols);
   for (int64_t i = team.first(); i < n; i += team.step()) {

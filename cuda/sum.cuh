@@ -7,7 +7,7 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// y [rows, parts]: the sums of the parts of each row of x [rows, cols]; block (i, p) adds up part p of row i.
+// y [rows, parts]: sums of parts of the rows of x [rows, cols]; block (i, p) computes part p of row i.
 template <class T, class S> __global__ void sums_of_rows_kernel(const T* x, S* y, int64_t cols) {
   Shared shared;
   float* part = shared.array<float>(32);
@@ -20,11 +20,11 @@ template <class T, class S> __global__ void sums_of_rows_kernel(const T* x, S* y
   if (threadIdx.x == 0) y[blockIdx.x * parts + p] = downcast<S>(s);
 }
 
-// y [rows] = the sums of the rows of x [rows, cols]. A few long rows are cut into parts, whose sums a second
-// launch adds up: always the same terms in the same order.
+// y [rows] = the row sums of x [rows, cols]. A few long rows are split into parts, which a second launch
+// adds: the same terms in the same order every time.
 template <class T> void sums_of_rows(const T* x, T* y, int64_t rows, int64_t cols) {
   constexpr int64_t enough_blocks = 528;   // 4 for each of an H100's 132 multiprocessors
-  constexpr int64_t shortest_part = 8192;  // 32 numbers a thread
+  constexpr int64_t shortest_part = 8192;  // 32 numbers per thread
   if (rows == 0) return;
   const int64_t parts = std::max<int64_t>(1, std::min(enough_blocks / rows, cols / shortest_part));
   const auto grid = [&](int64_t y_blocks) {

@@ -1,16 +1,15 @@
 #pragma once
 #include "cuda/device.h"
 
-// Small matrix products on the tensor cores, a warp at a time: D [16, 8] += A [16, depth] B [depth, 8], with
-// depth 16 for bf16 and 8 for f32. f32 numbers go in as the sum of two TF32 numbers and three products, which
-// keeps all but the last two or three of their 24 bits.
+// Small matrix products on the tensor cores, per warp: D [16, 8] += A [16, depth] B [depth, 8], with depth 16
+// for bf16 and 8 for f32. f32 numbers are split into two TF32 numbers and take three products, which keeps
+// all but the last two or three of their 24 bits.
 //
-// Which lane holds what (PTX ISA, mma.m16n8k16 and mma.m16n8k8), with g = lane / 4 and t = lane % 4:
+// Layout over the lanes (PTX ISA, mma.m16n8k16 and mma.m16n8k8), with g = lane / 4 and t = lane % 4:
 //   D   v[0], v[1] at row g, columns 2t, 2t + 1; v[2], v[3] at row g + 8
 //   A   rows g and g + 8; B column g. Along the depth a lane holds 2t and 2t + 1, and for bf16 also 2t + 8
-//   and
-//       2t + 9. The f32 instruction itself wants t and t + 4: as A and B are permuted alike, their product is
-//       the same, and D's numbers can be used as A's without a shuffle.
+//       and 2t + 9. The f32 instruction itself expects t and t + 4: as A and B are permuted alike, their
+//       product is the same, and D's numbers can be used as A's without a shuffle.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
@@ -43,9 +42,9 @@ __device__ inline uint32_t pack_bf16(float first, float second) {
 #endif
 }
 
-// x rounded to the 11 bits that TF32 has, and the rest of it, of which the instruction cuts off one bit at
-// most. Cutting off bits here would make all products too small, and such errors add up. A NaN stays one in
-// the rest.
+// Splits x into its 11 TF32 bits, rounded, and the remainder, of which the instruction truncates at most one
+// bit. Truncating instead of rounding would make all products too small, an error that accumulates. NaN stays
+// NaN in the remainder.
 __device__ inline void split_tf32(float x, uint32_t& high, uint32_t& low) {
   high = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
   low = __float_as_uint(x - __uint_as_float(high));
@@ -85,7 +84,7 @@ __device__ inline void multiply(TileD& d, const TileA<float>& a, const TileB<flo
   mma(d, a.high, b.high, Type<float>{});
 }
 
-// Tiles from numbers of the lane's own: at(i, k) is row i, depth k of A, at(k, j) depth k, column j of B.
+// Fills tiles from the lane's own numbers: at(i, k) is row i, depth k of A, at(k, j) depth k, column j of B.
 template <class F> __device__ inline void fill_a(TileA<bf16>& a, F at) {
   const int g = int(threadIdx.x % warp_size) / 4, t = int(threadIdx.x % warp_size) % 4;
 #pragma unroll
@@ -113,11 +112,11 @@ template <class F> __device__ inline void fill_b(TileB<float>& b, F at) {
   for (int i = 0; i < 2; ++i) split_tf32(at(2 * t + i, g), b.high[i], b.low[i]);
 }
 
-// Tiles from shared memory. `row` in a name: the numbers along the depth lie side by side; `column`: those of
-// one depth do. Rows of 16-bit numbers start at multiples of 16 bytes.
+// Loads tiles from shared memory. `row` in a name: numbers along the depth are adjacent; `column`: those of
+// one depth are. Rows of 16-bit numbers are 16-byte aligned.
 //
-// Four 8 x 8 matrices of 16-bit numbers, lane l naming row l % 8 of matrix l / 8. v[m] is row lane / 4,
-// columns 2 (lane % 4) and + 1 of matrix m, or of its transpose.
+// Loads four 8 x 8 matrices of 16-bit numbers (ldmatrix); lane l gives row l % 8 of matrix l / 8.
+// v[m] is row lane / 4, columns 2 (lane % 4) and + 1 of matrix m, or of its transpose.
 template <bool transposed> __device__ inline void load_matrices(uint32_t (&v)[4], const bf16* row) {
 #ifdef __CUDACC__
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
@@ -152,7 +151,7 @@ __device__ inline void load_a_column(TileA<bf16>& a, const bf16* p, int ld) {
 __device__ inline void load_a_column(TileA<float>& a, const float* p, int ld) {
   fill_a(a, [&](int i, int k) { return p[k * ld + i]; });
 }
-// Two tiles of B side by side, columns 0 to 7 and 8 to 15: b[k, j] = p[j * ld + k]
+// Two adjacent tiles of B, columns 0 to 7 and 8 to 15: b[k, j] = p[j * ld + k]
 __device__ inline void load_b_row(TileB<bf16> (&b)[2], const bf16* p, int ld) {
   const int l = int(threadIdx.x % warp_size);
   uint32_t v[4];
@@ -179,8 +178,8 @@ __device__ inline void load_b_column(TileB<float> (&b)[2], const float* p, int l
     fill_b(b[half], [&](int k, int j) { return p[k * ld + half * 8 + j]; });
 }
 
-// The results of a product as the left factor of the next: depth 16 from two tiles side by side for bf16,
-// depth 8 from one for f32. Both take the same number of tiles of 8 columns: tile_depth<T> / 8.
+// Uses the results of one product as the left operand of the next: two adjacent tiles give depth 16 for bf16,
+// one gives depth 8 for f32. Both take the same number of tiles of 8 columns: tile_depth<T> / 8.
 __device__ inline void results_as_a(TileA<bf16>& a, const TileD* d) {
   a.v[0] = pack_bf16(d[0].v[0], d[0].v[1]);
   a.v[1] = pack_bf16(d[0].v[2], d[0].v[3]);
@@ -193,9 +192,9 @@ __device__ inline void results_as_a(TileA<float>& a, const TileD* d) {
   for (int i = 0; i < 4; ++i) split_tf32(d[0].v[order[i]], a.high[i], a.low[i]);
 }
 
-// 16 bytes from global to shared memory, both aligned to 16, without waiting. Copies since the last
-// close_copies() are a group; wait_copies<n>() waits until at most the n latest groups are under way, for
-// this thread's copies only: a barrier must follow before others read them.
+// Copies 16 bytes from global to shared memory, both 16-byte aligned, asynchronously (cp.async). Copies since
+// the last close_copies() form a group; wait_copies<n>() waits until at most the n latest groups are in
+// flight, for this thread's copies only: a barrier must follow before other threads read them.
 __device__ inline void copy_async(void* shared, const void* global) {
 #ifdef __CUDACC__
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"

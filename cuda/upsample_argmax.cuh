@@ -6,7 +6,7 @@
 
 namespace pursuit::cuda {
 
-// y [B, height, width] = each pixel's class, a warp a pixel. x [B, rows, cols, classes].
+// y [B, height, width] = the class of each pixel, one warp per pixel. x [B, rows, cols, classes].
 template <class T> __global__ void upsample_argmax_kernel(const T* x, int64_t* y, Upsampling s) {
   const Team<1, true> team(s.classes);
   const Axis down{s.rows, s.height}, across{s.cols, s.width};

@@ -5,8 +5,8 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// One axis: output i lies at place(i) / (2 to) between the inputs 0 .. from - 1. Integers, so that it is
-// exact.
+// One axis: output i is at position place(i) / (2 to) among the inputs 0 .. from - 1, in exact integer
+// arithmetic.
 struct Axis {
   int64_t from, to;
 
@@ -16,17 +16,17 @@ struct Axis {
   }
   // The input at or before output i.
   __device__ int64_t input(int64_t i) const { return place(i) / (2 * to); }
-  // The first output that lies at or behind input c; `to` behind the last.
+  // The first output at or after input c; `to` after the last.
   __device__ int64_t first(int64_t c) const {
     const int64_t at = (2 * c + 1) * to - from, i = at <= 0 || c == 0 ? 0 : (at - 1) / (2 * from) + 1;
     return c == from || i > to ? to : i;
   }
-  // Of input c in output i: 1 at its place, 0 from a distance of 1 on.
+  // The weight of input c in output i: 1 at its position, 0 from distance 1 on.
   __device__ float weight(int64_t i, int64_t c) const {
     const float distance = fabsf(float(place(i) - 2 * to * c)) * (1.0f / float(2 * to));
     return fmaxf(0.0f, 1 - distance);
   }
-  // The outputs that input c has a weight in: begin(c) .. end(c) - 1.
+  // The outputs to which input c contributes: begin(c) .. end(c) - 1.
   __device__ int64_t begin(int64_t c) const {
     const int64_t at = (2 * c - 1) * to - from;
     return at < 0 ? 0 : at / (2 * from) + 1;
@@ -37,10 +37,10 @@ struct Axis {
   }
 };
 
-constexpr int upsample_rows = 16;  // of a thread
+constexpr int upsample_rows = 16;  // per thread
 
-// y [planes, rows.to, cols.to] from x [planes, rows.from, cols.from]. A thread makes a pack of columns in
-// some rows, which mostly lie between the same two rows of x.
+// y [planes, rows.to, cols.to] from x [planes, rows.from, cols.from]. A thread computes a pack of columns in
+// several rows, which mostly lie between the same two rows of x.
 template <int V, class T>
 __global__ void upsample_kernel(const T* x, T* y, int64_t planes, Axis rows, Axis cols) {
   const int64_t packs = cols.to / V, strips = (rows.to + upsample_rows - 1) / upsample_rows;
@@ -81,8 +81,8 @@ __global__ void upsample_kernel(const T* x, T* y, int64_t planes, Axis rows, Axi
 
 constexpr int upsample_threads = 128, upsample_piece = 1024;
 
-// The transpose: gx [planes, rows.from, cols.from] from gy [planes, rows.to, cols.to], a block a row of gx.
-// A piece of the row is first summed over the rows of gy, into shared memory, then over its columns.
+// The transpose: gx [planes, rows.from, cols.from] from gy [planes, rows.to, cols.to], one block per row of
+// gx. A piece of the row is first summed over the rows of gy, into shared memory, then over its columns.
 template <int V, class T> __global__ void upsample_gradient_kernel(const T* gy, T* gx, Axis rows, Axis cols) {
   Shared shared;
   float* line = shared.array<float>(upsample_piece);

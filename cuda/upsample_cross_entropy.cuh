@@ -7,7 +7,7 @@
 
 namespace pursuit::cuda {
 
-// The logits of the four tokens around a pixel at its place between them.
+// The bilinear weights of the four tokens around a pixel.
 struct Corners {
   int64_t token[4];  // above left, above right, below left, below right
 
@@ -33,10 +33,11 @@ struct CornerWeights {
 
 constexpr int between_threads = 128, between_warps = between_threads / warp_size;
 
-// A block has the pixels between four tokens, a warp one pixel at a time, a lane K of its classes, whose
-// logits and gradients at the four tokens it keeps in registers. x [B, rows, cols, classes]. loss_part
-// [warps, 2] as in mean_loss; parts [B, rows, cols, 4, classes] receives the gradient of the summed losses at
-// each block's four tokens and may be null. A label that is neither a class nor ignore_index makes all NaN.
+// A block processes the pixels between four tokens, a warp one pixel at a time, and a lane K of its classes,
+// whose logits and gradients at the four tokens it keeps in registers. x [B, rows, cols, classes]. loss_part
+// [warps, 2] as in mean_loss; parts [B, rows, cols, 4, classes] (nullable) receives the gradient of the
+// summed losses at each block's four tokens. A label that is neither a class nor ignore_index makes
+// everything NaN.
 template <int K, class T> __global__ void upsample_cross_entropy_kernel(const T* x, const int64_t* labels,
                                                                         Upsampling s, int64_t ignore_index,
                                                                         float* loss_part, float* parts) {
@@ -99,7 +100,7 @@ template <int K, class T> __global__ void upsample_cross_entropy_kernel(const T*
     loss_part[2 * (blockIdx.x * int64_t(between_warps) + warp) + 1] = float(counted);
   }
   if (!parts) return;
-  // The warps in turn, for a fixed order.
+  // One warp after another, for a fixed order.
   for (int turn = 0; turn < between_warps; ++turn) {
     if (warp == turn) {
 #pragma unroll
@@ -119,7 +120,7 @@ template <int K, class T> __global__ void upsample_cross_entropy_kernel(const T*
     parts[blockIdx.x * 4 * s.classes + c] = joined[c];
 }
 
-// gx [B, rows, cols, classes] = factor times the parts at each token of the up to four blocks around it.
+// gx [B, rows, cols, classes] = factor times the parts of the up to four blocks around each token.
 template <class T> __global__ void upsample_cross_entropy_gradient_kernel(const float* parts, Upsampling s,
                                                                           const float* factor, T* gx) {
   for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < s.tokens() * s.classes;
@@ -127,7 +128,7 @@ template <class T> __global__ void upsample_cross_entropy_gradient_kernel(const 
     const int64_t c = i % s.classes, token = i / s.classes;
     const int64_t col = token % s.cols, row = token / s.cols % s.rows;
     const auto part = [&](int64_t at, int corner) { return parts[(at * 4 + corner) * s.classes + c]; };
-    // At the lower and right edge the corners beyond have no weight.
+    // Corners beyond the lower and right edges have weight 0.
     float sum = part(token, 0);
     if (col > 0) sum += part(token - 1, 1);
     if (row > 0) sum += part(token - s.cols, 2);

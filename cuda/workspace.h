@@ -4,11 +4,11 @@
 
 namespace pursuit::cuda {
 
-// Memory for `count` numbers that kernels of one call need beside their arguments, from the current device's
-// pool. Operators run on one stream, so it may go as soon as the kernels are launched.
+// Temporary memory for `count` numbers, from the current device's pool, for the kernels of one call.
+// Operators run on one stream, so it may be freed as soon as the kernels are launched.
 template <class T> class Workspace {
  public:
-  Workspace() = default;  // of nothing: data() is null
+  Workspace() = default;  // empty: data() is null
   explicit Workspace(int64_t count)
       : memory_(allocate(cuda_device(current_device()), count * int64_t(sizeof(T)))) {}
   T* data() const { return static_cast<T*>(memory_.get()); }

@@ -3,19 +3,19 @@
 
 namespace pursuit::data {
 
-// Point operations on 8-bit pictures, with the rounding of Pillow's ImageOps and ImageEnhance.
+// Point operations on 8-bit images, rounded as in Pillow's ImageOps and ImageEnhance.
 
 // first + factor * (second - first), clipped; factor may lie outside [0, 1].
 Image blend(const Image& first, const Image& second, double factor);
 
-// A factor of 1 leaves the picture as it is, 0 gives black, mid grey, a grey picture and a smoothed one.
+// A factor of 1 is the identity; 0 gives black, mid grey, a grey image and a smoothed one, respectively.
 Image adjust_brightness(const Image& image, double factor);
 Image adjust_contrast(const Image& image, double factor);  // about the rounded mean luma
 Image adjust_saturation(const Image& image, double factor);
 Image adjust_sharpness(const Image& image, double factor);
 
-// In HSV: the hue turned by degrees, the saturation times a factor of at least 0 and cut at 1, the value
-// kept.
+// In HSV: rotates the hue by degrees, multiplies the saturation by a factor of at least 0 (cut at 1), keeps
+// the value.
 Image adjust_hsv(Image image, double degrees, double saturation);
 
 Image auto_contrast(const Image& image);  // stretches each channel to 0..255

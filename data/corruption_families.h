@@ -7,7 +7,7 @@
 
 namespace pursuit::data {
 
-// What a corruption is given besides the picture.
+// Parameters of a corruption besides the image.
 struct CorruptionSetting {
   int severity;  // 0 to 4
   double scale;  // min(width, height, 224) / 224

@@ -11,13 +11,13 @@
 
 namespace pursuit::data {
 
-// Numbered items of type T that are decoded from files when asked for, by any thread. A few are kept in
-// memory, and where that is wanted the next good one stands in for a damaged one.
+// Numbered items of type T, decoded from files on demand, thread-safe. Caches some of them, and optionally
+// replaces a damaged item by the next good one.
 template <class T> class DecodedFiles {
  public:
-  // load(i) decodes item i or throws Error; bytes(item) is what it takes in memory. Items are kept until
-  // cache_bytes are used; nothing is evicted, because an epoch visits every item once and would evict each
-  // before its next use.
+  // load(i) decodes item i or throws Error; bytes(item) is its size in memory. Items are cached until
+  // cache_bytes are used. Nothing is evicted: an epoch visits every item once and would evict each before its
+  // next use.
   DecodedFiles(std::string name, int64_t size, std::function<T(int64_t)> load,
                std::function<int64_t(const T&)> bytes, bool skip_bad, int64_t cache_bytes)
       : name_(std::move(name)),
@@ -27,7 +27,7 @@ template <class T> class DecodedFiles {
         skip_bad_(skip_bad),
         budget_(cache_bytes) {}
 
-  // Item i and its number; with skip_bad those of the next good item in order, the first following the last.
+  // Item i and its index; with skip_bad, those of the next good item (after the last comes the first).
   std::pair<T, int64_t> get(int64_t i) const {
     if (!skip_bad_) return {cached(i), i};
     for (int64_t step = 0; step < size_; ++step) {
@@ -43,7 +43,7 @@ template <class T> class DecodedFiles {
     fail("dataset", name_ + ": none of its " + std::to_string(size_) + " pictures can be read");
   }
 
-  // Damaged items met so far.
+  // Number of damaged items so far.
   int64_t bad() const {
     const std::lock_guard lock(mutex_);
     return int64_t(bad_.size());

@@ -5,7 +5,7 @@
 
 namespace pursuit::data {
 
-// An 8-bit picture: channels is 1 (grey) or 3 (RGB), rows from the top, pixels interleaved [height, width,
+// An 8-bit image: channels is 1 (grey) or 3 (RGB), top row first, interleaved: [height, width,
 // channels].
 struct Image {
   int width = 0, height = 0, channels = 3;
@@ -19,29 +19,29 @@ struct Image {
   }
 };
 
-// A part of a picture.
+// A rectangle in an image.
 struct Box {
   int x = 0, y = 0, width = 0, height = 0;
 };
 
-// Reads a JPEG or PNG (grey pictures are turned into RGB, an alpha channel is dropped).
-// Throws pursuit::Error that names the file if it is missing, damaged, truncated, or larger than 64
+// Reads a JPEG or PNG as RGB (grey is converted, an alpha channel is dropped).
+// Throws pursuit::Error that names the file if it is missing, damaged, truncated or over 64
 // megapixels.
 Image read_image(const std::string& path);
 
 // The same from bytes in memory; `name` is used in errors.
 Image decode_image(const uint8_t* bytes, size_t size, const std::string& name);
 
-// Throws Error that names the file unless a picture of this size has 1 to 64 megapixels.
+// Throws Error that names the file unless the image has 1 to 64 megapixels.
 void check_pixels(const std::string& name, int64_t width, int64_t height);
 
-// A whole file. Throws pursuit::Error that names it if it cannot be read or is larger than 2 GiB.
+// Reads a whole file. Throws pursuit::Error that names it if it cannot be read or exceeds 2 GiB.
 std::vector<uint8_t> read_bytes(const std::string& path);
 
-// Writes a PNG, whole or not at all. Throws pursuit::Error that names the file if it cannot be written.
+// Writes a PNG atomically. Throws pursuit::Error that names the file if it cannot be written.
 void write_png(const std::string& path, const Image& image);
 
-// PNG and JPEG (quality 1 to 100) encoded in memory.
+// Encode a PNG or JPEG (quality 1 to 100) in memory.
 std::vector<uint8_t> encode_png(const Image& image);
 std::vector<uint8_t> encode_jpeg(const Image& image, int quality);
 

@@ -5,19 +5,19 @@
 
 #include "data/image.h"
 
-// How a camera was held when it took a picture. Cameras store pixels as the sensor gives them and say in the
-// file's EXIF data how to turn them.
+// EXIF orientation: cameras store pixels as the sensor delivers them, and record in the EXIF data how to turn
+// them.
 namespace pursuit::data {
 
-// The tag Orientation of a JPEG's or PNG's EXIF data, 1 to 8; 1, upright, where there is none or it makes no
-// sense. For any bytes.
+// The EXIF tag Orientation of a JPEG or PNG, 1 to 8; 1 (upright) if it is missing or invalid. Accepts any
+// bytes.
 int orientation(std::span<const uint8_t> file);
 
-// The picture turned and mirrored as an orientation of 1 to 8 asks for; above 4 width and height change
-// places.
+// The image rotated and mirrored according to an orientation of 1 to 8; above 4, width and height are
+// swapped.
 Image upright(const Image& image, int orientation);
 
-// read_image, upright.
+// read_image, turned upright.
 Image read_upright(const std::string& path);
 
 }  // namespace pursuit::data

@@ -9,27 +9,27 @@
 
 namespace pursuit::data {
 
-// A picture whose every pixel has a label.
+// An image with a label for every pixel.
 struct SegmentationSample {
   Image image;   // RGB
-  Image labels;  // of the same size, one channel: the pixel's class, or kIgnoredLabel
-  // The sample's number in the whole set, whatever part of it is in use, or -1 if another one stands in for a
-  // damaged one.
+  Image labels;  // same size, one channel: the pixel's class, or kIgnoredLabel
+  // The sample's index in the whole set, whatever part is in use, or -1 if another one replaces a damaged
+  // one.
   int64_t index = 0;
 };
 
-// Pictures with label maps, numbered 0 .. size()-1. All functions may be called from several threads at once.
+// Images with label maps, 0 .. size()-1. All methods are thread-safe.
 class SegmentationDataset {
  public:
   virtual ~SegmentationDataset() = default;
   virtual int64_t size() const = 0;
   virtual SegmentationSample get(int64_t i) const = 0;
   virtual std::string name(int64_t i) const = 0;        // for messages: a file path, or "scene-train#12"
-  virtual std::string label_file(int64_t i) const = 0;  // path of sample i's label map; empty: there is none
-  virtual std::string split() const = 0;                // that the samples are of: "train", "val" or "test"
+  virtual std::string label_file(int64_t i) const = 0;  // path of sample i's label map; empty: none
+  virtual std::string split() const = 0;                // of the samples: "train", "val" or "test"
   virtual const std::vector<std::string>& classes() const = 0;
-  virtual const std::vector<Rgb>& colours() const = 0;  // of the classes, for pictures of label maps
-  // Damaged or incomplete pairs met so far; stays 0 without SegmentationOptions::skip_bad.
+  virtual const std::vector<Rgb>& colours() const = 0;  // per class, for drawing label maps
+  // Damaged or incomplete pairs so far; stays 0 without SegmentationOptions::skip_bad.
   virtual int64_t skipped() const { return 0; }
 };
 
@@ -38,18 +38,18 @@ inline const std::vector<std::string> segmentation_formats = {"auto",       "ade
 
 struct SegmentationOptions {
   std::string format = "auto";
-  int64_t first = 0;  // keep the first this many samples; 0 keeps all
-  int64_t limit = 0;  // of those keep this many, evenly spaced (scenes: the first); 0 keeps all
-  // Instead of an error, a picture without label map (or the reverse) is left out, and the next good pair in
-  // order (the first follows the last) stands in for a damaged one.
+  int64_t first = 0;  // keep only the first samples; 0: all
+  int64_t limit = 0;  // of those keep this many, evenly spaced (scenes: the first); 0: all
+  // Do not fail on an image without label map (or the reverse) but leave it out, and replace a damaged pair
+  // by the next good one (after the last comes the first).
   bool skip_bad = false;
-  // Keep decoded pairs in memory until this many bytes are used; those beyond are decoded each time.
+  // Cache decoded pairs up to this many bytes; others are decoded each time.
   int64_t cache_bytes = 0;
 };
 
-// Opens one split ("train", "val" or "test") of the data at `path`; an empty path is the drawn scenes. A set
-// that has only one of val and test gives it for both; split() says which. "auto" looks at what the folder
-// holds:
+// Opens one split ("train", "val" or "test") of the data at `path`; an empty path is the drawn scenes.
+// A set with only one of val and test uses it for both; split() tells which. "auto" detects the
+// layout:
 //   ade20k      images/{training,validation}, annotations/{training,validation}, objectInfo150.txt; value 0
 //               is ignored, 1 to 150 are the classes
 //   camvid      train, trainannot, val, valannot, test, testannot; train.txt, val.txt, test.txt list the
@@ -57,15 +57,15 @@ struct SegmentationOptions {
 //   coco_stuff  {train,val}_img, {train,val}_label; 182 classes, named by number or by classes.txt
 //   folder      images, labels and classes.txt (see read_class_file). Splits are folders images/train,
 //               labels/train and so on; where there are none, every tenth picture is held out for val
-// A label map is the PNG with its picture's stem. Throws pursuit::Error that names the file or folder if the
-// layout or the partners do not fit, or if the scenes are asked for beside a path; get() throws if a file is
-// damaged, the two sizes differ or a label has no meaning. Pixels are as stored: a picture whose EXIF data
-// says to turn it is named on stderr, once.
+// A label map is a PNG with its image's stem. Throws pursuit::Error that names the file or folder if the
+// layout does not fit or files have no partner, or if both a path and the scenes are given; get() throws if a
+// file is damaged, the sizes differ or a label is unknown. Pixels are used as stored; an image whose EXIF
+// data says to turn it is reported on stderr, once.
 std::unique_ptr<SegmentationDataset> open_segmentation(const std::string& path, const std::string& split,
                                                        const SegmentationOptions& options = {});
 
-// Overlapping figures (circle, square, ...) on a textured ground, drawn when asked for; the labels are exact.
-// 2000 scenes for train, 200 others for val, 200 for test (no other name is given here), or `size` of them.
+// Overlapping figures (circle, square, ...) on a textured background, drawn on demand; the labels are exact.
+// 2000 scenes for train, 200 others for val, 200 for test (no other name is valid), or `size` of them.
 std::unique_ptr<SegmentationDataset> open_scenes(const std::string& split, int64_t size = 0, int width = 128,
                                                  int height = 96, uint64_t seed = 0);
 

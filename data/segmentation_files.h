@@ -3,22 +3,22 @@
 
 namespace pursuit::data {
 
-// A split of a set of files, of whatever layout.
+// The files of one split, for any layout.
 struct SegmentationFiles {
   struct Pair {
     std::string image, labels;  // paths
   };
   std::vector<Pair> pairs;
   LabelKey key;
-  std::string split;       // train, val or test: the one that these are of
-  int64_t incomplete = 0;  // pictures and label maps left out for want of the other
+  std::string split;       // the split they belong to: train, val or test
+  int64_t incomplete = 0;  // images and label maps left out because the other is missing
 };
 
-// Looks at the folder and returns ade20k, camvid, coco_stuff or folder. Throws if it fits none.
+// Returns the folder's layout: ade20k, camvid, coco_stuff or folder. Throws if it fits none.
 std::string detect_segmentation(const std::string& path);
 
-// The files of a split, which is train, val or test; where there is only one of the last two, that one.
-// Throws if a partner is missing (without skip_bad) or the split holds nothing.
+// The files of a split (train, val or test); val and test stand in for each other if one is missing. Throws
+// if a partner is missing (without skip_bad) or the split is empty.
 SegmentationFiles list_segmentation(const std::string& format, const std::string& path,
                                     const std::string& split, bool skip_bad);
 

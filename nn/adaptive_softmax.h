@@ -5,39 +5,39 @@
 
 namespace pursuit::nn {
 
-// What an output layer adds to its scores: nothing, a number a class and cluster, or one a column of the head
-// alone (PyTorch's AdaptiveLogSoftmaxWithLoss with head_bias).
+// Biases of an output layer: none; one per class and cluster; or only one per column of the head (PyTorch's
+// AdaptiveLogSoftmaxWithLoss with head_bias).
 enum class OutputBias { none, all, head };
 
-// The output layer of a language model. Without cutoffs a softmax over all classes, `head.weight` [classes,
-// dim]. With cutoffs the adaptive softmax (Grave et al. 2017, "Efficient softmax approximation for GPUs")
-// with the layout and the names of PyTorch's AdaptiveLogSoftmaxWithLoss: classes are sorted by falling
-// frequency, the head scores the first cutoffs[0] classes and one column a cluster; cluster i holds the
-// classes from cutoffs[i] up to the next cutoff (the last one up to `classes`) and projects to floor(dim /
-// div_value^(i+1)) first. Parameters: head.weight [cutoffs[0] + clusters, dim], for each cluster
-// tail.i.0.weight [projection, dim], tail.i.1.weight [cluster's classes, projection]; and, by the OutputBias,
-// head.bias [columns], tail.i.1.bias [cluster's classes].
+// The output layer of a language model. Without cutoffs it is a softmax over all classes with `head.weight`
+// [classes, dim]. With cutoffs it is the adaptive softmax (Grave et al. 2017, "Efficient softmax
+// approximation for GPUs"), laid out and named as PyTorch's AdaptiveLogSoftmaxWithLoss: classes are sorted by
+// descending frequency, and the head scores the first cutoffs[0] classes and one column per cluster. Cluster
+// i holds the classes from cutoffs[i] up to the next cutoff (the last one up to `classes`) and first projects
+// to floor(dim / div_value^(i+1)). Parameters: head.weight [cutoffs[0] + clusters, dim]; per cluster
+// tail.i.0.weight [projection, dim] and tail.i.1.weight [cluster's classes, projection]; depending on
+// OutputBias head.bias [columns] and tail.i.1.bias [cluster's classes].
 //
-// The weights may also be tied to an embedding, row c being class c's: then nothing projects (equal widths),
-// and the only weights are the clusters' own columns, head.cluster.weight [clusters, dim]; with biases there
-// are bias [classes] and head.cluster.bias [clusters], as the projected adaptive softmax of Transformer-XL
-// (Dai et al. 2019) has them at equal widths.
+// The weights may also be tied to an embedding whose row c belongs to class c. Then there are no projections
+// (equal widths), and the only own weights are the clusters' columns, head.cluster.weight [clusters, dim];
+// the biases are bias [classes] and head.cluster.bias [clusters], as in the projected adaptive softmax of
+// Transformer-XL (Dai et al. 2019) with equal widths.
 //
-// Labels are integers on x's device. On the CPU a row goes through its own cluster; on a GPU every row goes
-// through every cluster, so that nothing waits for the labels. A row labelled ignore_index does not count. No
-// step holds the logits of a whole batch, but for log_prob.
+// Labels are integers on x's device. On the CPU a row is computed in its own cluster only; on a GPU all rows
+// go through all clusters, so that the host never waits for the labels. Rows labelled ignore_index do not
+// count. Only log_prob stores the logits of a whole batch.
 class AdaptiveSoftmax : public Module {
  public:
-  // `cutoffs` ascending, without `classes` at the end; throws if they are not within 1 .. classes-1.
+  // `cutoffs` ascending, without `classes` at the end; throws unless they are within 1 .. classes-1.
   AdaptiveSoftmax(int64_t dim, int64_t classes, const std::vector<int64_t>& cutoffs = {},
                   double div_value = 4, OutputBias bias = OutputBias::none);
-  // Tied to an embedding [classes, dim], a parameter of the module that also owns this one.
+  // Tied to an embedding [classes, dim], which must be a parameter of the module that owns this one.
   AdaptiveSoftmax(const Tensor& embedding, const std::vector<int64_t>& cutoffs, bool with_bias = false);
 
-  // Mean of -log p(label) over the rows of x [rows, dim] that count, a scalar; labels [rows].
+  // Mean of -log p(label) over the rows of x [rows, dim] that are not ignored, a scalar; labels [rows].
   Tensor loss(const Tensor& x, const Tensor& labels, int64_t ignore_index = -1) const;
 
-  // log p(label) of every row, [rows]; 0 where ignored. Off the tape.
+  // log p(label) of every row, [rows]; 0 for ignored rows. No autograd.
   Tensor target_log_prob(const Tensor& x, const Tensor& labels, int64_t ignore_index = -1) const;
 
   // log p of every class, [rows, classes].
@@ -48,8 +48,8 @@ class AdaptiveSoftmax : public Module {
     int64_t begin, end;  // classes
     Tensor project, weight, bias;
   };
-  // What one loss is made of: features, the weights of its classes, and the labels counted from the first of
-  // them, -1 where ignored.
+  // One term of the loss: features, the weights of its classes, and labels relative to the first of these
+  // classes, -1 where ignored.
   struct Part {
     Tensor x, weight, bias, labels;
   };
@@ -61,7 +61,7 @@ class AdaptiveSoftmax : public Module {
   int64_t dim_, classes_;
   std::vector<int64_t> cutoffs_;
   const Tensor* embedding_ = nullptr;  // of a tied layer
-  Tensor head_weight_, head_bias_;     // of a tied layer the clusters', undefined without cutoffs
+  Tensor head_weight_, head_bias_;     // of a tied layer: of the clusters, undefined without cutoffs
   Tensor bias_;                        // of a tied layer
   std::vector<Tail> tails_;
 };

@@ -4,9 +4,9 @@
 
 namespace pursuit::nn {
 
-// A convolution of images [B, C, H, W], with the names of PyTorch: weight [out, in / groups, kernel height,
-// kernel width], bias [out] or undefined. Parameters are f32 and follow x's dtype in forward. A new one has
-// PyTorch's default, U(+-1 / sqrt(fan_in)) for both, by Init::pytorch of nn/init.h.
+// A convolution of images [B, C, H, W], named as in PyTorch: weight [out, in / groups, kernel height, kernel
+// width], bias [out] or undefined. Parameters are f32 and cast to x's dtype in forward. Initialised as in
+// PyTorch, U(+-1 / sqrt(fan_in)) for both, by Init::pytorch of nn/init.h.
 class Conv2d : public Callable<Conv2d> {
  public:
   Conv2d(int64_t in, int64_t out, Pair kernel, const ConvOptions& options = {}, bool with_bias = true);
@@ -17,7 +17,7 @@ class Conv2d : public Callable<Conv2d> {
   ConvOptions options_;
 };
 
-// Pooling as layers, for Sequential.
+// Pooling layers, for Sequential.
 class MaxPool2d : public Callable<MaxPool2d> {
  public:
   explicit MaxPool2d(const MaxPoolOptions& options) : options_(options) {}

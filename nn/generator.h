@@ -4,7 +4,7 @@
 
 namespace pursuit::nn {
 
-// Dropout at one place of a model in one step; a rate of 0 changes nothing.
+// Dropout at one place of a model in one step; rate 0 is the identity.
 struct Dropout {
   double rate = 0;
   uint64_t seed = 0, stream = 0;
@@ -12,17 +12,17 @@ struct Dropout {
   Tensor operator()(const Tensor& x) const { return dropout(x, rate, seed, stream, counter); }
 };
 
-// The random numbers of a step (dropout, drop path, erasing): Philox streams (engine/base/streams.h), counted from
-// numbers on the device, see dropout.
+// Random numbers of a step (dropout, drop path, erasing): Philox streams (engine/base/streams.h), offset by a
+// counter in device memory, see dropout.
 struct Generator {
   uint64_t seed = 0, stream = 0;
   Tensor counter;
 
-  // What a sample draws is a function of the seed, the step's number and the sample's place in the step:
-  // batch number `batch` of the step holds those behind the batches before it, of the same size. On a GPU the
-  // numbers go to device memory, where also a recorded step finds them.
+  // The numbers a sample draws depend only on the seed, the step and the sample's place in the step: batch
+  // `batch` follows the earlier batches of the step, which have the same size. On a GPU the counters are in
+  // device memory, where a captured step reads them too.
   void set_step(uint64_t new_seed, uint64_t step, uint64_t batch, Device device);
-  // The step's stream i of `draws`, one of streams::step.
+  // The step's stream i of `draws` (a range of streams::step).
   uint64_t of(const streams::Range& draws, uint64_t i = 0) const { return stream + draws.at(i); }
   Dropout dropout(double rate, const streams::Range& draws, uint64_t i = 0) const {
     return {rate, seed, of(draws, i), counter};

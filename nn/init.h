@@ -7,7 +7,7 @@
 
 namespace pursuit::nn {
 
-// How the weights of a model start.
+// Schemes of initialising a model's weights.
 enum class Init {
   timm,     // truncated normal of std 0.02 for weights and embeddings; biases 0
   pytorch,  // U(+-1/sqrt(fan_in)) for weights and biases, as the published RPC code ends up with (spec
@@ -25,17 +25,17 @@ inline std::vector<Choice<Init>> choices_of(Init) {
           {"fairseq", Init::fairseq}};
 }
 
-// Gives every parameter its initial value, by what it is (its Role) and numbers that follow from the seed.
-// In all schemes norms start as the identity unless said, and the projections of mask decoders with a
-// truncated normal of std 1/sqrt(in).
+// Gives every parameter its initial value, according to its Role and to random numbers from the seed. In all
+// schemes, unless noted, norms start as the identity and projections of mask decoders as a truncated normal
+// of std 1/sqrt(in).
 void initialise(Module& model, Init init, uint64_t seed);
 
-// The functions below fill a parameter in place; the numbers are those of Philox stream (seed, stream).
+// The functions below fill a parameter in place from Philox stream (seed, stream).
 void fill_constant(Tensor& t, double value);
 void fill_normal(Tensor& t, double mean, double std, uint64_t seed, uint64_t stream);
 // U(-bound, bound).
 void fill_uniform(Tensor& t, double bound, uint64_t seed, uint64_t stream);
-// N(0, std^2) cut at +-2 (absolute, as timm's trunc_normal_ with its defaults).
+// N(0, std^2) cut at +-2 (absolute, as in timm's trunc_normal_ with its defaults).
 void fill_truncated_normal(Tensor& t, double std, uint64_t seed, uint64_t stream);
 
 }  // namespace pursuit::nn

@@ -5,8 +5,8 @@
 
 namespace pursuit::nn {
 
-// Parameters are f32 and follow x's dtype in forward; those of a norm stay f32, because their rounding would
-// hit every token alike. The result has x's dtype, or the residual's, which may be f32 beside a bf16 x.
+// Parameters are f32 and cast to x's dtype in forward. Those of norms stay f32, because rounding them would
+// affect every token alike. The result has x's dtype, or the residual's, which may be f32 with a bf16 x.
 
 // y = x weight^T + bias; weight [out, in], bias [out] or undefined.
 class Linear : public Callable<Linear> {
@@ -20,7 +20,7 @@ class Linear : public Callable<Linear> {
 class LayerNorm : public Callable<LayerNorm> {
  public:
   explicit LayerNorm(int64_t dim, double eps = 1e-6);
-  // `result` is x's dtype, also where it is not given, or bf16 of an f32 x.
+  // `result`: dtype of the result, x's by default; may be bf16 for an f32 x.
   Tensor forward(const Tensor& x, std::optional<DType> result = {}) const;
   Tensor weight, bias;
 
@@ -28,7 +28,7 @@ class LayerNorm : public Callable<LayerNorm> {
   double eps_;
 };
 
-// residual + fc2(f(fc1(x))), fused; what `dropout` leaves of f(fc1(x)) is computed apart.
+// residual + fc2(f(fc1(x))), fused; with `dropout` on f(fc1(x)) it is computed unfused.
 class Mlp : public Callable<Mlp> {
  public:
   Mlp(int64_t dim, int64_t hidden, Activation f = Activation::gelu);
@@ -39,7 +39,7 @@ class Mlp : public Callable<Mlp> {
   Activation activation_;
 };
 
-// A convolution whose stride is its kernel: images [B, C, H, W] to tokens [B, H/p * W/p, dim].
+// A convolution with stride = kernel size: images [B, C, H, W] to tokens [B, H/p * W/p, dim].
 class PatchProjection : public Callable<PatchProjection> {
  public:
   PatchProjection(int64_t channels, int64_t patch, int64_t dim);

@@ -6,13 +6,13 @@
 
 namespace pursuit::nn {
 
-// Counts predictions against labels, for segmentation and for per-class accuracy.
+// Confusion matrix for segmentation and per-class accuracy.
 class ConfusionMatrix {
  public:
   // Labels equal to ignore_index are not counted.
   explicit ConfusionMatrix(int64_t classes, int64_t ignore_index = -1);
 
-  // Adds predicted classes and labels, integers of one shape. Throws on a class that does not exist.
+  // Adds predicted classes and labels, integers of the same shape. Throws if a class does not exist.
   void add(const Tensor& predictions, const Tensor& labels);
 
   int64_t classes() const { return classes_; }
@@ -20,14 +20,14 @@ class ConfusionMatrix {
     return counts_[size_t(label * classes_ + prediction)];
   }
   int64_t total() const;
-  // All of them, [label, prediction] row by row: counts of several processes are added up outside.
+  // All counts, [label, prediction] in row-major order; the caller sums those of several processes.
   const std::vector<int64_t>& counts() const { return counts_; }
   void set_counts(std::vector<int64_t> counts);
 
-  // Of each class, -1 where its denominator is 0.
+  // Per class; -1 where the denominator is 0.
   std::vector<double> iou() const;       // diagonal / (row + column - diagonal)
   std::vector<double> accuracy() const;  // diagonal / row
-  // Over the classes that have one; -1 if none has.
+  // The mean over classes with a denominator; -1 if there are none.
   double mean_iou() const;
   double mean_accuracy() const;
   double overall_accuracy() const;  // diagonal / all
@@ -37,8 +37,8 @@ class ConfusionMatrix {
   std::vector<int64_t> counts_;  // [label, prediction]
 };
 
-// Rows of logits [rows, classes] whose label [rows] is among the k largest; of equal logits the lower class
-// comes first, as in argmax. A row whose label has a NaN logit is not counted.
+// The number of rows of logits [rows, classes] whose label [rows] is among the k largest; of equal logits the
+// lower class ranks first, as in argmax. A row whose label has a NaN logit does not count.
 int64_t top_k_correct(const Tensor& logits, const Tensor& labels, int64_t k);
 
 }  // namespace pursuit::nn

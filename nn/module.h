@@ -13,16 +13,16 @@ namespace pursuit::nn {
 
 class Lookups;
 
-// What a parameter is, by which a scheme chooses its initial values, see nn/init.h.
+// The role of a parameter, from which an initialisation scheme chooses its values, see nn/init.h.
 enum class Role {
-  zero,  // starts at 0 in every scheme
+  zero,  // initialised to 0 in every scheme
   norm_weight,
   norm_bias,
-  embedding,   // a row a word, class or position; also the rows of a language model's output layer
+  embedding,   // one row per word, class or position; also a language model's output layer
   projection,  // [in, out] of a mask decoder
-  weight,      // of linear layers and convolutions; those of some are told apart:
+  weight,      // of linear layers and convolutions, except:
   qkv_weight,
-  attention_out_weight,  // added to the residual stream, as
+  attention_out_weight,  // these two add to the residual stream
   mlp_out_weight,
   tail_projection,  // of an adaptive softmax
   bias,
@@ -30,18 +30,18 @@ enum class Role {
 };
 struct Initial {
   Role role = Role::zero;
-  int64_t fan_in = 0;  // the inputs of one output of its layer; of weights and their biases
+  int64_t fan_in = 0;  // inputs per output of the layer; for weights and their biases
 };
 
 struct NamedTensor {
   std::string name;
   Tensor* tensor;
   Initial initial = {};
-  Lookups* lookups = nullptr;  // of a table whose lookups' gradients can be kept apart, see nn/lookups.h
+  Lookups* lookups = nullptr;  // of a table whose lookups' gradients can be kept separate, see nn/lookups.h
 };
 
-// A part of a model that owns parameters, buffers and other modules, each under the name it has in a PyTorch
-// state_dict. Modules register their members by address in their constructor, so they neither copy nor move.
+// A part of a model that owns parameters, buffers and submodules, named as in a PyTorch state_dict. Modules
+// register their members by address in their constructor, so they can be neither copied nor moved.
 class Module {
  public:
   Module() = default;
@@ -49,33 +49,33 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // All parameters, own ones first, children in the order of registration: "blocks.0.attn.qkv.weight".
+  // All parameters, own ones first, then children in order of registration: "blocks.0.attn.qkv.weight".
   std::vector<NamedTensor> parameters() const;
-  int64_t parameter_count() const;  // their elements
-  // What is saved with the parameters and not trained, in the same order: running statistics.
+  int64_t parameter_count() const;  // number of elements
+  // State that is saved with the parameters but not trained (running statistics), in the same order.
   std::vector<NamedTensor> buffers() const;
-  // Parameters and buffers: what a checkpoint holds of a model.
+  // Parameters and buffers: what a checkpoint stores of a model.
   std::vector<NamedTensor> state() const;
 
-  // Moves all parameters and buffers to a device, before anything else holds them.
+  // Moves all parameters and buffers to a device; call it before anything else holds them.
   void to(Device device);
 
-  // What differs between training and evaluation (dropout, drop path, batch norm) follows this; default:
+  // Switches between training and evaluation mode (dropout, drop path, batch norm). Default:
   // evaluation.
   void set_training(bool on);
   bool training() const { return training_; }
 
-  // Batch norms take their statistics from the batches of all ranks, which outlive this; null, the default:
-  // from their own.
+  // Synchronised batch norm: statistics over the batches of all ranks; `ranks` must outlive this. Null
+  // (default): statistics per rank.
   void synchronise(distributed::Communicator* ranks);
 
  protected:
-  // A parameter of this shape: zeros that require a gradient.
+  // Registers a parameter of this shape: zeros that require a gradient.
   void add_parameter(const std::string& name, Tensor& tensor, const Shape& shape, Initial initial = {},
                      Lookups* lookups = nullptr);
-  // A buffer that starts with these values. f32 ones are averaged where weights are.
+  // Registers a buffer with initial values. f32 buffers are averaged along with the weights (Ema).
   void add_buffer(const std::string& name, Tensor& tensor, const Tensor& values);
-  // Of a child without a name the parameters have the names of this module's own.
+  // With an empty name the child's parameters are named as if they were this module's own.
   void add_module(const std::string& name, Module& child);
 
   distributed::Communicator* ranks() const { return ranks_; }
@@ -90,7 +90,7 @@ class Module {
   distributed::Communicator* ranks_ = nullptr;
 };
 
-// A module that is called as a function: m(x, ...) is m.forward(x, ...).
+// A module called like a function: m(x, ...) is m.forward(x, ...).
 template <class M> class Callable : public Module {
  public:
   template <class... A> auto operator()(const A&... arguments) const {

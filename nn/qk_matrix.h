@@ -4,13 +4,14 @@
 
 #include "engine/core/tensor.h"
 
-// The query-key matrix of a head, W = W_Q^T W_K [d, d], studied through W_Q and W_K [d_h, d] alone: no d x d
-// matrix is formed. After Bao, Hataya & Karakida, "Self-attention Networks Localize When QK-eigenspectrum
-// Concentrates", ICML 2024. Biases of the projections and the scores' scale are not part of W.
+// Statistics of a head's query-key matrix W = W_Q^T W_K [d, d], computed from W_Q and W_K [d_h, d] without
+// forming a d x d matrix. After Bao, Hataya & Karakida, "Self-attention Networks Localize When
+// QK-eigenspectrum Concentrates", ICML 2024. W does not include the projections' biases and the scale of the
+// scores.
 namespace pursuit::nn {
 
-// Of one head or, with leading dimensions, of many: W_Q and W_K [..., d_h, d], floating, of one shape. On the
-// tape if they are; the results are [...].
+// For one head or, with leading dimensions, many: W_Q and W_K [..., d_h, d], floating point, of the same
+// shape. The results are [...], with autograd.
 Tensor qk_trace(const Tensor& query, const Tensor& key);            // tr W
 Tensor qk_frobenius2(const Tensor& query, const Tensor& key);       // |W|_F^2
 Tensor qk_trace_of_square(const Tensor& query, const Tensor& key);  // tr W^2
@@ -19,17 +20,17 @@ struct QkStatistics {
   int64_t width = 0;  // d
   double trace = 0, frobenius2 = 0, trace_of_square = 0;
 
-  // tr W / |W|_F, in +-sqrt(d): how concentrated the eigenvalues are. 0 if W is.
+  // tr W / |W|_F, within +-sqrt(d): how concentrated the eigenvalues are. 0 if W = 0.
   double concentration() const;
 };
-QkStatistics qk_statistics(const Tensor& query, const Tensor& key);  // of one head, in f64, off the tape
+QkStatistics qk_statistics(const Tensor& query, const Tensor& key);  // of one head, in f64, no autograd
 
-// The d_h eigenvalues of W that need not be 0, by falling modulus. Of one head.
+// The d_h eigenvalues of W that can be nonzero, by descending modulus. For one head.
 std::vector<std::complex<double>> qk_eigenvalues(const Tensor& query, const Tensor& key);
 
 // The probability that softmax, clipped to its first-order expansion, passes a gradient to token i = 1 .. T
-// when the tokens are a random walk with N(0, I) steps: rho_i = P(-1 < omega_i - mean omega < T - 1) with
-// omega_i = x_i^T W x_T / temperature, by the Gaussian approximation of omega_i - mean omega.
+// if the tokens are a random walk with N(0, I) steps: rho_i = P(-1 < omega_i - mean omega < T - 1) with
+// omega_i = x_i^T W x_T / temperature, using the Gaussian approximation of omega_i - mean omega.
 std::vector<double> signal_propagation(const QkStatistics& w, double temperature, int64_t tokens);
 
 }  // namespace pursuit::nn

@@ -7,32 +7,32 @@
 
 namespace pursuit::nn {
 
-// Gradients of a model that several ranks train, or one rank with several batches a step: their sum. The flat
-// buffer is cut between parameters into slices of about the same size, and each is reduced as soon as
-// backward has written its last gradient, from the last parameters to the first: it travels beside the rest
-// of the backward pass. A table whose lookups are kept apart (nn/lookups.h) is a slice more, the first:
-// backward begins with the output layer that shares it.
+// Sums the gradients over ranks, and over the batches of a step. The flat buffer is cut between parameters
+// into slices of about equal size, and the all-reduce of each starts as soon as backward has written its last
+// gradient, from the last parameters to the first, so that communication overlaps with backward. A table
+// whose lookups are kept separate (nn/lookups.h) is an additional slice, the first: backward starts with the
+// output layer that shares it.
 class RankGradients {
  public:
-  // Both outlive this.
+  // Both arguments must outlive this.
   RankGradients(FlatParameters& flat, distributed::Communicator& ranks, int slices = 4);
-  // loss.backward(seed); adds what has arrived to the sum of earlier batches (FlatParameters::zero_sum) and
-  // starts its reduction.
+  // Runs loss.backward(seed), adds the gradients to the sum of earlier batches (FlatParameters::zero_sum) and
+  // starts the reductions.
   void backward(const Tensor& loss, const Tensor& seed);
-  // Until the sum over all batches and ranks is in FlatParameters::grads.
+  // Waits until the sum over all batches and ranks is in FlatParameters::grads.
   void wait();
 
  private:
   struct Slice {
     size_t first, last;  // parameters first to last - 1
-    size_t waiting = 0;  // how many of their gradients are still to come in this pass
+    size_t waiting = 0;  // gradients still to arrive in this pass
   };
   void start(const Slice& slice);
 
   FlatParameters& flat_;
   distributed::Communicator& ranks_;
-  std::vector<Slice> slices_;                         // in the order of the backward pass
-  std::unordered_map<const Node*, size_t> slice_of_;  // of a leaf
+  std::vector<Slice> slices_;                         // in the order of backward
+  std::unordered_map<const Node*, size_t> slice_of_;  // by leaf
 };
 
 }  // namespace pursuit::nn

@@ -6,8 +6,9 @@
 
 namespace pursuit::nn {
 
-// Learning rate by optimizer step (or epoch, as the caller counts). Linear warm-up from warmup_lr inside the
-// total; then cosine from lr to min_lr, or polynomial (1 - t/total)^power from lr to min_lr.
+// Learning rate schedule by step (or epoch, as the caller counts): linear warm-up from warmup_lr, which is
+// part of the total; then cosine decay from lr to min_lr, or polynomial (1 - t/total)^power from lr to
+// min_lr.
 struct Schedule {
   enum class Kind { cosine, polynomial, constant } kind = Kind::cosine;
   friend std::vector<Choice<Kind>> choices_of(Kind) {

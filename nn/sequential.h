@@ -9,13 +9,13 @@
 
 namespace pursuit::nn {
 
-// Layers one after the other, each under its number, as PyTorch's:
+// Layers applied in order, each named by its index, as in PyTorch:
 //
 //   Sequential net;
 //   net.add<Linear>(784, 100).add(relu).add<Linear>(100, 10);  // 0.weight, 0.bias, 2.weight, 2.bias
 //
-// A layer is a module that is called with one tensor, made here of its constructor's arguments, or a function
-// of a tensor, which has no parameters but takes a number too.
+// A layer is a module called with one tensor, constructed here from its arguments, or a function of a tensor,
+// which has no parameters but also takes an index.
 class Sequential : public Callable<Sequential> {
  public:
   template <class M, class... A> Sequential& add(A&&... arguments) {

@@ -12,10 +12,10 @@
 
 namespace pursuit::nn {
 
-// Where tokens learn their position from. Sinusoids are added as [sin | cos] halves of dim / 2 frequencies.
+// Position encodings. Sinusoids are added as [sin | cos] halves of dim / 2 frequencies.
 enum class Positions {
   sinusoidal,  // position t = 0, 1, ...; frequencies 10000^(-2 i / dim)
-  reversed,    // the same counted from the end of the window, its last token being 0 (Transformer-XL)
+  reversed,    // the same counted from the end of the window, whose last token has t = 0 (Transformer-XL)
   fairseq,     // t = 2, 3, ...; frequencies 10000^(-i / (dim / 2 - 1))
   learned      // pos_embed [context, dim]
 };
@@ -26,24 +26,24 @@ inline std::vector<Choice<Positions>> choices_of(Positions) {
           {"fairseq", Positions::fairseq}};
 }
 
-// The defaults are those of the published language model (Teo & Nguyen 2024, after Schlag et al. 2021), but
-// for its attention, its adaptive softmax with biases and its further dropout. Whole models are the recipes
-// of `lm`.
+// Defaults follow the published language model (Teo & Nguyen 2024, after Schlag et al. 2021), except for its
+// attention, its adaptive softmax with biases and its additional dropout. Complete models are recipes of
+// `lm`.
 struct LmConfig {
   int64_t vocab = 0;
-  int64_t context = 256;  // tokens of a window, at most
+  int64_t context = 256;  // maximum window length in tokens
   int64_t dim = 128, depth = 16, heads = 8, hidden = 2048;
   Activation activation = Activation::relu;
-  bool pre_norm = false;  // norms inside the residual branches and one at the end, or after every sum
+  bool pre_norm = false;  // norms inside the residual branches plus a final one; false: after every sum
   double ln_eps = 1e-5;
   AttentionConfig attention;  // always causal
   Positions positions = Positions::reversed;
-  bool scale_embedding = true;                        // tokens' embeddings times sqrt(dim)
-  double dropout = 0.1;                               // of the embedded tokens and of what every branch adds
+  bool scale_embedding = true;                        // multiply token embeddings by sqrt(dim)
+  double dropout = 0.1;                               // of the embedded tokens and of every branch
   double activation_dropout = 0, output_dropout = 0;  // of the MLP's hidden units; of the final features
-  bool tied = true;                                   // the output layer's rows are the embedding's
-  bool output_bias = false;                           // a number a word, and a cluster of an adaptive softmax
-  std::vector<int64_t> cutoffs;  // of an adaptive softmax; none: a softmax over all words
+  bool tied = true;                                   // the output layer shares the embedding's weights
+  bool output_bias = false;                           // one per word, and per cluster of an adaptive softmax
+  std::vector<int64_t> cutoffs;  // of an adaptive softmax; empty: a softmax over all words
   double div_value = 4;          // of an untied adaptive softmax
   Init init = Init::transformer_xl;
 };
@@ -51,11 +51,11 @@ struct LmConfig {
 class LmBlock : public Callable<LmBlock> {
  public:
   LmBlock(const LmConfig& config, int index);
-  // x is the residual stream; the layers beside it compute in `dtype`. With a cache x holds the tokens that
-  // follow its own.
+  // x is the residual stream; the layers compute in `dtype`. With a cache, x holds the tokens that follow
+  // those in it.
   Tensor forward(const Tensor& x, DType dtype, const Generator& generator,
                  AttentionCache* cache = nullptr) const;
-  // What the attention is given of the residual stream.
+  // The input of the attention, computed from the residual stream.
   Tensor attention_input(const Tensor& x, DType dtype) const;
 
   Attention attn;
@@ -68,7 +68,7 @@ class LmBlock : public Callable<LmBlock> {
   double dropout_, activation_dropout_;
 };
 
-// Tokens that were read already, for a model that goes on with the next ones.
+// State of the tokens read so far, for incremental decoding.
 struct LmCache {
   int64_t length = 0;
   std::vector<AttentionCache> layers;
@@ -82,34 +82,34 @@ class TransformerLm : public Module {
  public:
   explicit TransformerLm(const LmConfig& config);
 
-  // Mean of -log p(label) over the labels that are not -1: labels[b, t] is the word after ids[b, 0 ... t].
+  // Mean of -log p(label) over the labels that are not -1; labels[b, t] is the word after ids[b, 0 ... t].
   Tensor loss(const Tensor& ids, const Tensor& labels) const;
-  // log p(label) [B, T], 0 where the label is -1. Off the tape.
+  // log p(label) [B, T], 0 where the label is -1. No autograd.
   Tensor log_prob_of(const Tensor& ids, const Tensor& labels) const;
-  // log p of every word after the last token, [B, vocab]. Off the tape.
+  // Logits of the word after the last token, as log p, [B, vocab]. No autograd.
   Tensor next_logits(const Tensor& ids) const;
-  // The same for ids [B, T] that follow those in the cache, which takes them in. Throws beyond the context,
-  // and where has_cache() is false: iterated kinds, and positions that change with every further token.
+  // The same for ids [B, T] that follow those in the cache, to which they are added. Throws beyond the
+  // context, and if has_cache() is false: for kinds that iterate and positions that change with every token.
   Tensor next_logits(const Tensor& ids, LmCache& cache) const;
   bool has_cache() const;
 
-  // What the output layer is given, [B, T, dim].
+  // The input of the output layer, [B, T, dim].
   Tensor features(const Tensor& ids) const;
-  // Mean over sequences and queries of -sum_j p_j log p_j in nats, for every layer and head: [depth, heads].
-  // Off the tape.
+  // Attention entropy per layer and head: the mean over sequences and queries of -sum_j p_j log p_j in nats,
+  // [depth, heads]. No autograd.
   Tensor attention_entropy(const Tensor& ids) const;
 
   const Attention& attention(int layer) const;
 
-  // Seed, number of the training step and of the batch in it; with a token's place in the batch dropout is a
-  // function of them alone.
+  // Sets seed, training step and batch within the step. Dropout depends only on these and on a token's place
+  // in the batch.
   void set_step(uint64_t seed, uint64_t step, uint64_t batch = 0) {
     generator_.set_step(seed, step, batch, embed_weight.device());
     lookups_.set_batch(int64_t(batch));
   }
-  // Where the output layer shares the embedding, and a step of this rank is of so many batches of so many
-  // tokens, of at most so many words, and those of the other ranks likewise; see Lookups::keep_apart. After
-  // to(device).
+  // Keeps lookup gradients separate if the output layer shares the embedding: this rank has `batches` batches
+  // per step of `tokens` tokens, with at most `words` distinct ones, and so have the others; see
+  // Lookups::keep_apart. Call it after to(device).
   void keep_lookups_apart(int64_t tokens, int64_t words, int64_t batches, int64_t ranks) {
     if (config_.tied) lookups_.keep_apart(embed_weight, tokens, words, batches, ranks);
   }
@@ -128,7 +128,7 @@ class TransformerLm : public Module {
   std::unique_ptr<LayerNorm> norm_;
   std::unique_ptr<AdaptiveSoftmax> output_;
   Lookups lookups_;           // of embed_weight
-  mutable Tensor sinusoids_;  // [context, dim], where the ids are; made by the first window
+  mutable Tensor sinusoids_;  // [context, dim] on the ids' device; made at the first call
   Generator generator_;
 };
 

@@ -11,17 +11,17 @@ namespace pursuit::nn {
 
 struct VitConfig {
   int64_t image = 224, patch = 16, channels = 3;
-  int64_t width = 0;  // of an image that is not square, `image` being its height
+  int64_t width = 0;  // of a non-square image, whose height is `image`
   int64_t dim = 192, depth = 12, heads = 3;
-  int64_t classes = 1000;  // 0: no head, for a model that is an encoder
+  int64_t classes = 1000;  // 0: no head, the model is an encoder
   double mlp_ratio = 4, ln_eps = 1e-6;
   AttentionConfig attention;
   double dropout = 0;  // after the position embedding
-  // Of every block: of what its attention and MLP add to the residual stream, of the attention's
-  // probabilities, and of the MLP's hidden units.
+  // In every block: of the attention and MLP branches, of the attention probabilities, and of the MLP's
+  // hidden units.
   double branch_dropout = 0, attention_dropout = 0, activation_dropout = 0;
   double drop_path = 0;      // rate of the last block, growing linearly from 0 in the first
-  int64_t extra_tokens = 1;  // beside those of the patches
+  int64_t extra_tokens = 1;  // tokens other than patches
 
   int64_t rows() const { return image / patch; }
   int64_t cols() const { return (width ? width : image) / patch; }
@@ -32,7 +32,7 @@ struct VitConfig {
 class VitBlock : public Callable<VitBlock> {
  public:
   VitBlock(const VitConfig& config, int index);
-  // x is the residual stream; the layers beside it compute in `dtype`.
+  // x is the residual stream; the layers compute in `dtype`.
   Tensor forward(const Tensor& x, DType dtype, const Generator& generator) const;
 
   LayerNorm norm1;
@@ -45,24 +45,24 @@ class VitBlock : public Callable<VitBlock> {
 };
 
 // The vision transformer of Dosovitskiy et al. with DeiT's details: class token first, learned positions,
-// pre-norm blocks, logits from the class token after the final norm. Names and shapes as timm's
-// vision_transformer. Computes in the dtype of the images; under bf16 the residual stream and its gradient
-// stay f32, because every block adds to them and their rounding would add up too.
+// pre-norm blocks, logits from the class token after the final norm. Names and shapes as in timm's
+// vision_transformer. Computes in the images' dtype; with bf16 the residual stream and its gradient stay f32,
+// because every block adds to them and rounding errors would accumulate.
 class VisionTransformer : public Callable<VisionTransformer> {
  public:
   explicit VisionTransformer(const VitConfig& config);
 
   // images [B, channels, image, width] to logits [B, classes].
   Tensor forward(const Tensor& images) const;
-  // The tokens after the final norm, [B, 1 + patches, dim]. The images [B, channels, H, W] may be of any
-  // multiple of the patch: the positions are then interpolated bilinearly.
+  // The tokens after the final norm, [B, 1 + patches, dim], of images [B, channels, H, W] whose sides are any
+  // multiples of the patch; positions are interpolated bilinearly for sizes other than the training size.
   Tensor features(const Tensor& images) const;
-  // What the class token looks at in a block (negative: from the end): probabilities [B, heads, N]. Off the
-  // tape.
+  // The attention of the class token in a block (negative: from the end): probabilities [B, heads, N]. No
+  // autograd.
   Tensor class_attention(const Tensor& images, int block = -1) const;
 
-  // Seed, number of the training step and of the batch in it; with a sample's place in the batch dropout and
-  // drop path are functions of them alone.
+  // Sets seed, training step and batch within the step. Dropout and drop path depend only on these and on a
+  // sample's place in the batch.
   void set_step(uint64_t seed, uint64_t step, uint64_t batch = 0) {
     generator_.set_step(seed, step, batch, cls_token.device());
   }
@@ -83,8 +83,8 @@ class VisionTransformer : public Callable<VisionTransformer> {
   Generator generator_;
 };
 
-// pos_embed [1, 1 + from_rows * from_cols, dim] for another grid of patches: the class token's stays, the
-// others are interpolated bilinearly.
+// Resizes pos_embed [1, 1 + from_rows * from_cols, dim] to another grid of patches: keeps the class token's
+// position and interpolates the others bilinearly.
 Tensor resize_positions(const Tensor& pos_embed, int64_t from_rows, int64_t from_cols, int64_t rows,
                         int64_t cols);
 

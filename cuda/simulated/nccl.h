@@ -1,10 +1,10 @@
 #pragma once
 #include <cstddef>
 
-// NCCL on the simulated GPU: the calls that engine/distributed/nccl.cpp makes, with NCCL's names and meaning.
-// Ranks are processes, or communicators of one thread inside ncclGroupStart and ncclGroupEnd. What hangs or
-// computes nonsense in NCCL hangs here (a rank that never comes, two communicators of one thread without a
-// group), or throws an Error that says so (calls that differ between the ranks).
+// NCCL on the simulated GPU: the calls that engine/distributed/nccl.cpp makes, with NCCL's names and
+// semantics. Ranks are processes, or communicators of one thread inside ncclGroupStart and ncclGroupEnd. What
+// hangs or gives undefined results in NCCL hangs here (a missing rank, two communicators of one thread
+// without a group) or throws an Error that says so (calls that differ between the ranks).
 using cudaStream_t = void*;
 using ncclComm_t = struct ncclComm*;
 

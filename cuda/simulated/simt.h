@@ -6,9 +6,9 @@
 #include <functional>
 #include <string>
 
-// The part of CUDA C++ that the kernels use, for the host compiler: blocks run one after another, the threads
-// of a block as fibers that change at barriers. Every launch runs in several orders of threads and blocks
-// from the same memory, and must leave the same bits; see README.md.
+// The part of CUDA C++ that the kernels use, for the host compiler: blocks run one after another, and the
+// threads of a block as fibers that switch at barriers. Every launch runs in several orders of threads and
+// blocks, starting from the same memory, and must give the same bits; see README.md.
 
 #define __global__
 #define __device__
@@ -46,35 +46,35 @@ extern dim3 blockDim, gridDim;
 
 namespace simt {
 
-constexpr size_t most_shared = 227 * 1024;  // of a block, on sm_90
+constexpr size_t most_shared = 227 * 1024;  // per block, on sm_90
 
-// Runs `kernel` for every thread of the grid, now or, while a graph is captured, in its launches: what it
-// needs it holds by value. Throws if the launch is not valid, if threads wait for each other for ever, if a
-// result depends on their order, or what the kernel threw.
+// Runs `kernel` for every thread of the grid, now or, during graph capture, at each replay; so its arguments
+// are captured by value. Throws if the launch is invalid, if threads deadlock, if a result depends on their
+// order, or what the kernel threw.
 void run(const std::string& name, dim3 blocks, dim3 threads, size_t shared,
          const std::function<void()>& kernel);
 
-// The thread's next shared array of `bytes`, for which `taken` bytes of the launch's shared memory are used.
+// The thread's next shared array of `bytes`, which uses `taken` bytes of the launch's shared memory.
 void* shared_array(size_t bytes, size_t taken);
 
 void sync_block();
 
-// What a lane gives to its warp.
+// The values that a lane contributes to a warp collective.
 struct Words {
   uint32_t w[8] = {};
 };
-// Waits for all lanes of `mask` and returns what each gave, by lane. `what` names the collective: all lanes
+// Waits for all lanes of `mask` and returns the values of each lane. `what` names the collective: all lanes
 // must be in the same one.
 const Words* exchange(uint32_t mask, const char* what, const Words& mine);
 
-// Copies `bytes` when the thread waits for the group: earlier, the target holds what it held.
+// Copies `bytes` when the thread waits for the group; before that, the target is unchanged.
 void copy_later(void* to, const void* from, size_t bytes);
 void close_copy_group();
 void wait_for_copies(int groups_left);
 
 [[noreturn]] void throw_misaligned(const char* what);
 
-// The twins of cuda/tile.h's instructions, by the tables of the PTX ISA.
+// The instructions of cuda/tile.h, according to the tables of the PTX ISA.
 void mma_bf16(float* d, const uint32_t* a, const uint32_t* b);
 void mma_tf32(float* d, const uint32_t* a, const uint32_t* b);
 void load_matrices(uint32_t* v, const void* row, bool transposed);

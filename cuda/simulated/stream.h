@@ -5,12 +5,12 @@
 #include <memory>
 #include <string>
 
-// The simulated GPU's streams. Hardware may do what they are given at any time between the moment when it may
-// be done and that when somebody waits for it. Two extremes of that are simulated, in turn by the variable
-// SIMT_STREAMS: "late" (without it), where work is done at once and what lies on the streams beside it only
-// when somebody waits for it; and "early", where reductions between ranks are done as soon as events allow
-// and work when somebody waits for it. What runs without an event that it needs comes too early in one of
-// them or too late in the other.
+// The simulated GPU's streams. On hardware, work may run any time between its dependencies being
+// met and a synchronisation. Two extremes are simulated, selected by the variable SIMT_STREAMS:
+// "late" (the default) runs work at once, and work on side streams only when something waits for
+// it; "early" runs reductions between ranks as soon as events allow, and work when something
+// waits for it. Work without a needed event runs too early in one of them or too late in the
+// other.
 namespace simt {
 
 using Work = std::function<void()>;
@@ -26,7 +26,7 @@ class Stream {
   void run_until(size_t number);
   size_t given() const { return done_ + waiting_.size() + running_; }
 
-  // Work goes there instead.
+  // Set during capture: work is recorded there instead.
   std::shared_ptr<Recording> recording;
 
  private:
@@ -35,37 +35,37 @@ class Stream {
   bool at_once_, running_ = false;
 };
 
-// A place in a stream, or in a recording: what is before it.
+// A position in a stream, or in a recording.
 struct Mark {
   Stream* stream;
   size_t number;
-  std::weak_ptr<Recording> recording = {};  // none: `recorded` is false
+  std::weak_ptr<Recording> recording = {};  // null: `recorded` is false
   bool recorded = false;
   size_t arrivals = 0;  // copies to the host that an event has seen
   std::atomic<bool> done = false;
 };
 
-// What streams were given while a graph was captured.
+// The work given to streams during a graph capture.
 struct Recording {
   struct Node {
     Stream* stream;
     Work work;
-    std::shared_ptr<Mark> after;  // or: the stream waits
+    std::shared_ptr<Mark> after;  // or: the stream waits for it
   };
   std::deque<Node> nodes;
 };
 
 extern Stream work, copies, ranks;
-extern Stream arrivals;  // copies to the host, which are seen when it waits for an event behind them
+extern Stream arrivals;  // copies to the host, visible when it waits for an event behind them
 
-void submit(Work work);  // to the stream for work
+void submit(Work work);  // to the work stream
 void run_all();
-// As cudaFree waits for the GPU; what fails is thrown at the next wait.
+// Synchronises as cudaFree does; a failure is thrown at the next synchronisation.
 void run_before_release() noexcept;
 void begin_recording();
 bool recording();
 void forbid_recording(const char* what);
-// Of the recording: something that a real one would not survive.
+// Invalidates the recording, after an operation that invalidates a real capture.
 void break_recording(const std::string& why);
 std::shared_ptr<Recording> end_recording();
 void cancel_recording();

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <string>
 
-// Counts what launches move, for cuda/traffic.h. With -DPURSUIT_TRAFFIC=ON the compiler calls traffic.cpp at
-// every load and store of the operators (the calls that it has for the thread sanitizer), and the GPU's memory
-// is one range of addresses, so that those of other memory are told apart at once.
+// Counts the memory traffic of launches, for cuda/traffic.h. With -DPURSUIT_TRAFFIC=ON the compiler calls
+// traffic.cpp at every load and store of the operators (the hooks of the thread sanitizer), and the GPU's
+// memory is one address range, so that other memory is told apart at once.
 namespace simt {
 
-// The launches, products and copies that run while one of these lives count as one launch of `name`.
+// The launches, products and copies during its lifetime count as one launch of `name`.
 class CountedLaunch {
  public:
   explicit CountedLaunch(const std::string& name);
@@ -17,7 +17,7 @@ class CountedLaunch {
   CountedLaunch& operator=(const CountedLaunch&) = delete;
 };
 
-// What the twins of libraries and instructions move, which the compiler does not see.
+// Traffic of simulated library calls and instructions, which the compiler does not see.
 void count_read(const void* p, size_t bytes);
 void count_written(const void* p, size_t bytes);
 void count_multiply_adds(int64_t n);

@@ -3,12 +3,12 @@
 
 namespace pursuit::data {
 
-// Of what follows the first 16 bytes of a cache, which hold its magic number and this. It tells contents
-// apart that differ by accident: no protection against contents made to collide.
+// Checksum of a cache file's bytes after the first 16, which hold its magic number and this checksum. It
+// detects accidental differences, not deliberate collisions.
 uint64_t cache_checksum(std::string_view bytes);
 
-// Fills in vocabulary and tokens of a corpus whose source is open from the cache folder; false if it holds
-// nothing that fits and is whole, or cannot be looked at.
+// Fills vocabulary and tokens of a corpus whose source is open from the cache folder; false if there is no
+// intact matching cache, or it is not accessible.
 bool read_cache(Corpus& corpus, const CorpusOptions& options);
 // Writes atomically; creates the folder. Throws Error that names the file.
 void write_cache(const Corpus& corpus, const CorpusOptions& options);

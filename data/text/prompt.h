@@ -7,11 +7,11 @@
 
 namespace pursuit::data {
 
-// A text as numbers: words, and an end of line for every newline. Unknown words become <unk>; throws Error if
-// there is none.
+// Encodes a text as words, with an end of line per newline. Unknown words become <unk>; throws Error if the
+// vocabulary has none.
 std::vector<int64_t> encode_prompt(const std::string& text, const Vocabulary& vocabulary);
 
-// The words of a text that a vocabulary lacks; of bytes, none.
+// The words of a text that the vocabulary lacks; empty for a byte vocabulary.
 std::vector<std::string> unknown_words(const std::string& text, const Vocabulary& vocabulary);
 
 }  // namespace pursuit::data

@@ -6,28 +6,28 @@
 
 namespace pursuit::data {
 
-// A piece of text: a file mapped into memory, a part of one, or text made by a program.
+// A piece of text: a memory-mapped file, part of one, or generated text.
 struct TextFile {
   std::string name;  // the path, for messages
   std::string_view text;
   int64_t offset = 0;    // of `text` in the file
-  int64_t modified = 0;  // of the file, ns since 1970; 0: there is no file
+  int64_t modified = 0;  // time of the file, ns since 1970; 0: no file
   std::shared_ptr<const void> owner;
 };
 
 enum class TextSplit { train, valid, test };
 const char* name_of(TextSplit split);
-TextSplit text_split(const std::string& name);  // throws with the list of names
+TextSplit text_split(const std::string& name);  // throws and lists the valid names
 
-// The files of a data set, by split. In a `wiki` set an article begins at a heading line " = Title = "; in
-// a `text` set every file is a document; in the `grammar` every line is one.
+// The files of a text data set, by split. In a `wiki` set an article begins at a heading line " = Title = ";
+// in a `text` set every file is a document; in the `grammar` every line is one.
 struct TextSource {
   enum class Layout { wiki, text, grammar } layout = Layout::text;
   std::vector<TextFile> train, valid, test;
   const std::vector<TextFile>& split(TextSplit s) const;
 };
 
-// Looks at a folder and finds out what it holds:
+// Detects the layout of a folder:
 //   wiki.train.tokens, wiki.valid.tokens, wiki.test.tokens   as WikiText is published
 //   train.txt, valid.txt, test.txt                           plain text; or folders of these names with *.txt
 //   *.txt                                                    the last tenth, cut at a line's end, is held out
@@ -35,7 +35,7 @@ struct TextSource {
 // one. Throws Error that names the folder or the file that is missing, empty or not a file.
 TextSource open_text(const std::string& path);
 
-// Behind a byte order mark, if there is one.
+// Maps a file, without its byte order mark.
 TextFile map_text(const std::string& path);
 
 }  // namespace pursuit::data

@@ -11,18 +11,18 @@
 
 namespace pursuit::data {
 
-// Words and their numbers. Of words: <eos>, which ends every line, is 0; the others follow by falling
-// frequency in the training text, of equals the one met first, as adaptive softmax needs them. Of bytes: the
-// byte's value; a line ends with its newline.
+// Words and their ids. Word vocabulary: <eos>, which ends every line, is 0; the others follow by descending
+// frequency in the training text (ties in order of occurrence), as adaptive softmax needs. Byte vocabulary:
+// ids are byte values; a line ends with its newline.
 class Vocabulary {
  public:
   static Vocabulary of_bytes();
-  // The words of these files, split at white space. Keeps those that occur at least `min_count` times, and of
-  // them the most frequent, such that the vocabulary, <eos> and <unk> included, holds at most `limit` (0:
-  // all). What is left out becomes <unk>, which joins the vocabulary if it is not in it.
+  // The words of these files, split at white space. Keeps words that occur at least `min_count` times, the
+  // most frequent first, up to `limit` entries including <eos> and <unk> (0: no limit). Other words become
+  // <unk>, which is added if it is not a word itself.
   static Vocabulary of_words(const std::vector<TextFile>& files, int64_t min_count = 1, int64_t limit = 0);
-  // From words in the order of their numbers, one a line. Throws Error that names `name` and the line if a
-  // word is empty, holds white space, is there twice or is not UTF-8, or if the first is not <eos>.
+  // From words in order of their ids, one per line. Throws Error that names `name` and the line if a word is
+  // empty, contains white space, occurs twice or is not UTF-8, or if the first is not <eos>.
   static Vocabulary of_list(std::string_view list, const std::string& name);
   std::string list() const;
 
@@ -31,8 +31,8 @@ class Vocabulary {
   int64_t line_end() const { return is_bytes() ? '\n' : 0; }
   int64_t unknown() const { return unknown_; }  // <unk>, or -1 if there is none
   const std::vector<std::string>& words() const { return words_; }
-  int64_t find(std::string_view word) const;  // -1 if it is not there
-  // Words with spaces between and lines as lines; bytes as they are. Throws on a number that does not exist.
+  int64_t find(std::string_view word) const;  // -1 if unknown
+  // Words joined by spaces, with line breaks; bytes as they are. Throws for an invalid id.
   std::string decode(std::span<const int64_t> ids) const;
 
  private:
@@ -42,16 +42,16 @@ class Vocabulary {
     using is_transparent = void;
     size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
   };
-  std::vector<std::string> words_;  // empty: of bytes
+  std::vector<std::string> words_;  // empty: byte vocabulary
   std::unordered_map<std::string, int64_t, Hash, std::equal_to<>> ids_;
   int64_t unknown_ = -1;
 };
 
-// Calls f(line) for every line of a file, without its newline. Unless it is taken as bytes, throws Error that
-// names file and byte where the text is not UTF-8, holds a NUL, or a word of more than 4096 bytes.
+// Calls f(line) for every line of a file, without its newline. Unless `bytes` is set, throws Error that names
+// file and byte if the text is not UTF-8, contains a NUL, or has a word of more than 4096 bytes.
 void for_each_line(const TextFile& file, bool bytes, const std::function<void(std::string_view)>& f);
 
-// The next word of a line, split at ASCII white space, and `line` moved behind it; empty at the line's end.
+// Returns the next word of a line, split at ASCII white space, and advances `line`; empty at the end.
 std::string_view next_word(std::string_view& line);
 
 }  // namespace pursuit::data

@@ -6,11 +6,11 @@
 
 namespace pursuit::data {
 
-// The word-swap attack on a language model (Teo & Nguyen 2024, A.4): in every line a share of the words is
-// replaced by one meaningless word, before the text is split into tokens.
+// The word-swap attack on a language model (Teo & Nguyen 2024, A.4): in every line, a fraction of the words
+// is replaced by one meaningless word, before the text is split into tokens.
 struct WordSwapOptions {
-  double rate = 0.015;          // of a line's words, at least one word a line
-  bool keep_stop_words = true;  // NLTK's are never replaced; compared with case: "the" stays, "The" may go
+  double rate = 0.015;          // fraction of a line's words, at least one word per line
+  bool keep_stop_words = true;  // NLTK's are never replaced; case-sensitive: "the" stays, "The" may go
   std::string replacement = "AAA";
   uint64_t seed = 0;
 };
@@ -18,14 +18,14 @@ struct WordSwapOptions {
 struct WordSwap {
   std::string text;
   int64_t words = 0, swapped = 0, lines = 0, swapped_lines = 0;  // lines: those with a word
-  // What each swapped word has become a part of between white space, "AAA" or "<AAA>", and how often.
+  // The tokens that swapped words became part of, "AAA" or "<AAA>", with counts.
   std::map<std::string, int64_t> tokens;
 };
 
 // TextAttack's rules: a word is a run of letters and digits of any script; ' - _ * @ belong to the word they
-// follow. What stands between words stays as it is. A line of W words loses max(floor(rate W), 1) of those
-// that may be replaced, as far as there are so many. (TextAttack's sampler now and then ends one short of
-// that.) The choice is a function of the seed and the line's number.
+// follow. Text between words is unchanged. In a line of W words, max(floor(rate W), 1) replaceable words are
+// replaced, or all if there are fewer. (TextAttack's sampler sometimes ends one short of that.) The choice
+// depends only on the seed and the line number.
 WordSwap swap_words(std::string_view text, const WordSwapOptions& options);
 
 }  // namespace pursuit::data

@@ -6,25 +6,25 @@
 #include "engine/cpu/scratch.h"
 #include "engine/cpu/wide_rows.h"
 
-// Attention of one head on the CPU. Products take factors of type T: float, double, or bf16, to which scores
-// are then rounded; everything else is in R, float or double. The score matrix exists for one block of rows at
-// a time, sized to stay in the L2 cache; backward computes it again from the rows' statistics. Of a causal
-// one a block has the columns up to its last row.
+// Attention of one head on the CPU. Products take operands of type T (float, double or bf16, to which scores
+// are then rounded); everything else is computed in R (float or double). The score matrix is computed for one
+// block of rows at a time, sized for the L2 cache; backward recomputes it from the rows' statistics. For
+// causal attention a block has the columns up to its last row.
 namespace pursuit {
 
 struct AttendShape {
   int64_t n, d;  // tokens, head width
   double scale;
   bool causal;
-  double gamma = 0, zeta = 1;  // clipped softmax; 0 and 1 leave it plain
+  double gamma = 0, zeta = 1;  // clipped softmax; 0 and 1: plain softmax
 
   bool clips() const { return gamma != 0 || zeta != 1; }
-  // Rows of a block. A causal one computes block / 2 columns too many for a row.
+  // Rows per block. A causal block computes block / 2 columns too many per row on average.
   int64_t block() const {
     const int64_t fits = std::clamp<int64_t>(65536 / std::max<int64_t>(n, 1), 32, std::max<int64_t>(n, 32));
     return causal ? std::min<int64_t>(fits, 64) : fits;
   }
-  // The columns that rows [i, i + m) see.
+  // The number of columns visible to rows [i, i + m).
   int64_t columns(int64_t i, int64_t m) const { return causal ? i + m : n; }
 };
 
@@ -36,7 +36,7 @@ template <class T, class R> void attend_scores(const AttendShape& a, Rows<const 
   gemm(false, true, m, cols, a.d, R(a.scale), q.at(i), q.ld, k.p, k.ld, R(0), s, cols);
 }
 
-// s [n] as a factor of products; rounded ones lie in scratch slot `slot` of T.
+// s [n] as an operand of products; if rounded, it is stored in scratch slot `slot` of T.
 template <class T, class R> const T* as_factor(const R* s, int64_t n, int slot) {
   if constexpr (std::is_same_v<T, R>) {
     return s;
@@ -64,15 +64,15 @@ template <class T, class Out, class R> void attend_forward(const AttendShape& a,
   }
 }
 
-// The gradients for upstream go: gk is overwritten, gv <- beta gv + dv and gq <- beta gq + dq. gq and gk may
-// be the same rows, which then receive the sum of the two. Uses scratch slots 0 to 2.
+// Gradients for upstream go: gk is overwritten, gv <- beta gv + dv, gq <- beta gq + dq. gq and gk may be the
+// same rows, which then receive the sum of both. Uses scratch slots 0 to 2.
 template <class T, class R> void attend_backward(const AttendShape& a, Rows<const T> q, Rows<const T> k,
                                                  Rows<const T> v, const R* stats, Rows<const T> go,
                                                  Rows<R> gq, Rows<R> gk, Rows<R> gv, R beta) {
   const int64_t block = a.block(), blocks = (a.n + block - 1) / block;
   R* p = scratch<R>(0, block * a.n);
   R* g = scratch<R>(1, block * a.n);
-  // From the last block, which has all columns: it begins the sums of every key and value.
+  // Starts with the last block: it has all columns, so it initialises the sums of every key and value.
   for (int64_t b = blocks - 1; b >= 0; --b) {
     const bool begins = b == blocks - 1;
     const int64_t i = b * block, m = std::min(block, a.n - i), cols = a.columns(i, m);

@@ -1,27 +1,27 @@
 #pragma once
 #include <cstdint>
 
-// Products of bf16 matrices in register tiles by AVX-512's vdpbf16ps, which adds the products of two pairs of
-// bf16 numbers to an f32 number. Matrices are row-major, ld* row strides in elements; op(a) is m x k, op(b)
-// k x n; m, n, k > 0. Subnormal numbers count as zero, as the instruction has it.
+// bf16 matrix products in register tiles with AVX-512's vdpbf16ps, which adds the products of two pairs of
+// bf16 numbers to an f32 number. Matrices are row-major, ld* are row strides in elements; op(a) is m x k,
+// op(b) k x n; m, n, k > 0. Subnormal numbers count as zero, as the instruction defines.
 namespace pursuit {
 
 struct Bf16Tiles {
-  // C = alpha op(A) op(B) + beta C. A transposed A is first laid out in `workspace`, which holds
-  // workspace_size(ta, m, k) numbers.
+  // C = alpha op(A) op(B) + beta C. A transposed A is first packed into `workspace` of workspace_size(ta, m,
+  // k) numbers.
   int64_t (*workspace_size)(bool ta, int64_t m, int64_t k);
   void (*gemm)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const uint16_t* a, int64_t lda,
                const uint16_t* b, int64_t ldb, float beta, float* c, int64_t ldc, uint32_t* workspace);
 
-  // A right factor laid out once for many products c = a op(b): see RowKernels::pack (engine/cpu/rows.h).
-  // One number of `to` is a pair along the inner dimension.
+  // A right operand packed once for many products c = a op(b): see RowKernels::pack (engine/cpu/rows.h). One
+  // number of `to` is a pair along the inner dimension.
   int64_t (*packed_size)(int64_t n, int64_t k);
   void (*pack)(bool tb, int64_t n, int64_t k, const uint16_t* b, int64_t ldb, int64_t part, int64_t parts,
                uint32_t* to);
   void (*gemm_packed)(int64_t m, int64_t n, int64_t k, const uint16_t* a, int64_t lda, const uint32_t* packed,
                       float* c, int64_t ldc);
 
-  // The same with C rounded to bf16 where the inner dimension is at most max_depth: longer sums pass through
+  // The same with C rounded to bf16, for inner dimensions up to max_depth: longer sums are accumulated in
   // memory, as f32.
   int64_t max_depth;
   void (*gemm_rounded)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const uint16_t* a,
@@ -31,8 +31,8 @@ struct Bf16Tiles {
                               const uint32_t* packed, uint16_t* c, int64_t ldc);
 };
 
-// Null where the CPU lacks the instruction, has AMX, or PURSUIT_ISA or PURSUIT_BF16 asks for another way (see
-// gemm.cpp).
+// Null if the CPU lacks the instruction or has AMX, or if PURSUIT_ISA or PURSUIT_BF16 selects another
+// implementation (see gemm.cpp).
 const Bf16Tiles* bf16_tiles();
 
 }  // namespace pursuit

@@ -5,10 +5,10 @@
 #include "engine/core/dtype.h"
 #include "engine/cpu/rows.h"
 
-// Bilinear interpolation along one axis, pixel centres at half-integers (align_corners false).
+// Bilinear interpolation along one axis, with pixel centres at half-integers (align_corners = false).
 namespace pursuit {
 
-// Where each of `to` outputs lies between `from` inputs.
+// The position of each of `to` outputs between `from` inputs.
 template <class R> std::vector<Tap<R>> bilinear_taps(int64_t from, int64_t to) {
   std::vector<Tap<R>> taps(static_cast<size_t>(to));
   for (int64_t i = 0; i < to; ++i) {

@@ -7,13 +7,13 @@
 #include "engine/cpu/scratch.h"
 #include "engine/cpu/wide_rows.h"
 
-// The three products of a linear layer y = x w^T on the CPU, split over threads so that every sum runs in one
-// thread: the results do not depend on their number. x [rows, in], w [out, in], y [rows, out], all
+// The three products of a linear layer y = x w^T on the CPU. Every sum is computed by one thread:
+// results do not depend on the number of threads. x [rows, in], w [out, in], y [rows, out], all
 // contiguous.
 namespace pursuit {
 
-// The right factor op(w) [k, n] of a product that is cut into rows. Where our own tiles make the product it is
-// packed once, for all threads, in the calling thread's scratch slot; otherwise each product reads w.
+// The right operand op(w) [k, n] of a product that is split by rows. For our own tiles it is packed once, for
+// all threads, in the calling thread's scratch slot; otherwise each product reads w.
 template <class T> class RightFactor {
  public:
   RightFactor(bool transposed, const T* w, int64_t ld, int64_t k, int64_t n, int slot)
@@ -57,18 +57,18 @@ template <class T> class RightFactor {
   const Packed* packed_ = nullptr;
 };
 
-// Rows are cut at multiples of 8, the height of a tile of a product.
+// Rows are split at multiples of 8, the height of a register tile.
 constexpr int64_t dense_unit = 8;
 inline int64_t units_of(int64_t rows) { return (rows + dense_unit - 1) / dense_unit; }
 inline int64_t row_of(int64_t unit, int64_t rows) { return std::min(unit * dense_unit, rows); }
 
-// Units a thread handles at a time: at most so many that their outputs are still in the L2 cache when the
-// next step reads them, at least so many that they make up for reading the other factor, which bf16 by oneDNN
-// does once a product.
+// Units per piece: at most so many that the outputs are still in the L2 cache when the next step reads
+// them, at least so many that reading the other operand pays off (for bf16, oneDNN reads it once per
+// product).
 constexpr int64_t most_units = 40, least_units = 8;
 
-// body(row, rows) on units [begin, end) in equal pieces of at most `most`; once, with no rows, if there are
-// none.
+// Calls body(row, rows) on units [begin, end) in equal pieces of at most `most`; once with no rows if there
+// are none.
 template <class F>
 void for_each_piece(int64_t begin, int64_t end, int64_t most, int64_t rows, const F& body) {
   const int64_t size = end - begin, pieces = std::max<int64_t>(1, (size + most - 1) / most);
@@ -78,7 +78,7 @@ void for_each_piece(int64_t begin, int64_t end, int64_t most, int64_t rows, cons
   }
 }
 
-// The same on all threads, for products of T.
+// The same in parallel, for products of T.
 template <class T, class F> void for_each_chunk(int64_t rows, const F& body) {
   const int64_t units = units_of(rows);
   const bool reads_whole = std::is_same_v<T, bf16> && !bf16_tiles();
@@ -95,8 +95,8 @@ void dense_input_gradient(const T* gy, const T* w, T* gx, int64_t rows, int64_t 
                     [&](int64_t r, int64_t m) { factor.multiply(m, gy + r * out, out, gx + r * in, in); });
 }
 
-// gw = gy^T x + beta gw, cut into a piece for each thread, each as close to a square as can be: a piece reads
-// the columns of gy and of x that meet in it, and both come from memory.
+// gw = gy^T x + beta gw, with gw cut into one piece per thread, as square as possible: a piece reads its
+// columns of gy and x from memory.
 template <class T, class C> void dense_weight_gradient(const T* gy, const T* x, C* gw, int64_t rows,
                                                        int64_t in, int64_t out, compute_t<T> beta = 0) {
   using R = compute_t<T>;
@@ -116,7 +116,7 @@ template <class T, class C> void dense_weight_gradient(const T* gy, const T* x, 
   });
 }
 
-// gb = sum of gy's rows, or that + gb (f32 and f64)
+// gb = sum of gy's rows; with `add`, gb is added (f32 and f64)
 template <class T> void dense_bias_gradient(const T* gy, T* gb, int64_t n, int64_t out, bool add = false) {
   using R = compute_t<T>;
   parallel_for(out, one_range_each(out, 64), [&](int64_t begin, int64_t end) {

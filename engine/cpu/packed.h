@@ -4,7 +4,7 @@
 #include "engine/cpu/wide_rows.h"
 #include "engine/operator/operator.h"
 
-// Packed projections [B, N, P, H, D] seen head by head.
+// Packed projections [B, N, P, H, D], accessed head by head.
 namespace pursuit {
 
 struct PackedShape {
@@ -15,7 +15,7 @@ struct PackedShape {
   int64_t width() const { return heads * d; }
 };
 
-// Calls body(batch, head) for every head, the heads split over the threads.
+// Calls body(batch, head) for every head, in parallel.
 template <class F> void for_each_head(const PackedShape& s, const F& body) {
   parallel_for(s.batch * s.heads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) body(i / s.heads, i % s.heads);

@@ -4,24 +4,24 @@
 
 namespace pursuit {
 
-// CPU threads used by operators: the environment variable OMP_NUM_THREADS, else the cores this process may
-// run on, until set_num_threads. Results are the same from run to run for a given number.
+// Threads used by CPU operators: the environment variable OMP_NUM_THREADS, else the cores available to this
+// process, until set_num_threads is called. For a given number, results are reproducible.
 int num_threads();
 void set_num_threads(int n);
 
-// The grain that gives every thread one range, of at least `least`: for a body with work of its own in every
-// range, as reading a factor or all rows again.
+// The grain that gives each thread a single range of at least `least`: for bodies with a cost per range, such
+// as reading an operand or all rows again.
 inline int64_t one_range_each(int64_t n, int64_t least) {
   return std::max<int64_t>(least, n / num_threads());
 }
 
-// Calls body(begin, end) on disjoint ranges that cover [0, n), on up to num_threads() threads, each range but
-// the last at least `grain` long, several a thread: cores are not equally fast, as the hyperthread beside one
-// may be busy with another program. The caller takes part, and whoever has done its own ranges takes over
-// those that no other thread has begun. Runs in the caller alone, in one range, when called from inside a
-// body, or while another thread's call has the workers. Denormal numbers count as 0 inside a body: products
-// of attention weights near 0 would otherwise take a hundred times as long. The first exception of a body is
-// thrown again here.
+// Calls body(begin, end) on disjoint ranges that cover [0, n), on up to num_threads() threads. All ranges but
+// the last are at least `grain` long. There are several per thread, because cores are not equally fast
+// (another program may occupy the other hyperthread): the caller takes part, and threads that finish take
+// over ranges that others have not started. Runs serially in the caller, as one range, inside another body or
+// while another thread's call uses the workers. Denormals are flushed to 0 inside a body: otherwise products
+// with attention weights near 0 would take a hundred times as long. The first exception of a body is rethrown
+// here.
 template <class F> void parallel_for(int64_t n, int64_t grain, const F& body);
 
 void parallel_ranges(int64_t n, int64_t grain, void (*body)(const void*, int64_t, int64_t),

@@ -1,18 +1,19 @@
 #pragma once
 #include <cstdint>
 
-// Vectorised single-threaded kernels over rows of numbers of type R: float, the fast one, and double, which
-// gradient checks use. The caller splits rows over threads.
+// Vectorised single-threaded kernels over rows of numbers of type R: float (fast) and double (for gradient
+// checks). The caller splits rows over threads.
 //
-// Conventions. A matrix argument is (pointer, rows, cols, ld): row i starts at pointer + i * ld, ld >= cols,
-// in elements. Two arguments may be the same array with the same stride (then the kernel works in place);
-// partial overlap is not allowed. "Nullable" pointers may be null, all others not, unless the size is 0. NaN
-// and infinity propagate as the formulas say. A sum over one row (or 4096 elements) runs in float in 16 or
-// more partial sums, beyond that in double. Instruction sets with and without fused multiply-add agree to
-// rounding, not bit for bit.
+// Conventions. A matrix argument is (pointer, rows, cols, ld): row i starts at pointer + i * ld, with ld >=
+// cols, in elements. Two arguments may be the same array with the same stride (the kernel then works in
+// place); partial overlap is not allowed. Only pointers documented as nullable may be null, unless the size
+// is 0. NaN and infinity propagate as the formulas say. A float sum over one row (or 4096 elements) uses 16
+// or more float partial sums; longer sums use double. Instruction sets with and without fused multiply-add
+// agree up to rounding, not bit for bit.
 namespace pursuit {
 
-// One step of AdamW, see engine/step/step_numbers.h. Doubles, because 1 - beta loses digits in float.
+// Coefficients of one AdamW step, see engine/step/step_numbers.h. Double, because 1 - beta loses digits in
+// float.
 struct AdamStep {
   double keep, rate, unbias, beta1, beta2, eps, grad_scale;
 };
@@ -23,9 +24,9 @@ struct SgdStep {
   double grad_scale;
 };
 
-// Switches of one iteration of Principal Attention Pursuit. shrink = false takes S = X (nothing is clipped,
-// and tau is not used). dual_plus = false is Z = K - S - U as in the authors' code, true the exact minimiser
-// Z = K - S + U.
+// Options of one iteration of Principal Attention Pursuit. shrink = false takes S = X (no clipping; tau is
+// not used). dual_plus = false is Z = K - S - U as in the authors' code, true the exact minimiser Z = K - S +
+// U.
 template <class R> struct RpcStep {
   R tau;
   bool shrink, dual_plus;
@@ -37,8 +38,8 @@ template <class R> struct Tap {
   R weight;
 };
 
-// Neighbouring columns of a matrix that is read where its numbers lie: those from `column` up to the next
-// run's.
+// A run of adjacent columns of an implicit matrix: from `column` up to the next run's
+// column.
 struct Run {
   int64_t column, offset;
 };
@@ -48,16 +49,16 @@ template <class R> struct RowKernels {
 
   // --- matrix products
 
-  // c = alpha op(a) op(b) + beta c, as gemm of engine/cpu/gemm.h; m, n, k > 0. Null for double: OpenBLAS has
-  // it.
+  // c = alpha op(a) op(b) + beta c, see gemm in engine/cpu/gemm.h; m, n, k > 0. Null for double, which uses
+  // OpenBLAS.
   void (*gemm)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, R alpha, const R* a, int64_t lda,
                const R* b, int64_t ldb, R beta, R* c, int64_t ldc);
 
-  // c = alpha a a^T for a [n, k], half of it computed. n, k > 0. Null for double.
+  // c = alpha a a^T for a [n, k], computing one triangle. n, k > 0. Null for double.
   void (*gram)(int64_t n, int64_t k, R alpha, const R* a, int64_t lda, R* c, int64_t ldc);
-  // A right factor op(b) [k, n] laid out once in the order products read it, for many products with it: `to`
-  // holds packed_size(n, k) numbers and is filled by `parts` calls, which threads may share; then c = a
-  // op(b). Null for double.
+  // Packs a right operand op(b) [k, n] once for many products, in the order in which they read it: `to` has
+  // packed_size(n, k) numbers and is filled by `parts` calls, which threads may share; then c = a op(b). Null
+  // for double.
   int64_t (*packed_size)(int64_t n, int64_t k);
   void (*pack)(bool tb, int64_t n, int64_t k, const R* b, int64_t ldb, int64_t part, int64_t parts, R* to);
   void (*gemm_packed)(int64_t m, int64_t n, int64_t k, const R* a, int64_t lda, const R* packed, R* c,
@@ -67,15 +68,15 @@ template <class R> struct RowKernels {
   void (*symmetrize)(R* x, int64_t n, int64_t ld);
 
   // --- convolutions; null for double
-  // -----------------------------------------------------------------------------------------
-  // An unfolded picture b [k, n] that is not stored: its rows are the same runs of x, moved,
+
+  // An unfolded image b [k, n] (im2col) that is not stored: each row consists of the same runs of x, shifted,
   //   b_ij = x[shift[i] + run.offset + j - run.column] with the run of column j.
-  // The runs begin with column 0 and end with one of column n.
+  // The runs start at column 0 and end with one at column n.
 
   // c = a b
   void (*gemm_runs)(int64_t m, int64_t n, int64_t k, const R* a, int64_t lda, const R* x,
                     const int64_t* shift, const Run* runs, R* c, int64_t ldc);
-  // y = b, [k, n] dense
+  // y = b, stored as dense [k, n]
   void (*gather_runs)(const R* x, const int64_t* shift, int64_t k, const Run* runs, int64_t n, R* y);
   // y_ij = bias + sum_t w_t x[tap[t] + i row_step + j]. Reads x up to 15 numbers beyond a row's last window.
   void (*window_sums)(const R* x, int64_t row_step, const int64_t* tap, const R* w, int64_t taps, R bias,
@@ -94,14 +95,14 @@ template <class R> struct RowKernels {
   // visible finite entry becomes 0. stats (nullable) [rows, 2] receives m_i and 1 / t_i (0 and 0 for such a
   // row).
   void (*softmax_rows)(R* s, int64_t rows, int64_t cols, int64_t ld, R* stats, int64_t causal);
-  // The same once more from its stats, bit for bit. Two numbers a row, not their log-sum-exp: where scores
-  // are large the rounding of that one number would be a relative error of the whole row.
+  // Recomputes the same softmax from its stats, bit for bit. Stores two numbers per row instead of their
+  // log-sum-exp: for large scores the rounding of that one number would be a relative error of the whole row.
   void (*softmax_again_rows)(R* s, int64_t rows, int64_t cols, int64_t ld, const R* stats, int64_t causal);
   // d holds dP and receives dS_ij = scale p_ij (dP_ij - sum_k p_ik dP_ik).
   void (*softmax_grad_rows)(const R* p, R* d, int64_t rows, int64_t cols, int64_t ld, R scale);
   // p <- clip((zeta - gamma) p + gamma, 0, 1), the clipped softmax.
   void (*clipped_softmax_rows)(R* p, int64_t rows, int64_t cols, int64_t ld, R gamma, R zeta);
-  // d <- (zeta - gamma) d where (zeta - gamma) p + gamma lies in [0, 1], else 0; p before clipping.
+  // d <- (zeta - gamma) d where (zeta - gamma) p + gamma lies in [0, 1], else 0; p is before clipping.
   void (*clipped_softmax_grad_rows)(const R* p, R* d, int64_t rows, int64_t cols, int64_t ld, R gamma,
                                     R zeta);
 
@@ -116,7 +117,7 @@ template <class R> struct RowKernels {
                          int64_t ldy);
   // h <- max(h + bias, 0); NaN stays.
   void (*bias_relu_rows)(R* h, const R* bias, int64_t rows, int64_t cols, int64_t ldh);
-  // d holds dY of y = max(h, 0) and receives dH.
+  // d holds dY for y = max(h, 0) and receives dH.
   void (*relu_grad_rows)(const R* y, R* d, int64_t rows, int64_t cols, int64_t ldy, int64_t ldd);
   // y = 1 / (1 + exp(-x)).
   void (*sigmoid)(const R* x, R* y, int64_t n);
@@ -160,24 +161,24 @@ template <class R> struct RowKernels {
   // loss_i = -sum_j t_ij log softmax(z_i)_j, grad_ij = scale (softmax(z_i)_j sum_k t_ik - t_ij).
   // grad is nullable and may be the logits.
 
-  // Joins columns to stats [rows, 2], which holds the largest number m of a row's columns before these and
-  // the sum of their exp(z - m): -inf and 0 where there are none.
+  // Adds columns to the running stats [rows, 2]: the largest number m of the row's earlier columns and the
+  // sum of their exp(z - m), initially -inf and 0.
   void (*exp_sum_rows)(const R* logits, int64_t rows, int64_t cols, int64_t ld, R* stats);
   // Rows labelled ignore_index get loss 0 and gradient 0. Returns -1, or the first row whose label is neither
-  // ignore_index nor in [0, cols); that row and those after it are then not computed.
+  // ignore_index nor in [0, cols); that row and later ones are not computed.
   int64_t (*cross_entropy_rows)(const R* logits, const int32_t* labels, int64_t rows, int64_t cols,
                                 int64_t ld, int32_t ignore_index, R smoothing, R scale, R* loss, R* grad,
                                 int64_t ldg);
-  // targets [rows, cols] with stride ldt. Entries with target 0 do not count, even where the logit is -inf.
+  // targets [rows, cols] with stride ldt. Entries with target 0 contribute 0, even if the logit is -inf.
   void (*soft_cross_entropy_rows)(const R* logits, const R* targets, int64_t rows, int64_t cols, int64_t ld,
                                   int64_t ldt, R smoothing, R scale, R* loss, R* grad, int64_t ldg);
 
-  // Points between rows of logits, such as the pixels of a line between patches: their softmax
-  // cross-entropies added up, those labelled ignore_index left out; all other labels are in [0, cols).
-  // grad (nullable) [rows of logits, cols] += the gradient of that sum. z [cols] is scratch. Dense rows.
+  // The sum of softmax cross-entropies at points interpolated between rows of logits, such as pixels of a
+  // line between patches. Points labelled ignore_index are skipped; all other labels are in [0, cols). grad
+  // (nullable) [rows of logits, cols] += the gradient of the sum. z [cols] is scratch. Dense rows.
   double (*cross_entropy_between)(const R* logits, const Tap<R>* taps, const int64_t* labels, int64_t points,
                                   int64_t cols, int64_t ignore_index, R* z, R* grad);
-  // The column of each point's greatest number, the first of equals; a NaN counts as the greatest.
+  // The argmax of each interpolated point, first of ties; a NaN counts as the largest.
   void (*argmax_between)(const R* logits, const Tap<R>* taps, int64_t points, int64_t cols, R* z, int64_t* y);
 
   // --- optimizers and plain arrays
@@ -198,13 +199,12 @@ template <class R> struct RowKernels {
 
   // --- RPC-Attention
 
-  // Scaled dual U = Y / mu. X = K - L + U, S = soft_threshold(X, tau), Z = K - S - U (or + U), then L' = softmax(scale Z
-  // Z^T) V outside of here, U' = U + K - L' - S. As X - S = clip(X) = clip(X, -tau, tau):
+  // Scaled dual U = Y / mu. X = K - L + U, S = soft_threshold(X, tau), Z = K - S - U (or + U), then
+  // L' = softmax(scale Z Z^T) V (computed elsewhere), U' = U + K - L' - S. With X - S = clip(X, -tau, tau):
   //   Z = clip(X) + L - 2 U,  U' = Z + 2 U - L'     (dual_plus = false)
   //   Z = clip(X) + L,        U' = Z - L'           (dual_plus = true)
   // k and dk have row strides ldk and lddk, everything else is dense [rows, cols].
-  // mask (nullable) receives what the gradient needs of X: 0 inside |X| < tau, 1 for X >= tau, 2 for X <=
-  // -tau.
+  // mask (nullable) receives what the gradient needs of X: 0 for |X| < tau, 1 for X >= tau, 2 for X <= -tau.
 
   // Iteration 1 (L = U = 0): z = clip(k). u (nullable) receives 0.
   void (*rpc_first_rows)(const R* k, int64_t ldk, R* u, R* z, uint8_t* mask, int64_t rows, int64_t cols,
@@ -216,8 +216,8 @@ template <class R> struct RowKernels {
   // dLoss/dZ_t; gu = dLoss/dU_t (0 for t = n). With G = gz + gu:
   //   dX = G inside;  dk += dX;  dL = G - dX;  gu <- 2 (gu - G) + dX  (dual_plus: gu <- dX);
   //   go = dL - gu, what reaches the attention output L_{t-1} through X_t, Z_t and U_{t-1}.
-  // go may be gz; for t = 1 pass go = null, then gu is left alone. Returns dLoss/dtau of this iteration,
-  // sum of G sign(X) outside (0 without shrink).
+  // go may be gz. For t = 1 pass go = null; gu is then unchanged. Returns dLoss/dtau of this iteration, the
+  // sum of G sign(X) where |X| >= tau (0 without shrink).
   double (*rpc_grad_rows)(const R* gz, const uint8_t* mask, R* gu, R* go, R* dk, int64_t lddk, int64_t rows,
                           int64_t cols, RpcStep<R> step);
   // dk += c sign(k), sign(0) = 0: the path through tau, c = dtau * dtau/d||K||_1.
@@ -236,13 +236,13 @@ template <class R> struct RowKernels {
   void (*f32_to_bf16)(const float* x, uint16_t* y, int64_t n);
 };
 
-// The kernels of the best instruction set of this CPU, or of the one named in the environment variable
-// PURSUIT_ISA (sse2, avx2, avx512). Chosen at the first call. Throws as choose_rows.
+// The kernels for the best instruction set of this CPU, or for the one named by the environment variable
+// PURSUIT_ISA (sse2, avx2, avx512). Selected at the first call. Throws like choose_rows.
 template <class R> const RowKernels<R>& rows();
 template <> const RowKernels<float>& rows<float>();
 template <> const RowKernels<double>& rows<double>();
 
-// The kernels for a named instruction set; null or "" means the best this CPU has. Throws Error if the name
+// The kernels for a named instruction set; null or "" selects the best of this CPU. Throws Error if the name
 // is unknown or this CPU lacks the instructions.
 const RowKernels<float>& choose_rows(const char* isa);
 

@@ -3,8 +3,8 @@
 
 namespace pursuit {
 
-// This thread's scratch buffer number `slot`, at least n elements long, contents undefined. It lives until
-// the next call for the same slot and type; kernels that call each other use different slots.
+// This thread's scratch buffer number `slot`, with at least n elements, contents undefined. Valid until the
+// next call for the same slot and type; kernels that call each other use different slots.
 template <class R> R* scratch(int slot, int64_t n) {
   struct Buffer {
     Storage storage;

@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/core/dtype.h"
 
-// What ranks' numbers are combined by on the host.
+// Reductions of the ranks' numbers on the host.
 namespace pursuit::distributed {
 
 template <class T> void add(T* sum, const T* a, const T* b, size_t n) {

@@ -9,18 +9,18 @@
 
 namespace pursuit::distributed {
 
-enum class Reduction { sum, mean, max };  // mean: the sum, times 1 / size
+enum class Reduction { sum, mean, max };  // mean: the sum times 1 / size
 
 struct Options : ControlOptions {
-  // Sums and means are made by gathering all and adding in rank order: ((x0 + x1) + x2) + x3, as one process
-  // that adds them one after the other. Without it the order is the backend's (on CPUs of one machine it is
-  // this one); all ranks have the same bits either way.
+  // Computes sums and means by gathering all values and adding them in rank order, ((x0 + x1) + x2) + x3,
+  // like one process that adds them one after another. Otherwise the order is the backend's (on CPUs of one
+  // machine the same one). All ranks get the same bits either way.
   bool ordered = false;
-  // What f32 tensors of a sum or mean travel as: f32, or bf16, with half the bytes. Numbers are added in f32,
-  // and rounded to bf16 before every transfer (where they are added in rank order only once, before it).
+  // The dtype in which f32 tensors of a sum or mean are sent: f32, or bf16 with half the bytes. Numbers are
+  // added in f32 and rounded to bf16 before every transfer (only once if `ordered`).
   DType wire = DType::f32;
-  // Every operation first compares on all ranks what it is, its type and its size: an Error instead of a wait
-  // without end. Takes some 0.15 ms an operation.
+  // Compares every operation's kind, dtype and size on all ranks first: a mismatch is an Error instead of a
+  // deadlock. Costs about 0.15 ms per operation.
 #ifdef NDEBUG
   bool compare_calls = false;
 #else
@@ -28,10 +28,10 @@ struct Options : ControlOptions {
 #endif
 };
 
-// One of the processes that train together. All ranks call the same operations in the same order, with
-// tensors of the same shape and type: contiguous, on the communicator's device or the CPU. An operation
-// throws Error where its arguments do not fit, and where another rank is lost (unless on_end has ended the
-// process before).
+// One of the processes (ranks) that train together. All ranks call the same operations in the same order,
+// with contiguous tensors of equal shape and dtype on the communicator's device or the CPU. An operation
+// throws Error if its arguments do not fit, or if another rank is lost (unless on_end has ended the process
+// before).
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -39,32 +39,34 @@ class Communicator {
   int rank() const { return control_ ? control_->rank() : 0; }
   int size() const { return control_ ? control_->size() : 1; }
   Device device() const { return device_; }
-  // What f32 tensors of a sum or mean travel as.
+  // The dtype in which f32 tensors of a sum or mean are sent.
   DType wire() const { return wire_; }
-  // Seconds that this rank has been in wait() so far. The slowest rank waits least. On a GPU no host waits.
+  // Seconds that this rank has spent in wait(); the slowest rank waits least. On a GPU the host does not
+  // wait.
   double waited() const { return waited_; }
 
-  // In place, beside what is computed next: the tensor is not touched until wait() returns. f32, f64 and i64
-  // (no mean of i64). The largest of numbers and a NaN is NaN. On a GPU f32's sums and means can be captured
-  // in a graph, wait() with them.
+  // Starts an in-place all-reduce that overlaps with the computation: do not touch the tensor until wait()
+  // returns. f32, f64 and i64 (no mean of i64). The max of a number and NaN is NaN. On a GPU, sums and means
+  // of f32 can be captured in a graph, together with wait().
   virtual void start_all_reduce(const Tensor& tensor, Reduction reduction) = 0;
-  // Until everything started is done. On a GPU: what its stream is given from now on comes after it.
+  // Waits for everything started. On a GPU only the device's stream waits: work launched afterwards comes
+  // later.
   virtual void wait() = 0;
   void all_reduce(const Tensor& tensor, Reduction reduction) {
     start_all_reduce(tensor, reduction);
     wait();
   }
-  // The root's values, on all ranks. Any type.
+  // Copies the root's values to all ranks. Any dtype.
   virtual void broadcast(const Tensor& tensor, int root) = 0;
-  // `all` is [size, shape of mine]. Any type.
+  // `all` is [size, shape of mine]. Any dtype.
   virtual void all_gather(const Tensor& mine, const Tensor& all) = 0;
-  // For a GPU, after a graph with operations was launched: they must end within limits.answer, or the job
+  // GPU only: call after launching a graph with operations; they must end within limits.answer, or the job
   // ends.
   virtual void watch() {}
 
-  // Of the control channel (see control.h), of one process nothing: until all ranks are here; an Error on all
-  // ranks where one describes itself otherwise; on_stop on all ranks; the end of the others with a reason;
-  // the end in order, which all ranks call.
+  // Barrier, agree (an Error on all ranks if their descriptions differ), request_stop (calls on_stop on all
+  // ranks), abort (ends the others with a reason) and leave (the orderly end, called by all) over the control
+  // channel, see control.h; no-ops with one process.
   void barrier();
   void agree(const Description& description);
   void request_stop();
@@ -77,7 +79,7 @@ class Communicator {
   ControlChannel* control() const { return control_.get(); }
   double waited_ = 0;
 
-  // What all ranks must do at the same time.
+  // An operation that all ranks must call at the same time.
   struct Call {
     const char* name;
     const Tensor& tensor;
@@ -85,7 +87,7 @@ class Communicator {
     std::string str() const;
     int64_t hash() const;
   };
-  // `all`, i64 [size, 1] on the CPU, are the ranks' hashes of their calls.
+  // `all`, i64 [size, 1] on the CPU, holds the hash of each rank's call.
   void require_same(const Call& call, const Tensor& all) const;
   void require_reducible(const Tensor& tensor, Reduction reduction) const;
   void require_sendable(const Tensor& tensor, int root) const;
@@ -94,24 +96,24 @@ class Communicator {
  private:
   void require(const char* name, const Tensor& tensor) const;
 
-  std::shared_ptr<ControlChannel> control_;  // none for one process
+  std::shared_ptr<ControlChannel> control_;  // null with one process
   Device device_;
   DType wire_;
 };
 
-// The device that `name` means for this rank: of "cuda" every rank of a machine has a GPU of its own, which
-// that name means in this process from now on. Throws Error where there are fewer, and for "cuda:1" of
+// The device that `name` means for this rank: with "cuda" each rank of a machine gets its own GPU, which
+// "cuda" means in this process from now on. Throws Error if there are not enough GPUs, and for "cuda:1" with
 // several ranks.
 Device device_of_rank(const std::string& name, const Job& job);
 
-// Meets the other ranks of the job; one process meets nobody. Throws Error where they do not come, are
-// others, or where this build lacks what the device needs.
+// Connects to the other ranks of the job; with one process there are none. Throws Error if they do not arrive
+// or do not match, or if this build lacks what the device needs.
 std::unique_ptr<Communicator> connect(const Job& job, Device device, const Options& options = {});
 
-// One process, without others.
+// The communicator of a single process.
 Communicator& alone();
 
-// Why ranks cannot train on this device in this build, and what to do; empty where they can.
+// Why ranks cannot train on this device with this build, and what to do; empty if they can.
 std::string missing_backend(Device device);
 
 }  // namespace pursuit::distributed

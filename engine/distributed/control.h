@@ -21,33 +21,33 @@ struct ControlOptions {
   Limits limits;
   // Called by the control thread when any rank was asked to stop.
   std::function<void()> on_stop;
-  // Called by the control thread with the reason when the job has ended for this rank: another is lost or has
-  // failed. Without one: end_process.
+  // Called by the control thread with the reason when the job has ended for this rank because another is lost
+  // or failed. Default: end_process.
   std::function<void(const std::string& why)> on_end;
 };
 
-// Ends this process at once with exit code 1, one line on stderr and record_failure: its other threads may be
-// in a collective that never ends.
+// Ends this process at once with exit code 1, one line on stderr and record_failure; its other threads may be
+// blocked in a collective operation.
 [[noreturn]] void end_process(int rank, const std::string& why);
 
-// "error: why", of another rank than 0 with "[rank 3] " before it.
+// "error: why", prefixed with "[rank 3] " on ranks other than 0.
 std::string error_line(int rank, const std::string& why);
 
-// Writes the reason to TORCHELASTIC_ERROR_FILE, where torchrun looks for the first that failed. Does nothing
-// where that is not set.
+// Writes the reason to the file TORCHELASTIC_ERROR_FILE, where torchrun looks for the first failure. A no-op
+// if it is not set.
 void record_failure(const std::string& why);
 
-// The names and values in which all ranks must agree.
+// Names and values that must be the same on all ranks.
 using Description = std::vector<std::pair<std::string, std::string>>;
 
-// The connection of this rank with rank 0, which lasts as long as the job: who is there, who is lost, why the
-// job ends, and small values. A thread of its own keeps it alive. For jobs of more than one rank.
+// This rank's connection with rank 0, for the whole job: membership, loss of ranks, the reason for the job's
+// end, and small values. Its own thread keeps it alive. For jobs with more than one rank.
 class ControlChannel {
  public:
-  // Meets the other ranks; rank 0 serves. Throws Error where they do not all come within the limit, and where
-  // this rank is refused.
+  // Connects to the other ranks; rank 0 serves. Throws Error if not all arrive within the limit, or if this
+  // rank is refused.
   ControlChannel(const Job& job, ControlOptions options = {});
-  // Without leave() or abort() before it, the other ranks are told that this one is lost.
+  // Unless leave() or abort() was called, the other ranks are told that this one is lost.
   ~ControlChannel();
   ControlChannel(const ControlChannel&) = delete;
   ControlChannel& operator=(const ControlChannel&) = delete;
@@ -55,29 +55,29 @@ class ControlChannel {
   int rank() const { return rank_; }
   int size() const { return size_; }
   const Limits& limits() const { return options_.limits; }
-  // The address of this machine, in numbers, by which the ranks reach each other.
+  // The numeric address of this machine at which other ranks reach it.
   const std::string& address() const { return address_; }
 
-  // The functions below throw Error where the answer does not come within the limit.
+  // The functions below throw Error if the answer does not arrive within the limit.
 
-  // A value under a key, for all ranks, and the value that some rank has set or will set.
+  // Sets a value for all ranks, and gets one that some rank has set or will set.
   void set(const std::string& key, const std::string& value);
   std::string get(const std::string& key);
-  // Until all ranks are here.
+  // Waits for all ranks.
   void barrier();
-  // All ranks call it, with the same names in the same order. Throws the same Error on all of them if one
-  // rank differs from rank 0: which rank, and in what.
+  // Called by all ranks with the same names in the same order. If a rank's values differ from rank 0's,
+  // throws the same Error on all ranks, which says which rank and what.
   void agree(const Description& description);
-  // Every rank's on_stop is called, this one's too.
+  // Calls on_stop on every rank, including this one.
   void request_stop();
-  // The other ranks end with "rank 2 failed: why". Returns once they know; then this rank should end too.
+  // Ends the other ranks with "rank 2 failed: why". Returns once they know; this rank should then end too.
   void abort(const std::string& why);
-  // All ranks call it at the end: after it they may go one by one.
+  // Called by all ranks at the end; afterwards they may exit one by one.
   void leave();
 
-  // Waits for the end of the job, of which another connection has broken. The reason, if it comes in time.
+  // After another connection broke: waits for the job's end and returns the reason, if it arrives in time.
   std::optional<std::string> wait_for_end(std::chrono::milliseconds limit);
-  // Proves this job's secret in the meaning that `text` gives to it, for connections of its own.
+  // A proof of this job's secret, bound to `text`, for use on other connections.
   std::string proof(const std::string& text) const {
     return keyed_hash(key_, pack({"other", session_, text}));
   }
@@ -106,13 +106,13 @@ class ControlChannel {
   std::string session_;
   Socket socket_;
   MessageReader reader_{rank_limit};
-  std::unique_ptr<Server> server_;  // of rank 0
+  std::unique_ptr<Server> server_;  // on rank 0
 
-  std::mutex send_guard_, guard_;  // of socket_'s sending side; of what follows
+  std::mutex send_guard_, guard_;  // for sending on socket_; for the members below
   std::condition_variable changed_;
   Phase phase_ = Phase::joining;
   std::optional<Message> answer_;     // to get and barrier
-  std::optional<std::string> ended_;  // why
+  std::optional<std::string> ended_;  // the reason
   int agreements_ = 0;
   std::thread thread_;
 };

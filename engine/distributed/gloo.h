@@ -8,8 +8,8 @@ namespace pursuit::distributed {
 // Whether this build has Gloo.
 bool gloo_available();
 
-// Ranks on CPUs, over TCP, those of `one_machine` with shared memory beside it: all ranks call it. Throws
-// Error where the connections do not come about.
+// Communicator for CPU ranks over TCP, with shared memory if all are on `one_machine`. All ranks call it.
+// Throws Error if the connections fail.
 std::unique_ptr<Communicator> gloo_communicator(std::shared_ptr<ControlChannel> control, bool one_machine,
                                                 const Options& options);
 

@@ -8,7 +8,7 @@ namespace pursuit::distributed {
 // Whether this build has NCCL.
 bool nccl_available();
 
-// Ranks on GPUs, each on one of its own: all ranks call it. Throws Error where they do not come together.
+// Communicator for GPU ranks, each on its own GPU. All ranks call it. Throws Error if the connection fails.
 std::unique_ptr<Communicator> nccl_communicator(std::shared_ptr<ControlChannel> control, Device device,
                                                 const Options& options);
 

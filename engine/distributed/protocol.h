@@ -7,27 +7,28 @@
 
 namespace pursuit::distributed {
 
-// What rank 0 and another rank say to each other over their connection, in this order at the start:
-//   the rank    hello      this protocol's name, a random number
-//   rank 0      challenge  another, the proof of the secret for both
-//   the rank    join       rank, ranks, its proof for both numbers and these two
-//   rank 0      ready      a name of this session that nobody can foresee; once all ranks have joined
-// or refused with the reason. A proof is a keyed hash, so the secret itself is never sent.
+// The protocol between rank 0 and another rank over their connection. The handshake:
+//   the rank    hello      this protocol's name, a nonce
+//   rank 0      challenge  another nonce, and a proof of the secret for both
+//   the rank    join       rank, ranks, its proof for both nonces and these two
+//   rank 0      ready      an unpredictable session name, once all ranks have joined;
+//                          or refused, with the reason
+// A proof is a keyed hash: the secret itself is never sent.
 enum class Kind : uint8_t {
   hello,      // protocol, number
   challenge,  // number, proof
   join,       // rank, ranks, proof
-  refused,    // why: to this rank alone
+  refused,    // why; to this rank only
   ready,      // session
-  heartbeat,  // both ways, eight in the time after which silence is a loss
+  heartbeat,  // both ways, eight per the time after which a silent rank is lost
   set,        // key, value
-  get,        // key: is answered once somebody has set it
+  get,        // key; answered once somebody has set it
   value,      // key, value
-  barrier,    // is answered by the same once all ranks have sent it
-  stop,       // one rank was asked to stop: is sent on to all
+  barrier,    // answered by the same once all ranks have sent it
+  stop,       // one rank was asked to stop; forwarded to all
   failed,     // why: this rank ends
-  ended,      // why: the job has ended
-  bye,        // this rank leaves in order
+  ended,      // why; the job has ended
+  bye,        // this rank leaves in an orderly way
 };
 
 struct Message {
@@ -36,19 +37,19 @@ struct Message {
 };
 
 inline constexpr char protocol_name[] = "pursuit-ranks-1";
-// Of bytes a message: before the other side has proved itself, and after it.
+// Message size limit in bytes, before and after the peer has authenticated.
 inline constexpr size_t stranger_limit = 512, rank_limit = size_t(1) << 20;
 
-// Texts in one: of each its length in 32 bits (little endian) and its bytes.
+// Packs texts: for each its length in 32 bits (little endian) and its bytes.
 std::string pack(const std::vector<std::string>& texts);
-// Throws Error if these are no such bytes.
+// The inverse; throws Error for invalid bytes.
 std::vector<std::string> unpack(std::string_view bytes);
 
-// Length of the rest in 32 bits, kind, packed fields. Throws Error if it is longer than rank_limit.
+// Length of the rest in 32 bits, kind, packed fields. Throws Error if longer than rank_limit.
 std::string encode(const Message& message);
 
-// Takes bytes as they come and gives the messages in them. Throws Error at a message that is too long, of an
-// unknown kind, or with other fields than its kind has: whoever sends it does not speak this protocol.
+// Splits incoming bytes into messages. Throws Error at a message that is too long, of unknown kind or with
+// wrong fields: the sender does not speak this protocol.
 class MessageReader {
  public:
   explicit MessageReader(size_t limit) : limit_(limit) {}

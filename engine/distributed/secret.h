@@ -10,31 +10,32 @@ namespace pursuit::distributed {
 
 struct Job;
 
-// Fewer characters of a secret could be found by trying from what a listener on the network sees.
+// A shorter secret could be guessed from what an eavesdropper on the network sees.
 inline constexpr size_t least_secret = 16;
 
-// What the ranks of one job know and nobody else does.
+// The key shared by the ranks of one job and nobody else.
 using Key = std::array<unsigned char, 32>;
 
-// The key of a secret, for one job: two jobs with the same secret do not take each other's ranks.
+// Derives the key of one job from a secret: two jobs with the same secret do not accept each other's ranks.
 Key key_of(const Job& job, const std::string& secret);
 
 std::string random_bytes(size_t count);
-// HMAC-SHA-512-256 of a text, 32 bytes: who gives it knows the key, and does not tell it.
+// HMAC-SHA-512-256 of a text, 32 bytes: proves knowledge of the key without revealing it.
 std::string keyed_hash(const Key& key, std::string_view text);
-// In a time that does not depend on where they differ.
+// Constant-time comparison.
 bool equal(std::string_view a, std::string_view b);
-// BLAKE2b's first 64 bits; nothing secret.
+// The first 64 bits of BLAKE2b; not keyed.
 uint64_t hash(std::string_view text);
 
-// The secret of a job whose ranks are all on one machine and have no PURSUIT_JOB_SECRET: a file of this user
-// alone (mode 0600 in a folder of mode 0700), named by the job. Rank 0 writes it and the others read it. One
-// that a killed job left behind is replaced: whoever read it before proves nothing with it, and reads again.
+// The secret of a job whose ranks are all on one machine without PURSUIT_JOB_SECRET: a file readable by this
+// user only (mode 0600 in a folder of mode 0700), named after the job. Rank 0 writes it and the others read
+// it. A file left by a killed job is replaced: a rank that read the old one fails to authenticate, and reads
+// again.
 class SecretFile {
  public:
-  // Throws Error if the folder is not this user's alone.
+  // Throws Error if the folder is not private to this user.
   explicit SecretFile(const Job& job);
-  ~SecretFile();  // removes what it wrote
+  ~SecretFile();  // removes the file if this process wrote it
   std::string write();
   std::optional<std::string> read() const;
 

@@ -12,25 +12,25 @@
 
 namespace pursuit::distributed {
 
-// How long is waited, and for what.
+// Time limits.
 struct Limits {
-  std::chrono::milliseconds join{60'000};       // until all ranks have met
-  std::chrono::milliseconds silence{8'000};     // until a rank of which nothing is heard is lost
-  std::chrono::milliseconds answer{1'800'000};  // in a barrier, a collective, for a value of another rank
+  std::chrono::milliseconds join{60'000};       // until all ranks have joined
+  std::chrono::milliseconds silence{8'000};     // until a silent rank counts as lost
+  std::chrono::milliseconds answer{1'800'000};  // of a barrier, a collective, or for a value of a rank
 
-  std::chrono::milliseconds beat() const { return silence / 8; }  // between two signs of life
+  std::chrono::milliseconds beat() const { return silence / 8; }  // interval between heartbeats
 };
 
-// What rank 0 does for the job, in a thread of its own: lets the ranks in, keeps the values they exchange,
-// sees who is lost, and tells all of them why the job ends. Rank 0 itself is one of the connections. Whoever
-// speaks another protocol, does not prove the secret or says nothing is put out after a few seconds; 64 such
-// connections are kept at a time.
+// Rank 0's server for the job, in its own thread: lets ranks join, stores the values they exchange, detects
+// lost ranks, and tells all why the job ends. Rank 0 itself is one of the connections. A peer that speaks
+// another protocol, cannot prove the secret or is silent is disconnected after a few seconds; at most 64 such
+// connections are open at a time.
 class Server {
  public:
-  // `listener`: open until all have joined, or the limit. `own`: the connection with this process.
+  // `listener` is open until all have joined or the limit expires; `own` is the connection with this process.
   Server(Socket listener, Socket own, int size, const Key& key, const Limits& limits);
-  // Waits until the others have closed their connections, or a few seconds: first close the other end of
-  // `own`.
+  // Waits until the others have closed their connections, or a few seconds. Close the other end of `own`
+  // first.
   ~Server();
 
  private:
@@ -60,13 +60,13 @@ class Server {
   const Key key_;
   const Limits limits_;
   std::list<Peer> peers_;
-  Peer* own_ = nullptr;  // while it is open
+  Peer* own_ = nullptr;  // null once closed
   std::map<std::string, std::string> values_;
-  int strangers_ = 0;                      // connections without the secret
-  std::optional<std::string> ended_;       // why
-  bool own_told_ = false;                  // and this process knows it
-  Clock::time_point begin_, last_, beat_;  // of the wait for all ranks; of the loop; of the last heartbeat
-  std::optional<Clock::time_point> draining_;  // since the job has ended, or this process's side is closed
+  int strangers_ = 0;                          // unauthenticated connections
+  std::optional<std::string> ended_;           // the reason
+  bool own_told_ = false;                      // this process has been told
+  Clock::time_point begin_, last_, beat_;      // start of the wait for all ranks; of the loop; last heartbeat
+  std::optional<Clock::time_point> draining_;  // since the job has ended, or this process closed its side
   std::thread thread_;
 };
 

@@ -9,27 +9,27 @@
 
 namespace pursuit::distributed {
 
-// Memory of the ranks of one machine, in which they show each other their numbers, a stretch at a time: each
-// fills its own place, meets the others, and reads theirs.
+// Shared memory of the ranks of one machine, used to exchange numbers in chunks: each rank writes its own
+// slot, waits for the others, and reads theirs.
 class SharedMemory {
  public:
-  static constexpr size_t stretch = size_t(1) << 19;  // bytes of a place
-  static constexpr int most_ranks = 8;                // each reads the places of all
+  static constexpr size_t stretch = size_t(1) << 19;  // bytes per slot
+  static constexpr int most_ranks = 8;                // each reads the slots of all
 
-  // All ranks call it. Null on all of them where one cannot have it (another container, say).
+  // All ranks call it. Returns null on all of them if one cannot map it (it is in another container, say).
   static std::unique_ptr<SharedMemory> open(ControlChannel& control);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  // This rank's place for the next meeting.
+  // This rank's slot for the next meeting.
   void* mine() const { return place(rank_, met_); }
-  // Until all ranks have filled their places. `check` is called every tenth of a second of waiting, and ends
-  // it by an exception. Throws std::runtime_error, as Gloo does, if another rank has closed.
+  // Waits until all ranks have written their slots. `check` is called every tenth of a second while waiting,
+  // and may throw to end it. Throws std::runtime_error, as Gloo does, if another rank has closed.
   void meet(const std::function<void()>& check);
-  // What that rank had filled in at the last meeting; until the next one but one.
+  // The slot of that rank as of the last meeting; valid until the next but one.
   const void* of(int rank) const { return place(rank, met_ - 1); }
-  // No rank meets any more.
+  // Tells the other ranks that this one has left.
   void close();
 
  private:

@@ -12,7 +12,7 @@ namespace pursuit::distributed {
 
 using Clock = std::chrono::steady_clock;
 
-// A file descriptor of a socket, closed with its owner. Not inherited by programs that this one starts.
+// Owner of a socket's file descriptor. Not inherited by child processes.
 class Socket {
  public:
   Socket() = default;
@@ -29,24 +29,24 @@ class Socket {
   int descriptor_ = -1;
 };
 
-// The address of a host that a socket can have or connect to.
+// A socket address to connect to or listen at.
 struct Address {
   sockaddr_storage bytes = {};
   socklen_t size = 0;
 
   bool is_loopback() const;
-  std::string host() const;  // as numbers
+  std::string host() const;  // numeric
   int port() const;
 };
 
-// Throws Error where the name is not known.
+// Throws Error if the name cannot be resolved.
 std::vector<Address> addresses_of(const std::string& host);
 
-// Listens at this address and no other, at port 0 on one that is free; nothing if the port is taken. Throws
-// Error if this machine has no such address.
+// Listens at this address only; port 0 chooses a free one. Returns nothing if the port is taken. Throws Error
+// if this machine does not have the address.
 std::optional<Socket> listen_at(const Address& address, int port);
 
-// Nothing if nobody answers within the limit.
+// Returns nothing if nobody answers within the limit.
 std::optional<Socket> connect_to(const Address& address, int port, std::chrono::milliseconds limit);
 
 // Two sockets connected to each other.
@@ -55,9 +55,9 @@ std::pair<Socket, Socket> connected_pair();
 Address own_address(const Socket& socket);
 void set_blocking(const Socket& socket, bool blocking);
 
-// All bytes, or false: the connection is broken, or took none for ten seconds.
+// Sends all bytes; false if the connection broke or accepted none for ten seconds.
 bool send_all(const Socket& socket, std::string_view bytes);
-// What is there. Nothing: the connection is closed or broken. Empty: nothing came within the limit.
+// Returns available bytes. Nothing: the connection is closed or broken. Empty: timeout.
 std::optional<std::string> receive(const Socket& socket, std::chrono::milliseconds limit);
 
 }  // namespace pursuit::distributed

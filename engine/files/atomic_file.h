@@ -5,9 +5,9 @@
 
 namespace pursuit {
 
-// A file that appears under its name whole or not at all: written to a temporary name in the same folder,
-// flushed to the disk and renamed by commit(). Without a commit nothing remains. Errors name the file. The
-// temporary file is new, has a name that nobody can foresee, and is locked while its writer lives.
+// A file written atomically: to a temporary name in the same folder, flushed to disk and renamed by commit().
+// Without commit() nothing remains. Errors name the file. The temporary file is new, has an unpredictable
+// name, and is locked while its writer lives.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
@@ -16,7 +16,7 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(const void* bytes, size_t count);
-  // With `old_name` the file that was there stays under that name.
+  // With `old_name`, the previous file is kept under that name.
   void commit(const std::string& old_name = "");
 
  private:
@@ -28,8 +28,8 @@ class AtomicFile {
   int file_ = -1;
 };
 
-// Removes the temporary files that writers who were killed have left in a folder; those of writers that live,
-// and files of other users, stay. Does nothing if there is no such folder.
+// Removes temporary files left in a folder by killed writers; files of live writers and other users stay. A
+// no-op if the folder does not exist.
 void remove_leftovers(const std::string& folder);
 
 // A regular file open for reading. Errors name the file.
@@ -44,7 +44,7 @@ class InputFile {
   size_t size() const { return size_; }
   int64_t modified() const { return modified_; }  // ns since 1970
   int descriptor() const { return file_; }
-  // Throws if the file has no such bytes.
+  // Throws if the range is beyond the end of the file.
   void read(size_t offset, void* bytes, size_t count) const;
   std::string read_all() const;
   [[noreturn]] void reject(const std::string& what) const;  // "[where] 'path': what"

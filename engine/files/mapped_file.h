@@ -6,10 +6,10 @@
 
 namespace pursuit {
 
-// A regular file mapped into memory, read only: its pages are read when they are touched and shared by all
-// processes that map it. Errors name the file. Where another program makes the file shorter, or the disk
-// fails, there are no bytes to go on with: the process then ends with an error line and exit code 1 (what the
-// system would do is SIGBUS).
+// A regular file mapped read-only: pages are loaded on access and shared between
+// processes. Errors name the file. If another program truncates the file or the disk
+// fails, the process ends with an error line and exit code 1, instead of the default
+// SIGBUS.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);

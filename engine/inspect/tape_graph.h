@@ -33,7 +33,7 @@ struct TapeNode {
   std::string result = {};  // "f32[64, 197, 576]"; empty, with zeros below, if no recorder saw the call
   double milliseconds = 0;  // time of the call; on a GPU, of its launch
   // Bytes allocated by the call and still held, as rounded by the pool: the result if something references
-  // it, and what is saved for backward. The sum over all nodes is what the forward pass has taken of the pool.
+  // it, and what is saved for backward. The sum over all nodes is what forward has taken of the pool.
   int64_t bytes = 0;
   std::vector<size_t> inputs = {};  // indices into the list
 };

@@ -30,7 +30,7 @@
 //
 // Optional members:
 // - `Needs needs = {}` is set before forward, so that it saves only what the needed gradients read.
-// - `Tensor so_far = {}` holds, in backward, the gradient accumulated so far for the first input (undefined if
+// - `Tensor so_far = {}` holds, in backward, the gradient so far of the first input (undefined if there is
 //   none); backward then returns the sum.
 // - `Tensor reference(inputs...) const` computes the same from other operators; the test driver compares
 //   forward with it.

@@ -2,7 +2,7 @@
 #include "engine/operator/for_each.h"
 #include "engine/ops/window_checks.h"
 
-// What max and average pooling share. Kernels are functors of a window or a pixel that run on both backends.
+// Code shared by max and average pooling. Kernels are functors of a window or a pixel, for both backends.
 namespace pursuit {
 
 // x [planes, h.size, w.size], y [planes, down, across].
@@ -22,7 +22,7 @@ inline PoolShape pool_shape(const Tensor& x, Pair kernel, Pair stride, Pair padd
   return s;
 }
 
-// Windows [first, last] that may hold pixel i: all of those that reach over it.
+// Windows [first, last] that may contain pixel i.
 struct Reaching {
   int64_t first, last;
 };
@@ -32,7 +32,7 @@ HD inline Reaching windows_over(const Windows& w, int64_t i, int64_t count) {
   return {before > 0 ? (before + w.stride - 1) / w.stride : 0, last < count ? last : count - 1};
 }
 
-// f(plane, row, column) by the number of an element.
+// Calls f(plane, row, column) for an element's index.
 template <class F> struct ByPlace {
   F f;
   int64_t rows, cols;

@@ -5,7 +5,7 @@
 
 namespace pursuit {
 
-// Logits [batch, rows, cols, classes], token by token, enlarged to height x width pixels.
+// Logits [batch, rows, cols, classes], one row per token, upsampled to height x width pixels.
 struct Upsampling {
   int64_t batch = 0, rows = 0, cols = 0, classes = 0, height = 0, width = 0;
 

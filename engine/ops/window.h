@@ -3,11 +3,11 @@
 
 #include "engine/base/hd.h"
 
-// Where the windows of convolutions and pooling lie.
+// Geometry of the windows of convolutions and pooling.
 namespace pursuit {
 
-// Windows along one dimension: tap t of window p lies at p stride + t dilation - padding, which may be
-// outside of [0, size).
+// Windows along one dimension: tap t of window p is at p stride + t dilation - padding, which may be outside
+// of [0, size).
 struct Windows {
   int64_t size, kernel, stride, padding, dilation;
 
@@ -30,9 +30,9 @@ struct ConvShape {
   HD int64_t positions() const { return down * across; }
   int64_t group_channels() const { return channels / groups; }
   int64_t group_out() const { return out / groups; }
-  int64_t depth() const { return group_channels() * taps(); }  // terms of an output
+  int64_t depth() const { return group_channels() * taps(); }  // terms per output
   bool depthwise() const { return groups == channels && groups == out; }
-  // Whether the windows of a picture are its pixels.
+  // Whether each window is exactly one pixel (1x1 convolution).
   bool pointwise() const {
     return taps() == 1 && h.stride == 1 && w.stride == 1 && h.padding == 0 && w.padding == 0;
   }

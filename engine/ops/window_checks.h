@@ -4,11 +4,11 @@
 
 namespace pursuit {
 
-// Throws unless there is at least one window along both dimensions of x [B, C, H, W].
+// Throws unless x [B, C, H, W] has at least one window along both dimensions.
 void require_windows(const char* name, const Tensor& x, Pair kernel, Pair stride, Pair padding,
                      Pair dilation);
 
-// Throws where pooling's padding is more than half of its kernel: a window could lie beside the picture.
+// Throws if the padding exceeds half the kernel: a window could lie entirely outside the image.
 void require_half_padding(const char* name, Pair kernel, Pair padding);
 
 }  // namespace pursuit

@@ -3,16 +3,16 @@
 
 #include "nn/attacks/attacks.h"
 
-// What the attacks share.
+// Functions shared by the attacks.
 namespace pursuit::attacks {
 
 // -1, 0 or 1 for every entry.
 Tensor sign(const Tensor& g);
 
-// The random stream i of `draws`, one of streams::attack, of the victim's picture `row`.
+// Random stream i of `draws` (a range of streams::attack) for image `row` of the victim.
 uint64_t stream_of(const Victim& victim, int64_t row, const streams::Range& draws, uint64_t i = 0);
 
-// Uniform numbers for every picture of x, from its stream streams::attack::start.
+// Uniform numbers for every image of x, from its stream streams::attack::start.
 Tensor uniform_like(const Victim& victim, const Tensor& x, double lo, double hi);
 
 // dLoss/dx, given slope(logits) = dLoss/dlogits for f32 logits. Throws Error unless it is finite.

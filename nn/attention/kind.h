@@ -30,28 +30,29 @@
 //   };
 //   PURSUIT_ATTENTION_KIND(Tempered)
 //
-// With that it is in every list of kinds, and its options are on the command lines, in recipes and in config
-// files of all apps. Parameters of its own are added in its constructor, under their names in the layer.
+// This adds it to every list of kinds, and its options to the command lines, recipes and config files of all
+// apps. Its own parameters are registered in its constructor, under their names in the layer.
 namespace pursuit::nn {
 
 struct KindTraits {
   const char* name;
-  const char* title = nullptr;  // in sentences; by default "NAME attention"
+  const char* title = nullptr;  // for use in sentences; default: "NAME attention"
   bool shares_queries = false;  // keys serve as queries: projections are k and v, not q, k and v
-  bool may_be_causal = true;    // false: mixes all tokens into each
-  bool has_cache = false;       // keys and values of earlier tokens are all that it needs of them, if causal
-  bool iterates = false;        // by its option "iterations"; unless chosen otherwise in the first block only
+  bool may_be_causal = true;    // false: every token attends to all tokens
+  bool has_cache = false;       // keys and values of earlier tokens are all it needs of them, if causal
+  bool iterates = false;        // "iterations" times; by default in the first block only
 };
 
-// What a kind is told of the layer that it is part of.
+// The attention layer that a kind belongs to, as passed to its constructor.
 struct AttentionLayer {
   int64_t dim, heads;
-  int64_t tokens;  // of a sequence; 0: any number
+  int64_t tokens;  // sequence length; 0: any
   bool causal;
 };
 
-// The part of an attention layer that differs between kinds: how tokens are mixed. Packed projections are
-// [B, N, parts, H, D], parts being q, k, v, or k, v where keys serve as queries. All of it is differentiable.
+// The part of an attention layer that differs between kinds: how tokens are mixed. Packed projections are [B,
+// N, parts, H, D], where the parts are q, k, v, or k, v if keys serve as queries. All methods are
+// differentiable.
 class AttentionKind : public Module {
  public:
   explicit AttentionKind(const AttentionLayer& layer) : layer_(layer) {}
@@ -59,20 +60,20 @@ class AttentionKind : public Module {
   // The mixture [B, N, H * D]; x [B, N, dim] is the layer's input.
   virtual Tensor mix(const Tensor& packed, const Tensor& x) const = 0;
 
-  // The same by probabilities that are in memory, which is what dropout, caches and pictures of attention
-  // need: mix_by(probabilities(packed, N), values(packed), x, {}) is mix(packed, x) as [B, H, N, D]. Of
-  // iterated kinds the probabilities are those of the last iteration.
+  // The same computed from stored probabilities, as needed for dropout, caches and pictures of attention:
+  // mix_by(probabilities(packed, N), values(packed), x, {}) is mix(packed, x) as [B, H, N, D]. For kinds that
+  // iterate, the probabilities are those of the last iteration.
   //
-  // Of the first `queries` tokens, [B, H, queries, N]; by default softmax(q k^T / sqrt(D)).
+  // probabilities of the first `queries` tokens, [B, H, queries, N]; by default softmax(q k^T / sqrt(D)).
   virtual Tensor probabilities(const Tensor& packed, int64_t queries) const;
-  // What they mix, [B, H, N, D]; by default v.
+  // The values that are mixed, [B, H, N, D]; by default v.
   virtual Tensor values(const Tensor& packed) const;
-  // From probabilities [B, H, M, N] of the tokens x [B, M, dim] to [B, H, M, D].
+  // Maps probabilities [B, H, M, N] of the tokens x [B, M, dim] to [B, H, M, D].
   virtual Tensor mix_by(const Tensor& probabilities, const Tensor& values, const Tensor& x,
                         const Dropout& dropout) const;
 
  protected:
-  // softmax(q k^T / sqrt(D)) of the first `queries` tokens, for q and k [B, H, N, D].
+  // softmax(q k^T / sqrt(D)) of the first `queries` tokens; q and k [B, H, N, D].
   Tensor softmax_of(const Tensor& q, const Tensor& k, int64_t queries) const;
   const AttentionLayer& layer() const { return layer_; }
 
@@ -80,7 +81,7 @@ class AttentionKind : public Module {
   AttentionLayer layer_;
 };
 
-// Options of kinds by name. Those that are left out have their defaults, and a kind reads only its own.
+// Options of kinds by name. Options left out have their defaults, and a kind reads only its own.
 using KindValue = std::variant<bool, int64_t, double, std::string>;
 using KindOptions = std::map<std::string, KindValue>;
 
@@ -88,8 +89,8 @@ struct KindOption {
   std::string name, help;
   KindValue value;                 // the default
   Range range;                     // of a number
-  std::vector<std::string> words;  // that text may be
-  bool of_causal = false;          // means something in causal models only
+  std::vector<std::string> words;  // the values allowed for text
+  bool of_causal = false;          // only applies to causal models
 };
 
 struct KindInfo {
@@ -102,22 +103,22 @@ struct KindInfo {
 
 // The names of all kinds, sorted.
 std::vector<std::string> attention_kinds();
-// Throws Error with the list of names.
+// Throws Error that lists the names.
 const KindInfo& attention_kind(const std::string& name);
-// Those of all kinds, each once; the help begins with the kinds that have it: "rpc, svt: iterations".
+// The options of all kinds, each once; the help starts with the kinds that have it: "rpc, svt: iterations".
 const std::vector<KindOption>& attention_options();
-// With their defaults.
+// All options with their defaults.
 KindOptions default_kind_options();
-// Throws Error for names that no kind has, values of another type or out of range, and unknown words.
+// Throws Error for names that no kind has, wrong types, values out of range, and unknown words.
 void check_kind_options(const KindOptions& options);
 
-// Marks an option as of_causal, as the last argument of for_each_option's function.
+// Marks an option as of_causal: the last argument of for_each_option's function.
 struct OfCausal {};
 
 namespace detail {
 
 void register_kind(KindInfo info);
-// Throws Error unless the value is a number that is whole where T is.
+// Throws Error unless the value is a number, and an integer if T is one.
 template <class T> T number_of(const std::string& name, const KindValue& value) {
   if (const auto* whole = std::get_if<int64_t>(&value)) return T(*whole);
   if constexpr (std::floating_point<T>)
