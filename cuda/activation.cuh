@@ -1,8 +1,7 @@
 #pragma once
 #include "cuda/column_sums.cuh"
 
-// The activation between the two layers of an MLP: GELU, x Phi(x) with Phi the normal distribution function,
-// or ReLU.
+// The activation of an MLP: GELU, x Phi(x) with Phi the normal distribution function, or ReLU.
 //
 // cuBLASLt offers GELU and its gradient as epilogues, but only the tanh approximation, which is off by 5e-4:
 // enough to distinguish a network from the same one on the CPU. So the activation is a separate pass between

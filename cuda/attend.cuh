@@ -262,8 +262,7 @@ template <int R, int J> __device__ void scale(TileD (&s)[R][J], float factor) {
   for_numbers(s, [&](float& v, int, int) { v *= factor; });
 }
 
-// Stores o to y's rows first to first + 16 R - 1, as far as they exist; `own` is memory of the warp for 16
-// rows.
+// Stores o to y's rows first to first + 16 R - 1, if they exist; `own` is the warp's memory for 16 rows.
 template <int D, class T, int R>
 __device__ void store_strip(const HeadRows<T>& y, int first, const TileD (&o)[R][D / 8], T* own) {
 #pragma unroll

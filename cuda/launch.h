@@ -9,8 +9,9 @@
 #include "cuda/check.h"
 #endif
 
-// Kernel launches on this thread's current stream:
+// Launches a kernel:
 //   cuda::launch<softmax_kernel<T>>({blocks, threads, bytes of shared memory}, x, y, n);
+// on this thread's current stream.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
@@ -31,8 +32,7 @@ inline size_t shared_memory_limit() {
 #endif
 }
 
-// The number of blocks of `threads` to cover n items, one per thread; with at most `most` blocks, threads
-// loop (grid stride).
+// Blocks of `threads` that cover n items, one per thread; capped at `most`, where threads loop (grid stride).
 inline unsigned blocks_for(int64_t n, int64_t threads, int64_t most = 65535) {
   const int64_t blocks = (n + threads - 1) / threads;
   return unsigned(blocks < most ? blocks : most);

@@ -24,8 +24,7 @@ template <class Team, class T, class Y> __global__ void rms_norm_kernel(const T*
 }
 
 // With n = x rrms and g = gy weight: gx = rrms (g - n average(g n)). part [blocks, cols] receives the sums of
-// gy n over each block's rows, for which a team has cols floats of shared memory. Launch bounds as in layer
-// norm.
+// gy n over each block's rows, for which a team has cols floats of shared memory. Bounds as for layer norm.
 template <class Team, class T, class Y> __global__ void __launch_bounds__(Team::threads, 640 / Team::threads)
     rms_norm_gradient_kernel(const T* x, const Y* gy, const float* weight, const float* rrms, int64_t n,
                              int64_t cols, T* gx, float* part) {

@@ -119,8 +119,7 @@ template <int V, bool by_warp> class Team {
         [&](int64_t j, [[maybe_unused]] int k) { store_pack(to + j, made_of<T>(f, j, rows.at(j, k)...)); });
   }
 
-  // Reduces x over all threads with f, in an order that depends only on the team's size; all threads get the
-  // result.
+  // Reduces x over all threads with f, in an order that depends only on the team's size; all get the result.
   template <class X, class F> __device__ X reduce(X x, const F& f) const {
     for (int o = warp_size / 2; o > 0; o /= 2) x = f(x, __shfl_xor_sync(all_lanes, x, o));
     if constexpr (!by_warp) {

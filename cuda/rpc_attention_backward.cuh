@@ -79,8 +79,7 @@ template <class T, int D> struct RpcGradStrip {
     for (int j = 0; j < D / 8; ++j) gz[0][j] = {};
   }
 
-  // Accumulates columns first ... end - 1, whose rows start at `cols`, in gz and gv; own_row is the strip's
-  // first.
+  // Accumulates columns first ... end - 1, with rows at `cols`, in gz and gv; own_row is the strip's first.
   __device__ void add(RpcGradRows<T, D> cols, int own_row, int first, int end, const RpcShape& s,
                       TileD (&gv)[1][D / 8]) {
     for (int col = first; col < end; col += 16, cols = cols.from(16)) {

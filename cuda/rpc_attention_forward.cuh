@@ -64,8 +64,7 @@ template <class T, int D, int R> struct RpcStrip {
       for (int j = 0; j < D / 8; ++j) out[r][j] = {};
   }
 
-  // Accumulates columns first ... end - 1, whose rows of Z and V start at z and v; `row` is the strip's
-  // first.
+  // Accumulates columns first ... end - 1, whose Z and V start at z and v; `row` is the strip's first.
   __device__ void add(const T* z, const T* v, int row, int first, int end, const RpcShape& s) {
     int col = first;
     for (; end - col > 8 * (wide - 2); col += 8 * wide, z += 8 * wide * ld, v += 8 * wide * ld)

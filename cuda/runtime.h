@@ -4,8 +4,7 @@
 #include <string>
 
 // The interface between the engine and the CUDA runtime: plain functions without CUDA types. A build without
-// CUDA links cuda/none.cpp, where available() is false and why_not() gives the reason; nothing else is called
-// then.
+// CUDA links cuda/none.cpp, where available() is false and why_not() says so; nothing else is called then.
 namespace pursuit::cuda {
 
 bool available();       // built with CUDA, and there is a usable GPU

@@ -9,8 +9,7 @@
 namespace pursuit::cuda {
 
 // The scale of a matrix whose largest magnitude is top: a power of two that brings it to 1 ... 2, so that
-// squares neither overflow nor vanish. NaN if tau < 0 or if `bad` (the sum of its entries and tau times 0) is
-// NaN.
+// squares neither overflow nor vanish. NaN if tau < 0 or `bad`, its entries and tau summed times 0, is NaN.
 __device__ inline float svt_scale(float top, float bad, float tau) {
   if (!(bad == 0) || tau < 0) return NAN;
   return top > 0 ? std::ldexp(1.0f, min(max(-std::ilogb(top), -120), 120)) : 1.0f;

@@ -8,8 +8,9 @@
 // Layout over the lanes (PTX ISA, mma.m16n8k16 and mma.m16n8k8), with g = lane / 4 and t = lane % 4:
 //   D   v[0], v[1] at row g, columns 2t, 2t + 1; v[2], v[3] at row g + 8
 //   A   rows g and g + 8; B column g. Along the depth a lane holds 2t and 2t + 1, and for bf16 also 2t + 8
-//       and 2t + 9. The f32 instruction itself expects t and t + 4: as A and B are permuted alike, their
-//       product is the same, and D's numbers can be used as A's without a shuffle.
+//       and 2t + 9.
+// The f32 instruction itself expects t and t + 4: as A and B are permuted alike, their product is the same,
+// and D's numbers can be used as A's without a shuffle.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 

@@ -175,10 +175,9 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
 // log p(label) of every row in the compute dtype, [rows]; 0 for ignored rows. No autograd.
 Tensor linear_log_prob(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& labels,
                        int64_t ignore_index = -1);
-// Functions of integer labels [...] on any device that never synchronise with the host. label_count: how many
-// are not ignored, f32 []. Then: labels from `begin` up to `end`, minus `begin`, others -1; and the columns
-// in the head of an adaptive softmax (-1: ignored, `classes`: no class), where cutoffs[0] + i stands for the
-// classes from cutoffs[i] to the next cutoff or `classes`.
+// Of integer labels [...], without host synchronisation: the number not ignored, f32 []; labels from `begin`
+// up to `end`, minus `begin`, others -1; columns in an adaptive softmax's head (-1: ignored, `classes`: no
+// class), where cutoffs[0] + i stands for the classes from cutoffs[i] to the next cutoff or `classes`.
 Tensor label_count(const Tensor& labels, int64_t ignore_index = -1);
 Tensor labels_within(const Tensor& labels, int64_t begin, int64_t end, int64_t ignore_index = -1);
 Tensor head_labels(const Tensor& labels, const std::vector<int64_t>& cutoffs, int64_t classes,
@@ -203,12 +202,12 @@ struct RpcOptions {
   double lambda = 4;
   double scale = 0;  // factor of the scores; 0: 1 / sqrt(D)
   bool causal = false;
-  // tau = lambda mu (product) or lambda / mu (quotient)
-  enum class Threshold { product, quotient } threshold = Threshold::product;
-  // mu = N C / 4 |K|_1 (model) or N D / 4 |K|_1 (head)
-  enum class MuWidth { model, head } mu_width = MuWidth::model;
-  // Z = K - S - U (minus) or K - S + U (plus)
-  enum class DualSign { minus, plus } dual_sign = DualSign::minus;
+  enum class Threshold {
+    product,  // tau = lambda mu
+    quotient  // tau = lambda / mu
+  } threshold = Threshold::product;
+  enum class MuWidth { model, head } mu_width = MuWidth::model;     // mu = N C / 4 |K|_1 or N D / 4 |K|_1
+  enum class DualSign { minus, plus } dual_sign = DualSign::minus;  // Z = K - S - U or K - S + U
   // The keys from which a token's mu is computed. window: all N of them, as published, so that mu leaks one
   // number about later tokens. prefix: those up to the token itself, mu_i = (i + 1) C / 4 |K_0..i|_1, which
   // keeps causal attention causal.
@@ -248,9 +247,8 @@ Tensor singular_value_threshold(const Tensor& a, const Tensor& tau);
 // backward, so that a captured graph draws new numbers when it changes between replays: [0] is added to the
 // stream, [1] is the index of the batch within its step (see draws_of).
 Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter = {});
-// residual + x with whole samples (dimension 0) of x dropped with probability p and the others scaled by 1 /
-// (1 - p). The residual may be undefined (zeros); it has x's shape and dtype, or is f32 with bf16 x, and then
-// so is the result.
+// residual + x, with whole samples (dimension 0) of x dropped with probability p, others scaled 1 / (1 - p).
+// residual: undefined (zeros), of x's shape and dtype, or f32 with bf16 x, and then so is the result.
 Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter = {},
                  const Tensor& residual = {});
 
@@ -301,8 +299,8 @@ Tensor normalise_images(const Tensor& images, const std::vector<double>& mean, c
                         uint64_t seed = 0, uint64_t stream = 0, const Tensor& counter = {});
 // images [B, C, H, W], weight [dim, C, patch, patch], bias [dim] give [B, patches in row order, dim]
 Tensor patchify(const Tensor& images, const Tensor& weight, const Tensor& bias);
-// ids i32 or i64 [...], weight [vocab, dim] give [..., dim]
-Tensor embedding(const Tensor& ids, const Tensor& weight);
+Tensor embedding(const Tensor& ids,      // i32 or i64 [...]
+                 const Tensor& weight);  // [vocab, dim]; the result is [..., dim]
 // [B, C, h, w] to [B, C, H, W] with align_corners = false, no antialiasing.
 Tensor upsample_bilinear(const Tensor& x, int64_t height, int64_t width);
 // The class of every pixel, i64 [B, height, width]: argmax of the upsampled logits [B, classes, h, w], first

@@ -6,8 +6,7 @@
 
 // Statistics of a head's query-key matrix W = W_Q^T W_K [d, d], computed from W_Q and W_K [d_h, d] without
 // forming a d x d matrix. After Bao, Hataya & Karakida, "Self-attention Networks Localize When
-// QK-eigenspectrum Concentrates", ICML 2024. W does not include the projections' biases and the scale of the
-// scores.
+// QK-eigenspectrum Concentrates", ICML 2024. W excludes the projections' biases and the scores' scale.
 namespace pursuit::nn {
 
 // For one head or, with leading dimensions, many: W_Q and W_K [..., d_h, d], floating point, of the same

@@ -7,8 +7,7 @@
 namespace pursuit::nn {
 
 // Learning rate schedule by step (or epoch, as the caller counts): linear warm-up from warmup_lr, which is
-// part of the total; then cosine decay from lr to min_lr, or polynomial (1 - t/total)^power from lr to
-// min_lr.
+// part of the total; then cosine decay from lr to min_lr, or polynomial (1 - t/total)^power.
 struct Schedule {
   enum class Kind { cosine, polynomial, constant } kind = Kind::cosine;
   friend std::vector<Choice<Kind>> choices_of(Kind) {

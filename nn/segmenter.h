@@ -28,8 +28,7 @@ struct SegmenterConfig {
   double decoder_dropout = 0.1;  // of its branches, before they are added to the residual stream
   double decoder_attention_dropout = 0, decoder_activation_dropout = 0;  // as in VitConfig
   // Kinds that iterate: decoder blocks iterate according to the encoder's `layers`, with indices starting at
-  // the decoder's first block. The published RPC code does the same, as it compares only a block's index.
-  // false: none iterates.
+  // the decoder's first block, as in the published RPC code, which compares only the index. false: none does.
   bool decoder_iterates = true;
 };
 

@@ -9,8 +9,7 @@ namespace pursuit::data {
 //   anna gave boris a box and anna saw that the box was heavy .
 //
 // Names, nouns and the verb's number in the second half follow from the first half, so a model without
-// attention cannot predict them. A line has a single derivation, so its entropy is the sum over its
-// choices.
+// attention cannot predict them. A line has one derivation: its entropy is the sum over its choices.
 struct GrammarFacts {
   double nats;   // entropy of a line
   double words;  // mean words of a line, <eos> included

@@ -5,7 +5,8 @@
 
 #include "engine/base/error.h"
 
-// Names the values of an enum for options, recipes, config files and messages. Next to an enum E, define
+// Names the values of an enum for options, recipes, config files and messages.
+// Next to an enum E, define
 //   inline std::vector<Choice<E>> choices_of(E) { return {{"minus", E::minus, "the published code"}, ...}; }
 namespace pursuit {
 

@@ -32,8 +32,7 @@ struct MemoryStats {
 using Storage = std::shared_ptr<void>;
 
 // Allocates from the device's caching pool, under the current MemoryTag (default: the running operator),
-// which memory_summary() shows. If out of memory, frees the cache, retries once, then throws OutOfMemory with
-// figures.
+// which memory_summary() shows. If out of memory, frees the cache, retries, then throws OutOfMemory.
 Storage allocate(Device device, int64_t bytes);
 
 // Counts the in-place writes to a storage and names the last writer; backward uses it to detect that a saved

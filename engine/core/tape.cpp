@@ -14,8 +14,7 @@ namespace {
 
 thread_local bool recording = true;
 
-// Topological order, inputs first. Uses an explicit stack, since a deep network would overflow the call
-// stack.
+// Topological order, inputs first. Not recursive: a deep network would overflow the call stack.
 std::vector<Node*> topological_order(Node* root) {
   std::vector<Node*> order;
   std::unordered_set<Node*> seen{root};

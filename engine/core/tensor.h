@@ -117,8 +117,7 @@ class Tensor {
   std::shared_ptr<Node> node_;
 };
 
-// Throws that argument number `place` (from 1) of `count` is undefined; below, the check that all are
-// defined.
+// Throws that argument `place` (from 1) of `count` is undefined; below, the check that all are defined.
 [[noreturn]] void fail_undefined(const char* function, size_t place, size_t count);
 void require_defined(const char* function, std::initializer_list<const Tensor*> arguments);
 

@@ -12,8 +12,8 @@ namespace pursuit {
 
 namespace {
 
-// Sweeps whose rotations are kept before they are applied: a matrix of 64 x 64 floats then passes through the
-// first cache once in that many sweeps.
+// Number of sweeps whose rotations are stored before they are applied: a matrix of 64 x 64 floats then passes
+// through the L1 cache once per that many sweeps.
 constexpr int64_t kept_sweeps = 16;
 
 namespace sse2 {
@@ -38,7 +38,7 @@ template <class T> bool choose(T* a, int64_t count, int64_t n, T* values) {
   if (count == 0 || n == 0) return true;
   const int64_t ld = eigen_stride<T>(n);
   T* work = scratch<T>(7, (2 + 2 * kept_sweeps) * n * eigen_lanes<T> + (n + 5) * ld);
-  const char isa = rows<float>().isa[3];  // of "avx512", "avx2" or "sse2"
+  const char isa = rows<float>().isa[3];  // "avx512", "avx2" or "sse2"
   if (isa == '5') return avx512::batch(a, count, n, ld, values, work);
   if (isa == '2') return avx2::batch(a, count, n, ld, values, work);
   return sse2::batch(a, count, n, ld, values, work);

@@ -12,13 +12,13 @@ namespace pursuit {
 
 namespace {
 
-// Scratch slots: those of the calling thread that all threads read, and those of one thread's work.
+// Scratch slots: the calling thread's, which all threads read, and those of each thread's own work.
 constexpr int pictures_slot = 5, weights_slot = 6, work_slot = 0, columns_slot = 1;
 
 int64_t floor_of(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
-// Positions along one dimension, the taps that each of them has, and where these lie in a line of the source
-// that was laid out: position p's tap t at offset[t] + p step. Their results go to first + p to_step of the
+// Positions along one dimension, the taps of each position, and their locations in a line of the
+// packed source: tap t of position p is at offset[t] + p step. Results go to first + p to_step of the
 // target.
 struct Line {
   int64_t positions, step;
@@ -26,24 +26,24 @@ struct Line {
   int64_t first, to_step;
 };
 
-// How a line of the source is laid out: its elements from `first` (negative: zeros before them), `length` of
-// them, those of equal remainder by `phases` together, so that the taps of neighbouring positions are
-// neighbours.
+// Layout of a packed source line: `length` elements from `first` on (negative: padded with
+// zeros), grouped by their remainder modulo `phases`, so that the taps of adjacent positions are
+// adjacent.
 struct Layout1 {
   int64_t first, length, phases;
   int64_t phase() const { return (length + phases - 1) / phases; }
   int64_t size() const { return phase() * phases; }
 };
 
-// One direction of a convolution: of `size` source elements a line, and every line of positions; the gradient
-// of x has one for each remainder by the stride, as only some of the taps meet it.
+// One direction of a convolution: a source line has `size` elements, with one Line per group of positions.
+// The gradient of x has one for each remainder modulo the stride, because only some of the taps reach it.
 struct Direction {
   int64_t size;
   Layout1 layout;
   std::vector<Line> lines;
 };
 
-// The lines of x, in one piece where `split`.
+// The lines of x, unsplit if `split` is false.
 Direction forward_direction(const Windows& w, bool split) {
   const int64_t count = w.count(), phases = split ? w.stride : 1;
   Direction d{w.size, {-w.padding, (count - 1) * w.stride + w.reach(), phases}, {{count, 1, {}, {}, 0, 1}}};
@@ -57,8 +57,8 @@ Direction forward_direction(const Windows& w, bool split) {
   return d;
 }
 
-// The lines of gy. Element i of x is i + padding = u stride + r; tap t meets it from window u - (t dilation -
-// r) / stride, where that is whole.
+// The lines of gy. Element i of x satisfies i + padding = u stride + r; tap t reaches it from window u - (t
+// dilation - r) / stride, if that is an integer.
 Direction backward_direction(const Windows& w) {
   const int64_t lowest = floor_of(w.padding, w.stride) - (w.reach() - 1) / w.stride,
                 highest = (w.size - 1 + w.padding) / w.stride;
@@ -68,7 +68,7 @@ Direction backward_direction(const Windows& w) {
                   last = floor_of(w.size - 1 + w.padding - r, w.stride);
     if (last < u) continue;
     Line line{last - u + 1, 1, {}, {}, u * w.stride + r - w.padding, w.stride};
-    for (int64_t t = w.kernel - 1; t >= 0; --t)  // so that their places ascend
+    for (int64_t t = w.kernel - 1; t >= 0; --t)  // in this order their locations ascend
       if (t * w.dilation % w.stride == r) {
         line.tap.push_back(t);
         line.offset.push_back(u - t * w.dilation / w.stride - lowest);
@@ -78,14 +78,14 @@ Direction backward_direction(const Windows& w) {
   return d;
 }
 
-// Pictures of a source [batch, channels, h.size, w.size].
+// The images of a source [batch, channels, h.size, w.size].
 struct Source {
   const float* p;
   int64_t channels;
   Direction h, w;
 
   int64_t picture() const { return h.size * w.size; }
-  // Whether the windows can be read where the source lies.
+  // Whether windows can be read without packing.
   bool in_place() const {
     const auto within = [](const Direction& d) {
       return d.layout.first == 0 && d.layout.phases == 1 && d.layout.length <= d.size;
@@ -94,14 +94,14 @@ struct Source {
   }
 };
 
-// Pictures laid out, as kernels read them.
+// Packed images, as the kernels read them.
 struct Laid {
   const float* p;
   int64_t channels, pitch, plane;
   int64_t picture() const { return channels * plane; }
 };
 
-// Its pixels, in a plane of zeros.
+// Packs the source's pixels into a plane of zeros.
 void lay_out(const Source& s, const float* from, float* to) {
   const Layout1 &h = s.h.layout, &w = s.w.layout;
   const int64_t phase = w.phase(), pitch = w.size();
@@ -113,7 +113,7 @@ void lay_out(const Source& s, const float* from, float* to) {
     float* row = to + i * pitch;
     if (w.phases > 1)
       for (int64_t j = begin; j < end; ++j) row[j % w.phases * phase + j / w.phases] = line[j];
-    else if (end - begin < 16)  // not worth a call
+    else if (end - begin < 16)  // too short for a call
       for (int64_t j = begin; j < end; ++j) row[j] = line[j];
     else
       std::copy_n(line + begin, end - begin, row + begin);

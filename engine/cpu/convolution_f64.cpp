@@ -9,7 +9,7 @@ namespace pursuit {
 
 namespace {
 
-// Calls f(offset in the group's channels of a picture or -1 for a zero, row of the unfolded picture, column).
+// Calls f(offset in the group's channels of an image or -1 for padding, row of the unfolded image, column).
 template <class F> void for_each_tap(const ConvShape& s, const F& f) {
   int64_t k = 0;
   for (int64_t c = 0; c < s.group_channels(); ++c)
@@ -33,7 +33,7 @@ void fold(const ConvShape& s, const double* columns, double* x) {
   });
 }
 
-// Group g of picture n in a tensor of so many channels and numbers a channel.
+// Group g of image n in a tensor with this many channels and numbers per channel.
 int64_t part_at(const ConvShape& s, int64_t n, int64_t g, int64_t channels, int64_t size) {
   return (n * s.groups + g) * (channels / s.groups) * size;
 }

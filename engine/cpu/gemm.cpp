@@ -20,20 +20,20 @@ namespace pursuit {
 
 namespace {
 
-// Threads are ours to start: every product runs on the thread that asks for it.
+// We create the threads: every product runs on the calling thread.
 [[maybe_unused]] const bool blas_is_sequential = (openblas_set_num_threads(1), true);
 
 CBLAS_TRANSPOSE op(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
 
-// beta C for an empty inner dimension, which BLAS implementations treat differently.
+// beta C for an empty inner dimension, which BLAS implementations handle differently.
 template <class T> void scale_only(int64_t m, int64_t n, T beta, T* c, int64_t ldc) {
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j) c[i * ldc + j] = beta == 0 ? T(0) : beta * c[i * ldc + j];
 }
 
-// How bf16 products run: by oneDNN where the CPU has AMX, which our tiles do not use; by our tiles where it has
-// AVX-512's bf16 instructions; else widened to f32. PURSUIT_BF16=onednn takes oneDNN on every AVX-512 CPU (one
-// without bf16 instructions emulates them, slower than widening), to compare and to test that path.
+// How bf16 products run: by oneDNN on CPUs with AMX, which our tiles do not use; by our tiles on CPUs with
+// AVX-512's bf16 instructions; otherwise widened to f32. PURSUIT_BF16=onednn selects oneDNN on every AVX-512
+// CPU, for comparison and testing (without bf16 instructions it emulates them, slower than widening).
 enum class Bf16Way { onednn, tiles, widened };
 Bf16Way bf16_way() {
   static const Bf16Way way = [] {
@@ -51,7 +51,7 @@ Bf16Way bf16_way() {
 
 using Dims = dnnl::memory::dims;
 
-// One compiled product; oneDNN takes long to make one, so a thread keeps those it has met.
+// A compiled product. oneDNN takes long to create one, so each thread caches those it has used.
 struct Product {
   dnnl::matmul primitive;
   dnnl::memory::desc a, b, c;
@@ -88,7 +88,7 @@ const Product& product(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float 
 template <class Out> void bf16_by_onednn(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
                                          const bf16* a, int64_t lda, const bf16* b, int64_t ldb, float beta,
                                          Out* c, int64_t ldc) {
-  omp_set_num_threads(1);  // oneDNN takes its number of threads from OpenMP
+  omp_set_num_threads(1);  // oneDNN takes its thread count from OpenMP
   static thread_local dnnl::stream stream(dnnl_cpu());
   const auto out = std::is_same_v<Out, float> ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
   const Product& p = product(ta, tb, m, n, k, alpha, lda, ldb, beta, ldc, out);

@@ -28,7 +28,7 @@ void pause() {
 #endif
 }
 
-// While it lives this thread takes denormal numbers for 0 and rounds results to 0 that would be denormal.
+// While it lives, this thread treats denormal inputs as 0 and flushes denormal results to 0 (DAZ and FTZ).
 class FlushDenormals {
 #ifdef __SSE__
  public:
@@ -40,8 +40,8 @@ class FlushDenormals {
 #endif
 };
 
-// Until value differs from old: some 20 microseconds at full speed, as the next operator usually follows at
-// once, then asleep, because another program may need the core.
+// Waits until value differs from old: spins for about 20 microseconds, because the next operator usually
+// follows at once, then sleeps, because another program may need the core.
 int wait_while(const std::atomic<int>& value, int old) {
   for (int i = 0; i < 500; ++i) {
     if (const int now = value.load(); now != old) return now;
@@ -51,7 +51,7 @@ int wait_while(const std::atomic<int>& value, int old) {
   return value.load();
 }
 
-thread_local bool inside_parallel = false;  // a worker, or a caller whose body is running
+thread_local bool inside_parallel = false;  // in a worker, or in a caller whose body is running
 
 struct Job {
   void (*body)(const void*, int64_t, int64_t) = nullptr;
@@ -62,8 +62,8 @@ struct Job {
 
 constexpr int ranges_per_thread = 16;
 
-// The parts of a job that a thread has still to do. It takes the first; another, which has none left, the
-// last.
+// The parts of a job assigned to a thread that are still to do. The owner takes the first; a thread that has
+// finished its own takes the last.
 class alignas(64) Share {
  public:
   void set(int begin, int end) { range_ = pack(begin, end); }
@@ -84,15 +84,15 @@ class alignas(64) Share {
   std::atomic<uint64_t> range_ = 0;
 };
 
-// Workers wait for `round_` to change and then take parts of the job as long as `open_`: of their own share,
-// the same rows from job to job, which may still be in their core's cache, and then of the largest other. The
-// caller takes parts too; once all are taken it closes the job and waits for the workers that are `inside_`,
-// so a worker that wakes late finds the job closed and never sees one that is gone.
+// Workers wait for `round_` to change and then take parts of the job while it is `open_`: first from their
+// own share, which is the same rows in every job and may still be in their core's cache, then from the
+// largest other share. The caller takes parts too; when all are taken it closes the job and waits for the
+// workers that are `inside_`, so that one that wakes up late never accesses a job that has ended.
 class ThreadPool {
  public:
   ~ThreadPool() { resize(1); }
 
-  // Threads, the caller's included.
+  // Number of threads, including the caller.
   void resize(int threads) {
     if (threads == int(workers_.size()) + 1) return;
     stop_ = true;
@@ -138,7 +138,7 @@ class ThreadPool {
     }
   }
 
-  // A part that nobody has taken, or -1.
+  // An unclaimed part, or -1.
   int next_part(int self) {
     if (const int p = shares_[size_t(self)].take(true); p >= 0) return p;
     for (;;) {
@@ -202,7 +202,7 @@ void parallel_ranges(int64_t n, int64_t grain, void (*body)(const void*, int64_t
   const int threads = num_threads();
   const int64_t most = threads > 1 ? int64_t(ranges_per_thread) * threads : 1;
   int64_t parts = std::clamp<int64_t>(n / std::max<int64_t>(1, grain), 1, most);
-  if (parts > threads) parts -= parts % threads;  // as many for each
+  if (parts > threads) parts -= parts % threads;  // the same number for each
   std::unique_lock lock(pool_guard, std::defer_lock);
   if (parts == 1 || inside_parallel || !lock.try_lock()) {
     const FlushDenormals flush;

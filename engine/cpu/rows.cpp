@@ -27,7 +27,7 @@ struct Isa {
   bool supported;
 };
 
-// Best first.
+// In order of preference.
 struct IsaList {
   Isa isas[3];
   const Isa* begin() const { return isas; }

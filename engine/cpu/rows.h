@@ -12,8 +12,7 @@
 // agree up to rounding, not bit for bit.
 namespace pursuit {
 
-// Coefficients of one AdamW step, see engine/step/step_numbers.h. Double, because 1 - beta loses digits in
-// float.
+// Coefficients of one AdamW step (engine/step/step_numbers.h). Double, as 1 - beta loses digits in float.
 struct AdamStep {
   double keep, rate, unbias, beta1, beta2, eps, grad_scale;
 };
@@ -204,7 +203,8 @@ template <class R> struct RowKernels {
   //   Z = clip(X) + L - 2 U,  U' = Z + 2 U - L'     (dual_plus = false)
   //   Z = clip(X) + L,        U' = Z - L'           (dual_plus = true)
   // k and dk have row strides ldk and lddk, everything else is dense [rows, cols].
-  // mask (nullable) receives what the gradient needs of X: 0 for |X| < tau, 1 for X >= tau, 2 for X <= -tau.
+  // mask (nullable) receives what the gradient needs of X:
+  // 0 for |X| < tau, 1 for X >= tau, 2 for X <= -tau.
 
   // Iteration 1 (L = U = 0): z = clip(k). u (nullable) receives 0.
   void (*rpc_first_rows)(const R* k, int64_t ldk, R* u, R* z, uint8_t* mask, int64_t rows, int64_t cols,

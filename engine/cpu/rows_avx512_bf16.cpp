@@ -1,4 +1,4 @@
-// The products of bf16_tiles.h. Compiled with flags of its own; as in rows_isa.inc, only headers without code,
+// The products of bf16_tiles.h. Compiled with its own flags; as in rows_isa.inc, only headers without code,
 // built-in functions and intrinsics may be used here.
 #include <immintrin.h>
 
@@ -13,7 +13,7 @@ using real = float;
 #include "engine/cpu/rows/tiles.inc"
 // clang-format on
 
-// Depths are counted in pairs of numbers here.
+// Depths are in pairs of numbers.
 constexpr int64_t bf16_depth = 512;  // a panel of packed B is at most 128 KiB
 
 inline uint32_t pair_of(uint16_t low, uint16_t high) { return low | uint32_t(high) << 16; }
@@ -24,7 +24,7 @@ inline Vector dot(Vector sum, Vector a, Vector b) {
   return Vector(_mm512_dpbf16_ps(__m512(sum), __m512bh(a), __m512bh(b)));
 }
 
-// to[p * padded + j] = the numbers 2p and 2p + 1 of column j, zeros beyond `depth` numbers and `width`
+// to[p * padded + j] = numbers 2p and 2p + 1 of column j, with zeros beyond `depth` numbers and `width`
 // columns. Number k of column j is x[k * ld + j], or x[j * ld + k] if `transposed`.
 void pack_pairs(bool transposed, const uint16_t* x, int64_t ld, int64_t depth, int64_t width, int64_t padded,
                 uint32_t* to) {
@@ -59,7 +59,7 @@ void pack_pairs(bool transposed, const uint16_t* x, int64_t ld, int64_t depth, i
     for (int64_t j = whole; j < padded; ++j) to[p * padded + j] = j < width ? pair_at(p, j) : 0;
 }
 
-// The first n lanes of x + beta to.
+// Stores x + beta to in the lanes `some`.
 inline void store_lanes(float* to, Vector x, float beta, __mmask16 some) {
   if (beta != 0) x += beta * Vector(_mm512_maskz_loadu_ps(some, to));
   _mm512_mask_storeu_ps(to, some, __m512(x));
@@ -72,8 +72,8 @@ inline void store_lanes(uint16_t* to, Vector x, float beta, __mmask16 some) {
   _mm256_mask_storeu_epi16(to, some, __m256i(_mm512_cvtneps_pbh(__m512(x))));
 }
 
-// c [R, width] = alpha a b + beta c for packed b [pairs of depth, V * lanes]. Number k of row i is
-// a[i * lda + k]; if `paired`, a is packed as b is and its pair p of row i is number p * lda + i.
+// c [R, width] = alpha a b + beta c for packed b [pairs of depth, V * lanes]. Number k of row i is a[i * lda
+// + k]; if `paired`, a is packed like b, and pair p of row i is number p * lda + i.
 template <int R, int V, bool paired, class Out>
 [[gnu::noinline]] void bf16_tile(const void* a_words, int64_t lda, const uint32_t* b, int64_t depth,
                                  float alpha, float beta, Out* c, int64_t ldc, int64_t width) {
@@ -101,7 +101,7 @@ template <int R, int V, bool paired, class Out>
     });
     a += pair_bytes;
   }
-  // The last number of an odd depth: what lies behind it may be another row, or NaN.
+  // The last number of an odd depth: the next one may belong to another row, or be NaN.
   if (!paired && depth % 2 != 0)
     add([&](int i) {
       uint16_t last;
@@ -119,7 +119,7 @@ template <int R, int V, bool paired, class Out>
   }
 }
 
-// c's columns of one panel: pairs from p0, `depth` numbers.
+// The columns of c of one panel: `depth` numbers from pair p0.
 template <class Out> void bf16_panel(const uint32_t* paired, int64_t m, int64_t n, float alpha,
                                      const uint16_t* a, int64_t lda, const uint32_t* panel, int64_t p0,
                                      int64_t depth, int64_t j, int64_t padded, float beta, Out* c,

@@ -45,7 +45,7 @@ Device device_of_rank(const std::string& name, const Job& job) {
   const std::string ranks = std::to_string(job.local_size) + " ranks are on this machine";
   if (name.starts_with("cuda:"))
     fail("ranks", "--device " + name + " is one GPU, and " + ranks + "; --device cuda gives each its own");
-  // Where one is seen, the launcher may have shown each rank its own.
+  // If only one is visible, the launcher may have given each rank its own.
   const int gpus = cuda::device_count();
   if (gpus > 1 && job.local_size > gpus)
     fail("ranks", ranks + ", which has " + std::to_string(gpus) + " GPUs; start at most one a GPU");

@@ -41,16 +41,14 @@ class Communicator {
   Device device() const { return device_; }
   // The dtype in which f32 tensors of a sum or mean are sent.
   DType wire() const { return wire_; }
-  // Seconds that this rank has spent in wait(); the slowest rank waits least. On a GPU the host does not
-  // wait.
+  // Seconds that this rank has spent in wait(); the slowest rank waits least. On a GPU the host never waits.
   double waited() const { return waited_; }
 
   // Starts an in-place all-reduce that overlaps with the computation: do not touch the tensor until wait()
   // returns. f32, f64 and i64 (no mean of i64). The max of a number and NaN is NaN. On a GPU, sums and means
   // of f32 can be captured in a graph, together with wait().
   virtual void start_all_reduce(const Tensor& tensor, Reduction reduction) = 0;
-  // Waits for everything started. On a GPU only the device's stream waits: work launched afterwards comes
-  // later.
+  // Waits for everything started. On a GPU only the device's stream waits, with later work.
   virtual void wait() = 0;
   void all_reduce(const Tensor& tensor, Reduction reduction) {
     start_all_reduce(tensor, reduction);

@@ -29,7 +29,7 @@ std::string names_of(const std::vector<int>& ports) {
          (ports.size() > 1 ? " and " + std::to_string(ports.size() - 1) + " others" : "");
 }
 
-// How the description of a rank (names and values in turn) differs from rank 0's; nothing where it does not.
+// How a rank's description (names and values alternating) differs from rank 0's; empty if equal.
 std::string difference(int rank, const std::vector<std::string>& its, const std::vector<std::string>& own) {
   std::string found;
   for (size_t i = 0; i + 1 < std::max(its.size(), own.size()); i += 2) {
@@ -54,7 +54,7 @@ std::string error_line(int rank, const std::string& why) {
 void record_failure(const std::string& why) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (!path || !*path) return;
-  // torchrun shows the "callstack".
+  // torchrun prints the "callstack".
   const std::string text = printable(why), now = std::to_string(std::time(nullptr));
   const nlohmann::json failure = {
       {"message", {{"message", text}, {"extraInfo", {{"py_callstack", text}, {"timestamp", now}}}}}};
@@ -62,7 +62,7 @@ void record_failure(const std::string& why) {
 }
 
 void end_process(int rank, const std::string& why) {
-  // A progress bar may stand on the last line of a terminal.
+  // The last line of a terminal may hold a progress bar.
   const std::string line = (isatty(STDERR_FILENO) ? "\n" : "") + error_line(rank, why) + "\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
   record_failure(why);
@@ -158,7 +158,7 @@ void ControlChannel::find_rank_0(const Job& job) {
                     (other_secret ? "; who answers there has another secret (PURSUIT_JOB_SECRET)" : ""));
 }
 
-// hello, challenge, join: see protocol.h.
+// Handshake of hello, challenge and join: see protocol.h.
 ControlChannel::Proof ControlChannel::shake_hands() {
   const std::string own_number = random_bytes(32);
   if (!send_all(socket_, encode({Kind::hello, {protocol_name, own_number}}))) return Proof::none;
@@ -194,7 +194,7 @@ void ControlChannel::run() {
     const std::optional<std::string> bytes =
         receive(socket_, std::min(milliseconds(200), options_.limits.beat()));
     const auto now = Clock::now();
-    // This process itself stood still (it was stopped and went on, or the machine slept).
+    // This process itself was suspended (stopped and continued, or the machine slept).
     if (now - last > options_.limits.silence / 4 || (bytes && !bytes->empty())) heard = now;
     last = now;
     if (!bytes) return end("rank 0 is lost (its connection closed)");
@@ -206,7 +206,7 @@ void ControlChannel::run() {
     } catch (const Error&) {
       return end("rank 0 is lost (what it sends is no message)");
     }
-    // Where another thread is sending, that is sign enough; it may have to wait for the other side.
+    // If another thread is sending, that shows life; it may have to wait for the peer.
     if (now - sent < options_.limits.beat() || !send_guard_.try_lock()) continue;
     sent = now;
     send_all(socket_, encode({Kind::heartbeat, {}}));
@@ -239,7 +239,7 @@ void ControlChannel::handle(const Message& message) {
   }
 }
 
-// While it joins or leaves, this rank's own thread hears of it; at any other time that may hang.
+// While joining or leaving, this rank's own thread reports it; at any other time that thread may hang.
 void ControlChannel::end(const std::string& why) {
   bool joined = false;
   {
@@ -258,7 +258,7 @@ void ControlChannel::end(const std::string& why) {
 
 void ControlChannel::send(const Message& message) {
   const std::lock_guard lock(send_guard_);
-  send_all(socket_, encode(message));  // where it fails the control thread sees it too
+  send_all(socket_, encode(message));  // the control thread also notices if it fails
 }
 
 Message ControlChannel::ask(const Message& question, Kind kind, const std::string& what) {
@@ -322,7 +322,7 @@ void ControlChannel::abort(const std::string& why) {
 void ControlChannel::leave() {
   {
     const std::lock_guard lock(guard_);
-    phase_ = Phase::leaving;  // before the barrier: whoever hears its answer first may be gone at once
+    phase_ = Phase::leaving;  // before the barrier: a rank that receives its answer first may exit at once
   }
   barrier();
   send({Kind::bye, {}});

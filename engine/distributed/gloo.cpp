@@ -25,7 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Gloo's store of addresses, in the control channel.
+// Gloo's address store, implemented with the control channel.
 class Store final : public gloo::rendezvous::Store {
  public:
   explicit Store(ControlChannel& control) : control_(control) {}
@@ -45,7 +45,7 @@ class Store final : public gloo::rendezvous::Store {
   ControlChannel& control_;
 };
 
-// Gloo throws in threads of its own where bytes come that are none of its peer's.
+// Gloo throws in its own threads when it receives bytes that are not its peer's.
 void end_with_a_line(int rank) {
   static int own_rank;
   own_rank = rank;
@@ -61,12 +61,12 @@ void end_with_a_line(int rank) {
   });
 }
 
-// Operations run one after the other in a thread of their own, as `start` gives them.
+// Operations run one after another in their own thread, in the order of `start`.
 class Gloo final : public Communicator {
  public:
   Gloo(std::shared_ptr<ControlChannel> channel, bool one_machine, const Options& options)
       : Communicator(std::move(channel), cpu, options.wire), options_(options) {
-    // A write to a connection that is closed is an error of the write.
+    // Writing to a closed connection is then an error of the write.
     std::signal(SIGPIPE, SIG_IGN);
     end_with_a_line(rank());
     if (one_machine) memory_ = SharedMemory::open(*control());
@@ -82,7 +82,7 @@ class Gloo final : public Communicator {
       if (busy_) under_way = context_;
     }
     changed_.notify_all();
-    // Where the caller left with an exception its operations end with one too.
+    // If the caller left with an exception, its operations end with one too.
     if (under_way) under_way->closeConnections();
     if (under_way && memory_) memory_->close();
     thread_.join();
@@ -158,7 +158,7 @@ class Gloo final : public Communicator {
     control()->barrier();
   }
 
-  // Gloo takes whoever connects first for its peer. So each side of each pair proves the job's secret.
+  // Gloo accepts whoever connects first as its peer. So both sides of each pair prove the job's secret.
   void know_each_other() {
     const auto proof = [&](int from, int to) {
       return control()->proof("gloo " + std::to_string(from) + " " + std::to_string(to));
@@ -177,8 +177,8 @@ class Gloo final : public Communicator {
                           std::to_string(from));
   }
 
-  // The Error of a connection that is broken. If it broke because a rank is lost or has failed, the control
-  // channel knows better and ends the process, or says why.
+  // The Error for a broken connection. If a rank is lost or failed, the control channel knows the reason: it
+  // ends the process or returns it.
   Error broken(const std::exception& error) {
     std::optional<std::string> why;
     if (!stopping()) why = control()->wait_for_end(std::chrono::seconds(3));
@@ -211,7 +211,7 @@ class Gloo final : public Communicator {
       lock.unlock();
       std::exception_ptr error;
       try {
-        // In a parallel body, so that denormal numbers count as 0.
+        // A parallel body flushes denormals to 0.
         parallel_for(1, 1, [&](int64_t, int64_t) { operation(); });
       } catch (const Error&) {
         error = std::current_exception();
@@ -222,7 +222,7 @@ class Gloo final : public Communicator {
       if (error) {
         error_ = error;
         work_.clear();
-        context_.reset();  // or the other ranks would wait for it
+        context_.reset();  // otherwise the other ranks would wait for it
         if (memory_) memory_->close();
       }
       busy_ = false;
@@ -247,7 +247,7 @@ class Gloo final : public Communicator {
     gloo::allgather(call);
   }
 
-  // Of numbers of type T that travel as Wire.
+  // Reduces numbers of type T, sent as Wire.
   template <class T, class Wire> void reduce(const Tensor& tensor, Reduction reduction) {
     const size_t n = size_t(tensor.numel());
     T* values = tensor.data<T>();
@@ -278,7 +278,7 @@ class Gloo final : public Communicator {
     gloo::allreduce(call);
   }
 
-  // A stretch at a time, so that the ranks' numbers need little memory and stay in the cache.
+  // In chunks, so that the ranks' numbers need little memory and stay in the cache.
   template <class T, class Wire> void add_in_order(T* values, size_t n) {
     constexpr size_t stretch = SharedMemory::stretch / sizeof(Wire);
     std::vector<Wire> mine, all;
@@ -311,7 +311,7 @@ class Gloo final : public Communicator {
     }
   }
 
-  // While it waits for others in shared memory, where no connection tells that one is lost.
+  // Called while waiting for others in shared memory, where no connection shows that a rank is lost.
   void check_others() {
     if (stopping()) fail("ranks", "the communicator is gone");
     if (const auto why = control()->wait_for_end(milliseconds(0))) fail("ranks", *why);
@@ -319,8 +319,8 @@ class Gloo final : public Communicator {
 
   const Options options_;
   std::shared_ptr<gloo::Context> context_;
-  std::unique_ptr<SharedMemory> memory_;  // of ranks on one machine
-  uint32_t tag_ = 0;                      // of the next operation: those of two that overlap must differ
+  std::unique_ptr<SharedMemory> memory_;  // for ranks on one machine
+  uint32_t tag_ = 0;                      // of the next operation: overlapping operations need different tags
 
   std::mutex guard_;
   std::condition_variable changed_;

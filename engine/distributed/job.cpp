@@ -18,7 +18,7 @@ namespace {
 
 constexpr int most_ranks = 65536;
 
-// The variables, by name. One that is empty counts as not set.
+// Environment variables by name. An empty one counts as not set.
 class Variables {
  public:
   explicit Variables(const Environment& environment) : environment_(environment) {}
@@ -29,7 +29,7 @@ class Variables {
   }
   bool has(const std::string& name) const { return !text(name).empty(); }
 
-  // `beside`: the variable that is set and makes this one necessary.
+  // `beside`: the variable that is set and requires this one.
   std::string required(const std::string& name, const std::string& beside) const {
     if (!has(name))
       fail("ranks", beside + " is set, but " + name +
@@ -51,7 +51,7 @@ class Variables {
   const Environment& environment_;
 };
 
-// Names of the four numbers of a launcher.
+// The names of a launcher's four numbers.
 struct Names {
   const char *rank, *size, *local_rank, *local_size;
 };
@@ -81,8 +81,8 @@ Job of_pursuit(const Variables& variables) {
 Job of_torchrun(const Variables& variables) {
   Job job{.launcher = "torchrun"};
   read_place(variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}, job);
-  // The agent itself listens on MASTER_PORT, so that the port is only a part of the job's name here. The
-  // number of restarts is none: every machine's agent counts its own.
+  // The agent itself listens on MASTER_PORT, so here the port is only part of the job's name. The restart
+  // count is not: every machine's agent has its own.
   job.identity = variables.required("MASTER_ADDR", "RANK") + " " + variables.required("MASTER_PORT", "RANK") +
                  " " + variables.text("TORCHELASTIC_RUN_ID");
   return job;
@@ -97,7 +97,7 @@ Job of_open_mpi(const Variables& variables) {
   job.identity = variables.has("PMIX_NAMESPACE")
                      ? variables.text("PMIX_NAMESPACE")
                      : variables.required("OMPI_MCA_ess_base_jobid", "OMPI_COMM_WORLD_RANK");
-  // "1674117120.0;tcp://10.0.0.1,192.168.0.1:59863;...": mpirun's own host, where the first ranks are by
+  // "1674117120.0;tcp://10.0.0.1,192.168.0.1:59863;...": mpirun's own host, where the first ranks run by
   // default.
   const std::string uri = variables.text("OMPI_MCA_orte_hnp_uri");
   if (const size_t begin = uri.find("tcp://"); begin != std::string::npos)
@@ -105,13 +105,13 @@ Job of_open_mpi(const Variables& variables) {
   return job;
 }
 
-// Hydra names a job nowhere in the environment. It starts every rank in a session of its own, and the leaders
-// of the sessions of one machine are children of one process.
+// Hydra does not name a job in the environment. It starts every rank in its own session; the session leaders
+// on one machine are children of one process.
 std::string parent_of_session() {
   std::ifstream file("/proc/" + std::to_string(getsid(0)) + "/stat");
   std::string stat;
   std::getline(file, stat);
-  // "4058 (sh) S 4057 ...": the name may hold anything.
+  // "4058 (sh) S 4057 ...": the name may contain anything.
   std::istringstream rest(stat.substr(std::min(stat.size(), stat.rfind(')') + 1)));
   std::string state, parent;
   rest >> state >> parent;
@@ -141,7 +141,7 @@ std::string first_host(const std::string& list) {
   return host;
 }
 
-// The number of tasks on a node by Slurm's list: "2(x3),1" is 2, 2, 2 and 1. 0 where the list does not say.
+// Tasks on a node by Slurm's list: "2(x3),1" is 2, 2, 2 and 1. 0 if the list does not say.
 int tasks_on_node(const std::string& list, int node) {
   std::istringstream groups(list);
   for (std::string group; std::getline(groups, group, ',');) {
@@ -175,10 +175,10 @@ Job of_launcher(const Variables& variables) {
   if (variables.has("PURSUIT_RANK") || variables.has("PURSUIT_RANKS")) return of_pursuit(variables);
   if (variables.has("RANK") || variables.has("WORLD_SIZE")) return of_torchrun(variables);
   if (variables.has("OMPI_COMM_WORLD_RANK")) return of_open_mpi(variables);
-  // srun's own PMI sets PMI_RANK too; Hydra inside of a Slurm job starts its helpers by srun, one a machine.
+  // srun's own PMI also sets PMI_RANK; in a Slurm job Hydra starts its helpers by srun, one per machine.
   if (variables.has("PMI_RANK") && variables.has("MPI_LOCALRANKID")) return of_mpich(variables);
-  // The shell of an allocation and its script have a job, the latter even a SLURM_PROCID, but are no step of
-  // several tasks.
+  // The shell and script of an allocation have a job, the script even a SLURM_PROCID, but they are not a step
+  // with several tasks.
   if (variables.has("SLURM_STEP_ID") && variables.has("SLURM_PROCID") &&
       variables.text("SLURM_STEP_NUM_TASKS") != "1")
     return of_slurm(variables);
@@ -221,7 +221,7 @@ std::vector<int> candidate_ports(const Job& job) {
   constexpr int first = 20000, ports = 12768, candidates = 16;
   const uint64_t start = hash(job.launcher + " " + job.identity);
   std::vector<int> found;
-  // 617 has no factor in common with the number of ports: the candidates differ and do not neighbour.
+  // 617 has no common factor with the number of ports: candidates are distinct and not adjacent.
   for (uint64_t i = 0; i < candidates; ++i) found.push_back(first + int((start % ports + i * 617) % ports));
   return found;
 }

@@ -30,7 +30,7 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// NCCL's own connections go over the interface that has this address too, unless the user named one.
+// Makes NCCL's own connections use the interface with this address, unless the user chose one.
 void use_interface_of(const std::string& address) {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return;
@@ -46,9 +46,9 @@ void use_interface_of(const std::string& address) {
   freeifaddrs(all);
 }
 
-// Operations run on a stream of their own, which waits for the device's stream where an operation is started,
-// and which the device's stream waits for in wait(). So they are captured with a step. The communicator is a
-// blocking one: its calls return once an operation is on the stream, and a thread watches that they return.
+// Operations run on a separate stream: it waits for the device's stream when an operation starts, and the
+// device's stream waits for it in wait(). So they can be captured along with a step. The communicator is a
+// blocking one: its calls return once the operation is on the stream, and a thread watches that they do.
 class Nccl final : public Communicator {
  public:
   Nccl(std::shared_ptr<ControlChannel> channel, Device device, const Options& options)
@@ -84,7 +84,7 @@ class Nccl final : public Communicator {
       comm = std::exchange(comm_, nullptr);
     }
     if (!comm) return;
-    // Where the caller leaves with an exception, the other ranks may never come to what was started.
+    // If the caller leaves with an exception, the other ranks may never reach what was started.
     if (std::uncaught_exceptions() > exceptions_) {
       ncclCommAbort(comm);
     } else {
@@ -98,7 +98,7 @@ class Nccl final : public Communicator {
     tensor.bump_version("all-reduce");
     compare_calls({"all-reduce", tensor, int(reduction)});
     if (tensor.numel() == 0) return;
-    // NCCL's largest of a number and a NaN is the number. What is not f32 on the GPU is a few counts.
+    // NCCL's max of a number and NaN is the number. Only a few counts are not f32 on the GPU.
     if (tensor.device() == cpu || tensor.dtype() != DType::f32 || reduction == Reduction::max)
       return reduce_on_host(tensor, reduction);
     Started s{tensor.reshape({tensor.numel()}), {}, reduction};
@@ -163,19 +163,19 @@ class Nccl final : public Communicator {
   void watch() override { watch(cuda::stream(device().index)); }
 
  private:
-  // A reduction under way.
+  // A reduction in progress.
   struct Started {
     Tensor tensor;      // [n]
-    Tensor travelling;  // bf16 [n], or of all ranks [size, n]
+    Tensor travelling;  // bf16 [n], or the gathered values of all ranks [size, n]
     Reduction reduction;
-    Tensor mine = {};  // what a gather reads
+    Tensor mine = {};  // input of a gather
   };
   struct Watched {
     std::unique_ptr<Event> event;
     Clock::time_point end;
   };
 
-  // While one lives, the watcher ends the process if it lives too long: a call of NCCL may block.
+  // While one lives for too long, the watcher ends the process: an NCCL call may block.
   class Limited {
    public:
     Limited(Nccl& nccl, const char* call, milliseconds limit) : nccl_(nccl) {
@@ -193,7 +193,7 @@ class Nccl final : public Communicator {
 
   cudaStream_t stream() const { return static_cast<cudaStream_t>(cuda::rank_stream(device().index)); }
 
-  // What the stream of the ranks is given next comes after the work so far, and work after what it was given.
+  // Orders the ranks' stream after the work so far; below, the work after the ranks' stream.
   void after_work() {
     ready_.record(cuda::stream(device().index));
     ready_.block(stream());
@@ -204,7 +204,7 @@ class Nccl final : public Communicator {
     done_.block(cuda::stream(device().index));
   }
 
-  // What the stream was given so far.
+  // Watches the work launched on the stream so far.
   void watch(void* stream) {
     if (cuda::capturing(device().index)) return;
     const std::lock_guard lock(guard_);
@@ -229,7 +229,7 @@ class Nccl final : public Communicator {
     require_same(call, all);
   }
 
-  // The tensor, or its bytes on the GPU.
+  // The tensor, or a copy of its bytes on the GPU.
   Tensor on_gpu(const Tensor& tensor) const {
     if (tensor.device() == device()) return tensor;
     const Tensor bytes = empty({tensor.bytes()}, DType::u8);
@@ -263,7 +263,7 @@ class Nccl final : public Communicator {
     copy_values(tensor, numbers.select(0, 0));
   }
 
-  // Into the first of all ranks' numbers.
+  // Combines all ranks' numbers into the first rank's.
   template <class T> static void combine(const Tensor& all, Reduction reduction) {
     const int64_t size = all.size(0);
     const size_t n = size_t(all.numel() / size);
@@ -288,7 +288,7 @@ class Nccl final : public Communicator {
     return text;
   }
 
-  // In a thread of its own.
+  // Runs in its own thread.
   void watch_all(const std::stop_token& end) {
     try {
       std::string why;
@@ -296,7 +296,7 @@ class Nccl final : public Communicator {
         std::this_thread::sleep_for(milliseconds(50));
       if (!why.empty()) end_job(why);
     } catch (const Error&) {
-      // The GPU has failed, as the main thread sees too.
+      // The GPU failed; the main thread notices too.
     }
   }
 
@@ -319,13 +319,13 @@ class Nccl final : public Communicator {
 
   // The main thread may be in an operation that never ends.
   void end_job(const std::string& why) {
-    // If it is because a rank is lost, the control channel knows better and ends the process.
+    // If a rank is lost, the control channel knows the reason and ends the process.
     const std::string reason = control()->wait_for_end(std::chrono::seconds(3)).value_or(why);
     control()->abort(reason);
     const auto end = [this, reason] {
       options_.on_end ? options_.on_end(reason) : end_process(rank(), reason);
     };
-    // NCCL's own end may hang too.
+    // NCCL's shutdown may hang too.
     std::thread([end] {
       std::this_thread::sleep_for(std::chrono::seconds(5));
       end();
@@ -344,13 +344,13 @@ class Nccl final : public Communicator {
   Event ready_, done_;
   std::vector<Started> started_;
 
-  std::mutex guard_;  // of what the watcher sees
+  std::mutex guard_;  // for what the watcher reads
   ncclComm_t comm_ = nullptr;
   struct {
     const char* name = nullptr;
     milliseconds limit{};
     Clock::time_point end{};
-  } call_;  // of NCCL that the main thread is in
+  } call_;  // the NCCL call that the main thread is in
   std::deque<Watched> watched_;
   std::vector<std::unique_ptr<Event>> idle_;
   std::jthread watcher_;

@@ -1,7 +1,7 @@
 #include "engine/base/error.h"
 #include "engine/distributed/gloo.h"
 
-// In the place of gloo.cpp in a build without Gloo.
+// Replaces gloo.cpp in a build without Gloo.
 namespace pursuit::distributed {
 
 bool gloo_available() { return false; }

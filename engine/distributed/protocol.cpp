@@ -8,7 +8,7 @@ namespace pursuit::distributed {
 
 namespace {
 
-// By kind.
+// Number of fields by kind.
 constexpr std::array<size_t, 14> fields_of = {2, 2, 3, 1, 1, 0, 2, 1, 2, 0, 0, 1, 1, 0};
 static_assert(fields_of.size() == size_t(Kind::bye) + 1);
 

@@ -11,8 +11,7 @@ namespace pursuit::distributed {
 //   the rank    hello      this protocol's name, a nonce
 //   rank 0      challenge  another nonce, and a proof of the secret for both
 //   the rank    join       rank, ranks, its proof for both nonces and these two
-//   rank 0      ready      an unpredictable session name, once all ranks have joined;
-//                          or refused, with the reason
+//   rank 0      ready      an unpredictable session name, once all have joined; or refused: the reason
 // A proof is a keyed hash: the secret itself is never sent.
 enum class Kind : uint8_t {
   hello,      // protocol, number

@@ -29,8 +29,7 @@ uint64_t hash(std::string_view text);
 
 // The secret of a job whose ranks are all on one machine without PURSUIT_JOB_SECRET: a file readable by this
 // user only (mode 0600 in a folder of mode 0700), named after the job. Rank 0 writes it and the others read
-// it. A file left by a killed job is replaced: a rank that read the old one fails to authenticate, and reads
-// again.
+// it. A file left by a killed job is replaced: a rank that read it fails to authenticate and reads again.
 class SecretFile {
  public:
   // Throws Error if the folder is not private to this user.

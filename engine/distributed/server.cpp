@@ -34,9 +34,9 @@ struct Server::Peer {
   std::string out{};
   Stage stage = Stage::strange;
   Clock::time_point since = Clock::now(), heard = since;
-  std::string numbers{};  // of hello and challenge, packed
+  std::string numbers{};  // nonces of hello and challenge, packed
   int rank = -1;
-  std::string awaited{};  // the key of a value
+  std::string awaited{};  // the key of a value that it waits for
   bool in_barrier = false;
 };
 
@@ -60,7 +60,7 @@ void Server::run() {
   }
 }
 
-// This process hears last that the job has ended: it may be gone a moment later, and its sockets with it.
+// This process is told last that the job has ended: it may exit at once, along with the sockets.
 bool Server::done() const {
   const bool drained = draining_ && Clock::now() > *draining_ + drain_limit;
   return peers_.empty() || (drained && (own_told_ || !own_));
@@ -133,7 +133,7 @@ void Server::handle(Peer& peer, const Message& message) {
   }
 }
 
-// hello, join: see protocol.h.
+// Handshake of hello and join: see protocol.h.
 void Server::meet(Peer& peer, const Message& message) {
   if (peer.stage == Peer::Stage::strange) {
     if (message.kind != Kind::hello || message.fields[0] != protocol_name) return close(peer);
@@ -198,7 +198,7 @@ void Server::barrier() {
   }
 }
 
-// The connection is of no more use. If it was a rank's that had not taken its leave, the job ends.
+// Closes a connection. If it belonged to a rank that had not left, the job ends.
 void Server::lose(Peer& peer, const std::string& how) {
   const bool of_rank = peer.stage == Peer::Stage::joined;
   const int rank = peer.rank;
@@ -216,7 +216,7 @@ void Server::end(const std::string& why) {
 
 void Server::look_at_clock() {
   const auto now = Clock::now();
-  // This process itself stood still (it was stopped and went on, or the machine slept): so did what it heard.
+  // This process itself was suspended (stopped and continued, or the machine slept).
   if (now - last_ > limits_.silence / 4)
     for (Peer& peer : peers_) peer.heard = peer.since = now;
   last_ = now;
@@ -237,7 +237,7 @@ void Server::look_at_clock() {
   }
 
   if (!own_ && !draining_) draining_ = now;
-  // While the port is open, ranks that come late are told too.
+  // While the port is open, ranks that arrive late are told too.
   const bool others = listener_ || std::any_of(peers_.begin(), peers_.end(),
                                                [](const Peer& peer) { return peer.socket && peer.rank > 0; });
   if (ended_ && !own_told_ && (!others || now > *draining_ + drain_limit)) {
@@ -271,7 +271,7 @@ bool Server::here(int rank) const {
                      [&](const Peer& peer) { return peer.socket && peer.rank == rank; });
 }
 
-// "rank 2 of 4", "ranks 1, 2 of 4", or nothing if all are here.
+// "rank 2 of 4", "ranks 1, 2 of 4", or empty if all have joined.
 std::string Server::missing() const {
   std::string list;
   int count = 0;

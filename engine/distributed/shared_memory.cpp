@@ -28,7 +28,7 @@ namespace {
 constexpr size_t token_bytes = 16;
 constexpr long a_tenth_of_a_second = 100'000'000;  // ns
 
-// std::atomic's own waits are of one process only.
+// std::atomic's own wait works only within one process.
 void wait_while(std::atomic<uint32_t>& word, uint32_t value) {
   const timespec limit{0, a_tenth_of_a_second};
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
@@ -43,10 +43,10 @@ int open_of_rank_0(const std::string& pid, const std::string& number) {
 
 }  // namespace
 
-// A line of the cache a rank, so that those who wait for one do not slow down the others.
+// One cache line per rank, so that waiting for one does not slow down the others.
 struct SharedMemory::Header {
   struct alignas(64) Rank {
-    std::atomic<uint32_t> met;  // how often it has filled its place
+    std::atomic<uint32_t> met;  // how often it has written its slot
   };
   char token[token_bytes];
   std::atomic<uint32_t> closed;
@@ -55,7 +55,7 @@ struct SharedMemory::Header {
 
 size_t SharedMemory::bytes(int size) { return sizeof(Header) + 2 * size_t(size) * stretch; }
 
-// Without memory_ where the file is not of that size.
+// memory_ stays null if the file does not have the right size.
 SharedMemory::SharedMemory(int rank, int size, int file) : rank_(rank), size_(size) {
   struct stat known {};
   if (fstat(file, &known) != 0 || size_t(known.st_size) != bytes(size)) return;
@@ -71,8 +71,8 @@ SharedMemory::~SharedMemory() {
   munmap(memory_, bytes(size_));
 }
 
-// Rank 0's memory has no name: the others open it by its number in rank 0's process, and it goes with the
-// last process, however that ends. That it is the right one they see by a random token.
+// Rank 0's memory has no name: the others open it by its descriptor in rank 0's process, and it is freed with
+// the last process, however that ends. A random token verifies that it is the right memory.
 std::unique_ptr<SharedMemory> SharedMemory::open(ControlChannel& control) {
   const int rank = control.rank(), size = control.size();
   const char* wanted = std::getenv("PURSUIT_SHARED_MEMORY");
@@ -96,7 +96,7 @@ std::unique_ptr<SharedMemory> SharedMemory::open(ControlChannel& control) {
     if (memory && memory->memory_) std::memcpy(memory->header_->token, token.data(), token_bytes);
     tell(memory && memory->memory_);
   } else {
-    control.get("memory 0");  // the token is there
+    control.get("memory 0");  // the token has been written
     tell(memory && memory->memory_ && token.size() == token_bytes &&
          std::memcmp(memory->header_->token, token.data(), token_bytes) == 0);
   }
@@ -110,8 +110,8 @@ void* SharedMemory::place(int rank, uint32_t meeting) const {
   return memory_ + sizeof(Header) + (2 * size_t(rank) + meeting % 2) * stretch;
 }
 
-// A rank fills its place for meeting m + 2 after it has read all places of meeting m: it was at meeting m + 1
-// then, to which the others come after they have read those of m.
+// A rank writes its slot for meeting m + 2 after it has read all slots of meeting m: it has then been at
+// meeting m + 1, which the others reach only after reading those of m.
 void SharedMemory::meet(const std::function<void()>& check) {
   const uint32_t meeting = ++met_;
   std::atomic<uint32_t>& own = header_->ranks[rank_].met;
@@ -119,7 +119,7 @@ void SharedMemory::meet(const std::function<void()>& check) {
   wake_all(own);
   for (int other = 0; other < size_; ++other) {
     std::atomic<uint32_t>& its = header_->ranks[other].met;
-    // The numbers wrap around, and are at most one apart.
+    // The counters wrap around, and differ by at most one.
     for (uint32_t now; int32_t((now = its.load(std::memory_order_acquire)) - meeting) < 0;) {
       if (header_->closed.load()) throw std::runtime_error("another rank has left");
       check();

@@ -18,7 +18,7 @@ namespace pursuit::distributed {
 
 namespace {
 
-// True where the descriptor has become ready for `events` within the limit.
+// Whether the descriptor became ready for `events` within the limit.
 bool wait_for(int descriptor, short events, std::chrono::milliseconds limit) {
   const auto end = Clock::now() + limit;
   while (true) {
@@ -97,7 +97,7 @@ std::vector<Address> addresses_of(const std::string& host) {
 
 std::optional<Socket> listen_at(const Address& address, int port) {
   Socket socket = new_socket(address);
-  // A port whose last connections are still being closed is free.
+  // Allows a port whose last connections are still being closed.
   set_option(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR);
   const sockaddr_storage bytes = with_port(address, port);
   if (bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&bytes), address.size) == 0 &&

@@ -18,7 +18,7 @@ namespace pursuit {
 
 namespace {
 
-// A temporary file's name is its file's, this, and 16 hexadecimal digits.
+// A temporary name is the file's name, this mark, and 16 hexadecimal digits.
 constexpr std::string_view temporary_mark = ".tmp-";
 constexpr size_t digits = 16;
 
@@ -66,7 +66,7 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   do {
     if (file_ >= 0) close(file_);
     open_temporary();
-    // Somebody who removes leftovers may have met the file before it was locked.
+    // Another process may have removed the file as a leftover before it was locked.
     flock(file_, LOCK_EX);
   } while (fstat(file_, &info) == 0 && info.st_nlink == 0);
 }
@@ -101,15 +101,15 @@ void AtomicFile::write(const void* bytes, size_t count) {
   }
 }
 
-// By a second name for the same file: there is a whole file under `path_` at every moment.
+// Uses a hard link: a complete file exists under `path_` at every moment.
 void AtomicFile::keep_old(const std::string& old_name) const {
   const std::string second = unforeseeable_name(old_name);
   if (link(path_.c_str(), second.c_str()) == 0) {
     const bool renamed = rename(second.c_str(), old_name.c_str()) == 0;
-    unlink(second.c_str());  // rename leaves it where both are the same file already
+    unlink(second.c_str());  // rename leaves it if both are already the same file
     if (!renamed) stop("cannot keep the old");
   } else if (errno != ENOENT &&
-             rename(path_.c_str(), old_name.c_str()) != 0) {  // no links on this file system
+             rename(path_.c_str(), old_name.c_str()) != 0) {  // file system without hard links
     stop("cannot keep the old");
   }
 }
@@ -120,7 +120,7 @@ void AtomicFile::commit(const std::string& old_name) {
   if (rename(temporary_.c_str(), path_.c_str()) != 0) stop("cannot replace");
   close(file_);
   file_ = -1;
-  // Some network file systems cannot flush a folder; the rename itself has already happened.
+  // Some network file systems cannot flush a folder; the rename itself is already done.
   const size_t slash = path_.find_last_of('/');
   const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
   const int parent = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -130,7 +130,7 @@ void AtomicFile::commit(const std::string& old_name) {
 }
 
 InputFile::InputFile(const std::string& path) : path_(path) {
-  // Without O_NONBLOCK a named pipe would block here for ever.
+  // Without O_NONBLOCK, opening a named pipe would block forever.
   file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file_ < 0) reject(std::string("cannot be opened: ") + std::strerror(errno));
   struct stat info;

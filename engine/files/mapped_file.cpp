@@ -16,7 +16,7 @@ namespace pursuit {
 
 namespace {
 
-// What the signal handler may read: a list that only grows, whose entries are empty or a mapping's.
+// Read by the signal handler: a list that only grows, whose entries are empty or a mapping.
 struct Mapping {
   std::atomic<const char*> begin = nullptr;
   size_t size = 0;
@@ -26,7 +26,7 @@ struct Mapping {
 std::atomic<Mapping*> mappings = nullptr;
 std::mutex mappings_guard;
 
-// Calls only functions that are safe inside a signal handler.
+// Calls async-signal-safe functions only.
 void on_bus_error(int, siginfo_t* info, void*) {
   const char* at = static_cast<const char*>(info->si_addr);
   for (const Mapping* m = mappings; m; m = m->next) {
@@ -37,7 +37,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
     written = write(STDERR_FILENO, m->message.data(), m->message.size());
     _exit(1);
   }
-  std::signal(SIGBUS, SIG_DFL);  // none of ours: the access is tried again and ends the process
+  std::signal(SIGBUS, SIG_DFL);  // not one of ours: retry the access, which ends the process
 }
 
 void remember(const char* begin, size_t size, const std::string& path) {
@@ -71,7 +71,7 @@ void forget(const char* begin) {
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   const InputFile file(path);
   modified_ = file.modified();
-  if (file.size() == 0) return;  // an empty mapping fails
+  if (file.size() == 0) return;  // mapping an empty file fails
   void* data = mmap(nullptr, file.size(), PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
   if (data == MAP_FAILED) file.reject(std::string("cannot be mapped into memory: ") + std::strerror(errno));
   data_ = static_cast<const char*>(data);

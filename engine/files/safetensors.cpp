@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr uint64_t max_header = 100'000'000;
 
-// A dtype of the format: bytes of an element there, and what it loads as.
+// A dtype of the format: its bytes per element, and the dtype it loads as.
 struct Stored {
   const char* name;
   uint64_t size;
@@ -37,7 +37,7 @@ struct Entry {
 };
 
 Json parse_header(const InputFile& file, const std::string& text) {
-  // Counting keys by level: a parsed object keeps only the last of two equal ones.
+  // Tracks keys by nesting level: a parsed object keeps only the last of two equal ones.
   std::vector<std::set<std::string>> keys;
   const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
     using Event = Json::parse_event_t;
@@ -96,7 +96,7 @@ Entry read_entry(const InputFile& file, const std::string& name, const Json& ten
     fits = fits && s <= uint64_t(INT64_MAX);
     entry.shape.push_back(int64_t(s));
   }
-  // A size of 0 does not excuse the others from a product that fits.
+  // The product of the sizes must fit even if one of them is 0.
   for (uint64_t s : shape) fits = fits && !__builtin_mul_overflow(bytes, std::max<uint64_t>(s, 1), &bytes);
   if (!fits || bytes > uint64_t(INT64_MAX)) file.reject("the sizes of tensor '" + name + "' overflow");
   if (std::count(shape.begin(), shape.end(), 0u)) bytes = 0;
@@ -210,7 +210,7 @@ TensorFile load_safetensors(const std::string& path) {
 
 void save_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
                       const std::map<std::string, std::string>& metadata, const std::string& old_name) {
-  // Wide elements first: every tensor then begins at a multiple of its element's size.
+  // Wide elements first, so that every tensor is aligned to its element size.
   std::vector<std::pair<std::string, Tensor>> order;
   for (const auto& [name, t] : tensors) {
     if (!t.defined()) fail("file", "'" + path + "': tensor '" + name + "' is undefined");

@@ -23,17 +23,13 @@
 //   Tensor square(const Tensor& x) { return apply(Square{}, x); }
 //
 // The object is the context of one call, like PyTorch's ctx: the caller sets its options, forward saves what
-// backward needs (inputs arrive detached, so saved tensors do not keep the graph alive), and the tape keeps
-// the object until backward has run. backward returns one gradient per input, undefined where there is none.
-// It is an error if an input or result that forward saved has been overwritten since. (While forward runs, no
-// other thread may copy these tensors' handles.)
-//
-// Optional members:
-// - `Needs needs = {}` is set before forward, so that it saves only what the needed gradients read.
-// - `Tensor so_far = {}` holds, in backward, the gradient so far of the first input (undefined if there is
-//   none); backward then returns the sum.
-// - `Tensor reference(inputs...) const` computes the same from other operators; the test driver compares
-//   forward with it.
+// backward needs (from detached inputs), and the tape keeps it until backward has run, which returns one
+// gradient per input (undefined: none). Backward throws if a saved input or result was overwritten meanwhile.
+// (While forward runs, no other thread may copy these tensors.) Optional members:
+// - `Needs needs = {}`, set before forward, tells which gradients will be needed, and so what to save.
+// - `Tensor so_far = {}`, set before backward, is the first input's gradient so far (undefined: none), to
+//   which backward adds.
+// - `Tensor reference(inputs...) const` computes the same from other operators; the driver compares the two.
 namespace pursuit {
 
 // Which inputs need a gradient.
@@ -89,8 +85,7 @@ struct Argument {
   const Tensor* tensor;
   long handles;
 };
-// Records an operator with result y on the tape. Storages whose use count has grown were saved by the
-// operator.
+// Records an operator with result y on the tape. Storages whose use count has grown were saved.
 void record(Tensor& y, const char* name, std::span<const Argument> arguments,
             std::function<Grads(const Tensor&, Tensor)> backward, bool adds = false);
 
@@ -269,8 +264,7 @@ struct Absent {
 };
 
 // Calls Op::kernel or Op::gradient for the device, or throws if there is none. Detected by overload
-// resolution: with a requires expression nvcc 13 compiles the host half of the kernels and drops the device
-// code.
+// resolution: with a requires expression nvcc 13 compiles the kernels' host half and drops the device code.
 template <class Op, class Dev, class... A> auto launch(Dev dev, const A&... a)
     -> decltype(Op::kernel(dev, a...)) {
   Op::kernel(dev, a...);

@@ -6,7 +6,7 @@
 
 namespace pursuit {
 
-// A NaN counts as the greatest, so that a broken row does not look like a class.
+// NaN counts as the largest, so that a broken row does not look like a class.
 struct Argmax {
   static constexpr const char* name = "argmax";
 

@@ -14,27 +14,27 @@ struct Attention {
   static constexpr const char* name = "attention";
   AttentionOptions options = {};
   Tensor qkv = {};    // [B, N, P, H, D]
-  Tensor stats = {};  // [B, H, N, 2], of the softmax, in the compute type
+  Tensor stats = {};  // [B, H, N, 2], of the softmax, in the compute dtype
 
   AttendShape head_shape(const PackedShape& s) const {
     const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(double(s.d));
     return {s.n, s.d, scale, options.causal, options.gamma, options.zeta};
   }
 
-  // The rows of part `which` (0 queries, 1 keys, 2 values; keys serve as queries where P = 2) of one head.
+  // The rows of part `which` (0 queries, 1 keys, 2 values; if P = 2, keys are also queries) of one head.
   template <class T> static T* part(T* x, const PackedShape& s, int64_t b, int64_t h, int which) {
     const int64_t at = which - (3 - s.parts) * (which > 0);
     return x + ((b * s.n * s.parts + at) * s.heads + h) * s.d;
   }
 
-  // Calls f.operator()<F>() with the type of the factors of products: bf16 where the CPU multiplies it, else
-  // the compute type.
+  // Calls f.operator()<F>() with the type of the products' operands: bf16 if the CPU multiplies it, else the
+  // compute type.
   template <class T, class Body> static void with_factors(const Body& f) {
     if constexpr (std::is_same_v<T, bf16>)
       if (bf16_tiles()) return f.template operator()<bf16>();
     f.template operator()<compute_t<T>>();
   }
-  // The rows of a head as factors of type F, widened in `copy` if they are not.
+  // The rows of a head as operands of type F, widened into `copy` if necessary.
   template <class F, class T>
   static Rows<const F> factor_rows(const T* x, int64_t ld, const PackedShape& s, compute_t<T>* copy) {
     if constexpr (std::is_same_v<F, T>)
@@ -105,7 +105,7 @@ struct Attention {
             float(options.zeta)};
   }
 
-  // Calls f with the narrowest tiles that hold heads of width d, or with 0 if none do.
+  // Calls f with the narrowest tiles that fit heads of width d, or with 0 if none do.
   template <class F> static void with_tiles(int64_t d, const F& f) {
     if (d <= 16)
       f(std::integral_constant<int, 16>{});
@@ -187,14 +187,14 @@ struct Attention {
             {{AttentionOptions{.gamma = -0.03, .zeta = 1.03}}, {{{1, 18, 3, 2, 4}, -3, 3}}},
             {{}, {{{1, 1, 3, 1, 1}}}},
             {{}, {{{0, 5, 3, 2, 4}}}},
-            // Of the GPU's tiles: every width, more than one round of strips, panels that stream.
+            // For the GPU's tiles: every width, more than one round of strips, streamed panels.
             {{AttentionOptions{.causal = true}}, {{{1, 68, 2, 1, 16}}}},
             {{AttentionOptions{.scale = -0.4}}, {{{1, 40, 3, 2, 24}}}},
             {{}, {{{1, 66, 2, 1, 64}, -0.7, 0.7}}},
             {{AttentionOptions{.causal = true, .gamma = -0.03, .zeta = 1.03}}, {{{1, 50, 3, 1, 100}}}},
             {{AttentionOptions{.gamma = -0.03, .zeta = 1.03}}, {{{1, 3, 3, 2, 130}}}},
             {{AttentionOptions{.causal = true}}, {{{1, 4, 2, 1, 129}, -0.5, 0.5}}},
-            // Of the CPU's blocks of rows, several and an uneven last one.
+            // For the CPU's blocks of rows: several, with an uneven last one.
             {{AttentionOptions{.causal = true}}, {{{1, 70, 3, 1, 5}, -2, 2}}},
             {{AttentionOptions{.causal = true, .gamma = -0.03, .zeta = 1.03}}, {{{1, 131, 2, 1, 4}, -3, 3}}},
             {{}, {{{1, 290, 3, 1, 2}, -2, 2}}}};

@@ -6,7 +6,7 @@ namespace pursuit {
 
 namespace {
 
-// What window (row, col) is divided by: its pixels, or only those within the picture.
+// The divisor of window (row, col): its number of pixels, or of pixels within the image.
 struct Divisor {
   bool all;
   HD static int64_t within(const Windows& w, int64_t p) {
@@ -59,7 +59,7 @@ template <class T> struct GradientOfMean {
 
 struct AvgPool2d {
   static constexpr const char* name = "avg_pool2d";
-  AvgPoolOptions options = {2};  // with a stride
+  AvgPoolOptions options = {2};  // kernel size, also the stride
   Shape before = {};
 
   PoolShape shape(const Tensor& x) const {
@@ -86,7 +86,7 @@ struct AvgPool2d {
     });
     return {gx};
   }
-  // Each channel convolved with ones.
+  // Convolves each channel with ones.
   Tensor reference(const Tensor& x) const {
     const AvgPoolOptions& o = options;
     const auto sums = [&](const Tensor& of) {

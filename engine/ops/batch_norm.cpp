@@ -10,8 +10,8 @@ namespace pursuit {
 
 namespace {
 
-// From the moments of this batch, which are of `numbers` numbers: running <- (1 - momentum) running +
-// momentum batch, the variance unbiased, and one batch more.
+// Updates the running statistics from this batch's moments over `numbers` values: running <- (1 - momentum)
+// running + momentum batch, with the unbiased variance, and increments the batch count.
 template <class R> struct Keep {
   const R* moments;
   int64_t channels;
@@ -26,7 +26,7 @@ template <class R> struct Keep {
   }
 };
 
-// One from each rank, [ranks, ...].
+// Gathers one tensor from each rank, [ranks, ...].
 Tensor of_all_ranks(distributed::Communicator& ranks, const Tensor& mine) {
   Shape shape = mine.shape();
   shape.insert(0, ranks.size());
@@ -37,24 +37,24 @@ Tensor of_all_ranks(distributed::Communicator& ranks, const Tensor& mine) {
 
 }  // namespace
 
-// Statistics, weight and bias stay in f32 (f64 under f64) whatever the dtype of x: bf16 has too few digits
-// for them.
+// Statistics, weight and bias stay f32 (f64 for f64) whatever the dtype of x: bf16 has too few
+// digits.
 struct BatchNorm {
   static constexpr const char* name = "batch_norm";
   double eps = 1e-5;
   RunningStatistics running = {};
-  distributed::Communicator* ranks = nullptr;  // null: the statistics are of this rank
+  distributed::Communicator* ranks = nullptr;  // null: statistics of this rank only
   Tensor x = {}, weight = {};
   Tensor statistics = {};                              // [2, C], mean and rstd
   DType of_weight = DType::f32, of_bias = DType::f32;  // as given
   bool has_bias = false;
-  bool of_batch = true;  // or else the running statistics, which are constants
+  bool of_batch = true;  // false: running statistics, which are constants
 
   double numbers(const ChannelGroups& channels) const {
     return double(channels.numbers()) * (ranks ? ranks->size() : 1);
   }
 
-  // Every rank has as many numbers, so the variance of all is the mean of theirs about the mean of all.
+  // All ranks have the same number of values, so the total variance is the mean of theirs about it.
   Tensor moments_of_batch(const ChannelGroups& channels) const {
     const Tensor mine = group_moments(name, x, channels);
     if (!ranks) return mine;

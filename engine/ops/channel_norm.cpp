@@ -20,7 +20,7 @@ int64_t size_of_row(const Tensor& x) {
   return size;
 }
 
-// Calls f(row) for each row of the groups, some of them in a thread.
+// Calls f(row) for each row of the groups, several per thread.
 template <class F> void for_each_row(const ChannelGroups& groups, const F& f) {
   parallel_for(groups.rows, std::max<int64_t>(1, 16384 / (groups.size + 1)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) f(i);
@@ -201,7 +201,7 @@ struct GroupNormGradient {
 #endif
 };
 
-// In the compute type of x.
+// In the compute dtype of x.
 Tensor pairs(const Tensor& x, int64_t n) { return empty({2, n}, compute_type(x.dtype()), x.device()); }
 
 }  // namespace

@@ -21,7 +21,7 @@ struct ClippedSoftmax {
         std::copy_n(x + i * cols, cols, p + i * cols);
         change_row(p + i * cols, cols, wide, [&](R* row) {
           rows<R>().softmax_rows(row, 1, cols, cols, nullptr, -1);
-          // Clipping takes what is not rounded to T yet: it magnifies the smallest probabilities' error.
+          // Clips before rounding to T: clipping magnifies the error of the smallest probabilities.
           std::copy_n(row, cols, clipped.data());
           rows<R>().clipped_softmax_rows(clipped.data(), 1, cols, cols, R(gamma), R(zeta));
           for (int64_t j = 0; j < cols; ++j) y[i * cols + j] = downcast<T>(clipped[size_t(j)]);

@@ -16,7 +16,7 @@ template <class F> void dispatch_all(const Tensor& x, const char* where, const F
   });
 }
 
-// Op gives `bool holds(A a, A b)`. The numbers are compared as they are stored: bf16 is exact in f32.
+// Op defines `bool holds(A a, A b)`. Numbers are compared as stored: bf16 is exact in f32.
 template <class Op, class T> struct Holds {
   const T *a, *b;
   uint8_t* y;
@@ -38,7 +38,7 @@ template <class Op> struct Comparison {
   static std::vector<Sample<Op>> samples() {
     return {{{}, {{{7}}, {{7}}}},
             {{}, {{{4, 1, 5}}, {{3, 1}}}},
-            {{}, {{{3, 4}, 0, 0}, {{4}, 0, 0}}},  // equals
+            {{}, {{{3, 4}, 0, 0}, {{4}, 0, 0}}},  // ties
             {{}, {labels({2, 33}, 3), labels({33}, 3)}},
             {{}, {{{0, 3}}, {{3}}}}};
   }
@@ -68,7 +68,7 @@ struct LessEqual : Comparison<LessEqual> {
 };
 PURSUIT_OPERATOR(LessEqual)
 
-// A number beside a tensor, in its type. Throws Error if it is none of it: 0.5 beside integers.
+// A number as a tensor of x's dtype. Throws Error if it is not representable: 0.5 for integers.
 Tensor beside(const char* name, double value, const Tensor& x) {
   require_defined(name, {&x});
   const Tensor scalar = full({}, value, x.dtype(), x.device());

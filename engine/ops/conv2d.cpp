@@ -10,7 +10,7 @@ namespace pursuit {
 struct Conv2d {
   static constexpr const char* name = "conv2d";
   ConvOptions options = {};
-  Tensor kept_x = {}, kept_weight = {};  // each for the other's gradient
+  Tensor kept_x = {}, kept_weight = {};  // each is saved for the other's gradient
   ConvShape shape = {};
   bool has_bias = false;
   Needs needs = {};
@@ -94,7 +94,7 @@ struct Conv2d {
     return {given(gx), given(gw), needs[2] && has_bias ? sum(gy, {0, 2, 3}) : Tensor()};
   }
 
-  // Taps are slices of the picture with zeros around it, each multiplied by its weights.
+  // Taps are slices of the zero-padded image, each multiplied by its weights.
   Tensor reference(const Tensor& x, const Tensor& w, const Tensor& bias) const {
     const ConvShape s = shape_of(x, w);
     const auto zeros_beside = [](const Tensor& t, int dim, int64_t n) {

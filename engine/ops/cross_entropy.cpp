@@ -7,13 +7,13 @@
 
 namespace pursuit {
 
-// A label out of range is an error on the CPU and makes the loss NaN on the GPU, where a kernel cannot throw.
+// A label out of range is an error on the CPU and makes the loss NaN on a GPU, where a kernel cannot throw.
 struct CrossEntropy {
   static constexpr const char* name = "cross_entropy";
   double smoothing = 0;
   int64_t ignore_index = -1;
   Tensor logits = {}, classes = {};
-  Tensor scale = {};  // [], 1 / number of rows that count, as f32 for bf16 logits
+  Tensor scale = {};  // [], 1 / number of rows that count; f32 for bf16 logits
 
   // loss [] is f32 for bf16 logits.
   template <class T> static void kernel(Cpu, const T* logits, const int64_t* labels, int64_t n, int64_t cols,
@@ -44,7 +44,7 @@ struct CrossEntropy {
     *scale.data<R>() = counted ? R(1.0 / double(counted)) : R(0);
     *loss.data<R>() = counted ? R(total / double(counted)) : R(0);
   }
-  // factor [1] times the gradient of the sum of the losses.
+  // factor [1] times the gradient of the sum of losses.
   template <class T> static void gradient(Cpu, const T* logits, const int64_t* labels, int64_t n,
                                           int64_t cols, double smoothing, int64_t ignore_index,
                                           const compute_t<T>* factor, T* gx) {

@@ -6,8 +6,8 @@ namespace pursuit {
 
 namespace {
 
-// A line along the dimension is added up by one thread, in f64: rounding errors of a running sum in f32 would
-// grow with its length.
+// One thread sums a line along the dimension, in f64: the rounding error of a running f32 sum grows with its
+// length.
 template <class T> struct SumSoFar {
   const T* x;
   T* y;
@@ -40,7 +40,7 @@ struct Cumsum {
   }
   Tensor forward(const Tensor& x) { return sums(x); }
   Grads backward(const Tensor& gy, Needs) { return {flip(sums(flip(gy, {dim})), {dim})}; }
-  // By a triangle of ones.
+  // As a product with a triangle of ones.
   Tensor reference(const Tensor& x) const {
     const Tensor last = x.transpose(dim, -1);
     const int64_t n = x.size(dim);

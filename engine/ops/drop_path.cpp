@@ -10,16 +10,16 @@
 
 namespace pursuit {
 
-// residual + drop_path(x). Of the inputs only the counter is saved: backward draws the same mask again.
+// residual + drop_path(x). Saves only the counter: backward draws the same mask again.
 struct DropPath {
   static constexpr const char* name = "drop_path";
   double p = 0;
   uint64_t seed = 0, stream = 0;
   Tensor counter = {};
-  DType branch = DType::f32;  // of x; the residual and the result may be f32 beside bf16
+  DType branch = DType::f32;  // of x; the residual and the result may be f32 with bf16
   bool has_residual = false;
 
-  // residual may be none.
+  // residual may be null.
   template <class X, class Y> static void kernel(Cpu, const X* x, const Y* residual, Y* y, int64_t samples,
                                                  int64_t inner, uint64_t seed, uint64_t stream,
                                                  const int64_t* counter, float keep, float scale) {
@@ -89,7 +89,7 @@ struct DropPath {
     return residual.defined() ? residual + dropped : dropped;
   }
   static std::vector<Sample<DropPath>> samples() {
-    // In bf16 the reference rounds its mask, 1 / (1 - p), too; these p keep it exact.
+    // In bf16 the reference also rounds its mask, 1 / (1 - p); these p keep it exact.
     return {{{0.5, 1, 2}, {{{9, 5}}, left_out(), left_out()}},
             {{0.75, 7, 0}, {{{17, 3, 5}}, labels({2}, 100), {{17, 3, 5}}}},
             {{0.5, 3, 1}, {{{6, 40, 128}}, labels({2}, 100), left_out()}},

@@ -6,7 +6,7 @@
 
 namespace pursuit {
 
-// Of the inputs only the counter is saved: backward draws the same mask again.
+// Saves only the counter: backward draws the same mask again.
 struct Dropout {
   static constexpr const char* name = "dropout";
   double p = 0;
@@ -75,7 +75,7 @@ struct Dropout {
     return x * from_vector(mask, x.shape()).to(x.dtype()).to(x.device());
   }
   static std::vector<Sample<Dropout>> samples() {
-    // In bf16 the reference rounds its mask, 1 / (1 - p), too; these p keep it exact.
+    // In bf16 the reference also rounds its mask, 1 / (1 - p); these p keep it exact.
     return {{{0.5, 1, 2}, {{{3, 5}}, left_out()}},
             {{0.75, 7, 0}, {{{2, 3, 67}}, labels({2}, 100)}},
             {{0.5, 1, 2}, {{{0, 4}}, left_out()}}};

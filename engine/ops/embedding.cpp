@@ -22,7 +22,7 @@ struct Embedding {
       for (int64_t i = b; i < e; ++i) std::copy_n(weight + ids[i] * dim, dim, y + i * dim);
     });
   }
-  // Every thread adds up a range of columns over all ids in their order, so the sum does not depend on the
+  // Each thread sums a range of columns over all ids in order, so the sum does not depend on the number of
   // threads.
   template <class T> static void gradient(Cpu, const Tensor& tokens, const T* gy, const Tensor& gw) {
     using R = compute_t<T>;

@@ -6,19 +6,19 @@ namespace pursuit {
 
 namespace {
 
-// A kernel cannot throw: where an index is none, the result is NaN.
+// A kernel cannot throw: for an index out of range the result is NaN.
 template <class T> struct Pick {
   const int64_t* index;
   const T* x;
   T* y;
-  int64_t size, stride;  // of x along the dimension
+  int64_t size, stride;  // of x, along the dimension
   HD void operator()(int64_t i, int64_t j, int64_t k) const {
     const int64_t at = index[i];
     y[k] = at >= 0 && at < size ? x[j + at * stride] : downcast<T>(compute_t<T>(NAN));
   }
 };
 
-// A line along the dimension is added up by one thread, in order.
+// One thread sums a line along the dimension, in order.
 template <class T> struct AddPicked {
   const int64_t* index;
   const T* gy;
@@ -32,7 +32,7 @@ template <class T> struct AddPicked {
   }
 };
 
-// x as lines of one element along `dim`, seen from `shape`.
+// x as lines starting at index 0 along `dim`, with the given shape.
 Tensor first_of_lines(const Tensor& x, int dim, Shape shape) {
   shape[dim] = 1;
   return x.view(shape, x.strides(), x.offset());
@@ -70,7 +70,7 @@ struct Gather {
     });
     return {gx.to(gy.dtype()), Tensor()};
   }
-  // By one-hot rows.
+  // As one-hot rows.
   Tensor reference(const Tensor& x, const Tensor& at) const {
     const int64_t size = x.size(dim);
     Shape shape = at.shape();
@@ -127,7 +127,7 @@ Extremes at_index(const Tensor& x, int dim, bool keep, const Tensor& index) {
   return {value.select(dim, 0), index.select(dim, 0)};
 }
 
-// argmax(x) along dim, whose size becomes 1.
+// argmax(x) along dim, keeping it with size 1.
 Tensor index_of_max(const Tensor& x, int dim) {
   const Tensor index = argmax(x.transpose(dim, -1));
   Shape last = index.shape();

@@ -4,8 +4,8 @@
 
 namespace pursuit {
 
-// Statistics, weight and bias stay in f32 (f64 under f64) whatever the dtype of x: bf16 has too few digits
-// for them.
+// Statistics, weight and bias stay f32 (f64 for f64) whatever the dtype of x: bf16 has too few
+// digits.
 struct GroupNorm {
   static constexpr const char* name = "group_norm";
   int64_t groups = 1;

@@ -8,18 +8,18 @@
 
 namespace pursuit {
 
-// Statistics, weight and bias stay in f32 (f64 under f64) whatever the dtype of x: bf16 has too few digits
-// for them. T is the type of x and its gradient, Y that of the result and its.
+// Statistics, weight and bias stay f32 (f64 for f64) whatever the dtype of x: bf16 has too few digits. T is
+// the type of x and its gradient, Y that of the result and its gradient.
 struct LayerNorm {
   static constexpr const char* name = "layer_norm";
   double eps = 1e-6;
-  std::optional<DType> result = {};  // none: that of x
+  std::optional<DType> result = {};  // empty: x's
   Tensor x = {}, weight = {};
   Tensor mean = {}, rstd = {};   // [rows]
   DType parameter = DType::f32;  // of weight and bias as given
-  Tensor so_far = {};            // of the gradient of x: what the residual gives, as a rule
+  Tensor so_far = {};            // gradient of x so far, usually from the residual
 
-  static constexpr int64_t block = 16;  // rows widened at a time under bf16
+  static constexpr int64_t block = 16;  // rows widened at a time for bf16
 
   template <class T, class Y>
   static void kernel(Cpu, const LayerNorm& op, const T* x, const compute_t<T>* bias, Y* y) {
@@ -45,7 +45,7 @@ struct LayerNorm {
   static void gradient(Cpu, const LayerNorm& op, const T* x, const Y* gy, T* gx, compute_t<T>* gp) {
     using R = compute_t<T>;
     const int64_t cols = op.x.size(-1), n = op.mean.numel(), step = std::is_same_v<Y, bf16> ? block : n;
-    // Fixed parts of the rows, summed in order: the result does not depend on the number of threads.
+    // Splits the rows into fixed parts, summed in order: the result does not depend on the number of threads.
     const int64_t parts = std::clamp<int64_t>(n / 64, 1, 16);
     const Tensor partial = zeros({parts, 2, cols}, op.weight.dtype());
     parallel_for(parts, 1, [&](int64_t first, int64_t last) {
@@ -122,7 +122,7 @@ struct LayerNorm {
   }
   Grads backward(const Tensor& gy, Needs) {
     const Tensor g = gy.contiguous();
-    // On a GPU the kernel adds, in the memory of the sum so far where nobody else looks at that.
+    // On a GPU the kernel adds, in place if nothing else references the sum so far.
     const bool adds_here = so_far.defined() && x.device().is_cuda();
     if (adds_here) so_far = so_far.to(x.dtype()).contiguous();
     Tensor gx = adds_here && so_far.storage().use_count() == 1 ? so_far : empty_like(x),

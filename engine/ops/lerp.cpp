@@ -9,7 +9,7 @@ struct LerpWeight {
 struct Lerp : Binary<Lerp, LerpWeight> {
   static constexpr const char* name = "lerp";
   static constexpr Reads da_reads = Reads::none, db_reads = Reads::none;
-  // From the nearer end, so that weights 0 and 1 give a and b to the bit.
+  // Starts from the nearer end, so that weights 0 and 1 give a and b exactly.
   template <class A> HD static A fwd(A a, A b, const LerpWeight& w) {
     const A t = A(w.weight);
     return t < A(0.5) ? a + t * (b - a) : b - (1 - t) * (b - a);

@@ -6,10 +6,10 @@
 
 namespace pursuit {
 
-// T is the type of the factors, Y that of the residual and the result: T, or f32 beside bf16.
+// T is the type of the operands, Y that of the residual and the result: T, or f32 if T is bf16.
 struct Linear {
   static constexpr const char* name = "linear";
-  Tensor kept_x = {}, kept_weight = {};  // each for the other's gradient
+  Tensor kept_x = {}, kept_weight = {};  // each is saved for the other's gradient
   Shape shape_of_x = {}, shape_of_weight = {};
   DType factors = DType::f32;
   bool has_bias = false, has_residual = false;

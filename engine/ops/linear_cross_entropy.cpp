@@ -19,7 +19,7 @@ Shape with_rows(const Tensor& x, int64_t rows) {
   shape[0] = rows;
   return shape;
 }
-// Rows `numbers` of x [rows, ...]; and back, x's rows where they were among `rows` zeros.
+// Selects rows `numbers` of x [rows, ...]; below, the inverse: x's rows placed among `rows` zeros.
 Tensor pick_rows(const Tensor& x, const std::vector<int64_t>& numbers) {
   const Tensor y = empty(with_rows(x, int64_t(numbers.size())), x.dtype());
   for (size_t i = 0; i < numbers.size(); ++i)
@@ -35,28 +35,28 @@ Tensor spread_rows(const Tensor& x, const std::vector<int64_t>& numbers, int64_t
 
 }  // namespace
 
-// Goes over tiles of classes, all rows at a time. Forward joins each tile's largest logit and sum of
-// exponentials to those of the tiles before. Backward makes the logits again, a fourth product beside the
-// three that would do with all logits in memory, and with the sums known a tile's share of the gradient of
-// `weight` is complete at once. On the CPU only the rows that count take part; on a GPU all do, so that
+// Processes tiles of classes, for all rows at a time. Forward merges each tile's largest logit and sum of
+// exponentials with those of earlier tiles. Backward recomputes the logits, a fourth product in addition to
+// the three that are enough with all logits in memory; as the sums are known, a tile's part of weight's
+// gradient is complete at once. On the CPU only the rows that count take part; on a GPU all do, so that
 // nothing waits for the labels.
 struct LinearCrossEntropy {
   static constexpr const char* name = "linear_cross_entropy";
   int64_t ignore_index = -1;
   Tensor count = {};
   Tensor x = {}, weight = {}, bias = {}, classes = {};  // of the rows that take part
-  std::vector<int64_t> kept = {};                       // on the CPU: their numbers
+  std::vector<int64_t> kept = {};                       // on the CPU: their indices
   int64_t rows_given = 0;
-  Tensor stats = {};  // [rows, 2], in the compute type: the largest logit m and 1 / sum exp(logit - m)
+  Tensor stats = {};  // [rows, 2], in the compute dtype: the largest logit m and 1 / sum exp(logit - m)
   Tensor scale = {};  // []: 1 / count
 
-  // So that a tile's logits, or their gradients, are a few MiB on the CPU and a hundred on a GPU.
+  // A tile's logits, or their gradients, take a few MiB on the CPU and a hundred on a GPU.
   int64_t tile_width() const {
     const bool gpu = x.device().is_cuda();
     const int64_t width = (gpu ? 1 << 25 : 1 << 19) / std::max<int64_t>(1, x.size(0)) / 64 * 64;
     return std::clamp<int64_t>(width, gpu ? 1024 : 128, 4096);
   }
-  // On shapes alone: what the kernels take for tiles.
+  // With shapes only: counts the memory that kernels use for tiles.
   void count_tiles(int tiles) const {
     if (shapes_only() && tiles > 0)
       empty({tiles, x.size(0), tile_width()}, x.device().is_cuda() ? DType::f32 : x.dtype(), x.device());
@@ -66,7 +66,7 @@ struct LinearCrossEntropy {
     for (int64_t first = 0; first < all; first += width) body(first, std::min(width, all - first));
   }
 
-  // The logits of a tile for m rows from r on, to s [m, width].
+  // The logits of a tile for m rows from r on, written to s [m, width].
   template <class T> void tile_logits(const RightFactor<T>& right, int64_t r, int64_t m, int64_t first,
                                       int64_t width, compute_t<T>* s) const {
     using R = compute_t<T>;
@@ -104,12 +104,12 @@ struct LinearCrossEntropy {
     }
   }
 
-  // Undefined where not wanted.
+  // Undefined where not needed.
   struct Wanted {
     Tensor x, weight, bias;
   };
 
-  // gx is in the compute type, and is added to: 0 at first.
+  // gx is in the compute dtype and accumulated; initially 0.
   template <class T> static void gradient(Cpu, Type<T>, const LinearCrossEntropy& op, const Tensor& factor,
                                           const Wanted& wanted) {
     using R = compute_t<T>;
@@ -207,7 +207,7 @@ struct LinearCrossEntropy {
   }
 #endif
 
-  // -log p(label) of the rows that take part, and what backward needs.
+  // -log p(label) of the rows that take part; saves what backward needs.
   Tensor row_losses(const Tensor& in, const Tensor& w, const Tensor& b, const Tensor& labels) {
     x = in.contiguous();
     weight = w.contiguous();
@@ -257,12 +257,12 @@ struct LinearCrossEntropy {
     const auto input = [](int64_t n, int64_t dim) { return Input{{n, dim}, -2, 2}; };
     return {{{}, {input(4, 5), input(7, 5), left_out(), labels({4}, 7)}},
             {{}, {input(33, 12), input(19, 12), {{19}}, labels({33}, 19)}},
-            {{3}, {input(9, 6), input(5, 6), {{5}}, labels({9}, 5)}},  // some rows are ignored
+            {{3}, {input(9, 6), input(5, 6), {{5}}, labels({9}, 5)}},  // some rows ignored
             {{1, full({}, 20)}, {input(13, 6), input(6, 6), left_out(), labels({13}, 6)}},
-            // More classes than a tile has. The gradient of x is a sum over all of them, and where they are
-            // broadcast what rounds one probability rounds all.
+            // More classes than fit in a tile. The gradient of x is a sum over all of them, and where they
+            // are broadcast the rounding of one probability affects all.
             {{}, {input(6, 3), input(4100, 3), {{4100}}, labels({6}, 4100)}, 4},
-            {{0}, {input(3, 4), input(1, 4), left_out(), labels({3}, 1)}},  // all are
+            {{0}, {input(3, 4), input(1, 4), left_out(), labels({3}, 1)}},  // all ignored
             {{}, {input(0, 5), input(7, 5), {{7}}, labels({0}, 7)}}};
   }
 

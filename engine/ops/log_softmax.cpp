@@ -7,7 +7,7 @@
 
 namespace pursuit {
 
-// A row that is -inf throughout has logarithms -inf and no gradient, as softmax makes it zero.
+// A row that is all -inf has logarithms -inf and no gradient, as softmax makes it zero.
 struct LogSoftmax {
   static constexpr const char* name = "log_softmax";
   Tensor y = {};

@@ -8,7 +8,7 @@ namespace pursuit {
 
 namespace {
 
-// A matrix that BLAS can read: rows or columns contiguous.
+// A matrix that BLAS can read: its rows or columns are contiguous.
 struct Matrix {
   Tensor t;
   bool transposed;
@@ -38,7 +38,7 @@ Shape batch_of(const Tensor& x) {
 
 struct Matmul {
   static constexpr const char* name = "matmul";
-  Tensor kept_a = {}, kept_b = {};  // each for the other's gradient
+  Tensor kept_a = {}, kept_b = {};  // each is saved for the other's gradient
   Shape shape_of_a = {}, shape_of_b = {};
   Needs needs = {};
 
@@ -67,7 +67,7 @@ struct Matmul {
     return y;
   }
 
-  // `l` walks over the matrices of a, b and y.
+  // `l` iterates over the matrices of a, b and y.
   template <class T> static void kernel(Cpu, Type<T>, const Matrix& a, const Matrix& b, const Tensor& y,
                                         const Layout<3>& l, int64_t m, int64_t n, int64_t k) {
     const T *pa = a.t.data<T>(), *pb = b.t.data<T>();
@@ -78,7 +78,7 @@ struct Matmul {
     });
   }
 #ifdef PURSUIT_GPU
-  // One batch for each row of `l`.
+  // One batch per row of `l`.
   template <class T> static void kernel(Cuda, Type<T>, const Matrix& a, const Matrix& b, const Tensor& y,
                                         const Layout<3>& l, int64_t m, int64_t n, int64_t k) {
     const int last = l.ndim - 1;

@@ -6,12 +6,12 @@ namespace pursuit {
 
 namespace {
 
-// The first of equals; a NaN counts as the largest.
+// The first of ties; NaN counts as the largest.
 template <class T> struct LargestOfWindow {
   PoolShape s;
   const T* x;
   T* y;
-  int32_t* index;  // in the plane
+  int32_t* index;  // within the plane
   HD void operator()(int64_t plane, int64_t row, int64_t col) const {
     using R = compute_t<T>;
     const T* from = x + plane * s.h.size * s.w.size;
@@ -57,8 +57,8 @@ template <class T> struct GradientOfLargest {
 
 struct MaxPool2d {
   static constexpr const char* name = "max_pool2d";
-  MaxPoolOptions options = {2};  // with a stride
-  Tensor index = {};             // i32, where each window's largest is
+  MaxPoolOptions options = {2};  // kernel size, also the stride
+  Tensor index = {};             // i32, the location of each window's maximum
   Shape before = {};
 
   PoolShape shape(const Tensor& x) const {
@@ -86,7 +86,7 @@ struct MaxPool2d {
     });
     return {gx};
   }
-  // Slices of each window, beside each other.
+  // Slices of each window, stacked.
   Tensor reference(const Tensor& x) const {
     const PoolShape s = shape(x);
     std::vector<Tensor> rows;

@@ -2,8 +2,8 @@
 
 namespace pursuit {
 
-// The larger of two numbers, or the smaller; NaN if one of them is. The gradient of equals goes to both in
-// halves, as PyTorch's does.
+// The larger or smaller of two numbers; NaN if either is NaN. Ties share the gradient equally, as in
+// PyTorch.
 template <bool Largest> struct Extreme {
   template <class A> HD static bool wins(A a, A b) { return Largest ? a > b : a < b; }
   template <class A> HD static A fwd(A a, A b) {

@@ -7,14 +7,14 @@
 
 namespace pursuit {
 
-// The GPU keeps GELU's result for the gradient of w2: to write it again would take backward longer than the
-// memory is worth. The CPU has it for one chunk of rows at a time, and makes it again. ReLU's is kept in the
-// pre-activation's place: it is its own, as relu(relu(x)) = relu(x). T is the type of the factors, Y that of
-// the residual and the result: T, or f32 beside bf16.
+// The GPU saves GELU's result for the gradient of w2: recomputing it would slow backward down more than the
+// memory is worth. The CPU recomputes it for one chunk of rows at a time. ReLU's result is stored in place of
+// the pre-activation, which is not needed: relu(relu(x)) = relu(x). T is the type of the operands, Y that of
+// the residual and the result: T, or f32 if T is bf16.
 struct Mlp {
   static constexpr const char* name = "mlp";
   Activation activation = Activation::gelu;
-  Tensor x = {}, w1 = {};  // each is kept for the other's gradient alone
+  Tensor x = {}, w1 = {};  // each is saved for the other's gradient only
   Tensor w2 = {};
   Tensor hidden = {};  // [rows, hidden], before GELU or after ReLU
   Tensor active = {};  // on the GPU: after GELU or ReLU
@@ -85,15 +85,15 @@ struct Mlp {
   }
 #endif
 
-  // What backward computes; undefined where it is not wanted.
+  // The results of backward; undefined where not needed.
   struct Wanted {
     Tensor x, w1, b1, w2, b2;
   };
   template <class T> static T* pointer(const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; }
 
-  // Backward on the CPU goes through the rows in blocks, so that GELU's result and the gradient of the
-  // pre-activation stay in the cache and never reach memory. bf16 takes all rows at once: a sum over blocks
-  // would be rounded for each.
+  // On the CPU backward processes blocks of rows, so that GELU's result and the gradient of the
+  // pre-activation stay in the cache. bf16 processes all rows at once: a sum over blocks would be rounded for
+  // each block.
   static constexpr int64_t block_units = 64;
   int64_t rows_at_once() const {
     const int64_t units = units_of(sizes.rows);
@@ -193,7 +193,7 @@ struct Mlp {
     const Wanted wanted{gradient_of(0, shape_of_x), gradient_of(1, {sizes.hidden, sizes.in}),
                         gradient_of(2, {sizes.hidden}), gradient_of(3, {sizes.out, sizes.hidden}),
                         gradient_of(4, {sizes.out})};
-    // What the kernel takes: the gradient before the activation, on the CPU also GELU's result.
+    // Temporary memory: the gradient before the activation, on the CPU also GELU's result.
     const bool cuda = hidden.device().is_cuda();
     const int64_t taken = cuda || activation == Activation::relu ? 1 : 2;
     if (shapes_only())

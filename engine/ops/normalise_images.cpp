@@ -14,21 +14,21 @@ namespace {
 
 constexpr int most_channels = 4;
 
-// The rows of the result, each a function of the column.
+// The rows of the result, each as a function of the column.
 struct ImageRows {
   const uint8_t* images;
-  const int32_t* erased;  // nullable, as mix and counter
+  const int32_t* erased;  // nullable, like mix and counter
   const float* mix;
   uint64_t seed, stream;
   const int64_t* counter;
   float zero[most_channels], scale[most_channels];  // (value - zero) scale
   int64_t batch, channels, height, width;
 
-  // Of a picture that is not mixed.
+  // For an image that is not mixed.
   struct Row {
     const uint8_t* pixels;
     float zero, scale;
-    int64_t begin, end;  // columns of noise
+    int64_t begin, end;  // columns with noise
     uint64_t seed, stream, first;
 
     HD float operator()(int64_t x) const {
@@ -38,7 +38,7 @@ struct ImageRows {
   };
   struct MixedRow {
     Row own, partner;
-    float own_weight, begin, end;  // columns that are mixed
+    float own_weight, begin, end;  // columns to mix
 
     HD float operator()(int64_t x) const {
       const float v = own(x);

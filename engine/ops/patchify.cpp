@@ -11,7 +11,7 @@
 
 namespace pursuit {
 
-// The patches of images [B, C, H, W], numbered image by image and row by row, as vectors of C * patch *
+// The patches of images [B, C, H, W], numbered image by image in row order, as vectors of C * patch *
 // patch.
 struct PatchGrid {
   int64_t images, channels, height, width, patch;
@@ -46,7 +46,7 @@ struct Patchify {
   static constexpr int64_t tile =
       256;  // patches gathered at a time: a few hundred KB, and enough for a product
   static constexpr int64_t partial = 64;  // terms of a sum
-  Tensor x = {}, weight = {};             // each is kept for the other's gradient alone
+  Tensor x = {}, weight = {};             // each is saved for the other's gradient only
   PatchGrid grid = {};
   Shape shape_of_weight = {};
   Needs needs = {};
@@ -60,9 +60,9 @@ struct Patchify {
         const int64_t n = std::min(tile, e - i);
         grid.gather(x, i, i + n, rows.data());
         for (int64_t r = i; r < i + n; ++r) std::copy_n(bias, dim, y + r * dim);
-        // BLAS adds one term after the other, so its rounding error grows with the length of the sum. Every
-        // later layer inherits this one (RPC-Attention multiplies it by about ten an iteration): short
-        // partial sums.
+        // BLAS adds one term after another, so its rounding error grows with the length of the sum. Every
+        // later layer inherits this error (RPC-Attention multiplies it by about ten per iteration), so
+        // partial sums are short.
         for (int64_t k = 0; k < length; k += partial) {
           gemm(false, true, n, dim, std::min(partial, length - k), compute_t<T>(1), rows.data() + k, length,
                weight + k, length, compute_t<T>(1), y + i * dim, dim);
@@ -70,9 +70,9 @@ struct Patchify {
       }
     });
   }
-  // gx, gw and gb are nullable. gw = gy^T patches: the products run one after another with the threads
-  // inside, so that the sum has one order. gx: every pixel belongs to one patch, so the products are
-  // scattered, not added.
+  // gx, gw and gb are nullable. gw = gy^T patches: products run one after another, each in parallel, so
+  // that the sum has one order. gx: every pixel belongs to one patch, so the products are scattered, not
+  // added.
   template <class T> static void gradient(Cpu, const PatchGrid& grid, const T* x, const T* weight,
                                           const T* gy, int64_t dim, T* gx, T* gw, T* gb) {
     using R = compute_t<T>;
@@ -104,7 +104,7 @@ struct Patchify {
     });
   }
 #ifdef PURSUIT_GPU
-  // The patches of all images at once: as much memory as the images.
+  // Memory for the patches of all images: as much as the images.
   template <class T> static Storage room(const PatchGrid& grid) {
     return allocate(cuda_device(cuda::current_device()), grid.patches() * grid.length() * int64_t(sizeof(T)));
   }

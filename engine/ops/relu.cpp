@@ -4,7 +4,7 @@ namespace pursuit {
 
 struct Relu : Unary<Relu> {
   static constexpr const char* name = "relu";
-  static constexpr Saves saves = Saves::y;  // which the next layer keeps anyway
+  static constexpr Saves saves = Saves::y;  // the next layer usually saves it anyway
   template <class A> HD static A fwd(A x) { return x < 0 ? A(0) : x; }
   template <class A> HD static A bwd(A, A y) { return y > 0 ? A(1) : A(0); }
   static std::vector<Sample<Relu>> samples() { return unary_samples<Relu>(-4, 4); }

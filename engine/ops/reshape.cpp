@@ -5,14 +5,14 @@ namespace pursuit {
 
 namespace {
 
-// The strides that show x in `shape` without a copy; false if there are none.
+// The strides that view x in `shape` without a copy; false if there are none.
 bool view_strides(const Tensor& x, const Shape& shape, Shape& strides) {
   strides = shape;
   int from = x.ndim() - 1;
   int64_t numel = 1, wanted = 1, step = 1;
   int to = shape.size() - 1;
   while (from >= 0 || to >= 0) {
-    // One run of dimensions that x walks in a single stride.
+    // A run of dimensions that x traverses with a single stride.
     while (from >= 0 && x.shape()[from] == 1) --from;
     if (from < 0) break;
     step = x.strides()[from];

@@ -8,16 +8,16 @@
 
 namespace pursuit {
 
-// Types as layer_norm's: T is that of x and its gradient, Y that of the result and its.
+// dtypes as for layer_norm: T is the type of x and its gradient, Y that of the result and its gradient.
 struct RmsNorm {
   static constexpr const char* name = "rms_norm";
   double eps = 1e-6;
-  std::optional<DType> result = {};  // none: that of x
+  std::optional<DType> result = {};  // empty: x's
   Tensor x = {}, weight = {};
   Tensor rrms = {};              // [rows]
   DType parameter = DType::f32;  // of weight as given
 
-  static constexpr int64_t block = 16;  // rows widened at a time under bf16
+  static constexpr int64_t block = 16;  // rows widened at a time for bf16
 
   template <class T, class Y> static void kernel(Cpu, const RmsNorm& op, const T* x, Y* y) {
     using R = compute_t<T>;
@@ -38,7 +38,7 @@ struct RmsNorm {
   static void gradient(Cpu, const RmsNorm& op, const T* x, const Y* gy, T* gx, compute_t<T>* gw) {
     using R = compute_t<T>;
     const int64_t cols = op.x.size(-1), n = op.rrms.numel(), step = std::is_same_v<Y, bf16> ? block : n;
-    // Fixed parts of the rows, summed in order: the result does not depend on the number of threads.
+    // Splits the rows into fixed parts, summed in order: the result does not depend on the number of threads.
     const int64_t parts = std::clamp<int64_t>(n / 64, 1, 16);
     const Tensor partial = zeros({parts, cols}, op.weight.dtype());
     parallel_for(parts, 1, [&](int64_t first, int64_t last) {

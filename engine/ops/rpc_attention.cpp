@@ -8,19 +8,19 @@
 
 namespace pursuit {
 
-// Principal attention pursuit with the scaled dual U = Y / mu, in which mu survives only in the threshold
-// tau. Per head:
+// Principal attention pursuit with the scaled dual U = Y / mu, so that mu affects only the threshold tau. Per
+// head:
 //   X = K - L + U,  S = soft_threshold(X, tau),  Z = K - S -/+ U,  L' = softmax(scale Z Z^T) V,
 //   U' = U + K - L' - S,
-// or, with queries of their own, L' = softmax(scale Q Z^T) V.
+// or, with separate queries, L' = softmax(scale Q Z^T) V.
 struct RpcAttention {
   static constexpr const char* name = "rpc_attention";
   RpcOptions options = {};
   Tensor kv = {};            // [B, N, 2, H, D], with queries [B, N, 3, H, D]
-  Tensor z = {};             // [n, B, H, N, D], on the CPU in the compute type
+  Tensor z = {};             // [n, B, H, N, D], on the CPU in the compute dtype
   Tensor region = {};        // u8 [n, B, H, N, D], on the GPU packed: X inside, above or below the threshold
   Tensor stats = {};         // [n, B, H, N, 2], of the softmax
-  Tensor l1 = {}, tau = {};  // [B, H, taus()]: ||K||_1 and the threshold, of the head or of each of its rows
+  Tensor l1 = {}, tau = {};  // [B, H, taus()]: ||K||_1 and the threshold, per head or per row
   Tensor l = {}, out = {};   // GPU: L of all iterations but the last [n - 1, B, H, N, D], and the result
   bool constant_mu = false;
   Tensor leaf = {}, composed = {};  // in place of all of them where the GPU has no kernel: reference's tape
@@ -33,10 +33,10 @@ struct RpcAttention {
   static int64_t keys_at(const PackedShape& s, int64_t b, int64_t h) {
     return ((b * s.n * s.parts + s.parts - 2) * s.heads + h) * s.d;
   }
-  // Whether every row has a threshold of its own, and how many a head has.
+  // Whether every row has its own threshold, and the number of thresholds per head.
   bool by_row() const { return options.mu_scope == RpcOptions::MuScope::prefix && !constant_mu; }
   int64_t taus(const PackedShape& s) const { return by_row() ? s.n : 1; }
-  // mu = mu_times_l1 / ||K||_1 of so many tokens (Definition 1, with the model's or the head's width).
+  // mu = mu_times_l1 / ||K||_1 over this many tokens (Definition 1, with the model's or the head's width).
   double mu_times_l1(const PackedShape& s, int64_t tokens) const {
     const int64_t width = options.mu_width == RpcOptions::MuWidth::model ? s.width() : s.d;
     return double(tokens * width) / 4;
@@ -146,8 +146,8 @@ struct RpcAttention {
         g = {next, s.d};
       }
       if (!op.constant_mu && !op.options.detach_mu) {
-        // dtau/dK = -/+ tau sign(K) / ||K||_1, as tau is lambda mu or lambda / mu. Keys are in the taus of
-        // their own and all later rows: those are summed from the last one on.
+        // dtau/dK = -/+ tau sign(K) / ||K||_1, as tau is lambda mu or lambda / mu. A key contributes to the
+        // taus of its own and all later rows: these are summed from the last row on.
         const double sign = op.options.threshold == RpcOptions::Threshold::product ? -1 : 1;
         double sum = 0;
         for (int64_t at = op.taus(s) - 1; at >= 0; --at) {
@@ -177,7 +177,7 @@ struct RpcAttention {
     return {options.iterations, s.batch, s.heads, s.n, s.d};
   }
 
-  // The GPU's kernels make use of scores that are symmetric, and end at a head dim.
+  // The GPU kernels rely on symmetric scores and have a maximum head dim.
   bool has_kernel([[maybe_unused]] const PackedShape& s) const {
 #ifdef PURSUIT_GPU
     return !has_queries(s) && s.d <= cuda::most_head_dim;
@@ -270,7 +270,7 @@ struct RpcAttention {
     return {gx, Tensor()};
   }
 
-  // Forward and backward by plain operators, in f32.
+  // Forward and backward composed of operators, in f32.
   Tensor compose(const Tensor& mu) {
     leaf = kv.to(DType::f32);
     if (grad_enabled()) leaf.requires_grad();
@@ -279,7 +279,7 @@ struct RpcAttention {
   }
 
   Tensor reference(const Tensor& x, const Tensor& given) const { return attend(last_keys(x, given), x); }
-  // softmax(scale Q Z^T) V of z [B, H, N, D] and x's values and queries (Q = Z without), [B, N, H * D].
+  // softmax(scale Q Z^T) V for z [B, H, N, D] and x's values and queries (default Q = Z), [B, N, H * D].
   Tensor attend(const Tensor& z, const Tensor& x) const {
     const PackedShape s(x);
     std::vector<Tensor> parts = {z.permute({0, 2, 1, 3}), x.select(2, s.parts - 1)};
@@ -312,7 +312,7 @@ struct RpcAttention {
     }
   }
 
-  // mu [B, H, N, 1] of every prefix: sums by a triangular matrix.
+  // mu [B, H, N, 1] of every prefix, as sums by a triangular matrix.
   Tensor prefix_mu(const PackedShape& s, const Tensor& keys) const {
     const Tensor lower = lower_triangle(s.n, keys.dtype(), keys.device());
     const Tensor width = sum(lower, {1}, true) * mu_times_l1(s, 1);
@@ -323,7 +323,7 @@ struct RpcAttention {
     using O = RpcOptions;
     const auto kv = [](int64_t b, int64_t n, int64_t h, int64_t d) { return Input{{b, n, 2, h, d}, -3, 3}; };
     const auto qkv = [](int64_t b, int64_t n, int64_t h, int64_t d) { return Input{{b, n, 3, h, d}, -3, 3}; };
-    // Iterating multiplies a rounding error by about 3 to 5 each time.
+    // Each iteration multiplies rounding errors by about 3 to 5.
     return {
         {{O{.iterations = 1}}, {kv(2, 7, 2, 4), left_out()}, 4},
         {{O{.iterations = 2, .lambda = 2}}, {kv(1, 33, 3, 8), left_out()}, 16},
@@ -339,7 +339,7 @@ struct RpcAttention {
             .shrink_every_iteration = false}},
          {kv(1, 11, 2, 4), left_out()},
          32},
-        // The widths that the GPU has tiles for, more rows than a warp's strip; scores that leave softmax
+        // The widths for which the GPU has tiles, more rows than a warp's strip, and scores that keep softmax
         // soft.
         {{O{.iterations = 2, .causal = true}}, {kv(2, 35, 2, 16), left_out()}, 16},
         {{O{.iterations = 2, .lambda = 0.5, .scale = 0.04, .threshold = O::Threshold::quotient}},
@@ -366,7 +366,7 @@ struct RpcAttention {
          {kv(1, 70, 1, 65), left_out()},
          16},
         {{O{.iterations = 2}}, {kv(0, 5, 2, 4), left_out()}},
-        // With queries.
+        // With separate queries.
         {{O{.iterations = 1}}, {qkv(2, 7, 2, 4), left_out()}, 4},
         {{O{.iterations = 3, .lambda = 2}}, {qkv(2, 35, 2, 16), left_out()}, 32},
         {{O{.iterations = 2, .lambda = 2, .causal = true, .mu_scope = O::MuScope::prefix}},

@@ -7,7 +7,7 @@ struct Sigmoid : Unary<Sigmoid> {
   static constexpr Saves saves = Saves::y;
   template <class A> HD static A fwd(A x) { return 1 / (1 + std::exp(-x)); }
   template <class A> HD static A bwd([[maybe_unused]] A x, [[maybe_unused]] A y) { return y * (1 - y); }
-  // The gradient has 1 - y, which cancels where y saturates, and y was rounded.
+  // The gradient contains 1 - y, which cancels where y saturates, and y is rounded.
   static std::vector<Sample<Sigmoid>> samples() { return unary_samples<Sigmoid>(-8, 8, 4); }
 };
 PURSUIT_OPERATOR(Sigmoid)

@@ -17,9 +17,9 @@ namespace pursuit {
 
 namespace {
 
-// Matrices of m x n seen from their smaller side, K = min(m, n): G = A^T A (tall) or A A^T (wide), [K, K],
-// has the eigenvectors V and eigenvalues sigma^2, and D = A W or W A with W = V diag(f) V^T, f = max(1 - tau
-// / sigma, 0). `product` multiplies as engine/cpu/gemm.h's gemm does: one matrix, or all of a batch.
+// Matrices of m x n, by their smaller side K = min(m, n): G = A^T A (tall) or A A^T (wide), [K, K], has the
+// eigenvectors V and eigenvalues sigma^2, and D = A W or W A with W = V diag(f) V^T, f = max(1 - tau / sigma,
+// 0). `product` multiplies like gemm in engine/cpu/gemm.h: one matrix, or all of a batch.
 struct Sides {
   int64_t m, n;
   bool wide() const { return m < n; }
@@ -38,7 +38,7 @@ struct Sides {
     else
       product(false, false, m, n, n, alpha, a, n, w, n, beta, to, n);
   }
-  // The rows of v [rank, K] through the matrix: to [rank, large]
+  // Applies the matrix to the rows of v [rank, K]: to [rank, large]
   template <class P, class T>
   void through(const P& product, const T* a, const T* v, int64_t rank, T* to) const {
     product(false, !wide(), rank, large(), small(), T(1), v, small(), a, n, T(0), to, large());
@@ -56,7 +56,7 @@ struct Sides {
 constexpr auto one_matrix = [](auto... x) { gemm(x...); };
 
 #ifdef PURSUIT_GPU
-// The product of every matrix of a batch, all of them dense.
+// Multiplies all matrices of a dense batch.
 struct BatchProduct {
   int64_t batch;
   void operator()(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
@@ -85,8 +85,8 @@ struct BatchProduct {
 };
 #endif
 
-// A power of two that brings the largest entry to 1 ... 2, so that no square overflows or vanishes; NaN where
-// an entry is NaN or infinite.
+// The power of two that brings the largest entry to 1 ... 2, so that squares neither overflow nor vanish; NaN
+// if an entry is NaN or infinite.
 template <class T> T scale_of(const T* a, int64_t n) {
   constexpr int lanes = 16;
   T top[lanes] = {}, bad[lanes] = {};
@@ -110,7 +110,7 @@ template <class T> T scale_of(const T* a, int64_t n) {
 
 template <class T> T* data_or_null(const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; }
 
-// Above this size LAPACK's blocked reduction is faster than lanes.
+// Above this size LAPACK's blocked reduction is faster than one matrix per lane.
 constexpr int64_t lane_limit = 160;
 
 }  // namespace
@@ -118,25 +118,25 @@ constexpr int64_t lane_limit = 160;
 // Gradient in closed form: with upstream gradient E, C = V^T sym(A^T E) V (tall),
 //   dA = E W + 2 A V (F o C) V^T,  dtau = -sum over sigma_i > tau of C_ii / sigma_i,
 //   F_ij = tau / (sigma_i sigma_j (sigma_i + sigma_j)) where both are above tau (also i = j),
-//        = f_i / (sigma_i^2 - sigma_j^2) where only sigma_i is, mirrored, and 0 where none is.
-// Nowhere are close quantities subtracted, so repeated and vanishing singular values are harmless. At sigma =
-// tau, where D has a kink, it takes the zero side.
+//        = f_i / (sigma_i^2 - sigma_j^2) where only sigma_i is, mirrored, and 0 where neither is.
+// Close quantities are never subtracted, so repeated and vanishing singular values are harmless. At the kink
+// sigma = tau it takes the zero side.
 struct SingularValueThreshold {
   static constexpr const char* name = "singular_value_threshold";
   bool recording = true;
   Tensor a = {}, tau = {};
-  Tensor v = {}, sigma = {};  // [batch, K, K], row j the singular vector of sigma[batch, j]; in no order
+  Tensor v = {}, sigma = {};  // [batch, K, K], row j the singular vector of sigma[batch, j]; unsorted
 
   Sides sides() const { return {a.size(-2), a.size(-1)}; }
 
-  // One matrix, from the eigendecomposition of its G (rows of `vectors`, stride ld; times scale^2). v and
+  // One matrix, from the eigendecomposition of its G (rows of `vectors`, stride ld; scaled by scale^2). v and
   // sigma are nullable. Scratch: vs, p and polished [K, K], b [K, large].
   template <class T> static void shrink(Sides side, const T* a, T tau, const T* vectors, const T* lambda,
                                         int64_t ld, T scale, T* d, T* v, T* sigma) {
     const int64_t k = side.small(), large = side.large();
     T *vs = scratch<T>(3, k * k), *p = scratch<T>(4, k * k), *polished = scratch<T>(5, k * k);
     T* b = scratch<T>(6, k * large);
-    // First the vectors that may count, so that the work falls with the rank; the others only for the
+    // First the vectors that may matter, so that the cost falls with the rank; the others only for the
     // gradient.
     const T least = tau * scale * T(0.5), top = *std::max_element(lambda, lambda + k);
     const auto counts = [&](int64_t j) { return lambda[j] > least * least - T(1e-4) * top; };
@@ -151,13 +151,13 @@ struct SingularValueThreshold {
       }
       if (first) rank = total;
     }
-    // Hundreds of rounded rotations leave the vectors orthogonal to 1e-6 only in f32; one Newton-Schulz step,
-    // V <- (3 I - V V^T) V / 2, makes that the rounding error.
+    // Hundreds of rounded rotations leave the vectors orthogonal only to 1e-6 in f32; one Newton-Schulz step,
+    // V <- (3 I - V V^T) V / 2, reduces that to the rounding error.
     gemm(false, true, total, total, k, T(-0.5), vs, k, vs, k, T(0), p, total);
     for (int64_t j = 0; j < total; ++j) p[j * total + j] += T(1.5);
     gemm(false, false, total, k, total, T(1), p, total, vs, k, T(0), polished, k);
     if (v) std::copy_n(polished, k * k, v);
-    // sigma = |A v| rather than the root of the eigenvalue: no square was rounded.
+    // sigma = |A v| instead of the root of the eigenvalue, which avoids a rounded square.
     side.through(one_matrix, a, polished, rank, b);
     int64_t above = 0;
     for (int64_t j = 0; j < rank; ++j) {
@@ -179,7 +179,7 @@ struct SingularValueThreshold {
     side.back(one_matrix, b, vs, above, d);
   }
 
-  // a and d [batch, m, n], tau [batch], v [batch, K, K] and sigma [batch, K] undefined or wanted.
+  // a and d [batch, m, n], tau [batch]; v [batch, K, K] and sigma [batch, K] may be undefined.
   template <class T> static void kernel(Cpu, Type<T>, Sides side, const Tensor& in, const Tensor& thresholds,
                                         const Tensor& out, const Tensor& vectors, const Tensor& values) {
     const T *a = in.data<T>(), *tau = thresholds.data<T>();
@@ -222,7 +222,7 @@ struct SingularValueThreshold {
     });
   }
 
-  // da and dtau are undefined or wanted.
+  // da and dtau may be undefined.
   template <class T> static void gradient(Cpu, Type<T>, Sides side, const Tensor& in,
                                           const Tensor& thresholds, const Tensor& vectors,
                                           const Tensor& values, const Tensor& upstream, const Tensor& to_in,
@@ -240,7 +240,7 @@ struct SingularValueThreshold {
       for (int64_t b = begin; b < end; ++b) {
         const T *x = a + b * size, *vb = v + b * k * k, *sb = sigma + b * k, *eb = e + b * size;
         const T scale = scale_of(x, size) + tau[b] * T(0), t = tau[b] * scale;
-        // In units where the largest entry of A is about 1.
+        // In units in which the largest entry of A is about 1.
         for (int64_t j = 0; j < size; ++j) scaled[j] = x[j] * scale;
         side.inner(one_matrix, scaled, eb, c, k);
         for (int64_t i = 0; i < k; ++i)
@@ -283,9 +283,9 @@ struct SingularValueThreshold {
   }
 
 #ifdef PURSUIT_GPU
-  // Negative thresholds give NaN, as there is no looking at them from here. By singular vectors where the
-  // gradient will want them, for the narrow matrices for which a warp's rotations are the least work, and for
-  // those too wide for a block; else by signs.
+  // Negative thresholds give NaN, as the host cannot read them. Uses singular vectors if the gradient will
+  // need them, for narrow matrices, where a warp's rotations are the least work, and for matrices too wide
+  // for a block; otherwise matrix signs.
   static void kernel(Cuda, Type<float>, Sides side, const Tensor& in, const Tensor& thresholds,
                      const Tensor& out, const Tensor& vectors, const Tensor& values) {
     const int64_t batch = thresholds.numel(), k = side.small(), size = side.m * side.n;
@@ -312,8 +312,8 @@ struct SingularValueThreshold {
                 side.wide() ? 1 : side.n, side.wide() ? side.n : 1});
   }
 
-  // The eigenvectors of the Gram matrices of a [batch, m, n] into basis [batch, K, K], and these through the
-  // matrices. Scratch: turn [batch, K, K].
+  // Writes the eigenvectors of the Gram matrices of a [batch, m, n] to basis [batch, K, K], and their
+  // products with the matrices. Scratch: turn [batch, K, K].
   static void find_eigenvectors(Sides side, const float* a, const Tensor& basis, const Tensor& turn,
                                 const Tensor& through) {
     const int64_t batch = basis.size(0), k = side.small(), large = side.large();
@@ -321,8 +321,8 @@ struct SingularValueThreshold {
     const Tensor gram = empty_like(basis);
     float *g = gram.data<float>(), *t = turn.data<float>(), *v = basis.data<float>(),
           *b = through.data<float>();
-    // An entry of G carries the rounding of sigma_1^2, under which a sigma of sigma_1 / 1000 is lost. In the
-    // basis that was found it carries that of sigma_i sigma_j, and a second decomposition finds the rest.
+    // An entry of G carries the rounding of sigma_1^2, which hides a sigma of sigma_1 / 1000. In the basis
+    // just found it carries that of sigma_i sigma_j, and a second decomposition finds the rest.
     for (const bool again : {false, true}) {
       if (again)
         product(false, true, k, k, large, 1, b, large, b, large, 0, g, k);
@@ -422,7 +422,7 @@ struct SingularValueThreshold {
       });
     return {needs[0] ? da.to(gy.dtype()) : da, needs[1] ? dtau.to(gy.dtype()) : dtau};
   }
-  // By the singular value decomposition itself.
+  // By the singular value decomposition.
   Tensor reference(const Tensor& x, const Tensor& thresholds) const {
     const auto [u, s, vt] = svd(x.to(DType::f64).to(cpu));
     Shape column = s.shape();
@@ -432,7 +432,7 @@ struct SingularValueThreshold {
     const Tensor t = thresholds.to(DType::f64).to(cpu).reshape(one);
     return matmul(u * relu(s - t).reshape(column), vt).to(x.dtype()).to(x.device());
   }
-  // Of 20 matrices or 33 singular values some lie close together, which magnifies rounding.
+  // Among 20 matrices or 33 singular values some are close together, which magnifies rounding.
   static std::vector<Sample<SingularValueThreshold>> samples() {
     return {{{}, {{{2, 7, 4}}, {{2}, 0.5, 1}}},      {{}, {{{3, 5, 12}}, {{3}, 0.5, 1.5}}},
             {{}, {{{20, 33, 15}}, {{20}, 1, 3}}, 4}, {{}, {{{6, 6}}, {{}, 0.5, 1}}},

@@ -9,9 +9,9 @@ namespace pursuit {
 
 struct SoftCrossEntropy {
   static constexpr const char* name = "soft_cross_entropy";
-  Tensor logits = {}, targets = {};  // targets for the gradient of the logits alone
+  Tensor logits = {}, targets = {};  // targets only for the gradient of the logits
   Needs needs = {};
-  Tensor scale = {};  // [], 1 / number of rows, as f32 for bf16 logits
+  Tensor scale = {};  // [], 1 / number of rows; f32 for bf16 logits
 
   // loss [] is f32 for bf16 logits.
   template <class T> static void kernel(Cpu, const T* logits, const T* targets, int64_t n, int64_t cols,
@@ -30,7 +30,7 @@ struct SoftCrossEntropy {
     *scale.data<R>() = n ? R(1.0 / double(n)) : R(0);
     *loss.data<R>() = n ? R(total / double(n)) : R(0);
   }
-  // factor [1] times the gradient of the sum of the losses with respect to the logits.
+  // factor [1] times the gradient of the sum of losses with respect to the logits.
   template <class T> static void gradient(Cpu, const T* logits, const T* targets, int64_t n, int64_t cols,
                                           const compute_t<T>* factor, T* gx) {
     using R = compute_t<T>;

@@ -6,7 +6,7 @@ struct Sub : Binary<Sub> {
   static constexpr const char* name = "sub";
   static constexpr Reads da_reads = Reads::none, db_reads = Reads::none;
   template <class A> HD static A fwd(A a, A b) { return a - b; }
-  // The incoming gradient itself: nothing is computed where nothing was broadcast.
+  // Returns the incoming gradient itself: nothing is computed unless an input was broadcast.
   Grads backward(const Tensor& gy, Needs needs) {
     return {needs[0] ? like(of_a, gy) : Tensor(), needs[1] ? like(of_b, -gy) : Tensor()};
   }

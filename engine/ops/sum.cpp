@@ -20,7 +20,7 @@ struct Sum {
   bool keep = false;
   Shape before = {};
 
-  // Pairwise over blocks of 128 terms, so that the rounding error grows with the logarithm of the length.
+  // Pairwise summation of blocks of 128 terms: the rounding error grows with the logarithm of the length.
   template <class T> static sum_t<T> pairwise(const T* x, int64_t n) {
     if (n > 128) return pairwise(x, n / 2) + pairwise(x + n / 2, n - n / 2);
     sum_t<T> s[8] = {};
@@ -73,7 +73,7 @@ struct Sum {
   static std::vector<Sample<Sum>> samples() {
     return {{{{0, 1}}, {{{3, 5}}}},     {{{1}, true}, {{{2, 33, 3}}}},
             {{{0}}, {{{129, 7}}}},      {{{0, 2}}, {{{3, 4, 65}}}},
-            {{{0, 1}}, {{{130, 129}}}},  // parts, on a GPU
+            {{{0, 1}}, {{{130, 129}}}},  // split into parts on a GPU
             {{{1}}, {{{2, 16390}}}},    {{{1}}, {{{3, 0}}}}};
   }
 };

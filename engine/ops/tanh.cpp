@@ -7,7 +7,7 @@ struct Tanh : Unary<Tanh> {
   static constexpr Saves saves = Saves::y;
   template <class A> HD static A fwd(A x) { return std::tanh(x); }
   template <class A> HD static A bwd([[maybe_unused]] A x, [[maybe_unused]] A y) { return 1 - y * y; }
-  // The gradient has 1 - y^2, which cancels where y saturates, and y was rounded.
+  // The gradient contains 1 - y^2, which cancels where y saturates, and y is rounded.
   static std::vector<Sample<Tanh>> samples() { return unary_samples<Tanh>(-4, 4, 4); }
 };
 PURSUIT_OPERATOR(Tanh)

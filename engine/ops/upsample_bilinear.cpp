@@ -31,7 +31,7 @@ struct UpsampleBilinear {
       }
     });
   }
-  // The transpose, in the order of the output rows within a plane whatever the threads.
+  // The transpose, in the order of the output rows within a plane, whatever the number of threads.
   template <class T> static void gradient(Cpu, const T* gy, T* gx, int64_t planes, int64_t h, int64_t w,
                                           int64_t height, int64_t width) {
     using A = compute_t<T>;

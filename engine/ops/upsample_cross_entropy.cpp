@@ -10,22 +10,22 @@
 
 namespace pursuit {
 
-// The gradient of the summed losses is made along with them, where a pixel's probabilities are at hand, and
-// is as small as the logits; backward multiplies it. A label out of range is an error on the CPU and makes
-// the loss NaN on the GPU, where a kernel cannot throw.
+// Forward also computes the gradient of the summed losses, while a pixel's probabilities are available; it is
+// as small as the logits, and backward only scales it. A label out of range is an error on the CPU and makes
+// the loss NaN on a GPU, where a kernel cannot throw.
 struct UpsampleCrossEntropy {
   static constexpr const char* name = "upsample_cross_entropy";
   int64_t ignore_index = 255;
   bool differentiable = true;
   Upsampling sizes = {};
   DType dtype = DType::f32;
-  // What the pixels between the logits' rows add to the gradient of the row before and the row behind them:
-  // [B, rows, 2, cols, classes]; on the GPU [B, rows, cols, 4, classes] for the four tokens around them. In
-  // the type of the sums.
+  // Contributions of the pixels between two rows of logits to the gradient of the row before and the row
+  // after: [B, rows, 2, cols, classes]; on a GPU [B, rows, cols, 4, classes] for the four tokens around them.
+  // In the accumulation dtype.
   Tensor parts = {};
   Tensor scale = {};  // [], 1 / number of pixels that count
 
-  // x [B, rows, cols, classes]; parts is null where no gradient is wanted.
+  // x [B, rows, cols, classes]; parts is null if no gradient is needed.
   template <class T> static void kernel(Cpu, const T* x, const Tensor& labels, const Upsampling& s,
                                         int64_t ignore_index, const Tensor& loss, const Tensor& scale,
                                         const Tensor& parts) {
@@ -43,7 +43,7 @@ struct UpsampleCrossEntropy {
                        " or ignore_index " + std::to_string(ignore_index));
     }
     const auto down_rows = bilinear_taps<R>(s.rows, s.height), across = bilinear_taps<R>(s.cols, s.width);
-    // The pixels behind a row of logits are one task, so that nothing depends on the threads.
+    // The pixels after one row of logits are one task, so that the result does not depend on the threads.
     std::vector<double> losses(static_cast<size_t>(s.batch * s.rows));
     parallel_for(s.batch * s.rows, 1, [&](int64_t b, int64_t e) {
       std::vector<R> line(static_cast<size_t>(line_size)), slope(line), point(static_cast<size_t>(s.classes));
@@ -70,13 +70,13 @@ struct UpsampleCrossEntropy {
     *scale.data<R>() = counted ? R(1.0 / double(counted)) : R(0);
     *loss.data<R>() = counted ? R(total / double(counted)) : R(0);
   }
-  // gx [B, rows, cols, classes] = factor [1] times what the parts say.
+  // gx [B, rows, cols, classes] = factor [1] times the sum of the parts.
   template <class T> static void gradient(Cpu, const compute_t<T>* parts, const Upsampling& s,
                                           const compute_t<T>* factor, T* gx) {
     const int64_t n = s.cols * s.classes;
     parallel_for(s.batch * s.rows, 1, [&](int64_t b, int64_t e) {
       for (int64_t task = b; task < e; ++task) {
-        const auto* before = parts + 2 * task * n;  // this row's own, then the next row's
+        const auto* before = parts + 2 * task * n;  // this row's own part, then the next row's
         const auto* behind = before - n;
         const bool first = task % s.rows == 0, last = task % s.rows == s.rows - 1;
         for (int64_t j = 0; j < n; ++j) {

@@ -6,7 +6,7 @@ namespace pursuit {
 
 void require_windows(const char* name, const Tensor& x, Pair kernel, Pair stride, Pair padding,
                      Pair dilation) {
-  constexpr int64_t most = int64_t(1) << 30;  // numbers that products of a few cannot overflow
+  constexpr int64_t most = int64_t(1) << 30;  // products of a few such numbers do not overflow
   const auto text = [](Pair p) { return std::to_string(p.h) + " x " + std::to_string(p.w); };
   const auto within = [](Pair p, int64_t least) {
     return p.h >= least && p.w >= least && p.h <= most && p.w <= most;

@@ -24,8 +24,7 @@ struct PcpResult {
 };
 
 // m [n1, n2] or [B, n1, n2], f32 or f64. Each matrix stops by itself, so a batch gives the same results as
-// its matrices alone. The CPU iterates in f64, a GPU in f32. No autograd. Throws if an entry is NaN or
-// infinite.
+// its matrices alone. The CPU iterates in f64, a GPU in f32. No autograd. Throws for NaN or infinity.
 PcpResult principal_component_pursuit(const Tensor& m, const PcpOptions& options = {});
 
 }  // namespace pursuit

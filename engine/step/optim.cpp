@@ -98,8 +98,7 @@ void gradient_factor(Cpu, const Tensor& x, double most, const Tensor& weight, co
 
 constexpr int threads = 256;
 
-// Enough blocks for the largest GPUs. Sums are split the same way on all GPUs, so that they agree bit for
-// bit.
+// Enough blocks for the largest GPUs. Sums are split the same way on all GPUs, for equal bits.
 unsigned blocks_of(int64_t n) { return cuda::blocks_for(n, 4 * threads, 2048); }
 
 cuda::FlatPointers pointers(const FlatUpdate& u) {

@@ -64,8 +64,7 @@ struct CwOptions {
 Tensor cw(const Victim& victim, const Tensor& x, const CwOptions& options = {});
 
 // Sparse l1 descent (Tramer & Boneh 2019): each step moves the given share of entries, those with the
-// steepest slope, by step / their number each; the total is projected onto the l1 ball of radius eps (Duchi
-// et al. 2008).
+// steepest slope, by step / their number each; the total is projected onto the l1 ball of eps (Duchi 2008).
 struct SldOptions {
   double eps = 10, step = 1;
   int steps = 20;

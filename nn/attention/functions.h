@@ -50,8 +50,7 @@ Tensor linear_attention_weights(const Tensor& q, const Tensor& k, bool causal);
 Tensor attention_weights(const Tensor& q, const Tensor& k, double scale, bool causal);
 
 // Symmetric attention on keys that were denoised by principal component pursuit with exact singular value
-// thresholding. Per batch and head, with K [N, D], mu = N D / (4 sum |K|) and L = S = U = 0, `iterations`
-// times
+// thresholding. Per batch and head, with K [N, D], mu = N D / (4 sum |K|), L = S = U = 0, iterations times
 //   L = D_{1/mu}(K - S + U),  S = soft_threshold(K - L + U, lambda / mu),  U = U + K - L - S,
 // the ADMM of Candes, Li, Ma & Wright 2011 with the dual divided by mu (engine/solve/pcp.h); then
 // softmax(scale L L^T) V. RPC-Attention replaces D by the attention itself. Fully differentiable. Not for

@@ -51,8 +51,7 @@ struct AttentionLayer {
 };
 
 // The part of an attention layer that differs between kinds: how tokens are mixed. Packed projections are [B,
-// N, parts, H, D], where the parts are q, k, v, or k, v if keys serve as queries. All methods are
-// differentiable.
+// N, parts, H, D], with parts q, k, v, or k, v if keys serve as queries. All methods are differentiable.
 class AttentionKind : public Module {
  public:
   explicit AttentionKind(const AttentionLayer& layer) : layer_(layer) {}
