@@ -27,7 +27,8 @@ struct Options {
   std::vector<std::string> names = {"all"};
   Network network;
   std::vector<int> slices = {1, 2, 3, 4};
-  std::string wire = "f32", times, measure, device = "auto", dtype = "bf16";
+  std::string times, measure, device = "auto";
+  DType wire = DType::f32, dtype = DType::bf16;
   double contention = 12;  // percent
 };
 
@@ -57,7 +58,7 @@ Outcome simulate(const Published& p, const std::string& origin, const StepTimes&
   for (int slices : o.slices) {
     const Exposure e = expose(step,
                               {.slices = slices,
-                               .bytes = o.wire == "bf16" ? 2 : 4,
+                               .bytes = int(size_of(o.wire)),
                                .contention = o.contention / 100,
                                .tied = route.rows ? p.tied : "",
                                .rows = route.rows,
@@ -85,7 +86,7 @@ void measure_all(const std::vector<Published>& settings, const Options& o) {
   }
   for (const Published& p : settings) {
     apps::note("{}, batch {} ...\n", p.workload.name, p.workload.batch);
-    times.steps[p.workload.name] = measure_times(p.workload, dtype_from_name(o.dtype), device);
+    times.steps[p.workload.name] = measure_times(p.workload, o.dtype, device);
     write_times(times, o.measure);
   }
 }
@@ -108,14 +109,13 @@ void simulate_all(const std::vector<Published>& settings, const Options& o) {
   }
   const Network& n = o.network;
   apps::print(
-      "Simulated: {} GPU{} in {} node{}, {:.6g} GB/s and {:.6g} us a GPU{}, gradients in {}, kernels {:.6g} "
-      "% "
-      "slower beside a collective\n{}\n",
+      "Simulated: {} GPU{} in {} node{}, {:.6g} GB/s and {:.6g} us a GPU{}, gradients in {}, kernels "
+      "{:.6g} % slower beside a collective\n{}\n",
       n.ranks, n.ranks > 1 ? "s" : "", n.nodes, n.nodes > 1 ? "s" : "", n.bandwidth, n.latency,
       n.nodes > 1
           ? fmt::format(" ({:.6g} GB/s and {:.6g} us to other nodes)", n.node_bandwidth, n.node_latency)
           : std::string(),
-      o.wire, o.contention, apps::Lines{apps::to_text(table)});
+      choice_name(o.wire), o.contention, apps::Lines{apps::to_text(table)});
   for (const Outcome& best : outcomes)
     if (best.bar < 100)
       apps::print("{} ({}{}): {:.2f} % exposed with {} slice{}, bar {:.6g} %: {}\n", best.setting, best.times,
@@ -151,43 +151,30 @@ void add_ddp_command(CLI::App& app) {
   Network& n = o->network;
   const apps::Range positive = apps::above(0, 1e9);
   ddp->add_option("names", o->names, "published settings; all")->capture_default_str();
-  ddp->add_option("--ranks", n.ranks, "GPUs in all")->check(apps::within({1, 65536}))->capture_default_str();
-  ddp->add_option("--nodes", n.nodes, "machines")->check(apps::within({1, 65536}))->capture_default_str();
-  ddp->add_option("--bandwidth", n.bandwidth, "of a GPU within its node, as the ring sees it, GB/s")
-      ->check(apps::within(positive))
-      ->capture_default_str();
-  ddp->add_option("--latency", n.latency, "of a step of the ring within a node, microseconds")
-      ->check(apps::within({0, 1e9}))
-      ->capture_default_str();
-  ddp->add_option("--node-bandwidth", n.node_bandwidth, "of a GPU to other nodes, GB/s")
-      ->check(apps::within(positive))
-      ->capture_default_str();
-  ddp->add_option("--node-latency", n.node_latency, "of a step of the ring between nodes, microseconds")
-      ->check(apps::within({0, 1e9}))
-      ->capture_default_str();
-  ddp->add_option("--slices", o->slices, "of the flat buffer")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(apps::within({1, 1000}))
-      ->capture_default_str();
-  ddp->add_option("--wire", o->wire, "f32, or bf16: half the bytes")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->capture_default_str();
-  ddp->add_option(
-         "--contention", o->contention,
-         "percent of its speed that the backward pass loses while a collective runs; NCCL takes some 16 of "
-         "132 multiprocessors")
-      ->check(apps::within(apps::below(0, 100)))
-      ->capture_default_str();
+  apps::add_number(*ddp, "--ranks", n.ranks, "GPUs in all", {1, 65536});
+  apps::add_number(*ddp, "--nodes", n.nodes, "machines", {1, 65536});
+  apps::add_number(*ddp, "--bandwidth", n.bandwidth, "of a GPU within its node, as the ring sees it, GB/s",
+                   positive);
+  apps::add_number(*ddp, "--latency", n.latency, "of a step of the ring within a node, microseconds",
+                   {0, 1e9});
+  apps::add_number(*ddp, "--node-bandwidth", n.node_bandwidth, "of a GPU to other nodes, GB/s", positive);
+  apps::add_number(*ddp, "--node-latency", n.node_latency,
+                   "of a step of the ring between nodes, microseconds", {0, 1e9});
+  apps::add_number(*ddp, "--slices", o->slices, "of the flat buffer", {1, 1000})->allow_extra_args(false);
+  apps::add_choice<DType>(*ddp, "--wire", o->wire, "What gradients travel as")
+      ->default_str(choice_name(o->wire));
+  apps::add_number(*ddp, "--contention", o->contention,
+                   "percent of its speed that the backward pass loses while a collective runs; NCCL takes "
+                   "some 16 of 132 multiprocessors",
+                   apps::below(0, 100));
   ddp->add_option("--times", o->times, "file of measured times; settings that it lacks are estimated");
   ddp->add_option("--measure", o->measure,
                   "measures the settings' steps on --device and writes them to this file, beside those that "
                   "it holds of other settings")
       ->excludes("--times");
   ddp->add_option("--device", o->device, "for --measure: auto, cpu, cuda, cuda:1")->capture_default_str();
-  ddp->add_option("--dtype", o->dtype, "for --measure; master weights are f32")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->capture_default_str();
+  apps::add_choice<DType>(*ddp, "--dtype", o->dtype, "for --measure; master weights are f32")
+      ->default_str(choice_name(o->dtype));
   ddp->callback([o] { run(*o); });
 }
 

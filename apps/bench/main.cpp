@@ -15,6 +15,7 @@
 #include "apps/run/run_folder.h"
 #include "apps/terminal/print.h"
 #include "apps/terminal/table.h"
+#include "apps/training/ranks.h"
 #include "cuda/runtime.h"
 #include "engine/base/error.h"
 #include "engine/base/program.h"
@@ -29,7 +30,8 @@ namespace {
 
 struct Options {
   std::vector<std::string> names;
-  std::string device = "cpu", dtype = "f32", start;
+  std::string device = "cpu", start;
+  DType dtype = DType::f32;
   int threads = 0, steps = 0;
   int64_t batch = 0;
   double seconds = 1;
@@ -64,28 +66,17 @@ std::vector<Workload> chosen(const std::vector<std::string>& names) {
 
 std::string mib(double bytes) { return fmt::format("{:.1f}", bytes / (1 << 20)); }
 
-// Of a number that every rank has: what the reduction makes of them.
-double of_ranks(distributed::Communicator& ranks, double value, distributed::Reduction reduction) {
-  const Tensor all = from_vector(std::vector<double>{value}, {1});
-  if (ranks.size() > 1) ranks.all_reduce(all, reduction);
-  return all.item();
-}
-
-double of_rank_0(distributed::Communicator& ranks, double value) {
-  const Tensor theirs = from_vector(std::vector<double>{value}, {1});
-  if (ranks.size() > 1) ranks.broadcast(theirs, 0);
-  return theirs.item();
-}
-
 int64_t batch_of(const Workload& w, const Options& options) {
   return options.batch ? options.batch : w.batch;
 }
 DType dtype_of(const Workload& w, const Options& options) {
-  return w.takes_bf16 ? dtype_from_name(options.dtype) : DType::f32;
+  return w.takes_bf16 ? options.dtype : DType::f32;
 }
 
+using distributed::Reduction;
+
 nlohmann::ordered_json run(const Workload& w, const Options& options, distributed::Communicator& ranks) {
-  using distributed::Reduction;
+  const auto sum = [&](double value) { return apps::reduced(ranks, value, Reduction::sum); };
   const int64_t batch = batch_of(w, options);
   const DType dtype = dtype_of(w, options);
   const int steps = options.steps ? options.steps : w.group == Workload::Group::model ? 10 : 20;
@@ -104,7 +95,7 @@ nlohmann::ordered_json run(const Workload& w, const Options& options, distribute
 
   Protocol protocol{steps, options.seconds};
   if (device.is_cuda()) protocol.wait = [device] { synchronize(device); };
-  protocol.of_rank_0 = [&](double value) { return of_rank_0(ranks, value); };
+  protocol.of_rank_0 = [&](double value) { return sum(ranks.rank() == 0 ? value : 0); };
   const Measurement m = measure(step.run, protocol);
   nlohmann::ordered_json line = {
       {"workload", w.name},
@@ -121,12 +112,11 @@ nlohmann::ordered_json run(const Workload& w, const Options& options, distribute
       {"median_ms", m.median_ms},
       {"min_ms", m.min_ms},
       {"max_ms", m.max_ms},
-      {"cpu_ms", of_ranks(ranks, m.cpu_ms, Reduction::sum)},
+      {"cpu_ms", sum(m.cpu_ms)},
       {"items_per_s", double(batch * ranks.size()) / m.median_ms * 1e3},
-      {"waited", of_ranks(ranks, m.waited, Reduction::max)},
-      {"pool_peak_bytes",
-       int64_t(of_ranks(ranks, double(memory_stats(device).allocated_peak), Reduction::sum))},
-      {"rss_peak_bytes", int64_t(of_ranks(ranks, double(peak_rss()), Reduction::sum))}};
+      {"waited", apps::reduced(ranks, m.waited, Reduction::max)},
+      {"pool_peak_bytes", int64_t(sum(double(memory_stats(device).allocated_peak)))},
+      {"rss_peak_bytes", int64_t(sum(double(peak_rss())))}};
   if (!losses.empty()) line["losses"] = losses;
   return line;
 }
@@ -197,18 +187,13 @@ int run_command(const std::vector<std::string>& args) {
   Options options;
   app.add_option("names", options.names, "workloads or groups; 'list' shows them");
   app.add_option("--device", options.device, "auto, cpu, cuda, cuda:1")->capture_default_str();
-  app.add_option("--threads", options.threads, "CPU threads (0: all)")
-      ->check(apps::within(apps::any_threads));
-  app.add_option("--steps", options.steps, "timed steps, at least (0: 10 for models, 20 for operators)")
-      ->check(apps::within(apps::any_count));
-  app.add_option("--seconds", options.seconds, "timed seconds, at least")
-      ->check(apps::within(apps::Range{0, 1e6}))
-      ->capture_default_str();
-  app.add_option("--batch", options.batch, "batch size (0: the workload's)")
-      ->check(apps::within(apps::any_batch));
-  app.add_option("--dtype", options.dtype, "where the workload has it; master weights are f32")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"f32", "bf16"}));
+  apps::add_number(app, "--threads", options.threads, "CPU threads (0: all)", apps::any_threads);
+  apps::add_number(app, "--steps", options.steps,
+                   "timed steps, at least (0: 10 for models, 20 for operators)", apps::any_count);
+  apps::add_number(app, "--seconds", options.seconds, "timed seconds, at least", apps::Range{0, 1e6});
+  apps::add_number(app, "--batch", options.batch, "batch size (0: the workload's)", apps::any_batch);
+  apps::add_choice<DType>(app, "--dtype", options.dtype, "where the workload has it; master weights are f32")
+      ->default_str(choice_name(options.dtype));
   CLI::Option* const start = app.add_option(
       "--start", options.start,
       "write weights and batch of a model to this file, for torch_twin.py; --json then gives the losses of "

@@ -5,7 +5,6 @@
 #include "apps/classify/config.h"
 #include "apps/pictures/evaluation.h"
 #include "apps/pictures/predictions.h"
-#include "apps/study/comparison.h"
 #include "apps/training/training_run.h"
 
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage.
@@ -30,9 +29,6 @@ struct EvalOptions : apps::PictureEvalOptions {
 };
 int eval(const EvalOptions& options);
 
-// See apps::CompareRuns; accuracies, errors and mCE in percent.
-apps::Comparison compare_runs(const std::vector<std::string>& folders, const std::string& page = {});
-
 struct PredictOptions : apps::PicturePredictOptions {
   int top = 5, block = -1;
 };
@@ -42,8 +38,5 @@ int predict(const PredictOptions& options);
 // throws Error if an option that was `given` says something else.
 int import_weights(const std::string& file, const std::string& out, Config config,
                    const std::vector<std::string>& given = {});
-
-// Writes report.html from what the run's folder holds (metrics.jsonl, eval.json, config.json and the model).
-void write_report(const std::string& folder);
 
 }  // namespace pursuit::classify

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "apps/classify/commands.h"
 #include "apps/classify/results.h"
-#include "apps/study/comparison_page.h"
 #include "data/corruptions.h"
 
 namespace pursuit::classify {
@@ -124,17 +122,15 @@ void add_attacks(Report& report, const std::vector<RunRecord>& records) {
 
 }  // namespace
 
-apps::Comparison compare_runs(const std::vector<std::string>& folders, const std::string& page) {
-  const auto records = apps::read_runs<RunRecord>(folders);
-  const auto summary = [](const RunRecord& run) { return compared(run, Detail::summary); };
-  return apps::compare(records, summary, page,
-                       {.app = Config::app,
-                        .title = fmt::format("Comparison of {} image classifiers", records.size()),
-                        .curves = training_curves(),
-                        .sections = [&](Report& report) {
-                          add_corruptions(report, records);
-                          add_attacks(report, records);
-                        }});
+ComparedRun compared(const RunRecord& run) { return compared(run, Detail::summary); }
+
+apps::ComparisonPage comparison_page(const std::vector<RunRecord>& runs) {
+  return {.title = fmt::format("Comparison of {} image classifiers", runs.size()),
+          .curves = training_curves(),
+          .sections = [&](Report& report) {
+            add_corruptions(report, runs);
+            add_attacks(report, runs);
+          }};
 }
 
 }  // namespace pursuit::classify

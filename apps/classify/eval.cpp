@@ -17,9 +17,8 @@
 #include "nn/attacks/attacks.h"
 
 // `classify eval`. Its results go to stdout and, for a run's folder, to eval.json (see results.h):
-//   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options", "made_by",
-//   "run",
-//                     "seed", "frost", "top1", "top5", "loss", "classes": [...], "left_out",
+//   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options",
+//                     "made_by", "run", "seed", "frost", "top1", "top5", "loss", "classes": [...], "left_out",
 //                     "confusion": [true x predicted, row by row],
 //                     "corrupted": [{"name", "severity", "count", "clean_top1", "top1", "top5"}],
 //                     "attacked": [{"attack", "space", "budget", "count", "settings", "clean_top1", "top1",
@@ -32,21 +31,21 @@ namespace {
 
 std::string percent_cell(double accuracy) { return fmt::format("{:.2f}", 100 * accuracy); }
 
-class Evaluation : public apps::PictureEvaluation<Config, Results, data::Dataset> {
+class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
  public:
   explicit Evaluation(const EvalOptions& options)
-      : PictureEvaluation(options, write_report),
+      : PictureEvaluation(options),
         options_(options),
         attacks_(apps::chosen("--attack", options.attacks, attacks::names())),
         budgets_(options.budgets.begin(), options.budgets.end()) {}
 
  private:
-  void open() override {
+  void open_data() override {
     config_.workers = options_.workers;
     if (!options_.data.empty()) config_.test_files.clear();
     if (!options_.test_files.empty()) config_.test_files = options_.test_files;
     validate(config_);
-    data_ = open_data(config_, data::Split::test, options_.first);
+    data_ = classify::open_data(config_, data::Split::test, options_.first);
     if (data_->size() == 0) fail("eval", "the test split is empty");
     apps::check_classes(data_->classes(), config_.classes);
     const Device device = device_from_name(config_.device);
@@ -65,7 +64,7 @@ class Evaluation : public apps::PictureEvaluation<Config, Results, data::Dataset
   }
 
   Results conditions_on(const data::Dataset& data, DType dtype, int64_t looked_at) const {
-    Results r = conditions_of(dtype, looked_at);
+    Results r = measured_on(dtype, looked_at);
     r.data = describe_data(config_);
     r.fingerprint = data::fingerprint(data, config_.data);
     if (!options_.test_files.empty())
@@ -110,7 +109,7 @@ class Evaluation : public apps::PictureEvaluation<Config, Results, data::Dataset
     const auto found = totals_of(*data_, config_, {}, {}, apps::ticker(bar, 0, ""));
     if (!found) return false;
     results_.set_scores(*found, config_.classes, classes_);
-    save(results_);
+    keep(results_);
     return true;
   }
 
@@ -123,7 +122,7 @@ class Evaluation : public apps::PictureEvaluation<Config, Results, data::Dataset
     std::unique_ptr<data::Dataset> fewer;
     if (options_.attack_limit > 0 && options_.attack_limit < data_->size()) {
       config.test_limit = options_.attack_limit;
-      fewer = open_data(config, data::Split::test, options_.first);
+      fewer = classify::open_data(config, data::Split::test, options_.first);
     }
     const data::Dataset& data = fewer ? *fewer : *data_;
     const bool unlike = fewer || config_.dtype != DType::f32;  // other conditions than those of the rest
@@ -148,7 +147,7 @@ class Evaluation : public apps::PictureEvaluation<Config, Results, data::Dataset
         s.budget = budget;
         if (!attack_all(s, config, data, bar, done)) return false;
         done += data.size();
-        save(attacked());
+        keep(attacked());
       }
     }
     return true;

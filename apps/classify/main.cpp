@@ -2,6 +2,7 @@
 
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
+#include "apps/classify/results.h"
 #include "apps/command/options.h"
 #include "apps/pictures/corrupt_command.h"
 #include "apps/study/program.h"
@@ -14,60 +15,51 @@ namespace {
 using namespace pursuit;
 using namespace pursuit::classify;
 
-void add_eval(CLI::App& app, EvalOptions& e, int& code) {
-  CLI::App* command = app.add_subcommand("eval", "Accuracy, clean, under corruptions and under attack");
-  apps::add_picture_eval_options(*command, e);
-  command->add_option("--test-files", e.test_files, "cifar10: batch files to test on")->delimiter(',');
-  command->add_option("--attack", e.attacks, "fgsm, pgd, spsa, cw, sld, noise")->delimiter(',');
-  command->add_option("--budgets", e.budgets, "Budgets of fgsm and pgd in 1/255")
-      ->check(apps::within(apps::above(0, 255)))
-      ->delimiter(',');
-  apps::add_choice<AttackSpace>(*command, "--attack-space", e.attack_space, "What an attack may change")
+void add_eval(apps::Program<RunRecord>& program) {
+  const auto [command, e] =
+      program.add("eval", "Accuracy, clean, under corruptions and under attack", classify::eval);
+  apps::add_picture_eval_options(command, e);
+  command.add_option("--test-files", e.test_files, "cifar10: batch files to test on")->delimiter(',');
+  command.add_option("--attack", e.attacks, "fgsm, pgd, spsa, cw, sld, noise")->delimiter(',');
+  apps::add_number(command, "--budgets", e.budgets, "Budgets of fgsm and pgd in 1/255", apps::above(0, 255));
+  apps::add_choice<AttackSpace>(command, "--attack-space", e.attack_space, "What an attack may change")
       ->default_str(choice_name(e.attack_space));
-  command->add_option("--attack-limit", e.attack_limit, "Attack this many pictures (0: as --limit)")
-      ->check(apps::within(apps::any_count));
-  command->add_option("--spsa-steps", e.spsa_steps, "spsa: steps")
-      ->check(apps::within(apps::Range{1, attacks::max_spsa_steps}))
-      ->capture_default_str();
-  command->add_option("--spsa-samples", e.spsa_samples, "spsa: directions per step")
-      ->check(apps::within(apps::Range{1, 1e6}))
-      ->capture_default_str();
-  command->add_option("--workers", e.workers, "Threads that prepare batches")
-      ->check(apps::within(apps::any_threads))
-      ->capture_default_str();
-  command->callback([&] { code = eval(e); });
+  apps::add_number(command, "--attack-limit", e.attack_limit, "Attack this many pictures (0: as --limit)",
+                   apps::any_count);
+  apps::add_number(command, "--spsa-steps", e.spsa_steps, "spsa: steps",
+                   apps::Range{1, attacks::max_spsa_steps});
+  apps::add_number(command, "--spsa-samples", e.spsa_samples, "spsa: directions per step",
+                   apps::Range{1, 1e6});
+  apps::add_number(command, "--workers", e.workers, "Threads that prepare batches", apps::any_threads);
 }
 
-void add_predict(CLI::App& app, PredictOptions& p, int& code) {
-  CLI::App* command =
-      app.add_subcommand("predict", "Classes of single pictures, with what the model looks at");
-  apps::add_picture_predict_options(*command, p);
-  command->add_option("--top", p.top, "Classes to print")
-      ->check(apps::within(apps::Range{1, 1e9}))
-      ->capture_default_str();
-  command->add_option("--block", p.block, "Block whose attention is shown (-1: the last)")
-      ->check(apps::within(apps::Range{-1000, 999}))
-      ->capture_default_str();
-  command->callback([&] { code = predict(p); });
+void add_predict(apps::Program<RunRecord>& program) {
+  const auto [command, p] =
+      program.add("predict", "Classes of single pictures, with what the model looks at", classify::predict);
+  apps::add_picture_predict_options(command, p);
+  apps::add_number(command, "--top", p.top, "Classes to print", apps::Range{1, 1e9});
+  apps::add_number(command, "--block", p.block, "Block whose attention is shown (-1: the last)",
+                   apps::Range{-1000, 999});
 }
 
-struct ImportOptions {
-  std::string file, out;
-  Config config;
-  ImportOptions() { config.heads = 0; }  // dim / 64, unless told otherwise: the weights do not say
-};
-void add_import(CLI::App& app, ImportOptions& i, int& code) {
+void add_import(CLI::App& app, int& code) {
+  struct Options {
+    std::string file, out;
+    Config config;
+  };
+  const auto i = std::make_shared<Options>();
+  i->config.heads = 0;  // dim / 64, unless told otherwise: the weights do not say
   CLI::App* command = app.add_subcommand(
       "import", "A run from safetensors weights with timm's names, or those of Scaled Attention's code");
-  command->add_option("file", i.file, "The safetensors file to read")->required();
-  command->add_option("--out", i.out, "Folder of the new run")->required();
-  apps::add_options(*command, i.config);
-  command->callback([&, command] {
-    const nlohmann::ordered_json options = apps::options_to_json(i.config);
+  command->add_option("file", i->file, "The safetensors file to read")->required();
+  command->add_option("--out", i->out, "Folder of the new run")->required();
+  apps::add_options(*command, i->config);
+  command->callback([&code, i, command] {
+    const nlohmann::ordered_json options = apps::options_to_json(i->config);
     std::vector<std::string> given;
     for (const auto& [name, value] : options.items())
       if (command->count("--" + name) > 0) given.push_back(name);
-    code = import_weights(i.file, i.out, i.config, given);
+    code = import_weights(i->file, i->out, i->config, given);
   });
 }
 
@@ -81,19 +73,14 @@ Tensor loss_on_noise(const nn::VisionTransformer& model, const Config& c, int64_
 }
 
 int run(std::vector<std::string> args) {
-  apps::Program<Config> program("Trains and studies image classifiers whose attention can be made robust.");
-  EvalOptions eval_options;
-  PredictOptions predict_options;
-  ImportOptions import_options;
+  apps::Program<RunRecord> program("Trains and studies image classifiers whose attention can be made robust.",
+                                   "Weights as safetensors that PyTorch and timm load");
   program.add_train("Train a vision transformer", args, train);
-  add_eval(program.app, eval_options, program.code);
-  apps::add_compare_command(program.app, compare_runs);
-  add_predict(program.app, predict_options, program.code);
+  add_eval(program);
+  add_predict(program);
   apps::add_corrupt_command(program.app, program.code);
-  apps::add_export_command<Config>(program.app, "Weights as safetensors that PyTorch and timm load");
   apps::add_inspect_command<Config>(program.app, /*batch size*/ 8, loss_on_noise);
-  add_import(program.app, import_options, program.code);
-  apps::add_report_command(program.app, write_report);
+  add_import(program.app, program.code);
   return program.run(std::move(args));
 }
 

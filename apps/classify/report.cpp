@@ -13,7 +13,6 @@
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
 #include "apps/page/heatmap.h"
-#include "apps/study/run_page.h"
 #include "engine/base/random.h"
 
 namespace pursuit::classify {
@@ -161,19 +160,6 @@ void add_attacks(Report& report, const Results& results) {
   report.table(table);
 }
 
-apps::Table evaluations(const RunRecord& r) {
-  apps::Table table{
-      {"data", "pictures", "weights", "step", "dtype", "seed", "top-1", "corrupted", "attacks", "by"}, {}};
-  for (const Results& e : r.results) {
-    const auto corrupted = mean_corrupted_top1(e);
-    table.rows.push_back({e.data, std::to_string(e.count), e.weights, std::to_string(e.step),
-                          e.dtype.empty() ? "-" : e.dtype, std::to_string(e.seed), percent(e.scores.top1),
-                          corrupted ? percent(*corrupted) + ", " + apps::corruption_set(e.corrupted) : "-",
-                          std::to_string(e.attacked.size()), program(e)});
-  }
-  return table;
-}
-
 // Test pictures from all over the split, one by chance from each twelfth, with what the model says of them.
 void add_samples(Report& report, const RunRecord& r) {
   constexpr int64_t most = 12;
@@ -231,6 +217,16 @@ void add_commands(std::vector<std::string>& commands, const RunRecord& r, const 
   }
 }
 
+}  // namespace
+
+apps::Cells cells_of(const Results& e) {
+  const auto corrupted = mean_corrupted_top1(e);
+  return {{"seed", std::to_string(e.seed)},
+          {"top-1", percent(e.scores.top1)},
+          {"corrupted", corrupted ? percent(*corrupted) + ", " + apps::corruption_set(e.corrupted) : "-"},
+          {"attacks", std::to_string(e.attacked.size())}};
+}
+
 apps::RunPage page_of(const RunRecord& r) {
   const Results* main = r.config ? main_evaluation(r.newest, *r.config) : nullptr;
   apps::RunPage page;
@@ -243,15 +239,13 @@ apps::RunPage page_of(const RunRecord& r) {
     apps::add_section(
         report, "Corruptions",
         "Accuracy on the pictures after the corruptions of Hendrycks & Dietterich (2019), at severities from "
-        "1 "
-        "(mild) to 5.",
+        "1 (mild) to 5.",
         r.newest, [](const Results& e) { return !e.corrupted.empty(); },
         [&](const Results& e) { add_corruptions(report, e); });
     apps::add_section(
         report, "Attacks", "", r.newest, [](const Results& e) { return !e.attacked.empty(); },
         [&](const Results& e) { add_attacks(report, e); });
   };
-  page.evaluations = evaluations(r);
   page.samples_title = "What the model looks at";
   page.samples = [&r](Report& report) { add_samples(report, r); };
   for (const Results& results : r.newest) add_commands(page.commands, r, results);
@@ -261,8 +255,6 @@ apps::RunPage page_of(const RunRecord& r) {
                   {"their standard deviation", fmt::format("{:.4f}", fmt::join(r.config->std, ", "))}};
   return page;
 }
-
-}  // namespace
 
 std::vector<apps::Curve> training_curves(const RunRecord* r) {
   const std::string split = r ? split_of(*r) : "test";
@@ -275,7 +267,5 @@ std::vector<apps::Curve> training_curves(const RunRecord* r) {
                                r->config->label_smoothing, split);
   return {loss, apps::percent_curve(r ? split_title(*r, "accuracy") : "Accuracy", "test_accuracy", "top-1")};
 }
-
-void write_report(const std::string& folder) { apps::write_run_page<RunRecord>(folder, page_of); }
 
 }  // namespace pursuit::classify

@@ -8,8 +8,8 @@
 
 #include "apps/classify/pipeline.h"
 #include "apps/pictures/corrupted.h"
-#include "apps/study/curves.h"
-#include "apps/study/run_record.h"
+#include "apps/study/comparison_page.h"
+#include "apps/study/run_page.h"
 
 namespace pursuit::classify {
 
@@ -48,6 +48,11 @@ void from_json(const nlohmann::ordered_json& json, std::vector<Results>& all);
 Results unite(const Results& old, const Results& fresh);
 
 using RunRecord = apps::RunRecord<Config, Results>;
+// What reports and comparisons say; accuracies, errors and mCE in percent.
+apps::RunPage page_of(const RunRecord& run);
+apps::Cells cells_of(const Results& results);
+apps::ComparedRun compared(const RunRecord& run);
+apps::ComparisonPage comparison_page(const std::vector<RunRecord>& runs);
 
 // What Results::data says of the test split of a config's data.
 std::string describe_data(const Config& config);

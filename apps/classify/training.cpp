@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -9,9 +8,8 @@
 #include "apps/classify/results.h"
 #include "apps/command/checks.h"
 #include "apps/pictures/picture_files.h"
-#include "apps/terminal/print.h"
+#include "apps/study/run_task.h"
 #include "apps/terminal/signals.h"
-#include "apps/training/provenance.h"
 #include "apps/training/step_memory.h"
 #include "data/fingerprint.h"
 #include "data/mixup.h"
@@ -40,14 +38,14 @@ void add_up(distributed::Communicator& ranks, Totals& totals) {
   counts.push_back(totals.top5);
   double loss = totals.loss * double(totals.count());
   apps::add_up(ranks, counts);
-  apps::add_up(ranks, loss);
+  loss = apps::reduced(ranks, loss, distributed::Reduction::sum);
   totals.top5 = counts.back();
   counts.pop_back();
   totals.confusion.set_counts(std::move(counts));
   if (totals.count() > 0) totals.loss = loss / double(totals.count());
 }
 
-class Classification : public apps::TaskOf<Config> {
+class Classification : public apps::TaskOf<RunRecord> {
  public:
   Classification(const Config& config, const apps::RunOptions&, distributed::Communicator& ranks)
       : ranks_(ranks),
@@ -117,41 +115,40 @@ class Classification : public apps::TaskOf<Config> {
 
   nn::Loss loss() override { return classify::loss(model_, config_, *input_); }
 
-  apps::Evaluation evaluate() override {
+  apps::Validation evaluate() override {
     const attacks::Logits logits = [&](const Tensor& images) { return restricted(model_(images), tested_); };
     totals_ = classify::evaluate(logits, config_, test_loader_);
     add_up(ranks_, totals_);
-    apps::Evaluation e;
-    e.complete = !apps::stop_requested() || totals_.count() == test_data_->size();
-    e.metrics = {{"test_loss", "test/loss", totals_.loss},
+    apps::Validation v;
+    v.complete = !apps::stop_requested() || totals_.count() == test_data_->size();
+    v.metrics = {{"test_loss", "test/loss", totals_.loss},
                  {"test_accuracy", "test/accuracy", totals_.accuracy()},
                  {"test_accuracy5", "test/accuracy5", totals_.accuracy5()}};
-    e.text = fmt::format("{0} loss {1:.4f}  {0} accuracy {2:.2f} %", config_.test_split, totals_.loss,
+    v.text = fmt::format("{0} loss {1:.4f}  {0} accuracy {2:.2f} %", config_.test_split, totals_.loss,
                          100 * totals_.accuracy());
-    e.score = totals_.accuracy();
-    return e;
+    v.score = totals_.accuracy();
+    return v;
   }
 
   void finish(const std::string& folder, int64_t step) override {
-    Results results;
-    static_cast<apps::Conditions&>(results) =
-        apps::conditions(config_, apps::evaluated_weights(config_), step, apps::run_id(folder));
-    results.data = describe_data(config_);
-    results.fingerprint = test_fingerprint_;
-    if (config_.test_limit > 0) results.options = fmt::format("--limit {}", config_.test_limit);
-    results.set_scores(totals_, config_.classes, tested_);
-    apps::add_evaluation(folder, results);
-    write_report(folder);
+    TaskOf::finish(folder, step);
     apps::note_replaced("training", *train_data_);
     apps::note_replaced("test", *test_data_);
-    apps::print(
-        "{} accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} pictures after {} steps\nreport {}\n",
-        config_.test_split, 100 * totals_.accuracy(), 100 * totals_.accuracy5(), totals_.loss,
-        totals_.count(), step, (std::filesystem::path(folder) / "report.html").string());
   }
 
  private:
   const Config& settings() const override { return config_; }
+  void fill(Results& results) const override {
+    results.data = describe_data(config_);
+    results.fingerprint = test_fingerprint_;
+    if (config_.test_limit > 0) results.options = fmt::format("--limit {}", config_.test_limit);
+    results.set_scores(totals_, config_.classes, tested_);
+  }
+  std::string summary(int64_t step) const override {
+    return fmt::format("{} accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} pictures after {} steps",
+                       config_.test_split, 100 * totals_.accuracy(), 100 * totals_.accuracy5(), totals_.loss,
+                       totals_.count(), step);
+  }
 
   distributed::Communicator& ranks_;
   std::unique_ptr<data::Dataset> train_data_;

@@ -11,7 +11,7 @@
 
 namespace pursuit::apps {
 
-// Refuses numbers outside of a range; what is no number is left to the option.
+// Refuses numbers outside of a range. Text that is no number is left to the option.
 inline CLI::Validator within(Range range) {
   return CLI::Validator(
       [range](const std::string& text) {
@@ -22,7 +22,7 @@ inline CLI::Validator within(Range range) {
       "");
 }
 
-// Refuses what is neither true nor false, such as the next option.
+// Refuses what is neither true nor false: the next option, for instance.
 inline const CLI::Validator boolean(
     [](std::string& text) {
       bool value = false;
@@ -44,8 +44,19 @@ CLI::Option* add_choice(CLI::App& app, const std::string& flag, Target& target, 
   return app.add_option_function<std::string>(flag, set, help + ": " + choice_help<E>());
 }
 
-// Adds an option for every field of a config that is one, see fields.h. Of an option given twice, by a recipe
-// and beside it, the last counts, also of a list.
+// An option that takes a number within the range, or a list of them with commas between. --help shows its
+// default.
+template <class T> CLI::Option* add_number(CLI::App& app, const std::string& flag, T& value,
+                                           const std::string& help, Range range) {
+  CLI::Option* option = app.add_option(flag, value, help)->check(within(range));
+  if constexpr (is_number_list<T>) option->delimiter(',');
+  if constexpr (is_number<T> || is_number_list<T>)
+    if (value != T{} || is_number<T>) option->capture_default_str();
+  return option;
+}
+
+// Adds an option for every field of a config that is one, see fields.h. If an option is given twice (in a
+// recipe and on the command line), the last one wins, also if it is a list.
 template <class Config> void add_options(CLI::App& app, Config& config) {
   for_each_field(config, [&]<class T>(const char* name, T& member, const char* help, Range range = {}) {
     if (!*help) return;

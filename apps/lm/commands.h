@@ -3,8 +3,7 @@
 #include <vector>
 
 #include "apps/lm/config.h"
-#include "apps/study/comparison.h"
-#include "apps/study/loaded_model.h"
+#include "apps/study/evaluation.h"
 #include "apps/training/training_run.h"
 #include "data/text/word_swap.h"
 #include "nn/generate.h"
@@ -15,16 +14,11 @@ namespace pursuit::lm {
 int train(const Config& config, const apps::RunOptions& options,
           distributed::Communicator& ranks = distributed::alone());
 
-struct EvalOptions {
-  std::string checkpoint, data;  // data empty: the run's own
-  apps::LoadOptions load;
+struct EvalOptions : apps::EvalOptions {
   std::string split = "test";
-  std::vector<std::string> windows;  // blocks, documents, sliding; none: as the run was trained
+  std::vector<std::string> windows;  // names of Window; none: as the run was trained
   bool word_swap = false;
   data::WordSwapOptions swap;
-  int64_t limit = 0;       // tokens
-  int64_t batch_size = 0;  // 0: the run's
-  bool quiet = false, json = false;
 };
 int eval(const EvalOptions& options);
 
@@ -45,11 +39,5 @@ struct InspectOptions {
   bool json = false;
 };
 int inspect_run(const InspectOptions& options);
-
-// See apps::CompareRuns.
-apps::Comparison compare_runs(const std::vector<std::string>& folders, const std::string& page = {});
-
-// Writes report.html from what the run's folder holds.
-void write_report(const std::string& folder);
 
 }  // namespace pursuit::lm

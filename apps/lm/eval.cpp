@@ -6,12 +6,8 @@
 #include "apps/lm/commands.h"
 #include "apps/lm/pipeline.h"
 #include "apps/lm/results.h"
-#include "apps/study/kept_results.h"
 #include "apps/study/reproduce.h"
-#include "apps/terminal/print.h"
 #include "apps/terminal/progress.h"
-#include "apps/terminal/signals.h"
-#include "apps/training/provenance.h"
 #include "apps/training/step_memory.h"
 #include "data/fingerprint.h"
 
@@ -68,8 +64,7 @@ std::string arguments(const EvalOptions& o) {
   std::string text = "--split " + o.split;
   if (!o.data.empty()) text += " --data " + apps::quoted(o.data);
   if (o.limit > 0) text += fmt::format(" --limit {}", o.limit);
-  if (o.load.weights) text += std::string(" --weights ") + choice_name(*o.load.weights);
-  if (o.load.dtype) text += fmt::format(" --dtype {}", name_of(*o.load.dtype));
+  if (const std::string how = o.load.arguments(); !how.empty()) text += " " + how;
   return text;
 }
 
@@ -78,47 +73,39 @@ std::string swap_arguments(const data::WordSwapOptions& o) {
                      apps::quoted(o.replacement), o.keep_stop_words, o.seed);
 }
 
-class Evaluation {
+class Evaluation : public apps::Evaluation<RunRecord> {
  public:
   explicit Evaluation(const EvalOptions& options)
-      : options_(options),
-        kept_(options.checkpoint),
+      : apps::Evaluation<RunRecord>(options),
+        options_(options),
         split_(data::text_split(options.split)),
-        run_(apps::run_id(options.checkpoint)),  // before the weights, which another training may replace
-        loaded_(apps::load_model<Config>(options.checkpoint, options.load)),
-        config_(loaded_.config),
-        words_(vocabulary(config_)),
-        windows_{choice_name(config_.rows)} {
-    if (!options.windows.empty())
-      windows_ = apps::chosen("--window", options.windows, {"blocks", "documents", "sliding"});
-    if (options.word_swap) check_replacement(options.swap.replacement, words_);
-    if (!options.data.empty()) config_.data = options.data;
-    if (options.batch_size > 0) config_.eval_batch_size = options.batch_size;
+        windows_(apps::chosen("--window", options.windows, choice_names<Window>())) {}
+
+ private:
+  void open() override {
+    words_ = vocabulary(config_);
+    if (windows_.empty()) windows_ = {choice_name(config_.rows)};
+    if (options_.word_swap) check_replacement(options_.swap.replacement, words_);
     apps::require_memory("eval", device_from_name(config_.device), "--batch-size",
                          [&] { evaluate_on_shapes(*loaded_.model, config_); });
     source_ = data::open_text(config_.data);
     files_of(source_, split_, config_);
   }
 
-  int run() {
-    apps::catch_stop_signals();
+  bool measure() override {
     const std::vector<data::TextFile>& files = source_.split(split_);
-    bool done = evaluate(files, "");
-    if (done && options_.word_swap) {
-      data::WordSwap counts;
-      const auto swapped = attacked(files, options_.swap, counts);
-      if (!options_.quiet)
-        apps::note("{} of the split's {} words were swapped ({:.2f} %), {} of them became <unk>\n",
-                   counts.swapped, counts.words,
-                   100 * double(counts.swapped) / double(std::max<int64_t>(counts.words, 1)),
-                   unknown(counts, words_));
-      done = evaluate(swapped, describe(options_.swap));
-    }
-    if (!results_.empty()) print();
-    return kept_.finish(done, !results_.empty(), write_report);
+    if (!evaluate(files, "")) return false;
+    if (!options_.word_swap) return true;
+    data::WordSwap counts;
+    const auto swapped = attacked(files, options_.swap, counts);
+    if (!options_.quiet)
+      apps::note("{} of the split's {} words were swapped ({:.2f} %), {} of them became <unk>\n",
+                 counts.swapped, counts.words,
+                 100 * double(counts.swapped) / double(std::max<int64_t>(counts.words, 1)),
+                 unknown(counts, words_));
+    return evaluate(swapped, describe(options_.swap));
   }
 
- private:
   bool evaluate(const std::vector<data::TextFile>& files, const std::string& attack) {
     data::Tokens tokens = data::encode(files, source_.layout, words_);
     data::check_same_language(tokens, words_, config_.unknown_share, files[0].name);
@@ -126,13 +113,9 @@ class Evaluation {
     for (const std::string& window : windows_) {
       apps::Progress bar(window + (attack.empty() ? "" : ", words swapped"), 0, int64_t(tokens.ids.size()),
                          {.quiet = options_.quiet, .unit = "tokens"});
-      int64_t last = 0;
-      const Tick tick = [&](int64_t count) {
-        bar.update(count, count - last);
-        last = count;
-      };
+      const apps::Tick tick = apps::ticker(bar, 0, "");
       Totals s;
-      if (window != "sliding") {
+      if (window != choice_name(Window::sliding)) {
         config_.rows = choice_of<Rows>("window", window);
         data::TextBatches rows(tokens, words_.line_end(), evaluation_rows(config_));
         s = evaluate_blocks(*loaded_.model, rows, tick);
@@ -140,9 +123,7 @@ class Evaluation {
         s = evaluate_sliding(*loaded_.model, tokens.ids, words_.line_end(), config_.eval_batch_size, tick);
       }
       if (apps::stop_requested()) return false;
-      Results r;
-      static_cast<apps::Conditions&>(r) =
-          apps::conditions(config_, loaded_.weights, loaded_.state.step, run_);
+      Results r = measured();
       r.data = data_name(config_);
       r.fingerprint = data::fingerprint(source_.split(split_), config_.data);
       r.count = s.tokens;
@@ -151,28 +132,21 @@ class Evaluation {
       r.window = window;
       r.attack = attack;
       r.loss = s.loss();
-      results_.push_back(std::move(r));
-      kept_.add([&](const std::string& folder) { apps::add_evaluation(folder, results_.back()); });
+      results_.push_back(r);
+      keep(r);
     }
     return true;
   }
 
-  void print() const {
-    if (!options_.json) {
-      apps::print("{}", apps::Lines{apps::to_text(to_table(results_))});
-      return;
-    }
+  void print() const override { apps::print("{}", apps::Lines{apps::to_text(to_table(results_))}); }
+  nlohmann::ordered_json json() const override {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     for (const Results& r : results_) json.push_back(to_json(r));
-    apps::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    return json;
   }
 
   const EvalOptions& options_;
-  apps::KeptResults kept_;
   data::TextSplit split_;
-  std::string run_;
-  apps::LoadedModel<Config> loaded_;
-  Config config_;
   data::Vocabulary words_;
   std::vector<std::string> windows_;
   data::TextSource source_;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "apps/lm/commands.h"
+#include "apps/lm/results.h"
 #include "apps/run/files.h"
 #include "apps/study/loaded_model.h"
 #include "apps/terminal/print.h"
@@ -158,6 +159,11 @@ Inspection inspection_from_json(const nlohmann::ordered_json& json) {
   return out;
 }
 
+void write_inspection(const std::string& folder, const Inspection& inspection) {
+  apps::write_file_atomically((std::filesystem::path(folder) / "inspect.json").string(),
+                              to_json(inspection).dump() + "\n");
+}
+
 apps::Table to_table(const Inspection& inspection) {
   apps::Table table{{"layer", "head", "entropy", "tr W", "|W|_F", "tr W^2", "r", "largest eigenvalue"}, {}};
   for (const HeadFacts& h : inspection.heads) {
@@ -226,16 +232,14 @@ int inspect_run(const InspectOptions& options) {
   inspection.conditions.data = data_name(config);
   inspection.conditions.fingerprint = data::fingerprint(files, config.data);
   inspection.conditions.count = rows.tokens();
-  const std::string json = to_json(inspection).dump();
   if (options.json)
-    apps::print("{}\n", json);
+    apps::print("{}\n", to_json(inspection).dump());
   else
     apps::print("{}entropy of even attention {:.3f} nats over windows of {} tokens\n",
                 apps::Lines{apps::to_text(to_table(inspection))}, inspection.even_entropy, inspection.tokens);
   if (std::filesystem::is_directory(options.checkpoint)) {
-    apps::write_file_atomically((std::filesystem::path(options.checkpoint) / "inspect.json").string(),
-                                json + "\n");
-    write_report(options.checkpoint);
+    write_inspection(options.checkpoint, inspection);
+    apps::write_report<RunRecord>(options.checkpoint);
   }
   return 0;
 }

@@ -42,6 +42,7 @@ nlohmann::ordered_json summary(const Inspection& inspection);
 
 nlohmann::ordered_json to_json(const Inspection& inspection);
 Inspection inspection_from_json(const nlohmann::ordered_json& json);
+void write_inspection(const std::string& folder, const Inspection& inspection);  // inspect.json of a run
 apps::Table to_table(const Inspection& inspection);
 void add_inspection(apps::Report& report, const Inspection& inspection);
 

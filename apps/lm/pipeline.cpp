@@ -47,7 +47,7 @@ nn::Loss loss(const nn::TransformerLm& model, const Config& c, const StepInput& 
 
 double Totals::perplexity() const { return std::exp(loss()); }
 
-Totals evaluate_blocks(const nn::TransformerLm& model, data::TextBatches& rows, const Tick& tick) {
+Totals evaluate_blocks(const nn::TransformerLm& model, data::TextBatches& rows, const apps::Tick& tick) {
   Totals totals;
   data::TextBatch batch;
   for (int64_t b = 0; b < rows.steps() && !apps::stop_requested(); ++b) {
@@ -60,7 +60,7 @@ Totals evaluate_blocks(const nn::TransformerLm& model, data::TextBatches& rows, 
 }
 
 Totals evaluate_sliding(const nn::TransformerLm& model, std::span<const int32_t> text, int64_t line_end,
-                        int64_t batch_size, const Tick& tick) {
+                        int64_t batch_size, const apps::Tick& tick) {
   if (text.empty() || batch_size < 1)
     fail("lm", "got " + std::to_string(text.size()) + " tokens in batches of " + std::to_string(batch_size) +
                    " windows, need at least 1 of each");

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "apps/lm/config.h"
+#include "apps/terminal/progress.h"
 #include "apps/training/task.h"
 #include "data/text/batches.h"
 #include "engine/step/transfer.h"
@@ -31,17 +32,15 @@ struct Totals {
   double perplexity() const;
 };
 
-using Tick = std::function<void(int64_t tokens)>;  // predicted so far
-
 // Over the rows of a text, each read without what stands before it. Stops early, with what it has, when a
 // stop was requested.
-Totals evaluate_blocks(const nn::TransformerLm& model, data::TextBatches& rows, const Tick& tick = {});
+Totals evaluate_blocks(const nn::TransformerLm& model, data::TextBatches& rows, const apps::Tick& tick = {});
 
 // By a window of `context` tokens that moves on by one: the first window predicts all its tokens, every later
 // one only its last, so that every token but the first ones has all the context the model can take (Teo &
 // Nguyen 2024, A.4). The text begins after an end of line. `batch_size` windows are computed at a time.
 Totals evaluate_sliding(const nn::TransformerLm& model, std::span<const int32_t> text, int64_t line_end,
-                        int64_t batch_size, const Tick& tick = {});
+                        int64_t batch_size, const apps::Tick& tick = {});
 
 // The work of training, with an evaluation of a text of so many tokens, and of evaluating a batch, on shapes
 // alone, for apps::require_memory.

@@ -8,8 +8,6 @@
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
 #include "apps/lm/results.h"
-#include "apps/study/comparison_page.h"
-#include "apps/study/run_page.h"
 #include "data/fingerprint.h"
 
 // A run's report, and several runs side by side.
@@ -24,7 +22,7 @@ std::vector<apps::Highlight> highlights(const RunRecord& r) {
   if (const auto perplexity = r.last("valid_perplexity"))
     h.push_back({"Validation perplexity", fmt::format("{:.2f}", *perplexity),
                  r.config ? "by " + std::string(choice_name(r.config->rows)) : ""});
-  for (const char* window : {"blocks", "documents", "sliding"}) {
+  for (const std::string& window : choice_names<Window>()) {
     std::vector<Results> tested = r.newest;
     std::erase_if(tested, [&](const Results& result) {
       return result.split != "test" || !result.attack.empty() || result.window != window;
@@ -63,18 +61,6 @@ std::vector<apps::Curve> training_curves(const Config* config) {
   return all;
 }
 
-apps::Table evaluations(const RunRecord& r) {
-  apps::Table table{{"data", "split", "window", "word swap", "tokens", "weights", "step", "dtype", "loss",
-                     "perplexity", "by"},
-                    {}};
-  for (const Results& e : r.results)
-    table.rows.push_back({e.data, e.split, e.window, e.attack.empty() ? "none" : e.attack,
-                          std::to_string(e.count), e.weights, std::to_string(e.step),
-                          e.dtype.empty() ? "-" : e.dtype, fmt::format("{:.4f}", e.loss),
-                          fmt::format("{:.3f}", e.perplexity()), program(e)});
-  return table;
-}
-
 std::string eval_command(const std::string& folder, const Results& r) {
   return fmt::format("lm eval --checkpoint {}{} --window {}", apps::quoted(folder),
                      r.options.empty() ? " --split " + r.split : " " + r.options, r.window);
@@ -95,6 +81,22 @@ void add_sample(Report& report, const RunRecord& r) {
   report.code(words.decode(text));
 }
 
+// Perplexities of different vocabularies cannot be compared.
+std::string describe_vocabulary(const Config& c) {
+  if (c.level == Level::byte) return "bytes";
+  return fmt::format("{} words {}", vocabulary(c).size(), data::fingerprint(c.vocabulary).substr(0, 6));
+}
+
+}  // namespace
+
+apps::Cells cells_of(const Results& e) {
+  return {{"split", e.split},
+          {"window", e.window},
+          {"word swap", e.attack.empty() ? "none" : e.attack},
+          {"loss", fmt::format("{:.4f}", e.loss)},
+          {"perplexity", fmt::format("{:.3f}", e.perplexity())}};
+}
+
 apps::RunPage page_of(RunRecord& r) {
   apps::RunPage page;
   page.title = r.config ? "Language model with " + describe_attention(*r.config) : "Language model";
@@ -112,7 +114,6 @@ apps::RunPage page_of(RunRecord& r) {
       fail("report", fmt::format("{} is damaged ({}); run `lm inspect` again", file, e.what()));
     }
   });
-  page.evaluations = evaluations(r);
   page.evaluations_caption =
       "By blocks or documents every token is predicted from those before it there; by a sliding window from "
       "as many as the model can take. Perplexities of different vocabularies cannot be compared.";
@@ -124,12 +125,6 @@ apps::RunPage page_of(RunRecord& r) {
         std::find(page.commands.begin(), page.commands.end(), command) == page.commands.end())
       page.commands.push_back(command);
   return page;
-}
-
-// Perplexities of different vocabularies cannot be compared.
-std::string describe_vocabulary(const Config& c) {
-  if (c.level == Level::byte) return "bytes";
-  return fmt::format("{} words {}", vocabulary(c).size(), data::fingerprint(c.vocabulary).substr(0, 6));
 }
 
 apps::ComparedRun compared(const RunRecord& run) {
@@ -157,16 +152,9 @@ apps::ComparedRun compared(const RunRecord& run) {
   return c;
 }
 
-}  // namespace
-
-void write_report(const std::string& folder) { apps::write_run_page<RunRecord>(folder, page_of); }
-
-apps::Comparison compare_runs(const std::vector<std::string>& folders, const std::string& page) {
-  const auto records = apps::read_runs<RunRecord>(folders);
-  return apps::compare(records, compared, page,
-                       {.app = Config::app,
-                        .title = fmt::format("Comparison of {} language models", records.size()),
-                        .curves = training_curves(nullptr)});
+apps::ComparisonPage comparison_page(const std::vector<RunRecord>& runs) {
+  return {.title = fmt::format("Comparison of {} language models", runs.size()),
+          .curves = training_curves(nullptr)};
 }
 
 }  // namespace pursuit::lm

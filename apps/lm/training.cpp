@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -10,10 +9,7 @@
 #include "apps/lm/inspect.h"
 #include "apps/lm/pipeline.h"
 #include "apps/lm/results.h"
-#include "apps/run/files.h"
-#include "apps/terminal/print.h"
-#include "apps/terminal/signals.h"
-#include "apps/training/provenance.h"
+#include "apps/study/run_task.h"
 #include "apps/training/step_memory.h"
 #include "data/fingerprint.h"
 
@@ -45,7 +41,7 @@ Config with_data(Config config, const data::Corpus& corpus) {
   return config;
 }
 
-class LanguageModelling : public apps::TaskOf<Config> {
+class LanguageModelling : public apps::TaskOf<RunRecord> {
  public:
   LanguageModelling(const Config& config, const apps::RunOptions& options, distributed::Communicator& ranks)
       : ranks_(ranks),
@@ -103,31 +99,38 @@ class LanguageModelling : public apps::TaskOf<Config> {
 
   nn::Loss loss() override { return lm::loss(model_, config_, *input_); }
 
-  apps::Evaluation evaluate() override {
+  apps::Validation evaluate() override {
     totals_ = evaluate_blocks(model_, valid_rows_);
     std::vector<int64_t> tokens = {totals_.tokens};
     apps::add_up(ranks_, tokens);
-    apps::add_up(ranks_, totals_.nats);
+    totals_.nats = apps::reduced(ranks_, totals_.nats, distributed::Reduction::sum);
     totals_.tokens = tokens[0];
-    apps::Evaluation e;
-    e.complete = totals_.tokens == valid_rows_.tokens();
-    if (!e.complete) return e;
+    apps::Validation v;
+    v.complete = totals_.tokens == valid_rows_.tokens();
+    if (!v.complete) return v;
     inspection_ = inspect(model_, inspected_, inspected_rows);
-    e.metrics = {{"valid_loss", "valid/loss", totals_.loss()},
+    v.metrics = {{"valid_loss", "valid/loss", totals_.loss()},
                  {"valid_perplexity", "valid/perplexity", totals_.perplexity()}};
-    const nlohmann::ordered_json attention = summary(inspection_);
+    const nlohmann::ordered_json attention = lm::summary(inspection_);
     for (const auto& [name, value] : attention.items())
-      e.metrics.push_back({name, "attention/" + name, value});
-    e.text = fmt::format("valid loss {:.4f}  perplexity {:.3f}  attention entropy {:.3f}", totals_.loss(),
+      v.metrics.push_back({name, "attention/" + name, value});
+    v.text = fmt::format("valid loss {:.4f}  perplexity {:.3f}  attention entropy {:.3f}", totals_.loss(),
                          totals_.perplexity(), attention["attention_entropy"].get<double>());
-    e.score = -totals_.loss();
-    return e;
+    v.score = -totals_.loss();
+    return v;
   }
 
   void finish(const std::string& folder, int64_t step) override {
-    Results results;
-    static_cast<apps::Conditions&>(results) =
-        apps::conditions(config_, apps::evaluated_weights(config_), step, apps::run_id(folder));
+    const Results found = results(folder, step);
+    inspection_.conditions = found;
+    inspection_.split = found.split;
+    write_inspection(folder, inspection_);
+    TaskOf::finish(folder, step);
+  }
+
+ private:
+  const Config& settings() const override { return config_; }
+  void fill(Results& results) const override {
     results.data = data_name(config_);
     results.fingerprint = valid_fingerprint();
     results.count = totals_.tokens;
@@ -136,23 +139,14 @@ class LanguageModelling : public apps::TaskOf<Config> {
     if (config_.eval_tokens > 0) results.options += fmt::format(" --limit {}", config_.eval_tokens);
     results.window = choice_name(config_.rows);
     results.loss = totals_.loss();
-    apps::add_evaluation(folder, results);
-    inspection_.conditions = results;
-    inspection_.split = results.split;
-    apps::write_file_atomically((std::filesystem::path(folder) / "inspect.json").string(),
-                                to_json(inspection_).dump() + "\n");
-    write_report(folder);
-    apps::print(
-        "validation perplexity {:.3f} by {} of {} tokens, loss {:.4f} nats on {} tokens after {} steps\n",
-        totals_.perplexity(), choice_name(config_.rows), config_.context, totals_.loss(), totals_.tokens,
-        step);
-    if (const double nats = source_entropy(config_); nats > 0)
-      apps::print("the grammar's own perplexity is {:.3f}\n", std::exp(nats));
-    apps::print("report {}\n", (std::filesystem::path(folder) / "report.html").string());
   }
-
- private:
-  const Config& settings() const override { return config_; }
+  std::string summary(int64_t step) const override {
+    const double nats = source_entropy(config_);
+    return fmt::format(
+        "validation perplexity {:.3f} by {} of {} tokens, loss {:.4f} nats on {} tokens after {} steps{}",
+        totals_.perplexity(), choice_name(config_.rows), config_.context, totals_.loss(), totals_.tokens,
+        step, nats > 0 ? fmt::format("\nthe grammar's own perplexity is {:.3f}", std::exp(nats)) : "");
+  }
 
   std::string valid_fingerprint() const { return data::fingerprint(corpus_.source.valid, config_.data); }
 

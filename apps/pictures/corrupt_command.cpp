@@ -75,9 +75,8 @@ void add_corrupt_command(CLI::App& app, int& code) {
           "with 224 (0: corrupt pictures as they are)")
       ->capture_default_str();
   command->add_option("--frost", c->frost, "Folder with frost overlays (default: drawn ones)");
-  command->add_option("--seed", c->seed, "Seed of the noise; every picture of the list has its own of it")
-      ->check(within(any_seed))
-      ->capture_default_str();
+  add_number(*command, "--seed", c->seed, "Seed of the noise; every picture of the list has its own of it",
+             any_seed);
   command->callback([&code, c] { code = corrupt(*c); });
 }
 

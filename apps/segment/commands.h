@@ -5,7 +5,6 @@
 #include "apps/pictures/evaluation.h"
 #include "apps/pictures/predictions.h"
 #include "apps/segment/predictor.h"
-#include "apps/study/comparison.h"
 #include "apps/training/training_run.h"
 
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage.
@@ -29,11 +28,5 @@ struct PredictOptions : apps::PicturePredictOptions {
   double opacity = 0.5;
 };
 int predict(const PredictOptions& options);
-
-// See apps::CompareRuns; scores in percent.
-apps::Comparison compare_runs(const std::vector<std::string>& folders, const std::string& page = {});
-
-// Writes report.html from what the run's folder holds (metrics.jsonl, eval.json, config.json and the model).
-void write_report(const std::string& folder);
 
 }  // namespace pursuit::segment

@@ -11,9 +11,8 @@
 #include "engine/base/error.h"
 
 // `segment eval`. Its results go to stdout and, for a run's folder, to eval.json (see results.h):
-//   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options", "made_by",
-//   "run",
-//                     "seed", "frost", "views",
+//   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options",
+//                     "made_by", "run", "seed", "frost", "views",
 //                     "scores": {"pixel_accuracy", "mean_accuracy", "mean_iou"},
 //                     "classes": [{"name", "iou", "accuracy", "pixels"}],
 //                     "corrupted": [{"name", "severity", "count", "scores"}]}]}
@@ -25,19 +24,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Evaluation : public apps::PictureEvaluation<Config, Results, data::SegmentationDataset> {
+class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationDataset> {
  public:
-  explicit Evaluation(const EvalOptions& options)
-      : PictureEvaluation(options, write_report), options_(options) {}
+  explicit Evaluation(const EvalOptions& options) : PictureEvaluation(options), options_(options) {}
 
  private:
-  void open() override {
+  void open_data() override {
     config_ = options_.views.of(config_);
     predictor_ = predictor_of(*loaded_.model, config_);
-    data_ = open_data(config_, options_.split, options_.first);
+    data_ = segment::open_data(config_, options_.split, options_.first);
     if (data_->size() == 0) fail("eval", "the " + data_->split() + " split is empty");
     apps::check_classes(data_->classes(), config_.classes);
-    results_ = conditions_of(config_.dtype, options_.limit);
+    results_ = measured_on(config_.dtype, options_.limit);
     results_.data = describe_data(config_, data_->split());
     results_.fingerprint = data::fingerprint(*data_, config_.data);
     results_.views = describe(predictor_.views);
@@ -51,28 +49,28 @@ class Evaluation : public apps::PictureEvaluation<Config, Results, data::Segment
   }
 
   std::optional<Scores> score(const apps::PictureChange& change, const apps::Tick& tick) override {
-    const Evaluated found = evaluate(predictor_, *data_, {.change = change, .tick = tick});
+    const Totals found = evaluate(predictor_, *data_, {.change = change, .tick = tick});
     if (!found.complete) return std::nullopt;
-    return scores_of(found.matrix);
+    return scores_of(found.confusion);
   }
 
   bool clean() override {
     apps::Progress bar("clean", 0, data_->size(), {.quiet = options_.quiet});
-    EvaluationHooks hooks{.tick = apps::ticker(bar, 0, "")};
+    EvaluateOptions with{.tick = apps::ticker(bar, 0, "")};
     std::set<std::string> taken;
     if (!options_.save_predictions.empty()) {
       fs::create_directories(options_.save_predictions);
-      hooks.seen = [&](int64_t i, const data::SegmentationSample&, const data::Image& classes) {
+      with.seen = [&](int64_t i, const data::SegmentationSample&, const data::Image& classes) {
         const std::string stem = fs::path(data_->name(i)).stem().string();
         if (!taken.insert(stem).second)
           fail("eval", "--save-predictions: two pictures are called " + stem + "; predict them one by one");
         data::write_png((fs::path(options_.save_predictions) / (stem + ".png")).string(), classes);
       };
     }
-    const Evaluated found = evaluate(predictor_, *data_, hooks);
+    const Totals found = evaluate(predictor_, *data_, with);
     if (!found.complete) return false;
-    results_.set_scores(found.matrix, found.count, config_.classes);
-    save(results_);
+    results_.set_scores(found.confusion, found.count, config_.classes);
+    keep(results_);
     return true;
   }
 

@@ -42,20 +42,11 @@ Tensor planes_of(const data::Image& picture) {
   return from_vector(planes, shape);
 }
 
-// Columns [1, classes, height, width] in reverse order.
-Tensor mirrored(const Tensor& logits) {
-  const Tensor out = empty_like(logits);
-  const int64_t width = logits.size(3);
-  for (int64_t x = 0; x < width; ++x)
-    copy_values(out.slice(3, x, x + 1), logits.slice(3, width - 1 - x, width - x));
-  return out;
-}
+}  // namespace
 
 Tensor numbers(const data::Image& classes) {
   return from_vector(classes.pixels, {classes.height, classes.width});
 }
-
-}  // namespace
 
 std::string describe(const Views& v) {
   std::string text = v.short_side ? fmt::format("shorter side {}", v.short_side) : "own size";
@@ -81,7 +72,7 @@ Tensor Predictor::look(int64_t height, int64_t width,
         logits = seen;
         continue;
       }
-      const Tensor full = upsample_bilinear(flip ? mirrored(seen) : seen, height, width);
+      const Tensor full = upsample_bilinear(flip ? pursuit::flip(seen, {3}) : seen, height, width);
       const Tensor probabilities = softmax(full.permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
       logits = logits.defined() ? logits + probabilities : probabilities;
     }
@@ -161,27 +152,27 @@ std::string ViewOptions::arguments() const {
   return text;
 }
 
-Evaluated evaluate(const Predictor& predictor, const data::SegmentationDataset& data,
-                   const EvaluationHooks& hooks) {
-  Evaluated out{nn::ConfusionMatrix(int64_t(data.classes().size()), data::kIgnoredLabel)};
+Totals evaluate(const Predictor& predictor, const data::SegmentationDataset& data,
+                const EvaluateOptions& options) {
+  Totals out{nn::ConfusionMatrix(int64_t(data.classes().size()), data::kIgnoredLabel)};
   const auto prepare = [&](int64_t i) {
     data::SegmentationSample sample = data.get(i);
-    if (hooks.change) sample.image = hooks.change(sample.image, sample.index);
+    if (options.change) sample.image = options.change(sample.image, sample.index);
     return sample;
   };
   std::future<data::SegmentationSample> next;
-  const int64_t step = hooks.share.of;
-  for (int64_t i = hooks.share.first; i < data.size(); i += step) {
+  const int64_t step = options.share.of;
+  for (int64_t i = options.share.first; i < data.size(); i += step) {
     if (apps::stop_requested()) return out;
     const data::SegmentationSample sample = next.valid() ? next.get() : prepare(i);
     if (i + step < data.size()) next = std::async(std::launch::async, prepare, i + step);
     if (sample.index >= 0) {
       const data::Image classes = predictor.classes_of(sample.image);
-      out.matrix.add(numbers(classes), numbers(sample.labels));
+      out.confusion.add(numbers(classes), numbers(sample.labels));
       ++out.count;
-      if (hooks.seen) hooks.seen(i, sample, classes);
+      if (options.seen) options.seen(i, sample, classes);
     }
-    if (hooks.tick) hooks.tick(i + 1);
+    if (options.tick) options.tick(i + 1);
   }
   out.complete = true;
   return out;

@@ -63,7 +63,9 @@ struct ViewOptions {
   std::string arguments() const;  // " --stride 32", as on a command line
 };
 
-struct EvaluationHooks {
+Tensor numbers(const data::Image& classes);  // u8 [height, width], of a picture with one channel
+
+struct EvaluateOptions {
   apps::PictureChange change = {};  // a corruption
   // What was predicted for sample i of the set.
   std::function<void(int64_t i, const data::SegmentationSample&, const data::Image& classes)> seen = {};
@@ -71,15 +73,15 @@ struct EvaluationHooks {
   data::Share share = {};  // of the pictures, one a batch
 };
 
-struct Evaluated {
-  nn::ConfusionMatrix matrix;
+struct Totals {
+  nn::ConfusionMatrix confusion;
   int64_t count = 0;  // pictures
   bool complete = false;
 };
 // Predicts every picture of the set at its own size and counts classes against labels; stand-ins for damaged
 // pictures are not counted. The next picture is made ready beside the prediction. Stops early, with what it
 // has, when a stop was requested.
-Evaluated evaluate(const Predictor& predictor, const data::SegmentationDataset& data,
-                   const EvaluationHooks& hooks = {});
+Totals evaluate(const Predictor& predictor, const data::SegmentationDataset& data,
+                const EvaluateOptions& options = {});
 
 }  // namespace pursuit::segment

@@ -9,8 +9,6 @@
 #include "apps/segment/commands.h"
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
-#include "apps/study/comparison_page.h"
-#include "apps/study/run_page.h"
 #include "data/corruptions.h"
 #include "data/resize.h"
 
@@ -97,16 +95,6 @@ void add_corruptions(Report& report, const Results& results) {
                                                       percent(results.scores.mean_iou)));
 }
 
-apps::Table evaluations(const RunRecord& r) {
-  apps::Table table{
-      {"data", "views", "pictures", "weights", "step", "dtype", "seed", "mIoU", "corrupted", "by"}, {}};
-  for (const Results& e : r.results)
-    table.rows.push_back({e.data, e.views, std::to_string(e.count), e.weights, std::to_string(e.step),
-                          e.dtype.empty() ? "-" : e.dtype, std::to_string(e.seed), percent(e.scores.mean_iou),
-                          e.corrupted.empty() ? "-" : apps::corruption_set(e.corrupted), program(e)});
-  return table;
-}
-
 // A picture, its label and what the model says, in rows; pictures from all over the split that the highlights
 // are of.
 void add_samples(Report& report, const RunRecord& r, const Results* main) {
@@ -134,8 +122,7 @@ void add_samples(Report& report, const RunRecord& r, const Results* main) {
     const data::SegmentationSample sample = pictures->get((2 * i + 1) * pictures->size() / (2 * count));
     const data::Image classes = predictor.classes_of(sample.image);
     nn::ConfusionMatrix matrix(int64_t(c.classes.size()), data::kIgnoredLabel);
-    matrix.add(from_vector(classes.pixels, {int64_t(classes.pixels.size())}),
-               from_vector(sample.labels.pixels, {int64_t(sample.labels.pixels.size())}));
+    matrix.add(numbers(classes), numbers(sample.labels));
     add(sample.image, "");
     add(apps::colour_mask(sample.labels, c.colours), "");
     add(apps::colour_mask(classes, c.colours), percent(matrix.overall_accuracy()) + " % of the pixels right");
@@ -150,6 +137,18 @@ void add_samples(Report& report, const RunRecord& r, const Results* main) {
   report.swatches("Colours", colours);
 }
 
+// A score of -1 is none.
+std::optional<double> known(double score) { return score < 0 ? std::nullopt : std::optional(score); }
+
+}  // namespace
+
+apps::Cells cells_of(const Results& e) {
+  return {{"seed", std::to_string(e.seed)},
+          {"views", e.views},
+          {"mIoU", percent(e.scores.mean_iou)},
+          {"corrupted", e.corrupted.empty() ? "-" : apps::corruption_set(e.corrupted)}};
+}
+
 apps::RunPage page_of(const RunRecord& r) {
   const Results* main = r.config ? main_evaluation(r.newest, *r.config) : nullptr;
   apps::RunPage page;
@@ -161,12 +160,11 @@ apps::RunPage page_of(const RunRecord& r) {
     add_classes(report, main);
     apps::add_section(
         report, "Corruptions",
-        "The pictures after the corruptions of Hendrycks & Dietterich (2019), at severities from 1 (mild) to "
-        "5.",
+        "The pictures after the corruptions of Hendrycks & Dietterich (2019), "
+        "at severities from 1 (mild) to 5.",
         r.newest, [](const Results& e) { return !e.corrupted.empty(); },
         [&](const Results& e) { add_corruptions(report, e); });
   };
-  page.evaluations = evaluations(r);
   page.samples_title = "What the model sees";
   page.samples = [&r, main](Report& report) { add_samples(report, r, main); };
   if (r.config) page.facts = {{"classes", std::to_string(r.config->classes.size())}};
@@ -176,9 +174,6 @@ apps::RunPage page_of(const RunRecord& r) {
                             apps::corruption_arguments(e.corrupted));
   return page;
 }
-
-// A score of -1 is none.
-std::optional<double> known(double score) { return score < 0 ? std::nullopt : std::optional(score); }
 
 ComparedRun compared(const RunRecord& run) {
   const std::string own = apps::evaluated_weights(*run.config);
@@ -208,16 +203,9 @@ ComparedRun compared(const RunRecord& run) {
   return c;
 }
 
-}  // namespace
-
-void write_report(const std::string& folder) { apps::write_run_page<RunRecord>(folder, page_of); }
-
-apps::Comparison compare_runs(const std::vector<std::string>& folders, const std::string& page) {
-  const auto records = apps::read_runs<RunRecord>(folders);
-  return apps::compare(records, compared, page,
-                       {.app = Config::app,
-                        .title = fmt::format("Comparison of {} segmenters", records.size()),
-                        .curves = training_curves("validation")});
+apps::ComparisonPage comparison_page(const std::vector<RunRecord>& runs) {
+  return {.title = fmt::format("Comparison of {} segmenters", runs.size()),
+          .curves = training_curves("validation")};
 }
 
 }  // namespace pursuit::segment

@@ -5,7 +5,8 @@
 
 #include "apps/pictures/corrupted.h"
 #include "apps/segment/config.h"
-#include "apps/study/run_record.h"
+#include "apps/study/comparison_page.h"
+#include "apps/study/run_page.h"
 #include "apps/terminal/table.h"
 #include "nn/metrics.h"
 
@@ -38,6 +39,11 @@ bool alike(const Results& a, const Results& b);
 Results unite(const Results& old, const Results& fresh);
 
 using RunRecord = apps::RunRecord<Config, Results>;
+// What reports and comparisons say; scores in percent.
+apps::RunPage page_of(const RunRecord& run);
+apps::Cells cells_of(const Results& results);
+apps::ComparedRun compared(const RunRecord& run);
+apps::ComparisonPage comparison_page(const std::vector<RunRecord>& runs);
 
 // The evaluation that stands for a run: of the test split if there is one, else of the one watched in
 // training, looked at as the run's settings say. Null if there is none.

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 
 #include "apps/command/checks.h"
@@ -9,8 +8,7 @@
 #include "apps/segment/commands.h"
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
-#include "apps/terminal/print.h"
-#include "apps/training/provenance.h"
+#include "apps/study/run_task.h"
 #include "apps/training/step_memory.h"
 #include "data/fingerprint.h"
 
@@ -40,7 +38,7 @@ const Config& checked(const Config& config, const data::SegmentationDataset& tra
   return config;
 }
 
-class Segmentation : public apps::TaskOf<Config> {
+class Segmentation : public apps::TaskOf<RunRecord> {
  public:
   Segmentation(const Config& config, const apps::RunOptions& options, distributed::Communicator& ranks)
       : ranks_(ranks),
@@ -90,54 +88,49 @@ class Segmentation : public apps::TaskOf<Config> {
 
   nn::Loss loss() override { return segment::loss(model_, config_, *input_); }
 
-  apps::Evaluation evaluate() override {
-    const Predictor predictor = predictor_of(model_, config_);
-    EvaluationHooks mine;
+  apps::Validation evaluate() override {
+    EvaluateOptions mine;
     mine.share = apps::share_of_evaluation(ranks_);
-    Evaluated found = segment::evaluate(predictor, *validation_data_, mine);
-    std::vector<int64_t> counts = found.matrix.counts();
-    counts.push_back(found.count);
+    totals_ = segment::evaluate(predictor_of(model_, config_), *validation_data_, mine);
+    std::vector<int64_t> counts = totals_->confusion.counts();
+    counts.push_back(totals_->count);
     apps::add_up(ranks_, counts);
-    found.count = counts.back();
+    totals_->count = counts.back();
     counts.pop_back();
-    found.matrix.set_counts(std::move(counts));
-    results_ = Results();
-    static_cast<apps::Conditions&>(results_) =
-        apps::conditions(config_, apps::evaluated_weights(config_), 0, "");
-    results_.data = describe_data(config_, config_.validation);
-    results_.views = describe(predictor.views);
-    results_.options = "--split " + config_.validation;
-    if (config_.test_limit > 0) results_.options += fmt::format(" --limit {}", config_.test_limit);
-    results_.fingerprint = validation_fingerprint_;
-    results_.set_scores(found.matrix, found.count, config_.classes);
-    const Scores& s = results_.scores;
-    apps::Evaluation e;
-    e.complete = found.complete;
-    e.metrics = {{"pixel_accuracy", "val/pixel_accuracy", s.pixel_accuracy},
+    totals_->confusion.set_counts(std::move(counts));
+    const Scores s = scores_of(totals_->confusion);
+    apps::Validation v;
+    v.complete = totals_->complete;
+    v.metrics = {{"pixel_accuracy", "val/pixel_accuracy", s.pixel_accuracy},
                  {"mean_accuracy", "val/mean_accuracy", s.mean_accuracy},
                  {"mean_iou", "val/mean_iou", s.mean_iou}};
-    e.text = fmt::format("{} pixel accuracy {} %  mIoU {} %", config_.validation, percent(s.pixel_accuracy),
+    v.text = fmt::format("{} pixel accuracy {} %  mIoU {} %", config_.validation, percent(s.pixel_accuracy),
                          percent(s.mean_iou));
-    e.score = s.mean_iou;
-    return e;
+    v.score = s.mean_iou;
+    return v;
   }
-
   void finish(const std::string& folder, int64_t step) override {
-    results_.run = apps::run_id(folder);
-    results_.step = step;
-    apps::add_evaluation(folder, results_);
-    write_report(folder);
+    TaskOf::finish(folder, step);
     apps::note_replaced("training", *train_data_);
     apps::note_replaced("validation", *validation_data_);
-    apps::print("{}: pixel accuracy {} %, mean accuracy {} %, mIoU {} % on {} pictures after {} steps\n",
-                results_.data, percent(results_.scores.pixel_accuracy),
-                percent(results_.scores.mean_accuracy), percent(results_.scores.mean_iou), results_.count,
-                step);
-    apps::print("report {}\n", (std::filesystem::path(folder) / "report.html").string());
   }
 
  private:
   const Config& settings() const override { return config_; }
+  void fill(Results& results) const override {
+    results.data = describe_data(config_, config_.validation);
+    results.views = describe(views_of(config_));
+    results.options = "--split " + config_.validation;
+    if (config_.test_limit > 0) results.options += fmt::format(" --limit {}", config_.test_limit);
+    results.fingerprint = validation_fingerprint_;
+    results.set_scores(totals_->confusion, totals_->count, config_.classes);
+  }
+  std::string summary(int64_t step) const override {
+    const Scores s = scores_of(totals_->confusion);
+    return fmt::format("{}: pixel accuracy {} %, mean accuracy {} %, mIoU {} % on {} pictures after {} steps",
+                       describe_data(config_, config_.validation), percent(s.pixel_accuracy),
+                       percent(s.mean_accuracy), percent(s.mean_iou), totals_->count, step);
+  }
 
   distributed::Communicator& ranks_;
   std::unique_ptr<data::SegmentationDataset> train_data_;
@@ -149,7 +142,7 @@ class Segmentation : public apps::TaskOf<Config> {
   data::Loader loader_;
   data::Batch batch_;
   std::optional<StepInput> input_;
-  Results results_;  // of the last evaluation
+  std::optional<Totals> totals_;  // of the last evaluation
 };
 
 }  // namespace

@@ -39,7 +39,7 @@ BarChart score_bars(const std::string& title, const Comparison& comparison) {
   return bars;
 }
 
-void write_comparison(const std::string& file, const Comparison& comparison,
+void write_comparison(const std::string& file, const std::string& app, const Comparison& comparison,
                       const std::vector<const RunFolder*>& runs, const ComparisonPage& page) {
   std::string names;
   for (const RunFolder* run : runs) names += (names.empty() ? "" : ", ") + run->name;
@@ -63,7 +63,7 @@ void write_comparison(const std::string& file, const Comparison& comparison,
   }
   report.section("Runs");
   std::string commands;
-  for (const RunFolder* run : runs) commands += page.app + " report " + quoted(run->folder) + "\n";
+  for (const RunFolder* run : runs) commands += app + " report " + quoted(run->folder) + "\n";
   report.paragraph("Every run has a report of its own, written by:");
   report.code(commands);
   for (const RunFolder* run : runs)

@@ -18,6 +18,8 @@ struct LoadOptions {
   std::optional<DType> dtype = {};  // none: the run's
   int threads = 0;                  // 0: as many as before
   bool verify = true;               // compare the checksums
+
+  std::string arguments() const;  // "--weights raw --dtype bf16": what results depend on
 };
 
 template <class Config> struct LoadedModel {

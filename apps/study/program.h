@@ -1,12 +1,15 @@
 #pragma once
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "apps/command/command_line.h"
+#include "apps/study/comparison_page.h"
 #include "apps/study/export_command.h"
 #include "apps/study/run_commands.h"
+#include "apps/study/run_page.h"
 #include "apps/study/train_command.h"
 #include "engine/base/program.h"
 
@@ -14,10 +17,13 @@ namespace pursuit::apps {
 
 // The command line of an app, named Config::app. Its main is
 //   int main(int argc, char** argv) { return run_main(argc, argv, run); }
-// where run(args) makes a Program, adds its subcommands to `app` and returns run(args).
-template <class Config> class Program {
+// where run(args) makes a Program, adds its subcommands and returns run(args). Record is the app's RunRecord.
+template <class Record> class Program {
  public:
-  explicit Program(const std::string& about) : app(about) {
+  using Config = typename Record::Config;
+
+  Program(const std::string& about, std::string about_export)
+      : app(about), about_export_(std::move(about_export)) {
     app.name(Config::app);
     app.set_version_flag("--version", PURSUIT_VERSION);
     app.require_subcommand(1);
@@ -29,8 +35,24 @@ template <class Config> class Program {
     add_train_command(app, help, args, config_, options_, code, train);
   }
 
-  // Returns the process's exit code.
+  template <class Options> struct Subcommand {
+    CLI::App& command;
+    Options& options;
+  };
+  // A subcommand, which run(options) does; the caller adds what sets the options.
+  template <class Options>
+  Subcommand<Options> add(const std::string& name, const std::string& help, int (*run)(const Options&)) {
+    const auto options = std::make_shared<Options>();
+    CLI::App* command = app.add_subcommand(name, help);
+    command->callback([this, options, run] { code = run(*options); });
+    return {*command, *options};
+  }
+
+  // Adds what every app has beside its own subcommands. Returns the process's exit code.
   int run(std::vector<std::string> args) {
+    add_compare_command(app, compare_runs<Record>);
+    add_report_command(app, write_report<Record>);
+    add_export_command<Config>(app, about_export_);
     add_recipes_command(app);
     const int parsed = parse(app, std::move(args));
     return parsed != 0 ? parsed : code;
@@ -40,6 +62,7 @@ template <class Config> class Program {
   int code = 0;  // what the subcommand returned
 
  private:
+  std::string about_export_;
   Config config_;
   RunOptions options_;
 };

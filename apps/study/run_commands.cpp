@@ -7,6 +7,7 @@
 
 #include "apps/command/options.h"
 #include "apps/run/run_folder.h"
+#include "apps/study/evaluation.h"
 #include "apps/terminal/print.h"
 #include "engine/files/atomic_file.h"
 
@@ -27,7 +28,21 @@ void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o
   add_weights_option(command, o);
   command.add_option("--device", o.device, "auto, cpu, cuda")->capture_default_str();
   add_choice<DType>(command, "--dtype", o.dtype, "What the model computes in (default: the run's)");
-  command.add_option("--threads", o.threads, "CPU threads (0: all)")->check(within(any_threads));
+  add_number(command, "--threads", o.threads, "CPU threads (0: all)", any_threads);
+}
+
+std::string LoadOptions::arguments() const {
+  std::string text;
+  if (weights) text += std::string("--weights ") + choice_name(*weights);
+  if (dtype) text += fmt::format("{}--dtype {}", text.empty() ? "" : " ", name_of(*dtype));
+  return text;
+}
+
+void add_eval_options(CLI::App& command, EvalOptions& o, const std::string& batch) {
+  add_load_options(command, o.checkpoint, o.load);
+  add_number(command, "--batch-size", o.batch_size, batch, any_batch);
+  command.add_flag("--quiet", o.quiet, "No progress on stderr");
+  command.add_flag("--json", o.json, "Print JSON instead of tables");
 }
 
 namespace {

@@ -9,6 +9,9 @@
 namespace CLI {
 class App;
 }
+namespace pursuit::apps {
+struct EvalOptions;
+}
 
 // What the subcommands on finished runs share.
 namespace pursuit::apps {
@@ -18,12 +21,14 @@ void add_weights_option(CLI::App& command, LoadOptions& options);
 // --checkpoint, and how it is loaded.
 void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& options);
 
+// Those of every `eval`; `batch` is the help of --batch-size.
+void add_eval_options(CLI::App& command, EvalOptions& options, const std::string& batch);
+
 // Before a file is written that no run keeps: throws Error rather than have it take the place of one that a
 // run does (check_output), and removes the temporary files of writers that were killed in its folder.
 void prepare_output(const std::string& file);
 
-// What an app makes of the folders of its runs; also a page, where a file for it is named. Throws Error that
-// names the folder and what it lacks if one is no run.
+// See compare_runs in comparison_page.h.
 using CompareRuns = Comparison (*)(const std::vector<std::string>& folders, const std::string& page);
 // `compare RUN...` prints it: a table, Markdown or JSON; --report names the page. A folder that is named
 // twice counts once.

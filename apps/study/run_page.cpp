@@ -67,15 +67,24 @@ void add_configuration(Report& report, const RunFolder& run, const RunPage& page
 
 }  // namespace
 
-void write_page(const RunFolder& run, const RunPage& page, const std::optional<PageConfig>& config) {
+Cells condition_cells(const Conditions& c, const std::string& unit) {
+  return {{"data", c.data},
+          {unit, std::to_string(c.count)},
+          {"weights", c.weights},
+          {"step", std::to_string(c.step)},
+          {"dtype", c.dtype.empty() ? "-" : c.dtype}};
+}
+
+void write_page(const RunFolder& run, const RunPage& page, const Table& evaluations,
+                const std::optional<PageConfig>& config) {
   Report report(page.title, page.subtitle);
   if (const auto highlights = highlights_of(run, page, config); !highlights.empty())
     report.highlights(highlights);
   add_training(report, run, page.curves, config ? config->unit : "images");
   if (page.results) page.results(report);
-  if (!page.evaluations.rows.empty()) {
+  if (!evaluations.rows.empty()) {
     report.section("All evaluations");
-    report.table(page.evaluations,
+    report.table(evaluations,
                  "Everything in eval.json, the one written last at the end. " + page.evaluations_caption);
   }
   add_samples(report, page);

@@ -19,8 +19,7 @@ struct RunPage {
   std::vector<Highlight> highlights = {};  // of the results; behind them size, speed and time
   std::vector<Curve> curves = {};          // of the training
   std::function<void(Report&)> results = {};
-  Table evaluations = {};  // a row for everything in eval.json
-  std::string evaluations_caption = {};
+  std::string evaluations_caption = {};  // of the table of everything in eval.json
   std::string samples_title = {};
   std::function<void(Report&)> samples = {};                    // what loads the model
   std::vector<std::pair<std::string, std::string>> facts = {};  // behind the config's options
@@ -34,19 +33,37 @@ struct PageConfig {
   nlohmann::ordered_json options;  // see options_to_json
   std::string train_command;
 };
-void write_page(const RunFolder& run, const RunPage& page, const std::optional<PageConfig>& config);
+void write_page(const RunFolder& run, const RunPage& page, const Table& evaluations,
+                const std::optional<PageConfig>& config);
 
-// Writes the report.html of a run from what its folder holds; page_of(record) is what the app says.
-template <class Record, class PageOf> void write_run_page(const std::string& folder, const PageOf& page_of) {
+using Cells = std::vector<std::pair<std::string, std::string>>;  // headings and text of a table's row
+// What every row on an evaluation begins with; `unit` is of the samples.
+Cells condition_cells(const Conditions& conditions, const std::string& unit);
+
+// Writes the report.html of a run from what its folder holds. Beside the app's Record stand page_of(record)
+// and cells_of(results), which a row of the table of evaluations has behind its conditions.
+template <class Record> void write_report(const std::string& folder) {
   using Config = typename Record::Config;
   const FolderLock lock(folder);
   Record record(folder);
   const RunPage page = page_of(record);
+  Table evaluations;
+  for (const auto& results : record.results) {
+    Cells row = condition_cells(results, Config::unit == std::string("images") ? "pictures" : Config::unit);
+    for (auto& cell : cells_of(results)) row.push_back(std::move(cell));
+    row.emplace_back("by", program(results));
+    evaluations.columns.clear();
+    evaluations.rows.emplace_back();
+    for (auto& [heading, text] : row) {
+      evaluations.columns.push_back(std::move(heading));
+      evaluations.rows.back().push_back(std::move(text));
+    }
+  }
   std::optional<PageConfig> config;
   if (record.config)
     config = {Config::app, Config::unit, parameter_count(*record.config), options_to_json(*record.config),
               train_command(record.folder, *record.config)};
-  write_page(record, page, config);
+  write_page(record, page, evaluations, config);
 }
 
 // A section of what add(results) writes of each evaluation for which wanted(results) holds; none without one.

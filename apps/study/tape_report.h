@@ -27,9 +27,7 @@ template <class Config, class Loss> void add_inspect_command(CLI::App& app, int6
   CLI::App* command = app.add_subcommand("inspect", "What a step records: operators, time, memory");
   add_load_options(*command, o->checkpoint, o->load);
   command->add_option("--tape", o->tape, "Write the recorded graph, as .svg (by Graphviz) or .dot");
-  command->add_option("--batch-size", o->batch_size, "Pictures of the step")
-      ->check(within(Range{1, 1e6}))
-      ->capture_default_str();
+  add_number(*command, "--batch-size", o->batch_size, "Pictures of the step", Range{1, 1e6});
   command->callback([o, loss] {
     const auto loaded = load_model<Config>(o->checkpoint, o->load);
     for (const nn::NamedTensor& p : loaded.model->parameters()) p.tensor->requires_grad();

@@ -55,4 +55,13 @@ class Progress {
   double recent_seconds_ = 0, recent_steps_ = 0, recent_items_ = 0;
 };
 
+using Tick = std::function<void(int64_t count)>;  // done so far
+// Reports one of several pieces of work to their bar; `before` it so much was done.
+inline Tick ticker(Progress& bar, int64_t before, const std::string& note) {
+  return [&bar, before, note, last = int64_t(0)](int64_t done) mutable {
+    bar.update(before + done, done - last, note);
+    last = done;
+  };
+}
+
 }  // namespace pursuit::apps

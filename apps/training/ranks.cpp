@@ -156,7 +156,7 @@ int with_ranks(const std::string& device, const RankOptions& o,
   const distributed::Job job = distributed::job_from_environment();
   distributed::Options options;
   options.ordered = o.ordered_reduce;
-  options.wire = dtype_from_name(o.wire);
+  options.wire = o.wire;
   options.on_stop = request_stop;
   if (!getenv("OMP_NUM_THREADS")) set_num_threads(std::max(1, num_threads() / job.local_size));
   if (job.rank > 0) line_prefix = fmt::format("[rank {}] ", job.rank);
@@ -196,11 +196,10 @@ void add_up(distributed::Communicator& ranks, std::vector<int64_t>& counts) {
   std::copy_n(all.data<int64_t>(), counts.size(), counts.begin());
 }
 
-void add_up(distributed::Communicator& ranks, double& sum) {
-  if (ranks.size() == 1) return;
-  const Tensor all = full({1}, sum, DType::f64);
-  ranks.all_reduce(all, distributed::Reduction::sum);
-  sum = all.item();
+double reduced(distributed::Communicator& ranks, double value, distributed::Reduction reduction) {
+  const Tensor all = full({1}, value, DType::f64);
+  if (ranks.size() > 1) ranks.all_reduce(all, reduction);
+  return all.item();
 }
 
 }  // namespace pursuit::apps

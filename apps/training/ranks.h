@@ -10,7 +10,7 @@ namespace pursuit::apps {
 
 struct RankOptions {
   bool ordered_reduce = false, check_replicas = false;
-  std::string wire = "f32";
+  DType wire = DType::f32;
 };
 
 // Sets how many batches each rank accumulates so that a step has as many `batches` as before. Throws Error if
@@ -42,6 +42,14 @@ inline data::Share share_of_evaluation(const distributed::Communicator& ranks) {
 
 // The sum over all ranks, in place.
 void add_up(distributed::Communicator& ranks, std::vector<int64_t>& counts);
-void add_up(distributed::Communicator& ranks, double& sum);
+// What the reduction makes of a number that every rank has.
+double reduced(distributed::Communicator& ranks, double value, distributed::Reduction reduction);
+// The numbers of all ranks.
+template <class T> std::vector<T> gathered(distributed::Communicator& ranks, T value) {
+  const Tensor mine = from_vector(std::vector<T>{value}, {1});
+  const Tensor all = empty({ranks.size(), 1}, mine.dtype());
+  ranks.all_gather(mine, all);
+  return {all.data<T>(), all.data<T>() + ranks.size()};
+}
 
 }  // namespace pursuit::apps

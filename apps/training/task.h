@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/run/fields.h"
+#include "apps/run/json.h"
 #include "apps/training/fields.h"
 #include "nn/training_step.h"
 
@@ -14,8 +14,8 @@ struct Metric {
   double value;
 };
 
-// What one evaluation of the current weights found.
-struct Evaluation {
+// What an evaluation of the current weights found.
+struct Validation {
   std::vector<Metric> metrics;
   std::string text;      // "test loss 0.3100  test accuracy 91.20 %"
   double score = 0;      // the larger the better
@@ -41,21 +41,9 @@ class Task : public nn::Objective {
   // Batches follow from this step of the epoch on.
   virtual void start_epoch(int64_t epoch, int64_t step) = 0;
 
-  virtual Evaluation evaluate() = 0;
+  virtual Validation evaluate() = 0;
   // After the last step and its evaluation: results and report into the run's folder, the summary to stdout.
   virtual void finish(const std::string& folder, int64_t step) = 0;
-};
-
-// A task whose config says what it is: Config::app is the program's name, Config::unit what it counts.
-template <class Config> class TaskOf : public Task {
- public:
-  std::string app() const override { return Config::app; }
-  std::string unit() const override { return Config::unit; }
-  const TrainingFields& fields() const override { return settings(); }
-  nlohmann::ordered_json config() const override { return fields_to_json(settings()); }
-
- protected:
-  virtual const Config& settings() const = 0;  // with what the data filled in
 };
 
 }  // namespace pursuit::apps

@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 
+#include "apps/command/options.h"
 #include "apps/run/evaluations.h"
 #include "apps/run/files.h"
 #include "apps/run/metrics.h"
@@ -206,8 +207,7 @@ class TrainingRun {
   const char* limit() const { return fields_.steps > 0 ? "--steps" : "--epochs"; }
 
   double learning_rate() const {
-    // By epochs, an epoch runs at the value of the one before: the published schedule is moved after each
-    // epoch.
+    // The published schedule by epochs moves after each epoch: an epoch has the rate of the one before.
     if (fields_.lr_step == LrStep::epoch) return schedule_.at(double(std::max<int64_t>(0, state_.epoch - 1)));
     return schedule_.at(double(state_.step) / double(task_.steps_per_epoch()));
   }
@@ -289,15 +289,15 @@ class TrainingRun {
     task_.model().set_training(false);
     const std::string weights = evaluated_weights(fields_);
     if (weights == "ema") ema_->swap();
-    Evaluation evaluation;
+    Validation validation;
     try {
       const TraceSpan span("evaluate");
-      evaluation = task_.evaluate();
+      validation = task_.evaluate();
     } catch (const NotFinite& e) {
       stop_diverged(fmt::format("{}, in the evaluation at step {}", e.what(), state_.step));
     }
     if (weights == "ema") ema_->swap();
-    if (any_rank(!evaluation.complete)) {
+    if (reduced(ranks_, validation.complete ? 0 : 1, distributed::Reduction::max) > 0) {
       stop_ = true;
       return false;
     }
@@ -305,7 +305,7 @@ class TrainingRun {
     const double mean_loss = state_.loss_count ? state_.loss_sum / double(state_.loss_count) : NAN;
     Json line = {{"epoch", epoch}, {"train_loss", mean_loss}};
     std::vector<std::pair<std::string, double>> scalars = {{"train/mean_loss", mean_loss}};
-    for (const Metric& m : evaluation.metrics) {
+    for (const Metric& m : validation.metrics) {
       line[m.name] = m.value;
       scalars.emplace_back(m.tag, m.value);
     }
@@ -318,11 +318,11 @@ class TrainingRun {
     state_.evaluated = state_.step;
     if (!quiet_) {
       const std::string text = fmt::format("epoch {:>4}  train loss {:.4f}  {}{}",
-                                           fmt::format("{:.4g}", epoch), mean_loss, evaluation.text, slow);
+                                           fmt::format("{:.4g}", epoch), mean_loss, validation.text, slow);
       bar_ ? bar_->print(text) : note("{}\n", text);
     }
-    if (evaluation.score > state_.best_score) {
-      state_.best_score = evaluation.score;
+    if (validation.score > state_.best_score) {
+      state_.best_score = validation.score;
       if (fields_.keep_best) save_to(best_path(folder_));
     }
     // What the evaluation took belongs to no training step.
@@ -337,32 +337,19 @@ class TrainingRun {
   std::string slow_rank() const {
     if (ranks_.size() == 1) return "";
     const double seconds = seconds_since(evaluated_);
-    const Tensor mine = full({1}, ranks_.waited() - waited_, DType::f64);
-    const Tensor all = empty({ranks_.size(), 1}, DType::f64);
-    ranks_.all_gather(mine, all);
-    const double* waited = all.data<double>();
-    const auto [least, most] = std::minmax_element(waited, waited + ranks_.size());
+    const std::vector<double> waited = gathered(ranks_, ranks_.waited() - waited_);
+    const auto [least, most] = std::minmax_element(waited.begin(), waited.end());
     const double longer = *most - *least;
     if (longer < std::max(1.0, 0.05 * seconds)) return "";
-    return fmt::format("  waited for rank {}: {:.0f} %", least - waited, 100 * longer / seconds);
-  }
-
-  bool any_rank(bool here) const {
-    if (ranks_.size() == 1) return here;
-    const Tensor flag = full({1}, here ? 1 : 0);
-    ranks_.all_reduce(flag, distributed::Reduction::max);
-    return flag.item() > 0;
+    return fmt::format("  waited for rank {}: {:.0f} %", least - waited.begin(), 100 * longer / seconds);
   }
 
   // The hash of the weights is the same on all ranks.
   void check_replicas() const {
     const Tensor values = flat_.values.to(cpu);
-    const Tensor mine =
-        from_vector(std::vector<int64_t>{int64_t(XXH3_64bits(values.raw(), size_t(values.bytes())))}, {1});
-    const Tensor all = empty({ranks_.size(), 1}, DType::i64);
-    ranks_.all_gather(mine, all);
-    for (int rank = 1; rank < ranks_.size(); ++rank)
-      if (all.data<int64_t>()[rank] != all.data<int64_t>()[0])
+    const auto hashes = gathered(ranks_, int64_t(XXH3_64bits(values.raw(), size_t(values.bytes()))));
+    for (size_t rank = 1; rank < hashes.size(); ++rank)
+      if (hashes[rank] != hashes[0])
         fail("train", fmt::format("rank {} has other weights than rank 0 after step {}", rank, state_.step));
   }
 
@@ -420,7 +407,7 @@ distributed::Description description(const Task& task, const RunOptions& o, cons
       {"the program", fmt::format("{} {}", PURSUIT_VERSION, build_commit)},
       {"the first step", std::to_string(start.checkpoint ? start.checkpoint->state.step : 0)},
       {"ordered-reduce", o.ranks.ordered_reduce ? "true" : "false"},
-      {"wire", o.ranks.wire},
+      {"wire", choice_name(o.ranks.wire)},
       {"check-replicas", o.ranks.check_replicas ? "true" : "false"}};
   const Json config = task.config();
   for (const auto& [name, value] : config.items()) {
@@ -446,8 +433,7 @@ void add_run_options(CLI::App& command, RunOptions& o, const std::string& defaul
                    "Run every step operator by operator, also on a GPU; same result");
   command.add_flag("--ordered-reduce", o.ranks.ordered_reduce,
                    "Several ranks: add gradients in the order of the ranks, as --accumulate does");
-  command.add_option("--wire", o.ranks.wire, "Several ranks: gradients travel as f32 or bf16")
-      ->check(CLI::IsMember({"f32", "bf16"}));
+  add_choice<DType>(command, "--wire", o.ranks.wire, "Several ranks: what gradients travel as");
   command.add_flag("--check-replicas", o.ranks.check_replicas,
                    "Several ranks: compare their weights after every step");
   command.add_flag("--quiet", o.quiet, "No progress on stderr");

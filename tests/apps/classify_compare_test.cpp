@@ -87,7 +87,7 @@ TEST_CASE("compare: runs that differ in their seed alone are one row with mean a
   folders.insert(folders.begin() + 1, at("softmax"));
   write_run(folders[1], small_config("softmax", 0));
 
-  const apps::Comparison c = compare_runs(folders);
+  const apps::Comparison c = apps::compare_runs<RunRecord>(folders);
   REQUIRE(c.groups.size() == 2);
   CHECK(c.groups[0].names == std::vector<std::string>{"rpc-0", "rpc-1", "rpc-2"});
   CHECK(c.groups[1].names == std::vector<std::string>{"softmax"});
@@ -126,7 +126,7 @@ TEST_CASE("compare: ranks are as many accumulated batches") {
     config.accumulate = accumulate;
     write_run(at(fmt::format("{}x{}", ranks, accumulate)), config);
   }
-  const apps::Comparison comparison = compare_runs({at("2x1"), at("1x2"), at("2x2")});
+  const apps::Comparison comparison = apps::compare_runs<RunRecord>({at("2x1"), at("1x2"), at("2x2")});
   REQUIRE(comparison.groups.size() == 2);
   CHECK(comparison.groups[0].names.size() == 2);
   CHECK(comparison.differences == std::vector<std::string>{"batches a step"});
@@ -144,7 +144,7 @@ TEST_CASE("compare: speed and time come from the metrics, also over a resumed ru
       metrics.write(++step,
                     {{"train_loss", 1.5}, {"test_loss", NAN}, {"test_accuracy", 0.25}, {"seconds", seconds}});
   }
-  const apps::Comparison c = compare_runs({at("a")});
+  const apps::Comparison c = apps::compare_runs<RunRecord>({at("a")});
   const auto& m = c.groups.at(0).measures;
   CHECK(m.at("images/s").mean() == 1000);
   CHECK(m.at("train time").mean() == 150);
@@ -180,13 +180,13 @@ TEST_CASE("compare: numbers that were measured differently never share a column,
   evaluate("a", 0.5, [](Results& r) { r.corrupted = {{"fog", 1, 0.4, 1}, {"snow", 1, 0.4, 1}}; });
   SUBCASE("pictures") {
     evaluate("b", 0.6, [](Results& r) { r.count = 40; });
-    const apps::Comparison c = compare_runs({at("a"), at("b")});
+    const apps::Comparison c = apps::compare_runs<RunRecord>({at("a"), at("b")});
     CHECK(headings(c) == Headings{"top-1 (50)", "fog, snow at 1 (50)", "top-1 (40)"});
     CHECK(stars(c) == 0);
   }
   SUBCASE("other pictures, as many") {
     evaluate("b", 0.6, [](Results& r) { r.fingerprint = "another"; });
-    CHECK(headings(compare_runs({at("a"), at("b")})) ==
+    CHECK(headings(apps::compare_runs<RunRecord>({at("a"), at("b")})) ==
           Headings{"top-1 (50, the pictures)", "fog, snow at 1 (50, the pictures)", "top-1 (50, another)"});
   }
   SUBCASE("corruptions, severities, seeds and frost") {
@@ -200,7 +200,7 @@ TEST_CASE("compare: numbers that were measured differently never share a column,
       r.frost = "overlays";
       r.corrupted = {{"fog", 1, 0.6, 1}, {"snow", 1, 0.6, 1}};
     });
-    const apps::Comparison c = compare_runs({at("a"), at("b"), at("c")});
+    const apps::Comparison c = apps::compare_runs<RunRecord>({at("a"), at("b"), at("c")});
     CHECK(headings(c) == Headings{"top-1 (50)", "fog, snow at 1 (50, 0, drawn)", "fog at 1 (50, 0, drawn)",
                                   "fog, snow at 1 (50, 1, drawn)", "fog, snow at 2 (50, 0, drawn)",
                                   "fog, snow at 1 (50, 0, overlays)"});
@@ -216,7 +216,7 @@ TEST_CASE("compare: numbers that were measured differently never share a column,
                     {"spsa", "normalised", 0.1, "40 steps", 0.1, 1, 1}};
     });
     evaluate("a", 0.5, [](Results& r) { r.attacked = {{"spsa", "normalised", 0.1, "9 steps", 0.2, 1, 1}}; });
-    const apps::Comparison c = compare_runs({at("b"), at("c"), at("a")});
+    const apps::Comparison c = apps::compare_runs<RunRecord>({at("b"), at("c"), at("a")});
     CHECK(headings(c) == Headings{"top-1 (50)", "pgd 4/255 (50)", "pgd 2/255 (50)", "spsa 0.1 (50, 40 steps)",
                                   "fog, snow at 1 (50)", "spsa 0.1 (50, 9 steps)"});
     CHECK(c.groups[0].measures.at("pgd 2/255 (50)").mean() == 50);  // stands beside c's largest
@@ -225,7 +225,7 @@ TEST_CASE("compare: numbers that were measured differently never share a column,
   SUBCASE("a quick look at few pictures does not stand for a run") {
     evaluate("a", 0.9, [](Results& r) { r.count = 5; });
     evaluate("b", 0.6, [](Results& r) { r.count = 50; });
-    const apps::Comparison c = compare_runs({at("a"), at("b")});
+    const apps::Comparison c = apps::compare_runs<RunRecord>({at("a"), at("b")});
     CHECK(headings(c) == Headings{"top-1 (50)", "fog, snow at 1 (50)"});
     CHECK(c.groups[0].measures.at("top-1 (50)").mean() == 50);
   }
@@ -236,20 +236,22 @@ TEST_CASE("compare: a run of another app is refused") {
   write_run(at("mine"), small_config("rpc", 0));
   fs::create_directories(at("other"));
   apps::write_config(at("other"), apps::fields_to_json(small_config("rpc", 0)), "segment", "cpu");
-  const std::string said = message_of([&] { compare_runs({at("mine"), at("other")}); });
+  const std::string said = message_of([&] { apps::compare_runs<RunRecord>({at("mine"), at("other")}); });
   CHECK(said.find("other is a run of `segment`, need one of `classify`") != std::string::npos);
 }
 
 TEST_CASE("compare: a folder that is no run is named") {
   const Scratch at("wrong");
   fs::create_directories(at("empty"));
-  const std::string empty = message_of([&] { compare_runs({at("empty")}); });
+  const std::string empty = message_of([&] { apps::compare_runs<RunRecord>({at("empty")}); });
   CHECK(empty.find("empty") != std::string::npos);
   CHECK(empty.find("config.json") != std::string::npos);
-  CHECK(message_of([&] { compare_runs({at("nowhere")}); }).find("nowhere") != std::string::npos);
+  CHECK(message_of([&] { apps::compare_runs<RunRecord>({at("nowhere")}); }).find("nowhere") !=
+        std::string::npos);
   write_run(at("damaged"), small_config("rpc", 0));
   apps::write_file_atomically(at("damaged") + "/config.json", "{\"attention\": ");
-  CHECK(message_of([&] { compare_runs({at("damaged")}); }).find("damaged") != std::string::npos);
+  CHECK(message_of([&] { apps::compare_runs<RunRecord>({at("damaged")}); }).find("damaged") !=
+        std::string::npos);
 }
 
 TEST_CASE("results: what was measured alike adds up, everything else is kept beside it") {

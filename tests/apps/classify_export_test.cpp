@@ -387,7 +387,7 @@ TEST_CASE("report: sections for what the folder holds, nothing from outside") {
       {"a", "b", "c", "d", "e", "f", "g", "h", "i", "wéird & <b>"});  // the built-in data has ten
   make_run(f.file("run"), config);
   fabricate_results(f.file("run"), 0.8);
-  write_report(f.file("run"));
+  apps::write_report<RunRecord>(f.file("run"));
   const std::string html = apps::read_file(f.file("run/report.html"));
   check_self_contained(html);
   for (const char* part : {"RPC-Attention (2 iterations, block 0)", "Test accuracy", "80.00%",
@@ -405,17 +405,18 @@ TEST_CASE("report: sections for what the folder holds, nothing from outside") {
 TEST_CASE("report: whatever is missing or damaged is said and left out") {
   TemporaryFolder f;
   std::filesystem::create_directories(f.file("empty"));
-  write_report(f.file("empty"));
+  apps::write_report<RunRecord>(f.file("empty"));
   const std::string empty = apps::read_file(f.file("empty/report.html"));
   CHECK(empty.find("There is no metrics.jsonl") != std::string::npos);
   CHECK(empty.find("holds no checkpoint.safetensors") != std::string::npos);
-  CHECK(message_of([&] { write_report(f.file("nowhere")); }).find("nowhere") != std::string::npos);
+  CHECK(message_of([&] { apps::write_report<RunRecord>(f.file("nowhere")); }).find("nowhere") !=
+        std::string::npos);
 
   Config config = tiny_config();
   config.data = f.file("moved");
   make_run(f.file("run"), config);
   std::ofstream(f.file("run/eval.json")) << "{\"corrupted\": ";
-  write_report(f.file("run"));
+  apps::write_report<RunRecord>(f.file("run"));
   const std::string html = apps::read_file(f.file("run/report.html"));
   check_self_contained(html);
   CHECK(html.find("eval.json") != std::string::npos);
@@ -433,7 +434,7 @@ TEST_CASE("report: runs side by side") {
   fabricate_results(f.file("a"), 0.8);
   fabricate_results(f.file("b"), 0.9);
   std::filesystem::create_directories(f.file("nothing"));
-  compare_runs({f.file("a"), f.file("b")}, f.file("comparison.html"));
+  apps::compare_runs<RunRecord>({f.file("a"), f.file("b")}, f.file("comparison.html"));
   const std::string html = apps::read_file(f.file("comparison.html"));
   check_self_contained(html);
   for (const char* part :
@@ -442,7 +443,8 @@ TEST_CASE("report: runs side by side") {
     CAPTURE(part);
     CHECK(html.find(part) != std::string::npos);
   }
-  CHECK(message_of([&] { compare_runs({f.file("nothing")}, f.file("none.html")); }).find("nothing") !=
-        std::string::npos);
+  CHECK(message_of([&] {
+          apps::compare_runs<RunRecord>({f.file("nothing")}, f.file("none.html"));
+        }).find("nothing") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(f.file("none.html")));
 }

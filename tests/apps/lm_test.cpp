@@ -311,7 +311,7 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
   REQUIRE(eval(e) == 0);
 
   // Evaluations that are not alike have columns of their own.
-  const apps::Comparison comparison = compare_runs({out, out});
+  const apps::Comparison comparison = apps::compare_runs<RunRecord>({out, out});
   REQUIRE(comparison.groups.size() == 1);
   const auto& measures = comparison.groups[0].measures;
   for (const auto& [name, measure] : measures) {
@@ -332,7 +332,8 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
         });
     CHECK(found);
   }
-  CHECK(message_of([&] { compare_runs({folder.file("none")}); }).find("none") != std::string::npos);
+  CHECK(message_of([&] { apps::compare_runs<RunRecord>({folder.file("none")}); }).find("none") !=
+        std::string::npos);
 
   SUBCASE("text of another vocabulary") {
     fs::create_directories(folder.path / "other");

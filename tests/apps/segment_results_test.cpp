@@ -81,7 +81,7 @@ TEST_CASE("evaluation: counts what is labelled, leaves out what is ignored and s
   constexpr uint8_t skip = data::kIgnoredLabel;
   const Rows rows({{{0, 0, 1}, {0, 1, 1}}, {{2, 1, 0, 0}, {skip, skip, 0, skip}}, {{2, 2}, {0, 0}, true}});
   int64_t ticks = 0, seen = 0;
-  const Evaluated e =
+  const Totals e =
       evaluate(channel_model(), rows,
                {.seen =
                     [&](int64_t i, const data::SegmentationSample& s, const data::Image& classes) {
@@ -95,23 +95,23 @@ TEST_CASE("evaluation: counts what is labelled, leaves out what is ignored and s
   CHECK(ticks == 3);
   CHECK(seen == 2);
   // By hand: labels a a b b, predicted a a a b. Class c has no pixel.
-  CHECK(e.matrix.total() == 4);
-  const Scores s = scores_of(e.matrix);
+  CHECK(e.confusion.total() == 4);
+  const Scores s = scores_of(e.confusion);
   CHECK(s.pixel_accuracy == doctest::Approx(3.0 / 4));
   CHECK(s.mean_accuracy == doctest::Approx((1 + 1.0 / 2) / 2));
   CHECK(s.mean_iou == doctest::Approx((2.0 / 3 + 1.0 / 2) / 2));
-  CHECK(e.matrix.iou()[2] == -1);
+  CHECK(e.confusion.iou()[2] == -1);
 }
 
 TEST_CASE("evaluation: a change is made to the pictures, by their number") {
   const Rows rows({{{0}, {2}}, {{1}, {2}}});
-  const Evaluated e = evaluate(channel_model(), rows, {.change = [](const data::Image& image, int64_t i) {
-                                 data::Image out(image.width, image.height, 3);
-                                 for (int x = 0; x < image.width; ++x) out.at(x, 0)[i == 0 ? 2 : 0] = 9;
-                                 return out;
-                               }});
-  CHECK(e.matrix.at(2, 2) == 1);
-  CHECK(e.matrix.at(2, 0) == 1);
+  const Totals e = evaluate(channel_model(), rows, {.change = [](const data::Image& image, int64_t i) {
+                              data::Image out(image.width, image.height, 3);
+                              for (int x = 0; x < image.width; ++x) out.at(x, 0)[i == 0 ? 2 : 0] = 9;
+                              return out;
+                            }});
+  CHECK(e.confusion.at(2, 2) == 1);
+  CHECK(e.confusion.at(2, 0) == 1);
 }
 
 TEST_CASE("evaluation: an error of a picture made ready ahead arrives") {

@@ -166,7 +166,7 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   }
   CHECK(fs::exists(at("out") + "/a picture-legend.png"));
   CHECK(!fs::exists(at("out") + "/broken-mask.png"));
-  const apps::Comparison comparison = compare_runs({run, run});
+  const apps::Comparison comparison = apps::compare_runs<RunRecord>({run, run});
   REQUIRE(comparison.groups.size() == 1);
   const auto& measures = comparison.groups[0].measures;
   // Each way to look at the pictures has columns of its own.
@@ -178,7 +178,7 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   CHECK(values("mIoU", seen_once.views) == Two(2, 100 * seen_once.scores.mean_iou));
   CHECK(values("pixel acc", again.views) == Two(2, 100 * again.scores.pixel_accuracy));
   CHECK(values("mIoU fog at 2", again.views) == Two(2, 100 * again.corrupted[1].scores.mean_iou));
-  CHECK(contains(message_of([&] { compare_runs({at("out")}); }), "out"));
+  CHECK(contains(message_of([&] { apps::compare_runs<RunRecord>({at("out")}); }), "out"));
 }
 
 TEST_CASE("segment: the encoder of a classifier is the start, its positions resized") {

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "apps/classify/commands.h"
+#include "apps/classify/results.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {

@@ -5,7 +5,7 @@ namespace pursuit::fuzz {
 
 namespace {
 
-void read(std::string_view input) { read_run(input, lm::write_report, lm::compare_runs); }
+void read(std::string_view input) { read_run<lm::RunRecord>(input); }
 
 std::vector<std::string> seeds() { return run_seeds(toy_run()); }
 

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "apps/lm/commands.h"
+#include "apps/lm/results.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {

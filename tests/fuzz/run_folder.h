@@ -1,19 +1,19 @@
 #pragma once
-#include "apps/study/comparison.h"
+#include "apps/study/comparison_page.h"
+#include "apps/study/run_page.h"
 #include "engine/base/error.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {
 
 // As `report` and `compare` read a run's folder, whose files are the input.
-template <class WriteReport, class Compare>
-void read_run(std::string_view input, const WriteReport& write_report, const Compare& compare) {
+template <class Record> void read_run(std::string_view input) {
   const std::string folder = write_folder("run", input);
   try {
-    write_report(folder);
+    apps::write_report<Record>(folder);
   } catch (const Error&) {
   }
-  const apps::Comparison comparison = compare({folder, folder}, path_of("comparison.html"));
+  const auto comparison = apps::compare_runs<Record>({folder, folder}, path_of("comparison.html"));
   apps::to_text(apps::to_table(comparison));
   apps::to_json(comparison).dump();
 }

@@ -5,7 +5,7 @@ namespace pursuit::fuzz {
 
 namespace {
 
-void read(std::string_view input) { read_run(input, segment::write_report, segment::compare_runs); }
+void read(std::string_view input) { read_run<segment::RunRecord>(input); }
 
 std::vector<std::string> seeds() { return run_seeds(toy_run()); }
 

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "apps/segment/commands.h"
+#include "apps/segment/results.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {

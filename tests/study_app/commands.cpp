@@ -2,13 +2,7 @@
 
 #include <tuple>
 
-#include "apps/study/comparison_page.h"
-#include "apps/study/kept_results.h"
-#include "apps/study/run_page.h"
-#include "apps/terminal/print.h"
 #include "apps/terminal/progress.h"
-#include "apps/terminal/signals.h"
-#include "apps/training/provenance.h"
 #include "engine/base/streams.h"
 #include "nn/metrics.h"
 #include "tests/study_app/spirals.h"
@@ -34,15 +28,22 @@ std::vector<apps::Curve> curves() {
           apps::percent_curve("Accuracy", "test_accuracy", "test")};
 }
 
+}  // namespace
+
 apps::RunPage page_of(const RunRecord& r) {
   apps::RunPage page{.title = "Two spirals", .subtitle = r.name};
   page.curves = curves();
-  page.evaluations = to_table(r.results);
   for (const Results& e : r.newest) {
     if (e.noise == 0) page.highlights.push_back({"Accuracy", percent(e.accuracy), e.data});
     page.commands.push_back("spirals eval --checkpoint " + apps::quoted(r.folder) + " " + e.options);
   }
   return page;
+}
+
+apps::Cells cells_of(const Results& r) {
+  return {{"noise", fmt::format("{}", r.noise)},
+          {"seed", std::to_string(r.seed)},
+          {"accuracy", percent(r.accuracy)}};
 }
 
 apps::ComparedRun compared(const RunRecord& run) {
@@ -57,7 +58,9 @@ apps::ComparedRun compared(const RunRecord& run) {
   return c;
 }
 
-}  // namespace
+apps::ComparisonPage comparison_page(const std::vector<RunRecord>&) {
+  return {.title = "Comparison of spirals", .curves = curves()};
+}
 
 nlohmann::ordered_json to_json(const Results& r) {
   nlohmann::ordered_json json = apps::to_json(r);
@@ -78,8 +81,7 @@ bool alike(const Results& a, const Results& b) {
   return apps::alike(a, b) && std::tie(a.seed, a.noise) == std::tie(b.seed, b.noise);
 }
 
-Results tested(const Net& model, const Config& config, const apps::Conditions& conditions, uint64_t seed,
-               double noise) {
+void measure(const Net& model, const Config& config, uint64_t seed, double noise, Results& r) {
   const NoGrad off;
   Points points = draw_points(config.test_points, config.turns, Random(seed, streams::text.first));
   Random random(seed, streams::text.first + 1);
@@ -88,37 +90,48 @@ Results tested(const Net& model, const Config& config, const apps::Conditions& c
       from_vector(points.xy, {config.test_points, 2}).to(config.dtype).to(device_from_name(config.device)));
   nn::ConfusionMatrix matrix(2);
   matrix.add(argmax(logits.to(cpu).to(DType::f32)), from_vector(points.labels, {config.test_points}));
-  Results r;
-  static_cast<apps::Conditions&>(r) = conditions;
   r.data = fmt::format("spirals of {} turns", config.turns);
   r.options = fmt::format("--seed {} --noise {}", seed, noise);
   r.count = config.test_points;
   r.seed = seed;
   r.noise = noise;
   r.accuracy = matrix.overall_accuracy();
-  return r;
 }
 
-int eval(const EvalOptions& options) {
-  const std::string run = apps::run_id(options.checkpoint);
-  apps::KeptResults kept(options.checkpoint);
-  const auto loaded = apps::load_model<Config>(options.checkpoint, options.load);
-  const auto conditions = apps::conditions(loaded.config, loaded.weights, loaded.state.step, run);
-  apps::catch_stop_signals();
-  std::vector<Results> results;
-  apps::Progress bar("noise", 0, int64_t(options.noise.size()), {.quiet = options.quiet, .unit = "points"});
-  for (const double noise : options.noise) {
-    if (apps::stop_requested()) break;
-    results.push_back(tested(*loaded.model, loaded.config, conditions, options.seed, noise));
-    kept.add([&](const std::string& folder) { apps::add_evaluation(folder, results.back()); });
-    bar.update(int64_t(results.size()), loaded.config.test_points);
+namespace {
+
+class Evaluation : public apps::Evaluation<RunRecord> {
+ public:
+  explicit Evaluation(const EvalOptions& options) : apps::Evaluation<RunRecord>(options), options_(options) {}
+
+ private:
+  void open() override {}
+  bool measure() override {
+    apps::Progress bar("noise", 0, int64_t(options_.noise.size()),
+                       {.quiet = options_.quiet, .unit = "points"});
+    for (const double noise : options_.noise) {
+      if (apps::stop_requested()) return false;
+      results_.push_back(measured());
+      spirals::measure(*loaded_.model, config_, options_.seed, noise, results_.back());
+      keep(results_.back());
+      bar.update(int64_t(results_.size()), config_.test_points);
+    }
+    return true;
   }
-  bar.finish();
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const Results& r : results) json.push_back(to_json(r));
-  apps::print("{}", apps::Lines{options.json ? json.dump() + "\n" : apps::to_text(to_table(results))});
-  return kept.finish(results.size() == options.noise.size(), !results.empty(), write_report);
-}
+  nlohmann::ordered_json json() const override {
+    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    for (const Results& r : results_) json.push_back(to_json(r));
+    return json;
+  }
+  void print() const override { apps::print("{}", apps::Lines{apps::to_text(to_table(results_))}); }
+
+  const EvalOptions& options_;
+  std::vector<Results> results_;
+};
+
+}  // namespace
+
+int eval(const EvalOptions& options) { return Evaluation(options).run(); }
 
 int predict(const PredictOptions& options) {
   if (options.points.size() % 2 != 0)
@@ -134,14 +147,6 @@ int predict(const PredictOptions& options) {
     apps::print("{},{}: spiral {} ({:.1f} %)\n", xy[2 * i], xy[2 * i + 1], p[2 * i] >= p[2 * i + 1] ? 0 : 1,
                 100 * std::max(p[2 * i], p[2 * i + 1]));
   return 0;
-}
-
-void write_report(const std::string& folder) { apps::write_run_page<RunRecord>(folder, page_of); }
-
-apps::Comparison compare_runs(const std::vector<std::string>& folders, const std::string& page) {
-  const auto records = apps::read_runs<RunRecord>(folders);
-  return apps::compare(records, compared, page,
-                       {.app = Config::app, .title = "Comparison of spirals", .curves = curves()});
 }
 
 }  // namespace pursuit::spirals

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "apps/run/fields.h"
-#include "apps/study/comparison.h"
-#include "apps/study/loaded_model.h"
-#include "apps/study/run_record.h"
+#include "apps/study/comparison_page.h"
+#include "apps/study/evaluation.h"
+#include "apps/study/run_page.h"
 #include "apps/training/training_run.h"
 #include "tests/study_app/model.h"
 
@@ -54,20 +54,21 @@ void from_json(const nlohmann::ordered_json& json, std::vector<Results>& all);
 bool alike(const Results& a, const Results& b);
 
 using RunRecord = apps::RunRecord<Config, Results>;
+// What reports and comparisons say.
+apps::RunPage page_of(const RunRecord& run);
+apps::Cells cells_of(const Results& results);
+apps::ComparedRun compared(const RunRecord& run);
+apps::ComparisonPage comparison_page(const std::vector<RunRecord>& runs);
 
 // The accuracy on the points that `seed` draws, into results that say the rest of their conditions.
-Results tested(const Net& model, const Config& config, const apps::Conditions& conditions, uint64_t seed,
-               double noise);
+void measure(const Net& model, const Config& config, uint64_t seed, double noise, Results& results);
 
 int train(const Config& config, const apps::RunOptions& options,
           distributed::Communicator& ranks = distributed::alone());
 
-struct EvalOptions {
-  std::string checkpoint;
-  apps::LoadOptions load;
-  std::vector<double> noise;
+struct EvalOptions : apps::EvalOptions {
+  std::vector<double> noise = {0};
   uint64_t seed = 0;
-  bool quiet = false, json = false;
 };
 int eval(const EvalOptions& options);
 
@@ -77,8 +78,5 @@ struct PredictOptions {
   std::vector<double> points;  // x, y, x, y ...
 };
 int predict(const PredictOptions& options);
-
-void write_report(const std::string& folder);
-apps::Comparison compare_runs(const std::vector<std::string>& folders, const std::string& page = {});
 
 }  // namespace pursuit::spirals

@@ -1,10 +1,7 @@
 #include <fmt/format.h>
 
-#include <filesystem>
-
-#include "apps/terminal/print.h"
+#include "apps/study/run_task.h"
 #include "apps/terminal/signals.h"
-#include "apps/training/provenance.h"
 #include "engine/base/streams.h"
 #include "engine/step/transfer.h"
 #include "nn/init.h"
@@ -14,7 +11,7 @@ namespace pursuit::spirals {
 
 namespace {
 
-class Task : public apps::TaskOf<Config> {
+class Task : public apps::TaskOf<RunRecord> {
  public:
   Task(const Config& config, const apps::RunOptions&, distributed::Communicator& ranks)
       : config_(config),
@@ -49,26 +46,22 @@ class Task : public apps::TaskOf<Config> {
     return {cross_entropy(model_(points_.tensor().to(config_.dtype)).to(DType::f32), labels_.tensor())};
   }
 
-  apps::Evaluation evaluate() override {
-    results_ = tested(model_, config_, {}, 0, 0);
-    apps::Evaluation e;
-    e.complete = !apps::stop_requested();
-    e.metrics = {{"test_accuracy", "test/accuracy", results_.accuracy}};
-    e.text = fmt::format("test accuracy {:.2f} %", 100 * results_.accuracy);
-    e.score = results_.accuracy;
-    return e;
-  }
-  void finish(const std::string& folder, int64_t step) override {
-    apps::add_evaluation(folder, tested(model_, config_,
-                                        apps::conditions(config_, apps::evaluated_weights(config_), step,
-                                                         apps::run_id(folder)),
-                                        0, 0));
-    write_report(folder);
-    apps::print("test accuracy {:.2f} % after {} steps\n", 100 * results_.accuracy, step);
+  apps::Validation evaluate() override {
+    measure(model_, config_, 0, 0, results_);
+    apps::Validation v;
+    v.complete = !apps::stop_requested();
+    v.metrics = {{"test_accuracy", "test/accuracy", results_.accuracy}};
+    v.text = fmt::format("test accuracy {:.2f} %", 100 * results_.accuracy);
+    v.score = results_.accuracy;
+    return v;
   }
 
  private:
   const Config& settings() const override { return config_; }
+  void fill(Results& results) const override { measure(model_, config_, 0, 0, results); }
+  std::string summary(int64_t step) const override {
+    return fmt::format("test accuracy {:.2f} % after {} steps", 100 * results_.accuracy, step);
+  }
 
   Config config_;
   data::Share share_;
