@@ -65,12 +65,12 @@ template <class F, class T> void activate(const T* x, T* y, int64_t n) {
   });
 }
 
-// g *= f'(x); if `part` is not null, part[p] = sum of part p of g's rows. x and g [rows, cols], part [parts,
-// cols]. Blocks and parts are those of column_sums_kernel.
-template <class F, int V, class T>
-__global__ void activation_gradient_kernel(const T* x, T* g, float* part, int64_t rows, int64_t cols) {
+// g *= f'(x); if `sums` is not null, it receives the sum of g's rows. x and g [rows, cols]. Blocks and parts are
+// those of column_sums_kernel.
+template <class F, int V, class T> __global__ void activation_gradient_kernel(const T* x, T* g, float* part,
+                                                                              T* sums, int64_t rows,
+                                                                              int64_t cols) {
   Shared shared;
-  float* all = shared.array<float>(column_warps * warp_size * V);
   const int64_t j = (int64_t(blockIdx.x) * warp_size + threadIdx.x) * V;
   const int64_t begin = rows * blockIdx.y / gridDim.y, end = rows * (blockIdx.y + 1) / gridDim.y;
   float s[V] = {};
@@ -88,7 +88,7 @@ __global__ void activation_gradient_kernel(const T* x, T* g, float* part, int64_
       store_pack(g + at, pg);
     }
   }
-  if (part) store_column_sums(s, all, part + blockIdx.y * cols, cols);
+  if (sums) add_up_columns(s, shared, j, part, sums, cols);
 }
 
 // g *= f'(x); if `sums` [cols] is not null, it receives the sum of g's rows. x and g have the same alignment.
@@ -96,10 +96,9 @@ template <class F, class T> void activation_gradient(const T* x, T* g, T* sums, 
   if (cols == 0) return;
   with_pack<T>(cols, {x}, [&]<int V>() {
     const dim3 grid = column_grid(rows, cols, V);
-    const auto part = sums ? Workspace<float>(grid.y * cols) : Workspace<float>();
+    const auto part = sums ? column_parts(grid, cols) : Workspace<float>();
     launch<activation_gradient_kernel<F, V, T>>({grid, {warp_size, column_warps}, column_shared(V)}, x, g,
-                                                part.data(), rows, cols);
-    if (sums) add_column_parts(part.data(), sums, grid.y, cols);
+                                                part.data(), sums, rows, cols);
   });
 }
 

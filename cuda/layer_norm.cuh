@@ -1,6 +1,5 @@
 #pragma once
-#include "cuda/column_sums.cuh"
-#include "cuda/row.cuh"
+#include "cuda/team_sums.cuh"
 
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
@@ -30,17 +29,16 @@ __global__ void layer_norm_kernel(const T* x, const float* weight, const float* 
 }
 
 // With n = (x - mean) rstd and g = gy weight: gx = rstd (g - average(g) - n average(g n)), plus so_far (which
-// may be gx) if `adds`. part [blocks, 2, cols] receives the sums of gy n and of gy over each block's rows,
-// for which a team has 2 cols floats of shared memory. The launch bounds allow 20 warps per multiprocessor:
-// enough loads in flight.
-template <class Team, class T, class Y, bool adds>
-__global__ void __launch_bounds__(Team::threads, 640 / Team::threads)
+// may be gx) if `adds`; narrow is the same in Y, if that is narrower than T. gp [2, cols] receives the sums of gy n
+// and of gy over all rows; part: memory for [blocks, 2, cols].
+template <class Team, class T, class Y, bool adds> __global__ void __launch_bounds__(Team::threads)
     layer_norm_gradient_kernel(const T* x, const Y* gy, const float* weight, const float* mean,
-                               const float* rstd, int64_t n, int64_t cols, const T* so_far, T* gx,
-                               float* part) {
+                               const float* rstd, int64_t n, int64_t cols, const T* so_far, T* gx, Y* narrow,
+                               float* part, float* gp) {
   Shared shared;
   const Team team(cols, shared);
   float* sums = shared.array<float>(Team::teams_of_block * 2 * cols);
+  int* flag = shared.array<int>(1);
   float* mine = sums + team.first() % Team::teams_of_block * 2 * cols;
   const auto w = team.stream(weight);
   team.each([&](int64_t j, float) { mine[team.place(j)] = mine[cols + team.place(j)] = 0; }, w);
@@ -63,23 +61,19 @@ __global__ void __launch_bounds__(Team::threads, 640 / Team::threads)
     const auto gradient = [&](int64_t, float v, float u, float wj) {
       return spread * (u * wj - average_g - (v - centre) * spread * average_gn);
     };
-    if constexpr (adds) {
-      team.write(
-          gx + i * cols,
-          [&](int64_t j, float v, float u, float wj, float sum) { return sum + gradient(j, v, u, wj); }, row,
-          up, w, team.stream(so_far + i * cols));
-    } else {
-      team.write(gx + i * cols, gradient, row, up, w);
-    }
+    const auto write = [&](const auto& f, const auto&... rows) {
+      if constexpr (std::is_same_v<T, Y>)
+        team.write(gx + i * cols, f, rows...);
+      else
+        team.write_both(gx + i * cols, narrow + i * cols, 1.0f, f, rows...);
+    };
+    if constexpr (adds)
+      write([&](int64_t j, float v, float u, float wj, float sum) { return sum + gradient(j, v, u, wj); },
+            row, up, w, team.stream(so_far + i * cols));
+    else
+      write(gradient, row, up, w);
   }
-
-  __syncthreads();
-  for (int64_t j = threadIdx.x; j < cols; j += blockDim.x)
-    for (int64_t k = 0; k < 2 * cols; k += cols) {
-      float sum = 0;
-      for (int t = 0; t < Team::teams_of_block; ++t) sum += sums[t * 2 * cols + k + team.place(j)];
-      part[blockIdx.x * 2 * cols + k + j] = sum;
-    }
+  add_up_teams(team, sums, 2, cols, part, gp, flag);
 }
 
 }  // namespace pursuit::cuda

@@ -1,6 +1,5 @@
 #pragma once
-#include "cuda/column_sums.cuh"
-#include "cuda/row.cuh"
+#include "cuda/team_sums.cuh"
 
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
@@ -23,14 +22,15 @@ template <class Team, class T, class Y> __global__ void rms_norm_kernel(const T*
   }
 }
 
-// With n = x rrms and g = gy weight: gx = rrms (g - n average(g n)). part [blocks, cols] receives the sums of
-// gy n over each block's rows, for which a team has cols floats of shared memory. Bounds as for layer norm.
-template <class Team, class T, class Y> __global__ void __launch_bounds__(Team::threads, 640 / Team::threads)
+// With n = x rrms and g = gy weight: gx = rrms (g - n average(g n)). gw [cols] receives the sums of gy n over
+// all rows; part: memory for [blocks, cols].
+template <class Team, class T, class Y> __global__ void __launch_bounds__(Team::threads)
     rms_norm_gradient_kernel(const T* x, const Y* gy, const float* weight, const float* rrms, int64_t n,
-                             int64_t cols, T* gx, float* part) {
+                             int64_t cols, T* gx, float* part, float* gw) {
   Shared shared;
   const Team team(cols, shared);
   float* sums = shared.array<float>(Team::teams_of_block * cols);
+  int* flag = shared.array<int>(1);
   float* mine = sums + team.first() % Team::teams_of_block * cols;
   const auto w = team.stream(weight);
   team.each([&](int64_t j, float) { mine[team.place(j)] = 0; }, w);
@@ -53,13 +53,7 @@ template <class Team, class T, class Y> __global__ void __launch_bounds__(Team::
         [&](int64_t, float v, float u, float wj) { return scale * (u * wj - v * scale * average); }, row, up,
         w);
   }
-
-  __syncthreads();
-  for (int64_t j = threadIdx.x; j < cols; j += blockDim.x) {
-    float sum = 0;
-    for (int t = 0; t < Team::teams_of_block; ++t) sum += sums[t * cols + team.place(j)];
-    part[blockIdx.x * cols + j] = sum;
-  }
+  add_up_teams(team, sums, 1, cols, part, gw, flag);
 }
 
 }  // namespace pursuit::cuda

@@ -31,19 +31,21 @@ template <class T> __device__ inline float exp_of(float x) {
     return __expf(x);
 }
 
-// Single numbers need more registers than packs: an address and a condition each.
-template <int V> constexpr int longest_kept_row = V == 1 ? 512 : 1024;
+// Single numbers need more registers than packs: an address and a condition each. Two f32 rows of 768 for each of
+// 16 warps fit into the 99 KiB of shared memory that a block has on every GPU.
+template <int V, int block_warps>
+constexpr int longest_kept_row = std::min(V == 1 ? 512 : 1024, block_warps > 4 ? 768 : 1024);
 
-// Each thread of the team has packs of V adjacent columns.
-template <int V, bool by_warp> class Team {
+// Each thread of the team has packs of V adjacent columns. A block has `block_warps` warps.
+template <int V, bool by_warp, int block_warps = by_warp ? 4 : 16> class Team {
  public:
   static constexpr bool keeps_rows = by_warp;
-  static constexpr int threads = by_warp ? 128 : 512;  // of a block
+  static constexpr int threads = block_warps * warp_size;  // of a block
   static constexpr int64_t teams_of_block = by_warp ? threads / warp_size : 1;
 
  private:
   static constexpr int warps = threads / warp_size;
-  static constexpr int kept = longest_kept_row<V> / (warp_size * V);  // packs per thread
+  static constexpr int kept = longest_kept_row<V, block_warps> / (warp_size * V);  // packs per thread
 
   template <class T> struct Kept {
     using Number = T;
@@ -118,6 +120,15 @@ template <int V, bool by_warp> class Team {
     for_packs(
         [&](int64_t j, [[maybe_unused]] int k) { store_pack(to + j, made_of<T>(f, j, rows.at(j, k)...)); });
   }
+  // The same, and to narrow[column] that times a factor.
+  template <class T, class N, class F, class... R>
+  __device__ void write_both(T* to, N* narrow, float factor, const F& f, const R&... rows) const {
+    for_packs([&](int64_t j, [[maybe_unused]] int k) {
+      const Pack<T, V> made = made_of<T>(f, j, rows.at(j, k)...);
+      store_pack(to + j, made);
+      store_pack(narrow + j, made_of<N>([&](int64_t, float v) { return factor * v; }, j, made));
+    });
+  }
 
   // Reduces x over all threads with f, in an order that depends only on the team's size; all get the result.
   template <class X, class F> __device__ X reduce(X x, const F& f) const {
@@ -173,16 +184,16 @@ template <int V, bool by_warp> class Team {
 };
 
 // Calls f(Type<Team>{}) with the team for rows of `cols` numbers of type T or wider, in matrices that start
-// at these addresses.
-template <class T, class F>
+// at these addresses. Teams of one warp are in blocks of `block_warps`.
+template <class T, int block_warps = 4, class F>
 void with_team(int64_t cols, std::initializer_list<const void*> matrices, const F& f) {
   constexpr int V = pack_width<T>;
   const bool packs = cols % V == 0 && std::all_of(matrices.begin(), matrices.end(), [](const void* p) {
                        return reinterpret_cast<uintptr_t>(p) % 16 == 0;
                      });
-  if (packs && cols <= longest_kept_row<V>) return f(Type<Team<V, true>>{});
+  if (packs && cols <= longest_kept_row<V, block_warps>) return f(Type<Team<V, true, block_warps>>{});
   if (packs) return f(Type<Team<V, false>>{});
-  if (cols <= longest_kept_row<1>) return f(Type<Team<1, true>>{});
+  if (cols <= longest_kept_row<1, block_warps>) return f(Type<Team<1, true, block_warps>>{});
   f(Type<Team<1, false>>{});
 }
 

@@ -43,7 +43,7 @@ Tensor add_up_in_place(const Node& node, const Tensor& a, const Tensor& b) {
   for (const auto& [sum, x] : {std::pair(&a, &b), std::pair(&b, &a)}) {
     if (sum->storage().use_count() > 1 || !sum->is_contiguous()) continue;
     add_to(*sum, *x);
-    return *sum;
+    return sum->detach();  // a copy in another dtype, see bind_copy, was of what it held before
   }
   return a + b;
 }
@@ -58,7 +58,7 @@ void collect(Node& leaf, const Tensor& g) {
     check_gradient_fits(leaf, g, leaf.grad);
     leaf.fresh ? copy_values(leaf.grad, g) : add_to(leaf.grad, g.to(leaf.grad.dtype()));
   } else if (leaf.fresh) {
-    leaf.grad = g;
+    leaf.grad = g.detach();
   } else {
     check_gradient_fits(leaf, g, leaf.grad);
     leaf.grad = add_up(leaf, leaf.grad, g);

@@ -42,7 +42,7 @@ struct LayerNorm {
 
   // gp [2, cols]: the gradients of weight and bias.
   template <class T, class Y>
-  static void gradient(Cpu, const LayerNorm& op, const T* x, const Y* gy, T* gx, compute_t<T>* gp) {
+  static void gradient(Cpu, const LayerNorm& op, const T* x, const Y* gy, T* gx, Y*, compute_t<T>* gp) {
     using R = compute_t<T>;
     const int64_t cols = op.x.size(-1), n = op.mean.numel(), step = std::is_same_v<Y, bf16> ? block : n;
     // Splits the rows into fixed parts, summed in order: the result does not depend on the number of threads.
@@ -81,9 +81,8 @@ struct LayerNorm {
     });
   }
   template <class T, class Y>
-  static void gradient(Cuda, const LayerNorm& op, const T* x, const Y* gy, T* gx, float* gp) {
-    constexpr int64_t most_blocks = 660;  // 5 for each of an H100's 132 multiprocessors
-    constexpr int64_t longest = 20000;    // two rows of sums fit into a block's shared memory
+  static void gradient(Cuda, const LayerNorm& op, const T* x, const Y* gy, T* gx, Y* narrow, float* gp) {
+    constexpr int64_t longest = 20000;  // two rows of sums fit into a block's shared memory
     const int64_t cols = op.x.size(-1), n = op.mean.numel();
     if (cols > longest)
       fail(name, "got rows of " + std::to_string(cols) + ", the GPU has a gradient for at most " +
@@ -91,17 +90,15 @@ struct LayerNorm {
     if (cols == 0) return;
     const float* weight = op.weight.data<float>();
     const T* so_far = op.so_far.defined() ? op.so_far.data<T>() : nullptr;
-    cuda::with_team<T>(cols, {x, weight, gy, so_far, gx}, [&]<class Team>(Type<Team>) {
-      cuda::Grid grid = Team::grid(n, most_blocks);
-      grid.shared += cuda::shared_size<float>(Team::teams_of_block * 2 * cols);
-      const Tensor part = empty({grid.blocks.x, 2, cols}, DType::f32, op.x.device());
+    cuda::with_team<T, cuda::summing_warps>(cols, {x, weight, gy, so_far, gx}, [&]<class Team>(Type<Team>) {
+      const cuda::Grid grid = cuda::summing_grid<Team>(n, 2, cols);
+      const cuda::Workspace<float> part(grid.blocks.x * 2 * cols);
       const auto start = [&]<bool adds>(std::bool_constant<adds>) {
         cuda::launch<cuda::layer_norm_gradient_kernel<Team, T, Y, adds>>(
-            grid, x, gy, weight, op.mean.data<float>(), op.rstd.data<float>(), n, cols, so_far, gx,
-            part.data<float>());
+            grid, x, gy, weight, op.mean.data<float>(), op.rstd.data<float>(), n, cols, so_far, gx, narrow,
+            part.data(), gp);
       };
-      if (n) so_far ? start(std::true_type()) : start(std::false_type());
-      cuda::add_column_parts(part.data<float>(), gp, part.size(0), 2 * cols);
+      so_far ? start(std::true_type()) : start(std::false_type());
     });
   }
 #endif
@@ -125,11 +122,16 @@ struct LayerNorm {
     // On a GPU the kernel adds, in place if nothing else references the sum so far.
     const bool adds_here = so_far.defined() && x.device().is_cuda();
     if (adds_here) so_far = so_far.to(x.dtype()).contiguous();
-    Tensor gx = adds_here && so_far.storage().use_count() == 1 ? so_far : empty_like(x),
+    Tensor gx = adds_here && so_far.storage().use_count() == 1 ? so_far.detach() : empty_like(x),
            gp = empty({2, x.size(-1)}, weight.dtype(), x.device());
+    // In gy's dtype, too, which the products of the branch before will want.
+    const bool narrows = x.device().is_cuda() && g.dtype() != x.dtype();
+    const Tensor narrow = narrows ? empty(x.shape(), g.dtype(), x.device()) : Tensor();
     dispatch(g, x, name, [&]<class Dev, class Y, class T>(Dev dev, Type<Y>, Type<T>) {
-      launch_gradient<LayerNorm>(dev, *this, x.data<T>(), g.data<Y>(), gx.data<T>(), gp.data<compute_t<T>>());
+      launch_gradient<LayerNorm>(dev, *this, x.data<T>(), g.data<Y>(), gx.data<T>(),
+                                 narrows ? narrow.data<Y>() : nullptr, gp.data<compute_t<T>>());
     });
+    if (narrows) gx.requires_grad().bind_copy(narrow);
     if (so_far.defined() && !adds_here) add_to(gx, so_far);
     return {gx, gp.select(0, 0).to(parameter), gp.select(0, 1).to(parameter)};
   }
@@ -142,6 +144,7 @@ struct LayerNorm {
     return {{{}, {{{3, 5}, -2, 2}, {{5}}, {{5}}}, 8},
             {{1e-3}, {{{2, 129, 33}, -2, 2}, {{33}}, {{33}}}, 8},
             {{}, {{{1, 768}, -2, 2}, {{768}}, {{768}}}, 8},
+            {{}, {{{2, 776}, -2, 2}, {{776}}, {{776}}}, 8},
             {{}, {{{9, 32}, -2, 2}, {{32}}, {{32}}}, 8},
             {{}, {{{3, 513}, -2, 2}, {{513}}, {{513}}}, 8},
             {{}, {{{2, 1032}, -2, 2}, {{1032}}, {{1032}}}, 8},

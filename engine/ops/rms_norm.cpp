@@ -71,22 +71,18 @@ struct RmsNorm {
   }
   template <class T, class Y>
   static void gradient(Cuda, const RmsNorm& op, const T* x, const Y* gy, T* gx, float* gw) {
-    constexpr int64_t most_blocks = 660;  // 5 for each of an H100's 132 multiprocessors
-    constexpr int64_t longest = 40000;    // a row of sums fits into a block's shared memory
+    constexpr int64_t longest = 40000;  // a row of sums fits into a block's shared memory
     const int64_t cols = op.x.size(-1), n = op.rrms.numel();
     if (cols > longest)
       fail(name, "got rows of " + std::to_string(cols) + ", the GPU has a gradient for at most " +
                      std::to_string(longest));
     if (cols == 0) return;
     const float* weight = op.weight.data<float>();
-    cuda::with_team<T>(cols, {x, weight, gy, gx}, [&]<class Team>(Type<Team>) {
-      cuda::Grid grid = Team::grid(n, most_blocks);
-      grid.shared += cuda::shared_size<float>(Team::teams_of_block * cols);
-      const Tensor part = empty({grid.blocks.x, cols}, DType::f32, op.x.device());
-      if (n)
-        cuda::launch<cuda::rms_norm_gradient_kernel<Team, T, Y>>(grid, x, gy, weight, op.rrms.data<float>(),
-                                                                 n, cols, gx, part.data<float>());
-      cuda::add_column_parts(part.data<float>(), gw, part.size(0), cols);
+    cuda::with_team<T, cuda::summing_warps>(cols, {x, weight, gy, gx}, [&]<class Team>(Type<Team>) {
+      const cuda::Grid grid = cuda::summing_grid<Team>(n, 1, cols);
+      const cuda::Workspace<float> part(grid.blocks.x * cols);
+      cuda::launch<cuda::rms_norm_gradient_kernel<Team, T, Y>>(grid, x, gy, weight, op.rrms.data<float>(), n,
+                                                               cols, gx, part.data(), gw);
     });
   }
 #endif

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/column_sums.cuh"
 #include "engine/cpu/parallel.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
@@ -30,14 +31,15 @@ struct Sum {
     for (; i < n; ++i) s[0] += upcast(x[i]);
     return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
   }
-  template <class T> static void kernel(Cpu, const T* x, T* y, int64_t rows, int64_t cols) {
+  // y [rows] = the sums of the rows of x [rows, cols]; by_columns: of x [cols, rows], on a GPU.
+  template <class T> static void kernel(Cpu, const T* x, T* y, int64_t rows, int64_t cols, bool) {
     parallel_for(rows, std::max<int64_t>(1, 16384 / (cols + 1)), [&](int64_t b, int64_t e) {
       for (int64_t i = b; i < e; ++i) y[i] = downcast<T>(pairwise(x + i * cols, cols));
     });
   }
 #ifdef PURSUIT_GPU
-  template <class T> static void kernel(Cuda, const T* x, T* y, int64_t rows, int64_t cols) {
-    cuda::sums_of_rows(x, y, rows, cols);
+  template <class T> static void kernel(Cuda, const T* x, T* y, int64_t rows, int64_t cols, bool by_columns) {
+    by_columns ? cuda::column_sums(x, y, cols, rows) : cuda::sums_of_rows(x, y, rows, cols);
   }
 #endif
 
@@ -62,19 +64,23 @@ struct Sum {
       order.push_back(d);
       cols *= before[d];
     }
-    const Tensor dense = x.permute(order).contiguous();
     Tensor y = empty(result(keep), x.dtype(), x.device());
+    // A GPU adds up leading dimensions as they lie, unless a warp would be short of columns.
+    const bool by_columns =
+        x.device().is_cuda() && !dims.empty() && dims.back() + 1 == int(dims.size()) && y.numel() >= 32;
+    const Tensor dense = (by_columns ? x : x.permute(order)).contiguous();
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      launch<Sum>(dev, static_cast<const T*>(dense.data<T>()), y.data<T>(), y.numel(), cols);
+      launch<Sum>(dev, static_cast<const T*>(dense.data<T>()), y.data<T>(), y.numel(), cols, by_columns);
     });
     return y;
   }
   Grads backward(const Tensor& gy, Needs) { return {gy.reshape(result(true)).expand(before)}; }
   static std::vector<Sample<Sum>> samples() {
-    return {{{{0, 1}}, {{{3, 5}}}},     {{{1}, true}, {{{2, 33, 3}}}},
-            {{{0}}, {{{129, 7}}}},      {{{0, 2}}, {{{3, 4, 65}}}},
-            {{{0, 1}}, {{{130, 129}}}},  // split into parts on a GPU
-            {{{1}}, {{{2, 16390}}}},    {{{1}}, {{{3, 0}}}}};
+    return {{{{0, 1}}, {{{3, 5}}}},      {{{1}, true}, {{{2, 33, 3}}}},
+            {{{0}}, {{{129, 7}}}},       {{{0, 2}}, {{{3, 4, 65}}}},
+            {{{0, 1}}, {{{3, 50, 40}}}},  // by columns on a GPU
+            {{{0, 1}}, {{{130, 129}}}},   // split into parts on a GPU
+            {{{1}}, {{{2, 16390}}}},     {{{1}}, {{{3, 0}}}}};
   }
 };
 PURSUIT_OPERATOR(Sum)

@@ -32,7 +32,6 @@ KernelTraffic sum_of(const std::vector<KernelTraffic>& kernels) {
 
 // Of work that is one kernel.
 KernelTraffic only(const std::function<void()>& work) {
-  NoGrad off;
   const std::vector<KernelTraffic> kernels = cuda::traffic_of([&] {
     work();
     synchronize(cuda_device());
@@ -42,8 +41,8 @@ KernelTraffic only(const std::function<void()>& work) {
   return kernels[0];
 }
 
-// Of DeiT-tiny with so many blocks, forward and backward, in bf16.
-KernelTraffic step_of(int64_t batch, int depth, double drop_path) {
+// Of DeiT-tiny with so many blocks in bf16: forward and backward, and the optimizer's part where it is wanted.
+KernelTraffic step_of(int64_t batch, int depth, double drop_path, bool updates = false) {
   const Device device = cuda_device();
   nn::VitConfig config;
   config.depth = depth;
@@ -52,13 +51,26 @@ KernelTraffic step_of(int64_t batch, int depth, double drop_path) {
   nn::initialise(model, nn::Init::timm, 1);
   model.to(device);
   nn::FlatParameters flat(model, nn::decays_by_timm, DType::bf16);
+  nn::Optimizer optimizer(flat);
   model.set_training(true);
   const Tensor images = drawn({batch, 3, 224, 224}, DType::bf16),
                labels = zeros({batch}, DType::i64).to(device);
   return sum_of(cuda::traffic_of([&] {
-    cross_entropy(model(images).to(DType::f32), labels).backward();
+    cross_entropy(model(images).to(DType::f32), labels, 0.1).backward();
+    if (updates) optimizer.step(1e-3);
     synchronize(device);
   }));
+}
+
+// What a kernel moves of tensors that grow with the batch, in U.
+struct Term {
+  const char* kernel;
+  double read, written;
+};
+double sum_of(const std::vector<Term>& terms) {
+  double u = 0;
+  for (const Term& t : terms) u += t.read + t.written;
+  return u;
 }
 
 }  // namespace
@@ -72,6 +84,13 @@ TEST_CASE("traffic: of three operators as counted by hand") {
   CHECK(norm.read == (rows * cols + 2 * cols) * wide);
   CHECK(norm.written == rows * cols * narrow + 2 * rows * wide);  // and each row's mean and deviation
   CHECK(norm.multiply_adds == 0);
+
+  const Tensor leaf = x.detach().requires_grad(), seed = drawn({rows, cols}, DType::bf16);
+  const Tensor y = layer_norm(leaf, weight, bias, 1e-6, DType::bf16);
+  const KernelTraffic gradient = only([&] { y.backward(seed); });
+  constexpr int64_t parts = rows / 16 * 2 * cols * wide;  // the sums of each block's 16 rows
+  CHECK(gradient.read == rows * cols * (wide + narrow) + (cols + 2 * rows) * wide + parts);
+  CHECK(gradient.written == rows * cols * (wide + narrow) + 2 * cols * wide + parts);
 
   const Tensor a = drawn({rows, cols}, DType::bf16), w = drawn({out, cols}, DType::bf16);
   const KernelTraffic product = only([&] { linear(a, w, {}); });
@@ -94,28 +113,69 @@ TEST_CASE("traffic: what is read twice by a launch counts once, what is not read
   CHECK(part.read == 64 * 8 * 4);
 }
 
-// U: the bytes of a block's tokens in bf16, [batch, 197, 192]. What does not grow with the batch (weights and
-// their gradients) falls out of the difference of two batches, what is beside the blocks out of that of two
-// depths. The goal is 85 U; it is missed.
-TEST_CASE("traffic: a block of DeiT-tiny, forward and backward, is within the plan") {
-  struct Plan {
-    double drop_path, most;
-    int64_t launches;
+// U: the bytes of a block's tokens in bf16, [batch, 197, 192]; the residual stream and its gradient are f32, 2 U.
+// Each kernel's terms are what it must read and write of its inputs and results. The goal is 85 U; it is missed.
+TEST_CASE("traffic: a block of DeiT-tiny, forward and backward, moves what the plan says") {
+  const std::vector<Term> common = {
+      {"norm 1", 2, 1},
+      {"qkv", 1, 3},
+      {"attention", 3, 1},
+      {"norm 2", 2, 1},
+      {"fc1", 1, 4},
+      {"GELU", 4, 4},
+      {"fc2 dX", 1, 4},
+      {"GELU gradient: h, g", 8, 4},
+      {"fc2 dW", 5, 0},
+      {"fc1 dW", 5, 0},
+      {"fc1 dX", 4, 1},
+      {"norm 2 gradient: x, g, so far; f32, bf16", 5, 3},
+      {"proj dX", 1, 1},
+      {"proj dW", 2, 0},
+      {"attention dQ", 4, 1},
+      {"attention dK, dV", 4, 2},
+      {"qkv dX", 3, 1},
+      {"qkv dW", 4, 0},
+      {"norm 1 gradient", 5, 3},
   };
+  const std::vector<Term> without = {{"proj + residual", 3, 2}, {"fc2 + residual", 6, 2}};
+  const std::vector<Term> with = {
+      {"proj", 1, 1}, {"residual + drop path", 3, 2}, {"drop path gradient", 2, 1},
+      {"fc2", 4, 1},  {"residual + drop path", 3, 2}, {"drop path gradient", 2, 1}};
+
+  constexpr double batch = 2, rows = batch * 197, u = rows * 192 * 2;
+  // Of each row: mean and deviation of two norms, softmax's two numbers for three heads, each written once and read
+  // once, and four more that attention's gradient hands on.
+  constexpr double statistics = rows * 2 * (2 * 8 + 3 * 8 + 3 * 16);
+  // Weights and biases in bf16 are read in both directions, their gradients written; the norms' are f32.
+  constexpr double parameters = 3 * 2 * (12 * 192 * 192 + 9 * 192) + 2 * 5 * 192 * 4;
+  // Sums of the blocks of a launch, in f32, written and read: of 16 rows for a norm, of 32 for fc1's bias. At batch 256
+  // they are 0.03 U, for a launch has 132 or 176 blocks at most.
+  constexpr double parts = 2 * 4 * (2 * rows / 16 * 2 * 192 + rows / 32 * 768);
+
   // The first block never drops its branches, so the last of three and that of two have a rate each, of which the
   // traffic depends by the samples that are dropped: what is not read does not count. A rate that drops none
   // shows what every sample moves.
-  for (const Plan plan : {Plan{0, 120, 28}, Plan{1e-9, 124, 28}}) {
-    const auto moved = [&](int64_t batch, int depth) {
-      const KernelTraffic t = step_of(batch, depth, plan.drop_path);
-      return double(t.read + t.written);
-    };
-    const double u = 197 * 192 * 2;
-    const double block = ((moved(2, 3) - moved(1, 3)) - (moved(2, 2) - moved(1, 2))) / u;
-    const int64_t launches = step_of(1, 3, plan.drop_path).launches - step_of(1, 2, plan.drop_path).launches;
-    MESSAGE("drop_path ", plan.drop_path, ": a block moves ", block, " U in ", launches, " launches");
-    CHECK(block > 60);  // what it must
-    CHECK(block <= plan.most);
-    CHECK(launches <= plan.launches);
+  struct Case {
+    double drop_path;
+    const std::vector<Term>& more;
+    int64_t launches;
+  };
+  for (const Case& c : {Case{0, without, 23}, Case{1e-9, with, 25}}) {
+    const KernelTraffic three = step_of(int64_t(batch), 3, c.drop_path),
+                        two = step_of(int64_t(batch), 2, c.drop_path);
+    const double moved = double(three.read + three.written - two.read - two.written);
+    const double block = (moved - statistics - parameters - parts) / u,
+                 plan = sum_of(common) + sum_of(c.more);
+    MESSAGE("drop_path ", c.drop_path, ": a block moves ", block, " U, by the plan ", plan, ", in ",
+            three.launches - two.launches, " launches");
+    CHECK(block == doctest::Approx(plan).epsilon(0.002));
+    CHECK(three.launches - two.launches == c.launches);
   }
+}
+
+// As the recipes train it: 12 blocks, drop path, AdamW. The goal is 250; it is missed.
+TEST_CASE("traffic: the launches of a step of DeiT-tiny") {
+  const int64_t launches = step_of(1, 12, 0.1, true).launches;
+  MESSAGE("a step is ", launches, " launches");
+  CHECK(launches <= 325);
 }
