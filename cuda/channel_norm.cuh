@@ -1,6 +1,6 @@
 #pragma once
 #include "cuda/row.cuh"
-#include "engine/ops/channel_groups.h"
+#include "engine/sizes/channel_groups.h"
 
 // The passes over x of batch norm and group norm: B C rows, each of one channel. statistics [2, groups], sums
 // [2, groups], weight and bias [C] (nullable) as in engine/ops/channel_norm.h.

@@ -4,7 +4,7 @@
 #include "cuda/gemm.h"
 #include "cuda/launch.h"
 #include "cuda/workspace.h"
-#include "engine/ops/window.h"
+#include "engine/sizes/window.h"
 
 // Convolutions as products with unfolded images (im2col): columns [channels x taps, images x positions], for
 // as many images at a time as fit into the workspace. Depthwise convolutions have their own kernels. Sums are

@@ -1,6 +1,6 @@
 #pragma once
 #include "cuda/launch.h"
-#include "engine/step/step_numbers.h"
+#include "engine/sizes/step_numbers.h"
 
 // Passes over flat f32 buffers of n numbers; every thread processes four adjacent ones. Buffers are 16-byte
 // aligned. Values that change from step to step are read from device memory.

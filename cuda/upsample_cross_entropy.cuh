@@ -1,6 +1,6 @@
 #pragma once
 #include "cuda/upsample_bilinear.cuh"
-#include "engine/ops/upsampling.h"
+#include "engine/sizes/upsampling.h"
 
 #ifdef PURSUIT_GPU
 #include "cuda/mean_loss.cuh"

@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/ops/window.h"
+#include "engine/sizes/window.h"
 
 // Convolutions on the CPU: contiguous tensors with the shapes of ConvShape; bias [out] or null. Every sum is
 // computed by one thread in a fixed order: results do not depend on the number of threads.

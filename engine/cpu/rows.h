@@ -12,7 +12,7 @@
 // agree up to rounding, not bit for bit.
 namespace pursuit {
 
-// Coefficients of one AdamW step (engine/step/step_numbers.h). Double, as 1 - beta loses digits in float.
+// Coefficients of one AdamW step (engine/sizes/step_numbers.h). Double, as 1 - beta loses digits in float.
 struct AdamStep {
   double keep, rate, unbias, beta1, beta2, eps, grad_scale;
 };

@@ -1,6 +1,6 @@
 #pragma once
 #include "engine/core/tensor.h"
-#include "engine/ops/channel_groups.h"
+#include "engine/sizes/channel_groups.h"
 
 // Building blocks of batch norm and group norm.
 namespace pursuit {

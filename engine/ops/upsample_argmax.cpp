@@ -4,7 +4,7 @@
 #include "engine/cpu/parallel.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
-#include "engine/ops/upsampling.h"
+#include "engine/sizes/upsampling.h"
 
 namespace pursuit {
 

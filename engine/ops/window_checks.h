@@ -1,6 +1,6 @@
 #pragma once
 #include "engine/ops.h"
-#include "engine/ops/window.h"
+#include "engine/sizes/window.h"
 
 namespace pursuit {
 

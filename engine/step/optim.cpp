@@ -10,7 +10,7 @@
 #include "engine/operator/copy.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
-#include "engine/step/step_numbers.h"
+#include "engine/sizes/step_numbers.h"
 
 namespace pursuit {
 
