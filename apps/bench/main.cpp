@@ -18,11 +18,11 @@
 #include "apps/training/ranks.h"
 #include "cuda/runtime.h"
 #include "engine/base/error.h"
-#include "engine/base/program.h"
 #include "engine/core/memory.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/rows.h"
 #include "engine/distributed/communicator.h"
+#include "engine/program/program.h"
 
 namespace pursuit::bench {
 

@@ -10,7 +10,7 @@
 #include "apps/command/choice.h"
 #include "apps/command/recipes.h"
 #include "apps/terminal/print.h"
-#include "engine/base/program.h"
+#include "engine/program/program.h"
 
 namespace pursuit::apps {
 

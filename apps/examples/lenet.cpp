@@ -4,8 +4,8 @@
 
 #include "apps/command/command_line.h"
 #include "data/dataset.h"
-#include "engine/base/program.h"
 #include "engine/base/random.h"
+#include "engine/program/program.h"
 #include "nn/convolution.h"
 #include "nn/init.h"
 #include "nn/layers.h"

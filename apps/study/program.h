@@ -11,7 +11,7 @@
 #include "apps/study/run_commands.h"
 #include "apps/study/run_page.h"
 #include "apps/study/train_command.h"
-#include "engine/base/program.h"
+#include "engine/program/program.h"
 
 namespace pursuit::apps {
 

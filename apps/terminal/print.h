@@ -5,7 +5,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "engine/base/program.h"
+#include "engine/base/line_prefix.h"
 #include "engine/base/text.h"
 
 // What the apps print. Text may come from a file (names of classes and files, words, configs): a control

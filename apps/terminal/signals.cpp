@@ -7,7 +7,7 @@
 #include <ctime>
 #include <string>
 
-#include "engine/base/program.h"
+#include "engine/base/line_prefix.h"
 
 namespace pursuit::apps {
 namespace {

@@ -22,7 +22,7 @@
 #include "apps/terminal/print.h"
 #include "apps/terminal/signals.h"
 #include "engine/base/error.h"
-#include "engine/base/program.h"
+#include "engine/base/line_prefix.h"
 #include "engine/cpu/parallel.h"
 #include "engine/distributed/secret.h"
 #include "engine/distributed/socket.h"

@@ -2,7 +2,7 @@
 
 #include "apps/command/command_line.h"
 #include "cuda/laboratory/programs.h"
-#include "engine/base/program.h"
+#include "engine/program/program.h"
 
 // laboratory check | count | bench: softmax and matrix product in four versions each; see README.md.
 namespace {

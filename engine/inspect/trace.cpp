@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/base/program.h"
+#include "engine/base/line_prefix.h"
 #include "engine/core/observer.h"
 #include "engine/core/shapes_only.h"
 #include "engine/files/atomic_file.h"

@@ -6,7 +6,7 @@
 #include "apps/command/command_line.h"
 #include "apps/command/options.h"
 #include "data/corruptions.h"
-#include "engine/base/program.h"
+#include "engine/program/program.h"
 #include "tests/corruptions/statistics.h"
 
 // corruptions draw DIR | check: the pictures and the comparison of tests/corruptions/statistics.h.

@@ -1,8 +1,8 @@
 #include <cstdio>
 
 #include "cuda/launch.h"
-#include "engine/base/program.h"
 #include "engine/core/tensor.h"
+#include "engine/program/program.h"
 
 // canary: a kernel that writes 1 MiB beyond its tensor of 256 bytes. tools/gpu-check lets compute-sanitizer find it
 // before it believes that elsewhere there is nothing to find.

@@ -23,10 +23,10 @@
 #include <thread>
 
 #include "engine/base/error.h"
-#include "engine/base/program.h"
 #include "engine/distributed/communicator.h"
 #include "engine/distributed/nccl.h"
 #include "engine/ops.h"
+#include "engine/program/program.h"
 #include "engine/step/graph.h"
 #include "nn/init.h"
 #include "nn/layers.h"

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "apps/command/command_line.h"
-#include "engine/base/program.h"
 #include "engine/core/observer.h"
+#include "engine/program/program.h"
 #include "tests/goldens/cases.h"
 
 // goldens DIR|FILE...: holds the engine against cases that were computed elsewhere.

@@ -5,9 +5,6 @@
 
 namespace pursuit {
 
-// Prefix of this program's lines on stderr: "[rank 3] " when several processes share it.
-inline std::string line_prefix;
-
 // Runs `body`, which returns the exit code (0 success, 1 failure, 2 wrong usage), with the program's
 // arguments. An exception prints one line "error: ..." on stderr, exits with 1 and is reported to torchrun
 // (distributed::record_failure). The same happens when output cannot be written, and when the address space

@@ -1,4 +1,4 @@
-#include "engine/base/program.h"
+#include "engine/program/program.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -14,6 +14,7 @@
 #include <string>
 #include <system_error>
 
+#include "engine/base/line_prefix.h"
 #include "engine/base/text.h"
 #include "engine/distributed/control.h"
 #include "engine/inspect/trace.h"
