@@ -4,9 +4,9 @@
 
 #include "cuda/attention_wide.cuh"
 #include "engine/cpu/bf16_tiles.h"
-#include "engine/cpu/packed.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
+#include "engine/ops/packed.h"
 
 namespace pursuit {
 

@@ -2,9 +2,9 @@
 
 #include "cuda/rpc_attention_backward.cuh"
 #include "cuda/rpc_attention_forward.cuh"
-#include "engine/cpu/packed.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
+#include "engine/ops/packed.h"
 
 namespace pursuit {
 
