@@ -15,14 +15,11 @@ namespace distributed {
 class Communicator;
 }
 
-// Arithmetic. Scalars take the tensor's dtype.
-Tensor add(const Tensor& a, const Tensor& b);
-void add_to(const Tensor& sum, const Tensor& x);  // sum <- sum + x in place, no autograd; x broadcasts
+// Arithmetic; add and a + b are in tensor.h. Scalars take the tensor's dtype.
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
 Tensor affine(const Tensor& x, double scale, double shift);  // scale x + shift
-inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }

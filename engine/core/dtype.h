@@ -53,6 +53,14 @@ template <> HD inline bf16 downcast<bf16>(float f) {
 #endif
 }
 
+// Floats to integers truncate; to bf16 through f32.
+template <class To, class From> HD To convert(From v) {
+  if constexpr (std::is_same_v<To, bf16>)
+    return downcast<bf16>(float(upcast(v)));
+  else
+    return To(upcast(v));
+}
+
 template <class T> struct Type { using type = T; };
 
 template <class T> constexpr DType dtype_of() {
@@ -111,5 +119,23 @@ inline std::vector<Choice<DType>> choices_of(DType) {
 }
 
 inline bool is_floating(DType d) { return d == DType::f64 || d == DType::f32 || d == DType::bf16; }
+
+// Calls f(Type<T>{}) for any dtype.
+template <class F> void with_type(DType d, const F& f) {
+  switch (d) {
+    case DType::f64:
+      return f(Type<double>{});
+    case DType::f32:
+      return f(Type<float>{});
+    case DType::bf16:
+      return f(Type<bf16>{});
+    case DType::i64:
+      return f(Type<int64_t>{});
+    case DType::i32:
+      return f(Type<int32_t>{});
+    case DType::u8:
+      return f(Type<uint8_t>{});
+  }
+}
 
 }  // namespace pursuit

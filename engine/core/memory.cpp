@@ -28,6 +28,7 @@ constexpr int64_t kGuard = 256;
 constexpr unsigned char kGuardByte = 0xA5;
 
 thread_local const char* current_tag = "other";
+thread_local std::vector<std::weak_ptr<void>>* listed_writes = nullptr;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -416,7 +417,10 @@ void count_write(const Storage& storage, const char* writer) {
   if (!version) return;
   version->writer = writer;
   ++version->writes;
+  if (listed_writes) listed_writes->push_back(storage);
 }
+
+void list_writes(std::vector<std::weak_ptr<void>>* storages) { listed_writes = storages; }
 
 Storage allocate_pinned(int64_t bytes) {
   if (shapes_only()) return allocate(cpu, 0);  // the host's shapes-only pool

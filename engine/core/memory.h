@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/core/device.h"
@@ -46,6 +47,8 @@ struct Version {
 };
 Version* version_of(const Storage& storage);
 void count_write(const Storage& storage, const char* writer);
+// From now on lists the storages this thread writes to in place, for capturing a graph; null stops it.
+void list_writes(std::vector<std::weak_ptr<void>>* storages);
 
 // Page-locked host memory, which a GPU copies from and to asynchronously. Meant for long-lived buffers.
 Storage allocate_pinned(int64_t bytes);

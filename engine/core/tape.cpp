@@ -5,8 +5,6 @@
 
 #include "engine/core/observer.h"
 #include "engine/core/tensor.h"
-#include "engine/operator/operator.h"
-#include "engine/ops.h"
 
 namespace pursuit {
 

@@ -1,43 +1,14 @@
 #include "engine/core/tensor.h"
 
 #include <cstring>
-#include <numeric>
 
 #include "cuda/runtime.h"
 #include "engine/base/random.h"
 #include "engine/core/shapes_only.h"
-#include "engine/operator/copy.h"
-#include "engine/ops.h"
-#include "engine/step/graph.h"
 
 namespace pursuit {
 
 namespace {
-
-// Calls f(Type<T>{}) for any dtype.
-template <class F> void with_type(DType d, const F& f) {
-  switch (d) {
-    case DType::f64:
-      return f(Type<double>{});
-    case DType::f32:
-      return f(Type<float>{});
-    case DType::bf16:
-      return f(Type<bf16>{});
-    case DType::i64:
-      return f(Type<int64_t>{});
-    case DType::i32:
-      return f(Type<int32_t>{});
-    case DType::u8:
-      return f(Type<uint8_t>{});
-  }
-}
-
-template <class T> T from_double(double v) {
-  if constexpr (std::is_same_v<T, bf16>)
-    return downcast<bf16>(float(v));
-  else
-    return T(v);
-}
 
 // Fills on the host in f32, then converts, so that all dtypes and devices hold the same numbers, rounded.
 template <class F> Tensor fill_float(const Shape& shape, DType dtype, Device device, const F& value) {
@@ -71,10 +42,7 @@ void require_defined(const char* function, std::initializer_list<const Tensor*> 
   }
 }
 
-void Tensor::bump_version(const char* writer) const {
-  count_write(storage_, writer);
-  note_write(storage_);
-}
+void Tensor::bump_version(const char* writer) const { count_write(storage_, writer); }
 
 bool Tensor::is_contiguous() const {
   int64_t step = 1;
@@ -124,28 +92,10 @@ Tensor zeros_like(const Tensor& x) {
   return zeros(x.shape(), x.dtype(), x.device());
 }
 
-Tensor full(const Shape& shape, double value, DType dtype, Device device) {
-  Tensor t = empty(shape, dtype, device);
-  if (shapes_only()) return t;
-  with_type(dtype, [&]<class T>(Type<T>) {
-    const T v = from_double<T>(value);
-    if (!device.is_cuda()) {
-      std::fill_n(t.data<T>(), t.numel(), v);
-    } else if (t.numel() == 1) {
-      write_small(t, &v);
-    } else {
-      const Tensor one = empty({}, dtype, device);
-      write_small(one, &v);
-      copy_strided(t, one.expand(shape));
-    }
-  });
-  return t;
-}
-
 Tensor arange(int64_t n, DType dtype, Device device) {
   Tensor t = empty({n}, dtype);
   with_type(dtype, [&]<class T>(Type<T>) {
-    for (int64_t i = 0; i < n; ++i) t.data<T>()[i] = from_double<T>(double(i));
+    for (int64_t i = 0; i < n; ++i) t.data<T>()[i] = convert<T>(double(i));
   });
   return t.to(device);
 }
@@ -164,56 +114,6 @@ Tensor normal(const Shape& shape, double mean, double std, uint64_t seed, uint64
   });
 }
 
-Tensor Tensor::reshape(const Shape& shape) const { return pursuit::reshape(*this, shape); }
-Tensor Tensor::permute(const std::vector<int>& dims) const { return pursuit::permute(*this, dims); }
-Tensor Tensor::slice(int dim, int64_t begin, int64_t end) const {
-  return pursuit::slice(*this, dim, begin, end);
-}
-Tensor Tensor::expand(const Shape& shape) const { return pursuit::expand(*this, shape); }
-Tensor Tensor::contiguous() const {
-  if (!defined()) fail_undefined("contiguous");
-  return is_contiguous() ? *this : pursuit::contiguous(*this);
-}
-Tensor Tensor::to(DType dtype) const {
-  if (!defined()) fail_undefined("to");
-  if (dtype == dtype_) return *this;
-  if (!node_ || !node_->copy.defined() || node_->copy.dtype() != dtype) return cast(*this, dtype);
-  Tensor copy = node_->copy;
-  copy.node_ = node_;
-  return copy;
-}
-Tensor Tensor::to(Device device) const {
-  if (!defined()) fail_undefined("to");
-  return device == device_ ? *this : to_device(*this, device);
-}
-
-Tensor Tensor::sum(const std::vector<int>& dims, bool keep) const { return pursuit::sum(*this, dims, keep); }
-Tensor Tensor::mean(const std::vector<int>& dims, bool keep) const {
-  return pursuit::mean(*this, dims, keep);
-}
-Tensor Tensor::max() const { return max_along(reshape({numel()}), 0).values; }
-Tensor Tensor::min() const { return min_along(reshape({numel()}), 0).values; }
-
-Tensor Tensor::transpose(int d0, int d1) const {
-  if (!defined()) fail_undefined("transpose");
-  std::vector<int> dims(static_cast<size_t>(ndim()));
-  std::iota(dims.begin(), dims.end(), 0);
-  std::swap(dims[size_t(wrap(d0))], dims[size_t(wrap(d1))]);
-  return permute(dims);
-}
-
-Tensor Tensor::select(int dim, int64_t index) const {
-  if (!defined()) fail_undefined("select");
-  const int d = wrap(dim);
-  const int64_t at = index < 0 ? index + size(d) : index;
-  if (at < 0 || at >= size(d))
-    fail("select",
-         "index " + std::to_string(index) + " of dimension " + std::to_string(d) + " of a " + str());
-  Shape shape = shape_;
-  shape.erase(d);
-  return slice(d, at, at + 1).reshape(shape);
-}
-
 double Tensor::item() const {
   if (!defined()) fail_undefined("item");
   if (numel() != 1) fail("item", "a " + str() + " is not one value");
@@ -229,14 +129,6 @@ std::vector<double> Tensor::to_vector() const {
     for (size_t i = 0; i < values.size(); ++i) values[i] = double(upcast(t.data<T>()[i]));
   });
   return values;
-}
-
-void copy_values(const Tensor& dst, const Tensor& src) {
-  require_defined("copy_values", {&dst, &src});
-  if (dst.shape() != src.shape()) fail("copy", "got " + src.str() + ", need the shape of " + dst.str());
-  if (dst.device() != src.device()) return copy_values(dst, src.detach().to(dst.device()));
-  copy_strided(dst, src);
-  dst.bump_version("copy_values");
 }
 
 }  // namespace pursuit

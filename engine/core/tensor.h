@@ -143,6 +143,11 @@ Tensor uniform(const Shape& shape, double lo, double hi, uint64_t seed, uint64_t
 Tensor normal(const Shape& shape, double mean, double std, uint64_t seed, uint64_t stream,
               DType dtype = DType::f32, Device device = cpu);
 
+// Addition, which the tape uses for gradients; the other operators are in engine/ops.h.
+Tensor add(const Tensor& a, const Tensor& b);
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+void add_to(const Tensor& sum, const Tensor& x);  // sum <- sum + x in place, no autograd; x broadcasts
+
 // Copies src into dst (same shape; converts dtype and device); dst may be strided. No autograd.
 void copy_values(const Tensor& dst, const Tensor& src);
 

@@ -11,13 +11,6 @@ namespace pursuit {
 
 namespace {
 
-template <class To, class From> HD To convert(From v) {
-  if constexpr (std::is_same_v<To, bf16>)
-    return downcast<bf16>(float(upcast(v)));
-  else
-    return To(upcast(v));
-}
-
 template <class To, class From> struct Copy {
   To* to;
   const From* from;

@@ -8,6 +8,7 @@
 
 #include "engine/core/observer.h"
 #include "engine/core/shapes_only.h"
+#include "engine/core/tape.h"
 #include "engine/core/tensor.h"
 
 // An operator is one type in one file:
@@ -79,15 +80,6 @@ struct OperatorInfo {
   std::vector<Case> (*cases)();  // builds new ones at every call
 };
 std::vector<OperatorInfo>& inventory();
-
-// An input of a call and the use count of its storage before the call.
-struct Argument {
-  const Tensor* tensor;
-  long handles;
-};
-// Records an operator with result y on the tape. Storages whose use count has grown were saved.
-void record(Tensor& y, const char* name, std::span<const Argument> arguments,
-            std::function<Grads(const Tensor&, Tensor)> backward, bool adds = false);
 
 template <class Op>
 concept Operator = requires(Op op, const Tensor& t, Needs needs) {

@@ -43,7 +43,4 @@ class Replayed {
   std::unique_ptr<Graph> graph_;
 };
 
-// Called by Tensor::bump_version to tell the graph that this thread is capturing, if any.
-void note_write(const Storage& storage);
-
 }  // namespace pursuit
