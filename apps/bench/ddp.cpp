@@ -16,6 +16,7 @@
 #include "apps/terminal/table.h"
 #include "cuda/runtime.h"
 #include "engine/base/error.h"
+#include "engine/program/describe.h"
 
 namespace pursuit::bench {
 

@@ -22,6 +22,7 @@
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/rows.h"
 #include "engine/distributed/communicator.h"
+#include "engine/program/describe.h"
 #include "engine/program/program.h"
 
 namespace pursuit::bench {

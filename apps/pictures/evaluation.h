@@ -14,6 +14,7 @@
 #include "apps/study/evaluation.h"
 #include "apps/terminal/progress.h"
 #include "data/image.h"
+#include "engine/program/describe.h"
 
 namespace CLI {
 class App;

@@ -10,6 +10,7 @@
 #include "apps/run/run_folder.h"
 #include "engine/core/device.h"
 #include "engine/cpu/parallel.h"
+#include "engine/program/describe.h"
 
 namespace pursuit::apps {
 

@@ -8,6 +8,7 @@
 #include "engine/ops.h"
 #ifdef __CUDACC__
 #include "cuda/check.h"
+#include "engine/program/describe.h"
 #endif
 
 namespace pursuit::laboratory {

@@ -2,8 +2,6 @@
 
 #include "cuda/runtime.h"
 #include "engine/base/error.h"
-#include "engine/cpu/parallel.h"
-#include "engine/cpu/rows.h"
 
 namespace pursuit {
 
@@ -39,12 +37,6 @@ void use_gpu(int index) {
 
 void synchronize(Device device) {
   if (device.is_cuda()) cuda::synchronize(device.index);
-}
-
-std::string describe(Device device) {
-  if (device.is_cuda()) return device.name() + " (" + cuda::describe(device.index) + ")";
-  const std::string why = cuda::available() ? "" : " (" + cuda::why_not() + ")";
-  return "cpu" + why + ", " + std::to_string(num_threads()) + " threads, " + rows<float>().isa;
 }
 
 }  // namespace pursuit

@@ -25,10 +25,6 @@ void use_gpu(int index);
 // Waits for all work that was launched on the device, as torch.cuda.synchronize does. A no-op on the CPU.
 void synchronize(Device device);
 
-// One line for the head of a log: the device and its description, e.g.
-// "cpu (built without CUDA), 2 threads, avx512".
-std::string describe(Device device);
-
 // Tag types for overloads of kernels; `dispatch` maps a Device to one of them.
 struct Cpu {
   static constexpr const char* name = "cpu";

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "apps/command/command_line.h"
+#include "engine/program/describe.h"
 #include "engine/program/program.h"
 #include "tests/ops_driver/driver.h"
 #include "tests/ops_driver/report.h"
