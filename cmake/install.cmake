@@ -55,10 +55,8 @@ foreach(app ${pursuit_app_names})
 endforeach()
 
 # What tries operators, for those outside the tree: linked with them it is a program as `ops` is.
-if(TARGET ops_driver)
-  add_library(pursuit_ops_driver STATIC $<TARGET_OBJECTS:ops_driver> $<TARGET_OBJECTS:ops_program>
-              $<TARGET_OBJECTS:pursuit_apps>)
-  set_target_properties(pursuit_ops_driver PROPERTIES EXPORT_NAME ops_driver)
-  require_built(pursuit_ops_driver)
-  install(TARGETS pursuit_ops_driver EXPORT pursuit ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
+add_library(pursuit_ops_driver STATIC $<TARGET_OBJECTS:ops_driver> $<TARGET_OBJECTS:ops_program>
+            $<TARGET_OBJECTS:pursuit_apps>)
+set_target_properties(pursuit_ops_driver PROPERTIES EXPORT_NAME ops_driver)
+require_built(pursuit_ops_driver)
+install(TARGETS pursuit_ops_driver EXPORT pursuit ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

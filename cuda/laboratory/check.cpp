@@ -5,7 +5,7 @@
 #include "cuda/laboratory/programs.h"
 #include "cuda/laboratory/wrong.h"
 #include "cuda/runtime.h"
-#include "tests/ops_driver/report.h"
+#include "engine/driver/report.h"
 
 namespace pursuit::laboratory {
 

@@ -1,4 +1,4 @@
-#include "tests/ops_driver/report.h"
+#include "engine/driver/report.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "tests/ops_driver/arrangement.h"
+#include "engine/driver/arrangement.h"
 
 #include <algorithm>
 #include <cmath>

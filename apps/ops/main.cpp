@@ -5,10 +5,10 @@
 #include <set>
 
 #include "apps/command/command_line.h"
+#include "engine/driver/driver.h"
+#include "engine/driver/report.h"
 #include "engine/program/describe.h"
 #include "engine/program/program.h"
-#include "tests/ops_driver/driver.h"
-#include "tests/ops_driver/report.h"
 
 // ops list | check | grad | canaries | bench: every operator of the inventory over its own samples.
 using namespace pursuit;

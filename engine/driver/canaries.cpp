@@ -1,8 +1,8 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/driver/driver.h"
 #include "engine/ops.h"
-#include "tests/ops_driver/driver.h"
 
 // Operators that are wrong on purpose, each in one way. The driver must catch every one, or it is the driver
 // that is broken.

@@ -2,9 +2,9 @@
 #include <functional>
 #include <sstream>
 
+#include "engine/driver/arrangement.h"
+#include "engine/driver/driver.h"
 #include "engine/ops.h"
-#include "tests/ops_driver/arrangement.h"
-#include "tests/ops_driver/driver.h"
 
 namespace pursuit::driver {
 

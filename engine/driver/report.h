@@ -1,5 +1,5 @@
 #pragma once
-#include "tests/ops_driver/driver.h"
+#include "engine/driver/driver.h"
 
 // What a program that runs the driver prints.
 namespace pursuit::driver {

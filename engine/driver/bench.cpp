@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "tests/ops_driver/arrangement.h"
-#include "tests/ops_driver/driver.h"
+#include "engine/driver/arrangement.h"
+#include "engine/driver/driver.h"
 
 namespace pursuit::driver {
 

@@ -1,9 +1,9 @@
 #include <cmath>
 
+#include "engine/driver/arrangement.h"
+#include "engine/driver/driver.h"
 #include "engine/ops.h"
 #include "engine/solve/gradcheck.h"
-#include "tests/ops_driver/arrangement.h"
-#include "tests/ops_driver/driver.h"
 
 namespace pursuit::driver {
 
