@@ -47,7 +47,7 @@ install(FILES ${CMAKE_BINARY_DIR}/pursuitConfig.cmake ${CMAKE_BINARY_DIR}/pursui
         ${PROJECT_SOURCE_DIR}/cmake/operators.cmake DESTINATION ${package})
 foreach(room engine nn data cuda)
   install(DIRECTORY ${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pursuit
-          FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh" PATTERN laboratory EXCLUDE)
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
 endforeach()
 install(TARGETS ${pursuit_app_names} bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 foreach(app ${pursuit_app_names})

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "cuda/laboratory/laboratory.h"
+#include "apps/examples/laboratory/laboratory.h"
 #include "engine/ops.h"
 
 // What the meters count against formulas for it, at sizes without a remainder. Sizes are counted in numbers

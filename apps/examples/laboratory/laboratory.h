@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cuda/laboratory/meter.h"
+#include "apps/examples/laboratory/meter.h"
 #include "engine/operator/operator.h"
 
 // The laboratory's operators, `version` being 1 to 4, or 5, the solution of an exercise. They have no

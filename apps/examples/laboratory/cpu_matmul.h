@@ -1,8 +1,8 @@
 #pragma once
 #include <cstring>
 
-#include "cuda/laboratory/meter.h"
-#include "cuda/laboratory/sizes.h"
+#include "apps/examples/laboratory/meter.h"
+#include "apps/examples/laboratory/sizes.h"
 
 // C = A B for A [m, k], B [k, n] and C [m, n], row-major, on one thread of a CPU, four times. README.md says
 // what each version taught. All are inlined into functions for one set of instructions: see cpu_matmul.cpp.

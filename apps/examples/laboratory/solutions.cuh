@@ -1,6 +1,6 @@
 #pragma once
-#include "cuda/laboratory/matmul.cuh"
-#include "cuda/laboratory/softmax.cuh"
+#include "apps/examples/laboratory/matmul.cuh"
+#include "apps/examples/laboratory/softmax.cuh"
 
 // The solutions of exercises 1 and 2 of README.md.
 #ifdef PURSUIT_GPU

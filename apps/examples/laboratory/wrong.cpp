@@ -1,7 +1,7 @@
-#include "cuda/laboratory/wrong.h"
+#include "apps/examples/laboratory/wrong.h"
 
 #ifdef PURSUIT_SIMULATED
-#include "cuda/laboratory/laboratory.h"
+#include "apps/examples/laboratory/laboratory.h"
 #include "cuda/launch.h"
 #include "engine/ops.h"
 #endif

@@ -1,7 +1,7 @@
 #include <string>
 
-#include "cuda/laboratory/cpu_solution.h"
-#include "cuda/laboratory/laboratory.h"
+#include "apps/examples/laboratory/cpu_solution.h"
+#include "apps/examples/laboratory/laboratory.h"
 #include "engine/cpu/rows.h"
 #include "engine/ops.h"
 

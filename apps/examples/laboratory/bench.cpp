@@ -3,8 +3,8 @@
 #include <ctime>
 #include <functional>
 
-#include "cuda/laboratory/laboratory.h"
-#include "cuda/laboratory/programs.h"
+#include "apps/examples/laboratory/laboratory.h"
+#include "apps/examples/laboratory/programs.h"
 #include "engine/cpu/gemm.h"
 #include "engine/cpu/rows.h"
 #include "engine/ops.h"

@@ -1,7 +1,7 @@
 #pragma once
 #include <cfloat>
 
-#include "cuda/laboratory/gpu_meter.h"
+#include "apps/examples/laboratory/gpu_meter.h"
 
 // y = softmax(x) over the rows of x [n, cols], f32, four times: exp(x - most) / sum of exp(x - most), with
 // `most` the row's greatest number, so that no exponential overflows. README.md says what each version

@@ -1,5 +1,5 @@
 #pragma once
-#include "cuda/laboratory/cpu_matmul.h"
+#include "apps/examples/laboratory/cpu_matmul.h"
 
 // The solution of exercise 3: C = A B^T for B [n, k], as a linear layer has its weights. Version 4 with other
 // packing: rows of B become columns of the panel. Nothing else sees how B lies.

@@ -1,10 +1,10 @@
 #pragma once
-#include "cuda/laboratory/meter.h"
+#include "apps/examples/laboratory/meter.h"
 #include "cuda/launch.h"
 #include "cuda/pack.h"
 #include "engine/core/tensor.h"
 #ifdef PURSUIT_SIMULATED
-#include "cuda/laboratory/sectors.h"
+#include "apps/examples/laboratory/sectors.h"
 #endif
 
 // Meters of kernels. Kernels are counted on the simulated GPU only, where a thread is a function call that

@@ -1,6 +1,6 @@
 #pragma once
-#include "cuda/laboratory/gpu_meter.h"
-#include "cuda/laboratory/sizes.h"
+#include "apps/examples/laboratory/gpu_meter.h"
+#include "apps/examples/laboratory/sizes.h"
 
 // C = A B for A [m, k], B [k, n] and C [m, n], row-major f32, four times. README.md says what each version
 // taught.

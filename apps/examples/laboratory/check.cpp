@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "cuda/laboratory/laboratory.h"
-#include "cuda/laboratory/programs.h"
-#include "cuda/laboratory/wrong.h"
+#include "apps/examples/laboratory/laboratory.h"
+#include "apps/examples/laboratory/programs.h"
+#include "apps/examples/laboratory/wrong.h"
 #include "cuda/runtime.h"
 #include "engine/driver/report.h"
 

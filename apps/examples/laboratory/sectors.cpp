@@ -1,4 +1,4 @@
-#include "cuda/laboratory/sectors.h"
+#include "apps/examples/laboratory/sectors.h"
 
 #ifdef PURSUIT_SIMULATED
 #include <algorithm>

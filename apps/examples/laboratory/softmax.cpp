@@ -1,5 +1,5 @@
-#include "cuda/laboratory/laboratory.h"
-#include "cuda/laboratory/solutions.cuh"
+#include "apps/examples/laboratory/laboratory.h"
+#include "apps/examples/laboratory/solutions.cuh"
 #include "engine/ops.h"
 
 namespace pursuit::laboratory {

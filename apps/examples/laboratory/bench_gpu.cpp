@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <functional>
 
-#include "cuda/laboratory/laboratory.h"
-#include "cuda/laboratory/programs.h"
+#include "apps/examples/laboratory/laboratory.h"
+#include "apps/examples/laboratory/programs.h"
 #include "cuda/runtime.h"
 #include "engine/ops.h"
 #ifdef __CUDACC__

@@ -1,8 +1,8 @@
 #include <cstdio>
 #include <string>
 
-#include "cuda/laboratory/laboratory.h"
-#include "cuda/laboratory/programs.h"
+#include "apps/examples/laboratory/laboratory.h"
+#include "apps/examples/laboratory/programs.h"
 #include "engine/ops.h"
 
 namespace pursuit::laboratory {

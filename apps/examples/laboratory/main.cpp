@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/command/command_line.h"
-#include "cuda/laboratory/programs.h"
+#include "apps/examples/laboratory/programs.h"
 #include "engine/program/program.h"
 
 // laboratory check | count | bench: softmax and matrix product in four versions each; see README.md.
