@@ -30,6 +30,7 @@
 #include "engine/cpu/parallel.h"
 #include "engine/files/atomic_file.h"
 #include "engine/inspect/trace.h"
+#include "engine/program/describe.h"
 
 namespace pursuit::apps {
 
@@ -191,7 +192,8 @@ class TrainingRun {
   }
 
   void print_head() {
-    note("pursuit {} on {}, {}\n", PURSUIT_VERSION, describe(flat_.values.device()), name_of(fields_.dtype));
+    note("pursuit {} on {}, {}\n", PURSUIT_VERSION, pursuit::describe(flat_.values.device()),
+         name_of(fields_.dtype));
     for (const std::string& line : task_.head()) note("{}\n", line);
     note("batch  {}; {} steps, learning rate {}\n", describe_batch(fields_), last_step(), fields_.lr);
     note("run    {}{}\n", folder_,
