@@ -31,6 +31,7 @@ void avg_pool2d_case(Golden& g);
 
 void elementwise_case(Golden& g);
 void along_case(Golden& g);
+void compared_case(Golden& g);
 
 void svt_case(Golden& g);
 void pcp_case(Golden& g);

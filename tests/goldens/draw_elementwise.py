@@ -44,7 +44,22 @@ def along(g):
     return {**tensors, "in.index": index, "in.condition": condition}, attributes
 
 
-CASES = {"elementwise": elementwise, "along": along}
+def compared(g):
+    quarters = lambda *shape: torch.randint(-8, 9, shape, generator=g).double() / 4  # some are equal, in every dtype
+    inputs = {"a": quarters(3, 1, 7), "b": quarters(2, 7)}
+    function = lambda x: {"lerp": torch.lerp(x["a"], x["b"], 0.3)}
+    tensors, attributes = computed(g, Case({"case": "compared"}, inputs, function, ["lerp"]))
+    a, b = inputs["a"], inputs["b"]
+    wholes = {
+        "eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "eq_number": a == 0.5, "ne_number": a != 0.5,
+        "lt_number": a < 0.5, "le_number": a <= 0.5, "argmax": a.argmax(-1),
+        "max_indices": a.max(0).indices, "min_indices": b.min(1).indices,
+    }
+    return {**tensors, **{f"out.{name}": t.int() for name, t in wholes.items()}}, attributes
+
+
+CASES = {"elementwise": elementwise, "along": along, "compared": compared}
+SEEDS_APART = 2  # of the generators of two draws of a case; part of what the kept files are
 
 
 def main():
@@ -55,7 +70,7 @@ def main():
     o.folder.mkdir(parents=True, exist_ok=True)
     for number, (name, case) in enumerate(CASES.items()):
         for seed in o.seeds:
-            g = torch.Generator().manual_seed(seed * len(CASES) + number)
+            g = torch.Generator().manual_seed(seed * SEEDS_APART + number)
             write(o.folder / f"{name}-{seed}.safetensors", *case(g))
 
 

@@ -26,4 +26,20 @@ void along_case(Golden& g) {
   g.output("min", min_along(x, -1, true).values);
 }
 
+void compared_case(Golden& g) {
+  const Tensor a = g.input("a"), b = g.input("b");
+  g.output("lerp", lerp(a, b, 0.3));
+  g.output("eq", a == b);
+  g.output("ne", a != b);
+  g.output("lt", a < b);
+  g.output("le", a <= b);
+  g.output("eq_number", a == 0.5);
+  g.output("ne_number", a != 0.5);
+  g.output("lt_number", a < 0.5);
+  g.output("le_number", a <= 0.5);
+  g.output("argmax", argmax(a));
+  g.output("max_indices", max_along(a, 0).indices);
+  g.output("min_indices", min_along(b, 1).indices);
+}
+
 }  // namespace pursuit::goldens

@@ -38,6 +38,7 @@ const std::map<std::string, void (*)(Golden&)> cases = {
     {"gelu", gelu_case},
     {"elementwise", elementwise_case},
     {"along", along_case},
+    {"compared", compared_case},
     {"cross_entropy", cross_entropy_case},
     {"embedding", embedding_case},
     {"patchify", patchify_case},
