@@ -10,7 +10,7 @@ set_target_properties(pursuit_archive PROPERTIES OUTPUT_NAME pursuit EXPORT_NAME
 target_compile_features(pursuit_archive INTERFACE cxx_std_20)
 target_include_directories(pursuit_archive INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/pursuit>)
 target_link_libraries(pursuit_archive INTERFACE OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB fmt::fmt
-                      ${DNNL} ${OPENBLAS} lapacke ${SODIUM} ${SPNG} ${UTF8PROC})
+                      ${DNNL} ${OPENBLAS} ${LAPACKE} ${SODIUM} ${SPNG} ${UTF8PROC})
 if(PURSUIT_WITH_GLOO)
   target_link_libraries(pursuit_archive INTERFACE ${GLOO})
 endif()
@@ -24,39 +24,46 @@ elseif(PURSUIT_WITH_SIMULATED_CUDA)
   target_link_libraries(pursuit_archive INTERFACE ${BOOST_CONTEXT})
   target_compile_definitions(pursuit_archive INTERFACE PURSUIT_SIMULATED=1)
 endif()
+if(PURSUIT_SANITIZE)
+  target_compile_options(pursuit_archive INTERFACE -fsanitize=${PURSUIT_SANITIZE})
+  target_link_options(pursuit_archive INTERFACE -fsanitize=${PURSUIT_SANITIZE})
+endif()
 
-# An error of `cmake --install` that says so where a target has not been built.
+# What tries operators, for those outside the tree: linked with it they are a program as `ops` is.
+add_library(pursuit_ops_driver STATIC $<TARGET_OBJECTS:ops_driver> $<TARGET_OBJECTS:ops_program>
+            $<TARGET_OBJECTS:pursuit_apps>)
+set_target_properties(pursuit_ops_driver PROPERTIES EXPORT_NAME ops_driver)
+
+# require_built(COMPONENT TARGET...): an error of `cmake --install` that says so where a target has not been built.
 # (CMake does not wrap a line that begins with a blank.)
-function(require_built)
+function(require_built component)
   foreach(target ${ARGN})
     install(CODE "
 if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
   message(FATAL_ERROR \" $<TARGET_FILE:${target}> is not built yet: run cmake --build ${CMAKE_BINARY_DIR} first\")
-endif()")
+endif()" COMPONENT ${component})
   endforeach()
 endfunction()
-require_built(pursuit_archive ${pursuit_app_names} bench)
 
+# The component `library`: what other projects build with.
+require_built(library pursuit_archive pursuit_ops_driver)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/pursuit)
 configure_package_config_file(cmake/pursuitConfig.cmake.in ${CMAKE_BINARY_DIR}/pursuitConfig.cmake
                               INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/pursuitConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(TARGETS pursuit_archive EXPORT pursuit ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(EXPORT pursuit NAMESPACE pursuit:: FILE pursuitTargets.cmake DESTINATION ${package})
+install(TARGETS pursuit_archive pursuit_ops_driver EXPORT pursuit
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+install(EXPORT pursuit NAMESPACE pursuit:: FILE pursuitTargets.cmake DESTINATION ${package} COMPONENT library)
 install(FILES ${CMAKE_BINARY_DIR}/pursuitConfig.cmake ${CMAKE_BINARY_DIR}/pursuitConfigVersion.cmake
-        ${PROJECT_SOURCE_DIR}/cmake/operators.cmake DESTINATION ${package})
+        ${PROJECT_SOURCE_DIR}/cmake/operators.cmake DESTINATION ${package} COMPONENT library)
 foreach(room engine nn data cuda)
-  install(DIRECTORY ${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pursuit
+  install(DIRECTORY ${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pursuit COMPONENT library
           FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
 endforeach()
-install(TARGETS ${pursuit_app_names} bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-foreach(app ${pursuit_app_names})
-  install(DIRECTORY apps/${app}/recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pursuit/recipes/${app})
-endforeach()
 
-# What tries operators, for those outside the tree: linked with them it is a program as `ops` is.
-add_library(pursuit_ops_driver STATIC $<TARGET_OBJECTS:ops_driver> $<TARGET_OBJECTS:ops_program>
-            $<TARGET_OBJECTS:pursuit_apps>)
-set_target_properties(pursuit_ops_driver PROPERTIES EXPORT_NAME ops_driver)
-require_built(pursuit_ops_driver)
-install(TARGETS pursuit_ops_driver EXPORT pursuit ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# The component `apps`: the programs and their recipes.
+require_built(apps ${pursuit_app_names} bench)
+install(TARGETS ${pursuit_app_names} bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT apps)
+foreach(app ${pursuit_app_names})
+  install(DIRECTORY apps/${app}/recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pursuit/recipes/${app} COMPONENT apps)
+endforeach()

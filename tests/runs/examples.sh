@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# examples.sh BIN: the programs of apps/examples, each with three seeds, and the bar of its result.
+# examples.sh BIN: the programs of apps/examples, each with three seeds, and the bar of its result; the first of the
+# course's exercises too.
 set -euo pipefail
 bin=$1
 
@@ -17,6 +18,7 @@ holds() {
 
 for seed in 0 1 2; do
   "$bin/example_spiral" --seed $seed | holds "spiral, seed $seed" accuracy ">" 99
+  "$bin/exercise_five_arms" --seed $seed | holds "five arms, seed $seed" accuracy ">" 95
   "$bin/example_lenet" --seed $seed | holds "lenet, seed $seed" accuracy ">" 88
   "$bin/example_attention" --seed $seed | holds "attention, seed $seed" difference "<" 2e-6
   "$bin/example_characters" --seed $seed | holds "characters, seed $seed" loss "<" 0.45
