@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef PURSUIT_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -124,7 +124,7 @@ class Machine {
            std::to_string(shared_limit_));
     unsigned char* start = shared_next_;
     shared_next_ += (bytes + 127) / 128 * 128 + fence;
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef PURSUIT_ASAN
     __asan_unpoison_memory_region(start, bytes);
 #endif
     std::memset(start, unwritten, bytes);
@@ -174,7 +174,7 @@ class Machine {
   void abandon() {
     for (auto& t : threads_) abandoned_.push_back(std::move(t));
     threads_.clear();
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef PURSUIT_ASAN
     __asan_unpoison_memory_region(shared_.data(), shared_.size());
 #endif
   }
@@ -194,12 +194,12 @@ class Machine {
   void enter(Thread& t) {
     current_ = &t;
     threadIdx = t.index;
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef PURSUIT_ASAN
     void* fake = nullptr;
     __sanitizer_start_switch_fiber(&fake, t.stack.bottom, t.stack.size);
 #endif
     t.fiber = std::move(t.fiber).resume();
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef PURSUIT_ASAN
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
@@ -207,7 +207,7 @@ class Machine {
 
   void leave() {
     [[maybe_unused]] void* fake = nullptr;
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef PURSUIT_ASAN
     __sanitizer_start_switch_fiber(&fake, scheduler_stack_.bottom, scheduler_stack_.size);
 #endif
     scheduler_ = std::move(scheduler_).resume();
@@ -215,7 +215,7 @@ class Machine {
   }
   // On a thread's stack, coming from the scheduler's.
   void arrived([[maybe_unused]] void* fake) {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef PURSUIT_ASAN
     __sanitizer_finish_switch_fiber(fake, &scheduler_stack_.bottom, &scheduler_stack_.size);
 #endif
   }
@@ -234,7 +234,7 @@ class Machine {
     arrays_.clear();
     shared_next_ = shared_.data() + (128 - reinterpret_cast<uintptr_t>(shared_.data()) % 128);
     shared_taken_ = 0;
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef PURSUIT_ASAN
     __asan_poison_memory_region(shared_.data(), shared_.size());
 #endif
     const size_t n = size_t(blockDim.x) * blockDim.y * blockDim.z, warps = (n + 31) / 32;
@@ -258,7 +258,7 @@ class Machine {
       for (size_t i = 0; i < n; ++i)
         if (threads_[i]->state == State::at_block) threads_[i]->state = State::ready;
     }
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef PURSUIT_ASAN
     __asan_unpoison_memory_region(shared_.data(), shared_.size());
 #endif
   }

@@ -30,7 +30,7 @@ void take_closed_streams() {
     if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef PURSUIT_SANITIZED
 // OpenBLAS retries its buffer allocation forever under a small `ulimit -v`. So the limit is checked before
 // any library starts, using system calls only.
 void require_address_space(int, char**, char**) {

@@ -34,7 +34,7 @@ __global__ void last_block_wins(float* y) {
 }
 __global__ void sum_by_atomics(const float* x, float* y) { atomicAdd(y, x[threadIdx.x]); }
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef PURSUIT_ASAN
 __global__ void write_beside_shared(float* y) {
   Shared shared;
   float* s = shared.array<float>(blockDim.x);
@@ -146,7 +146,7 @@ template <class T> __global__ void product_of_product(const T* a, const T* b, co
 Tensor on_gpu(const Tensor& x) { return x.to(cuda_device()); }
 Tensor gpu_empty(Shape shape) { return empty(shape, DType::f32, cuda_device()); }
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef PURSUIT_ASAN
 // Whether `f` ends the process, as AddressSanitizer does.
 bool dies(const std::function<void()>& f) {
   const pid_t child = fork();
@@ -208,7 +208,7 @@ TEST_CASE("simulated GPU: planted deadlocks and wrong launches are caught") {
   CHECK(y.to(cpu).to_vector()[0] == 0);
 }
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef PURSUIT_ASAN
 TEST_CASE("simulated GPU: planted overruns are caught") {
   const Tensor y = gpu_empty({64});
   float* py = y.data<float>();

@@ -84,7 +84,7 @@ const std::string segment_small =
 }  // namespace
 
 // The sanitizer takes memory of its own, and minutes.
-#ifdef __SANITIZE_ADDRESS__
+#ifdef PURSUIT_ASAN
 constexpr bool sanitized = true;
 #else
 constexpr bool sanitized = false;
