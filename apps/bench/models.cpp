@@ -22,74 +22,65 @@ Tensor random_labels(int64_t count, int64_t limit, uint64_t stream, Device devic
   return from_vector(all, {count}, device);
 }
 
-Step as_step(const std::shared_ptr<ModelStep>& model) {
-  return {[model] { model->run(); }, model};
+using Batch = std::map<std::string, Tensor>;
+
+// A training step of the Model that `config` makes; batch(size, dtype, device) draws its input.
+template <class Model, class Config, class MakeBatch>
+Workload workload(const std::string& name, const std::string& what, const std::string& unit, int64_t batch,
+                  const Config& config, nn::Init init, const nn::OptimizerConfig& optimizer,
+                  MakeBatch make_batch, Tensor (*loss)(const Model&, const Batch&)) {
+  const auto make = [=](int64_t size, DType dtype, Device device) -> Step {
+    auto model = std::make_unique<Model>(config);
+    nn::initialise(*model, init, seed);
+    if constexpr (requires { model->set_dtype(dtype); }) model->set_dtype(dtype);
+    const auto trained = std::make_shared<TrainedModel<Model>>(std::move(model), dtype, device, optimizer,
+                                                               make_batch(size, dtype, device), loss);
+    return {[trained] { trained->run(); }, trained};
+  };
+  return {Workload::Group::model, name, what, unit, batch, true, make, [config] {
+            return std::make_unique<Model>(config);
+          }};
 }
 
 }  // namespace
 
-Workload training(const std::string& name, const std::string& what, int64_t batch, const VitConfig& config) {
-  const auto make = [config](int64_t b, DType dtype, Device device) {
-    auto model = std::make_unique<nn::VisionTransformer>(config);
-    nn::initialise(*model, nn::Init::timm, seed);
-    using Training = TrainedModel<nn::VisionTransformer>;
-    const Tensor images =
-        normal({b, config.channels, config.image, config.image}, 0, 1, seed, 1).to(dtype).to(device);
-    const Tensor labels = random_labels(b, config.classes, 2, device);
-    return as_step(std::make_shared<Training>(
-        std::move(model), dtype, device, nn::OptimizerConfig{},
-        Training::Batch{{"images", images}, {"labels", labels}},
-        [](const nn::VisionTransformer& m, const Training::Batch& batch) {
-          return cross_entropy(m(batch.at("images")).to(DType::f32), batch.at("labels"), 0.1);
-        }));
+Workload training(const std::string& name, const std::string& what, int64_t batch, const VitConfig& c) {
+  const auto draw = [c](int64_t b, DType dtype, Device device) -> Batch {
+    return {{"images", normal({b, c.channels, c.image, c.image}, 0, 1, seed, 1).to(dtype).to(device)},
+            {"labels", random_labels(b, c.classes, 2, device)}};
   };
-  return {Workload::Group::model, name, what, "images", batch, true, make, [config] {
-            return std::make_unique<nn::VisionTransformer>(config);
-          }};
+  return workload<nn::VisionTransformer>(name, what, "images", batch, c, nn::Init::timm, {}, draw,
+                                         [](const nn::VisionTransformer& model, const Batch& in) {
+                                           return cross_entropy(model(in.at("images")).to(DType::f32),
+                                                                in.at("labels"), 0.1);
+                                         });
 }
 
 Workload segmentation(const std::string& name, const std::string& what, int64_t batch,
                       const nn::SegmenterConfig& config) {
-  const auto make = [config](int64_t b, DType dtype, Device device) {
-    auto model = std::make_unique<nn::Segmenter>(config);
-    nn::initialise(*model, nn::Init::timm, seed);
-    using Training = TrainedModel<nn::Segmenter>;
-    const VitConfig& c = config.encoder;
-    const Tensor images = normal({b, c.channels, c.image, c.image}, 0, 1, seed, 1).to(dtype).to(device);
+  const auto draw = [c = config.encoder](int64_t b, DType dtype, Device device) -> Batch {
     const Shape shape{b, c.image, c.image};
-    const Tensor labels = random_labels(shape.numel(), c.classes, 2, device).reshape(shape);
-    return as_step(std::make_shared<Training>(std::move(model), dtype, device, nn::OptimizerConfig{},
-                                              Training::Batch{{"images", images}, {"labels", labels}},
-                                              [](const nn::Segmenter& m, const Training::Batch& batch) {
-                                                return upsample_cross_entropy(m(batch.at("images")),
-                                                                              batch.at("labels"));
-                                              }));
+    return {{"images", normal({b, c.channels, c.image, c.image}, 0, 1, seed, 1).to(dtype).to(device)},
+            {"labels", random_labels(shape.numel(), c.classes, 2, device).reshape(shape)}};
   };
-  return {Workload::Group::model, name, what, "images", batch, true, make, [config] {
-            return std::make_unique<nn::Segmenter>(config);
-          }};
+  return workload<nn::Segmenter>(name, what, "images", batch, config, nn::Init::timm, {}, draw,
+                                 [](const nn::Segmenter& model, const Batch& in) {
+                                   return upsample_cross_entropy(model(in.at("images")), in.at("labels"));
+                                 });
 }
 
 Workload language(const std::string& name, const std::string& what, int64_t batch,
                   const nn::LmConfig& config) {
-  const auto make = [config](int64_t b, DType dtype, Device device) {
-    auto model = std::make_unique<nn::TransformerLm>(config);
-    nn::initialise(*model, config.init, seed);
-    model->set_dtype(dtype);
-    using Training = TrainedModel<nn::TransformerLm>;
-    const Shape shape{b, config.context};
-    const Tensor ids = random_labels(shape.numel(), config.vocab, 1, device).reshape(shape),
-                 labels = random_labels(shape.numel(), config.vocab, 2, device).reshape(shape);
-    return as_step(std::make_shared<Training>(std::move(model), dtype, device,
-                                              nn::OptimizerConfig{.weight_decay = 0, .clip_norm = 0.25},
-                                              Training::Batch{{"ids", ids}, {"labels", labels}},
-                                              [](const nn::TransformerLm& m, const Training::Batch& batch) {
-                                                return m.loss(batch.at("ids"), batch.at("labels"));
-                                              }));
+  const auto draw = [c = config](int64_t b, DType, Device device) -> Batch {
+    const Shape shape{b, c.context};
+    return {{"ids", random_labels(shape.numel(), c.vocab, 1, device).reshape(shape)},
+            {"labels", random_labels(shape.numel(), c.vocab, 2, device).reshape(shape)}};
   };
-  return {Workload::Group::model, name, what, "sequences", batch, true, make, [config] {
-            return std::make_unique<nn::TransformerLm>(config);
-          }};
+  return workload<nn::TransformerLm>(name, what, "sequences", batch, config, config.init,
+                                     {.weight_decay = 0, .clip_norm = 0.25}, draw,
+                                     [](const nn::TransformerLm& model, const Batch& in) {
+                                       return model.loss(in.at("ids"), in.at("labels"));
+                                     });
 }
 
 VitConfig with_attention(VitConfig config, const std::string& kind, const nn::KindOptions& options,

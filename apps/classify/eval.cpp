@@ -18,8 +18,8 @@
 
 // `classify eval`. Its results go to stdout and, for a run's folder, to eval.json (see results.h):
 //   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options",
-//                     "made_by", "run", "seed", "frost", "top1", "top5", "loss", "classes": [...], "left_out",
-//                     "confusion": [true x predicted, row by row],
+//                     "made_by", "run", "seed", "frost", "top1", "top5", "loss", "classes": [...],
+//                     "left_out", "confusion": [true x predicted, row by row],
 //                     "corrupted": [{"name", "severity", "count", "clean_top1", "top1", "top5"}],
 //                     "attacked": [{"attack", "space", "budget", "count", "settings", "clean_top1", "top1",
 //                                   "top5", "l2", "arguments"}]}]}
@@ -213,23 +213,19 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
   }
 
   void print_corruptions() const {
-    apps::Table table{{"corruption"}, {}};
-    for (const int s : severities_) table.columns.push_back(fmt::format("severity {}", s));
+    apps::Table table =
+        apps::corruption_table(results_.corrupted, [](const Scores& s) { return percent_cell(s.top1); });
     const auto mean_error = mean_corruption_error(results_);
     const std::vector<CorruptionSummary> summaries = summarise(results_);
     const bool relative = summaries[0].ce.has_value();
     for (const char* column : {"mean top-1", "mean top-5", relative ? "CE" : "mean error"})
       table.columns.push_back(column);
-    for (const CorruptionSummary& summary : summaries) {
-      table.rows.push_back({summary.name});
-      std::vector<std::string>& row = table.rows.back();
-      for (const auto& c : results_.corrupted)
-        if (c.name == summary.name) row.push_back(percent_cell(c.scores.top1));
-      row.resize(1 + severities_.size(), "-");
-      row.insert(row.end(), {percent_cell(summary.top1), percent_cell(summary.top5),
-                             summary.ce      ? percent_cell(*summary.ce)
-                             : summary.error ? percent_cell(*summary.error)
-                                             : "-"});
+    for (size_t i = 0; i < summaries.size(); ++i) {
+      const CorruptionSummary& s = summaries[i];
+      const std::optional<double> error = s.ce ? s.ce : s.error;
+      for (const std::string& cell :
+           {percent_cell(s.top1), percent_cell(s.top5), error ? percent_cell(*error) : "-"})
+        table.rows[i].push_back(cell);
     }
     apps::print("\n{}", apps::Lines{apps::to_text(table)});
     apps::print("mean top-1 {} %", percent_cell(*mean_corrupted_top1(results_)));

@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 
 #include "apps/classify/commands.h"
@@ -20,7 +22,8 @@ void add_eval(apps::Program<RunRecord>& program) {
       program.add("eval", "Accuracy, clean, under corruptions and under attack", classify::eval);
   apps::add_picture_eval_options(command, e);
   command.add_option("--test-files", e.test_files, "cifar10: batch files to test on")->delimiter(',');
-  command.add_option("--attack", e.attacks, "fgsm, pgd, spsa, cw, sld, noise")->delimiter(',');
+  command.add_option("--attack", e.attacks, fmt::format("{}", fmt::join(attacks::names(), ", ")))
+      ->delimiter(',');
   apps::add_number(command, "--budgets", e.budgets, "Budgets of fgsm and pgd in 1/255", apps::above(0, 255));
   apps::add_choice<AttackSpace>(command, "--attack-space", e.attack_space, "What an attack may change")
       ->default_str(choice_name(e.attack_space));

@@ -100,17 +100,15 @@ void add_corruptions(Report& report, const Results& results) {
   report.chart(bars);
 
   std::map<int, std::pair<double, int>> by_severity;  // sum and count
-  std::map<std::string, std::map<int, double>> cells;
   for (const auto& c : results.corrupted) {
     by_severity[c.severity].first += c.scores.top1;
     by_severity[c.severity].second += 1;
-    cells[c.name][c.severity] = c.scores.top1;
   }
   apps::LineSeries mean{.name = "mean"};
   if (!std::isnan(results.scores.top1)) mean.points.emplace_back(0, 100 * results.scores.top1);
   // A mean over other corruptions than the rest is no point of the same line.
   for (const auto& [severity, sum] : by_severity)
-    if (sum.second == int(cells.size())) mean.points.emplace_back(severity, 100 * sum.first / sum.second);
+    if (sum.second == int(summaries.size())) mean.points.emplace_back(severity, 100 * sum.first / sum.second);
   if (mean.points.size() > 1)
     report.chart(apps::LineChart{.title = "Accuracy over severity",
                                  .x_label = "severity",
@@ -118,19 +116,15 @@ void add_corruptions(Report& report, const Results& results) {
                                  .series = {mean},
                                  .caption = "Mean over the corruptions; severity 0: not corrupted."});
 
-  apps::Table table{{"corruption"}, {}};
-  for (const auto& [severity, sum] : by_severity)
-    table.columns.push_back(fmt::format("severity {}", severity));
+  apps::Table table =
+      apps::corruption_table(results.corrupted, [](const Scores& s) { return percent(s.top1); });
   table.columns.push_back("mean");
   const bool relative = !summaries.empty() && summaries[0].ce;
   if (relative) table.columns.push_back("CE");
-  for (const CorruptionSummary& s : summaries) {
-    std::vector<std::string> row = {s.name};
-    for (const auto& [severity, sum] : by_severity)
-      row.push_back(cells[s.name].contains(severity) ? percent(cells[s.name][severity]) : "-");
-    row.push_back(percent(s.top1));
-    if (relative) row.push_back(s.ce ? fmt::format("{:.1f}", 100 * *s.ce) : "-");
-    table.rows.push_back(row);
+  for (size_t i = 0; i < summaries.size(); ++i) {
+    const CorruptionSummary& s = summaries[i];
+    table.rows[i].push_back(percent(s.top1));
+    if (relative) table.rows[i].push_back(s.ce ? fmt::format("{:.1f}", 100 * *s.ce) : "-");
   }
   report.table(
       table,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/run/evaluations.h"
+#include "apps/terminal/table.h"
 #include "data/corruptions.h"
 
 // What the apps on pictures evaluate: their scores on a set of pictures, and under corruptions of them.
@@ -91,6 +92,29 @@ template <class Results> class PictureEntry {
   Results entry;
   std::map<int64_t, Results> fewer;  // by the number of pictures
 };
+
+template <class Scores> std::set<int> severities_of(const std::vector<Corrupted<Scores>>& corrupted) {
+  std::set<int> all;
+  for (const Corrupted<Scores>& c : corrupted) all.insert(c.severity);
+  return all;
+}
+
+// A row for each corruption that was evaluated and a column for each severity; cell(scores) is the text.
+template <class Scores, class Cell>
+Table corruption_table(const std::vector<Corrupted<Scores>>& corrupted, const Cell& cell) {
+  const std::set<int> severities = severities_of(corrupted);
+  Table table{{"corruption"}, {}};
+  for (const int s : severities) table.columns.push_back(fmt::format("severity {}", s));
+  for (const std::string& name : data::corruption_names()) {
+    std::map<int, std::string> cells;
+    for (const Corrupted<Scores>& c : corrupted)
+      if (c.name == name) cells[c.severity] = cell(c.scores);
+    if (cells.empty()) continue;
+    table.rows.push_back({name});
+    for (const int s : severities) table.rows.back().push_back(cells.contains(s) ? cells[s] : "-");
+  }
+  return table;
+}
 
 // Which corruptions were evaluated: "all at 1-5", "fog, snow at 2", "fog at 1,3; snow at 2". In brief more
 // than three are only counted: "5 types at 1,3,5".

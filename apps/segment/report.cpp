@@ -37,7 +37,7 @@ std::vector<apps::Highlight> highlights(const RunRecord& r, const Results* main)
   }
   for (const Results& results : r.newest)
     if (!results.corrupted.empty()) {
-      const int mildest = severities_of(results.corrupted)[0];
+      const int mildest = *severities_of(results.corrupted).begin();
       auto at = results.corrupted;
       std::erase_if(at, [&](const auto& c) { return c.severity != mildest; });
       h.push_back({"mIoU under corruption", percent(mean_corrupted(at, mildest)->mean_iou) + "%",

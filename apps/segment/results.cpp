@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 #include <tuple>
 
 #include "apps/segment/pipeline.h"
 #include "apps/segment/predictor.h"
-#include "data/corruptions.h"
 
 namespace pursuit::segment {
 
@@ -104,12 +102,6 @@ std::optional<Scores> mean_corrupted(const std::vector<apps::Corrupted<Scores>>&
   return Scores{sum.pixel_accuracy / count, sum.mean_accuracy / count, sum.mean_iou / count};
 }
 
-std::vector<int> severities_of(const std::vector<apps::Corrupted<Scores>>& corrupted) {
-  std::set<int> all;
-  for (const apps::Corrupted<Scores>& c : corrupted) all.insert(c.severity);
-  return {all.begin(), all.end()};
-}
-
 apps::Table class_table(const Results& r) {
   const int64_t labelled = std::accumulate(r.pixels.begin(), r.pixels.end(), int64_t(0));
   apps::Table table{{"class", "IoU", "accuracy", "share of pixels"}, {}};
@@ -120,22 +112,11 @@ apps::Table class_table(const Results& r) {
 }
 
 apps::Table corruption_table(const Results& r) {
-  const std::vector<int> severities = severities_of(r.corrupted);
-  apps::Table table{{"corruption"}, {}};
-  for (const int s : severities) table.columns.push_back(fmt::format("severity {}", s));
-  for (const std::string& name : data::corruption_names()) {
-    std::vector<std::string> row{name};
-    for (const int s : severities) {
-      const auto found = std::find_if(r.corrupted.begin(), r.corrupted.end(),
-                                      [&](const auto& c) { return c.name == name && c.severity == s; });
-      row.push_back(found == r.corrupted.end() ? "-" : percent(found->scores.mean_iou));
-    }
-    if (std::any_of(row.begin() + 1, row.end(), [](const std::string& cell) { return cell != "-"; }))
-      table.rows.push_back(row);
-  }
+  apps::Table table =
+      apps::corruption_table(r.corrupted, [](const Scores& s) { return percent(s.mean_iou); });
   const auto mean_row = [&](const char* name, double Scores::*score) {
     table.rows.push_back({name});
-    for (const int s : severities)
+    for (const int s : severities_of(r.corrupted))
       table.rows.back().push_back(percent((*mean_corrupted(r.corrupted, s)).*score));
   };
   mean_row("mean of mIoU", &Scores::mean_iou);

@@ -51,7 +51,6 @@ const Results* main_evaluation(const std::vector<Results>& results, const Config
 
 // Mean over the corruption types at one severity; empty if none was evaluated.
 std::optional<Scores> mean_corrupted(const std::vector<apps::Corrupted<Scores>>& corrupted, int severity);
-std::vector<int> severities_of(const std::vector<apps::Corrupted<Scores>>& corrupted);  // rising
 
 apps::Table class_table(const Results& results);       // IoU and accuracy of each class, in %
 apps::Table corruption_table(const Results& results);  // mIoU of each type and severity and their means, in %

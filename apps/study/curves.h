@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "apps/page/charts.h"
+#include "apps/run/metrics.h"
 #include "apps/run/run_folder.h"
 
 namespace pursuit::apps {
@@ -25,7 +26,14 @@ inline Curve percent_curve(const std::string& title, const std::string& key, con
 }
 
 // A line of a run, under another name; without points if the metrics lack the key.
-LineSeries series_of(const RunFolder& run, const Curve& curve, const Curve::Line& line,
-                     const std::string& name);
+inline LineSeries series_of(const RunFolder& run, const Curve& curve, const Curve::Line& line,
+                            const std::string& name) {
+  LineSeries series{.name = name,
+                    .points = metric_series(run.metrics, line.key),
+                    .dashed = line.dashed,
+                    .smooth = line.smooth};
+  for (auto& [step, value] : series.points) value *= curve.scale;
+  return series;
+}
 
 }  // namespace pursuit::apps

@@ -15,18 +15,16 @@
 
 namespace pursuit::apps {
 
-// "classify-rpc": how runs are called that are given no name; with a word in the kind's place if there is
-// one.
+// "classify-rpc": the name of a run for which none is given. `word`, if not empty, replaces the kind.
 template <class Config> std::string run_kind(const Config& config, const std::string& word = "") {
   std::string kind = Config::app;
   if constexpr (requires { config.attention; }) kind += "-" + (word.empty() ? config.attention : word);
   return kind;
 }
 
-// Adds `train` to an app's command line. What --resume and --recipe name is read here, before the parser
-// runs: it sets what the options start from. `code` becomes what train(config, options, ranks) returns, or
-// with
-// --ranks what the ranks return that are started then; all that is given must outlive the parser.
+// Adds `train` to an app's command line. --resume and --recipe are read here, before the parser runs: they
+// set the defaults of the options. `code` becomes what train(config, options, ranks) returns, or, if --ranks
+// starts other processes, what those return. All arguments must outlive the parser.
 template <class Config, class Train> void add_train_command(CLI::App& app, const std::string& help,
                                                             std::vector<std::string>& args, Config& config,
                                                             RunOptions& options, int& code, Train train) {

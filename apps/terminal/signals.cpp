@@ -25,7 +25,7 @@ double seconds_since_first_interrupt() {
 
 // Calls only functions that are safe inside a signal handler.
 void on_signal(int signal, siginfo_t* info, void*) {
-  // Of its own writes: whoever read the progress is gone, which ends no training.
+  // A SIGPIPE of our own writes means that whoever read the progress is gone. That ends no training.
   if (signal == SIGPIPE && info->si_pid == getpid()) return;
   const int saved_errno = errno;
   // One key press can arrive twice within milliseconds: from the terminal and from a launcher that forwards

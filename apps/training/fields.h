@@ -94,8 +94,7 @@ template <class C, class F> void for_each_training_field(C& c, const F& f) {
     Range{1, 65536});
   f("ranks", c.ranks,
     "Processes of this machine that train together, each with batches of its own: one a GPU; on CPUs they "
-    "share "
-    "the cores",
+    "share the cores",
     Range{1, 65536});
   f("eval-batch-size", c.eval_batch_size, "Samples per batch in evaluation", Range{1, 1 << 24});
   f("optimizer", c.optimizer, "Optimizer");

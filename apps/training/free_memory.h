@@ -13,9 +13,9 @@ struct FreeMemory {
   std::string limit;
 };
 
-// Of a host the least of what the system has to give (MemAvailable, page cache included), what the limits of
-// its cgroups leave (version 1 or 2, the file cache not counted) and what `ulimit -v` leaves. `root` is where
-// /proc and /sys are. Of so many `processes` that begin together each may take its part of the host's.
+// On a host this is the least of what the system can give (MemAvailable, page cache included), what the
+// limits of its cgroups leave (version 1 or 2, without the file cache) and what `ulimit -v` leaves. `root` is
+// where /proc and /sys are. If several `processes` start together, each may take its part of the host's.
 FreeMemory free_memory(Device device, int processes = 1, const std::string& root = "");
 
 // "6.1 GiB", "512 MiB"

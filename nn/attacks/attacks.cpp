@@ -1,6 +1,7 @@
 #include "nn/attacks/attacks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,42 +19,68 @@ Tensor per_channel(const std::vector<double>& values, const Tensor& images) {
   return from_vector(values, {1, images.size(1), 1, 1}).to(images.dtype()).to(images.device());
 }
 
-Tensor run(const Victim& v, const Tensor& x, const Settings& s) {
-  if (s.name == "fgsm") return fgsm(v, x, s.budget / 255);
-  if (s.name == "pgd") return pgd(v, x, s.budget / 255, s.pgd);
-  if (s.name == "spsa") return spsa(v, x, s.spsa);
-  if (s.name == "cw") return cw(v, x, s.cw);
-  if (s.name == "sld") return sld(v, x, s.sld);
-  if (s.name == "noise") return noise(v, x, s.noise);
-  std::string list;
-  for (const std::string& name : names()) list += (list.empty() ? "" : ", ") + name;
-  fail("attack", "there is no attack '" + s.name + "'; known are " + list);
+struct Attack {
+  const char* name;
+  bool has_budgets;
+  double (*fixed_budget)(const Settings&);
+  Tensor (*run)(const Victim&, const Tensor& x, const Settings&);
+  std::string (*describe)(const Settings&);
+};
+
+const std::vector<Attack>& table() {
+  const auto none = [](const Settings&) { return 0.0; };
+  const auto plain = [](const Settings&) { return std::string(); };
+  static const std::vector<Attack> all = {
+      {"fgsm", true, none,
+       [](const Victim& v, const Tensor& x, const Settings& s) { return fgsm(v, x, s.budget / 255); }, plain},
+      {"pgd", true, none,
+       [](const Victim& v, const Tensor& x, const Settings& s) { return pgd(v, x, s.budget / 255, s.pgd); },
+       [](const Settings& s) {
+         return fmt::format("{} steps of {} of the budget", s.pgd.steps, s.pgd.step);
+       }},
+      {"spsa", false, [](const Settings& s) { return s.spsa.eps; },
+       [](const Victim& v, const Tensor& x, const Settings& s) { return spsa(v, x, s.spsa); },
+       [](const Settings& s) {
+         return fmt::format("{} steps, {} samples, lr {}, delta {}", s.spsa.steps, s.spsa.samples, s.spsa.lr,
+                            s.spsa.delta);
+       }},
+      {"cw", false, none, [](const Victim& v, const Tensor& x, const Settings& s) { return cw(v, x, s.cw); },
+       [](const Settings& s) {
+         return fmt::format("{} steps, {} searches, lr {}, c {}, confidence {}", s.cw.steps, s.cw.searches,
+                            s.cw.lr, s.cw.c, s.cw.confidence);
+       }},
+      {"sld", false, [](const Settings& s) { return s.sld.eps; },
+       [](const Victim& v, const Tensor& x, const Settings& s) { return sld(v, x, s.sld); },
+       [](const Settings& s) {
+         return fmt::format("{} steps of {}, share {}", s.sld.steps, s.sld.step, s.sld.share);
+       }},
+      {"noise", false, [](const Settings& s) { return s.noise; },
+       [](const Victim& v, const Tensor& x, const Settings& s) { return noise(v, x, s.noise); }, plain}};
+  return all;
 }
+
+const Attack& attack_of(const std::string& name) {
+  for (const Attack& a : table())
+    if (a.name == name) return a;
+  fail("attack", fmt::format("there is no attack '{}'; known are {}", name, fmt::join(names(), ", ")));
+}
+
+Tensor run(const Victim& v, const Tensor& x, const Settings& s) { return attack_of(s.name).run(v, x, s); }
 
 }  // namespace
 
 const std::vector<std::string>& names() {
-  static const std::vector<std::string> names{"fgsm", "pgd", "spsa", "cw", "sld", "noise"};
-  return names;
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> list;
+    for (const Attack& a : table()) list.push_back(a.name);
+    return list;
+  }();
+  return all;
 }
 
-bool has_budgets(const std::string& attack) { return attack == "fgsm" || attack == "pgd"; }
-
-double fixed_budget(const Settings& s) {
-  return s.name == "spsa" ? s.spsa.eps : s.name == "sld" ? s.sld.eps : s.name == "noise" ? s.noise : 0;
-}
-
-std::string describe(const Settings& s) {
-  if (s.name == "pgd") return fmt::format("{} steps of {} of the budget", s.pgd.steps, s.pgd.step);
-  if (s.name == "spsa")
-    return fmt::format("{} steps, {} samples, lr {}, delta {}", s.spsa.steps, s.spsa.samples, s.spsa.lr,
-                       s.spsa.delta);
-  if (s.name == "cw")
-    return fmt::format("{} steps, {} searches, lr {}, c {}, confidence {}", s.cw.steps, s.cw.searches,
-                       s.cw.lr, s.cw.c, s.cw.confidence);
-  if (s.name == "sld") return fmt::format("{} steps of {}, share {}", s.sld.steps, s.sld.step, s.sld.share);
-  return "";
-}
+bool has_budgets(const std::string& attack) { return attack_of(attack).has_budgets; }
+double fixed_budget(const Settings& s) { return attack_of(s.name).fixed_budget(s); }
+std::string describe(const Settings& s) { return attack_of(s.name).describe(s); }
 
 Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels, const Settings& s,
               const std::vector<int64_t>& pictures) {

@@ -141,7 +141,7 @@ TEST_CASE("segment results: what was measured alike adds up, everything else is 
   CHECK(r.iou == first.iou);
   CHECK(r.pixels == first.pixels);
   REQUIRE(r.corrupted.size() == 3);
-  CHECK(severities_of(r.corrupted) == std::vector<int>{1, 3});
+  CHECK(severities_of(r.corrupted) == std::set<int>{1, 3});
   const Scores mean = mean_corrupted(r.corrupted, 1).value();
   CHECK(mean.pixel_accuracy == doctest::Approx(0.65));
   CHECK(mean.mean_accuracy == doctest::Approx(0.55));
