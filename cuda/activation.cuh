@@ -65,8 +65,8 @@ template <class F, class T> void activate(const T* x, T* y, int64_t n) {
   });
 }
 
-// g *= f'(x); if `sums` is not null, it receives the sum of g's rows. x and g [rows, cols]. Blocks and parts are
-// those of column_sums_kernel.
+// g *= f'(x); if `sums` is not null, it receives the sum of g's rows. x and g [rows, cols]. Blocks and parts
+// are those of column_sums_kernel.
 template <class F, int V, class T> __global__ void activation_gradient_kernel(const T* x, T* g, float* part,
                                                                               T* sums, int64_t rows,
                                                                               int64_t cols) {

@@ -183,6 +183,14 @@ template <class T, int D, int R> struct KeptRows {
       for (int k = 0; k < D / tile_depth<T>; ++k) a[r][k] = rows.tile(0, k);
     }
   }
+  // Takes them from shared memory.
+  __device__ void take(const T* from) {
+    const SharedRows<T, D> rows{from};
+#pragma unroll
+    for (int r = 0; r < R; ++r)
+#pragma unroll
+      for (int k = 0; k < D / tile_depth<T>; ++k) a[r][k] = rows.tile(r, k);
+  }
 };
 
 // --- matrix products

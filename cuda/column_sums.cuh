@@ -5,8 +5,8 @@
 #include "cuda/pack.h"
 #include "cuda/workspace.h"
 
-// Column sums in two stages, each in a fixed order: every block sums some rows of 32 packs of columns, and the last
-// block of these columns adds the blocks' results.
+// Column sums in two stages, each in a fixed order: every block sums some rows of 32 packs of columns, and
+// the last block of these columns adds the blocks' results.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
@@ -52,8 +52,8 @@ __device__ void store_column_sums(const float (&s)[V], float* all, S* y, int64_t
   y[j] = downcast<S>(sum);
 }
 
-// y[j] = sum of s over the warps of all blocks with these columns. part: memory for [blocks, cols], null if there is
-// one block. Called by all threads.
+// y[j] = sum of s over the warps of all blocks with these columns. part: memory for [blocks, cols], null if
+// there is one block. Called by all threads.
 template <int V, class S>
 __device__ void add_up_columns(float (&s)[V], Shared& shared, int64_t j, float* part, S* y, int64_t cols) {
   float* all = shared.array<float>(column_warps * warp_size * V);

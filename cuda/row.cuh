@@ -31,8 +31,8 @@ template <class T> __device__ inline float exp_of(float x) {
     return __expf(x);
 }
 
-// Single numbers need more registers than packs: an address and a condition each. Two f32 rows of 768 for each of
-// 16 warps fit into the 99 KiB of shared memory that a block has on every GPU.
+// Single numbers need more registers than packs: an address and a condition each. Two f32 rows of 768 for
+// each of 16 warps fit into the 99 KiB of shared memory that a block has on every GPU.
 template <int V, int block_warps>
 constexpr int longest_kept_row = std::min(V == 1 ? 512 : 1024, block_warps > 4 ? 768 : 1024);
 
@@ -120,7 +120,19 @@ template <int V, bool by_warp, int block_warps = by_warp ? 4 : 16> class Team {
     for_packs(
         [&](int64_t j, [[maybe_unused]] int k) { store_pack(to + j, made_of<T>(f, j, rows.at(j, k)...)); });
   }
-  // The same, and to narrow[column] that times a factor.
+  // The same; returns what was written as a row.
+  template <class T, class F, class... R>
+  __device__ Row<T> write_row(T* to, const F& f, const R&... rows) const {
+    Row<T> made;
+    for_packs([&](int64_t j, [[maybe_unused]] int k) {
+      const Pack<T, V> pack = made_of<T>(f, j, rows.at(j, k)...);
+      store_pack(to + j, pack);
+      if constexpr (by_warp) made.pack[k] = pack;
+    });
+    if constexpr (!by_warp) made.row = to;  // every thread reads the columns that it wrote
+    return made;
+  }
+  // to[column] = f(...), and narrow[column] = factor times that.
   template <class T, class N, class F, class... R>
   __device__ void write_both(T* to, N* narrow, float factor, const F& f, const R&... rows) const {
     for_packs([&](int64_t j, [[maybe_unused]] int k) {

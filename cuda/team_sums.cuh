@@ -3,7 +3,8 @@
 #include "cuda/row.cuh"
 #include "cuda/workspace.h"
 
-// Sums over all rows that a kernel of row.cuh makes beside its result, as the gradients of a norm's parameters.
+// Sums over all rows that a kernel of row.cuh makes beside its result, as the gradients of a norm's
+// parameters.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
@@ -11,9 +12,9 @@ namespace pursuit::cuda {
 constexpr int64_t summing_blocks = 132;
 constexpr int summing_warps = 16;
 
-// out [count, cols] = what all teams of the launch have found, each in its own part of sums [teams of the block,
-// count, cols], at team.place of a column. part: memory for [blocks, count, cols]; flag: shared memory. Called by
-// all threads.
+// out [count, cols] = what all teams of the launch have found, each in its own part of sums [teams of the
+// block, count, cols], at team.place of a column. part: memory for [blocks, count, cols]; flag: shared
+// memory. Called by all threads.
 template <class Team> __device__ void add_up_teams(const Team& team, float* sums, int64_t count, int64_t cols,
                                                    float* part, float* out, int* flag) {
   constexpr int teams = Team::teams_of_block, lanes = Team::threads / teams;

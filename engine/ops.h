@@ -248,6 +248,14 @@ Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream, const 
 // residual: undefined (zeros), of x's shape and dtype, or f32 with bf16 x, and then so is the result.
 Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter = {},
                  const Tensor& residual = {});
+// residual + drop_path(branch), and its layer norm in the dtype of branch; on a GPU one kernel in each
+// direction. weight and bias [dim] are f32 there.
+struct SumAndNorm {
+  Tensor sum, norm;
+};
+SumAndNorm add_norm(const Tensor& branch, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                    double eps, double p = 0, uint64_t seed = 0, uint64_t stream = 0,
+                    const Tensor& counter = {});
 
 // Convolutions and pooling of x [B, C, H, W]. The number of windows along each dimension is floor((size + 2
 // padding - dilation (kernel - 1) - 1) / stride) + 1.

@@ -21,6 +21,20 @@ Tensor LayerNorm::forward(const Tensor& x, std::optional<DType> result) const {
   return layer_norm(x, weight.to(t), bias.to(t), eps_, result);
 }
 
+Tensor ResidualStream::sum() const {
+  return branch.defined() ? drop_path(branch, path.rate, path.seed, path.stream, path.counter, x) : x;
+}
+
+SumAndNorm ResidualStream::sum_and_norm(const LayerNorm& norm, DType dtype) const {
+  if (!branch.defined() || branch.dtype() != dtype) {
+    const Tensor y = sum();
+    return {y, norm(y, dtype)};
+  }
+  const DType t = compute_type(dtype);
+  return add_norm(branch, x, norm.weight.to(t), norm.bias.to(t), norm.eps(), path.rate, path.seed,
+                  path.stream, path.counter);
+}
+
 Mlp::Mlp(int64_t dim, int64_t hidden, Activation f)
     : fc1(dim, hidden), fc2(hidden, dim, true, Role::mlp_out_weight), activation_(f) {
   add_module("fc1", fc1);

@@ -22,10 +22,23 @@ class LayerNorm : public Callable<LayerNorm> {
   explicit LayerNorm(int64_t dim, double eps = 1e-6);
   // `result`: dtype of the result, x's by default; may be bf16 for an f32 x.
   Tensor forward(const Tensor& x, std::optional<DType> result = {}) const;
+  double eps() const { return eps_; }
   Tensor weight, bias;
 
  private:
   double eps_;
+};
+
+// The residual stream of a transformer: x, to which `branch`, if it is defined, is still to be added where
+// `path` does not drop it. So one kernel can add it and make the next norm.
+struct ResidualStream {
+  ResidualStream(Tensor stream, Tensor open_branch = {}, Dropout drop_path = {})
+      : x(std::move(stream)), branch(std::move(open_branch)), path(std::move(drop_path)) {}
+  Tensor sum() const;
+  SumAndNorm sum_and_norm(const LayerNorm& norm, DType dtype) const;
+
+  Tensor x, branch;
+  Dropout path;
 };
 
 // residual + fc2(f(fc1(x))), fused; with `dropout` on f(fc1(x)) it is computed unfused.

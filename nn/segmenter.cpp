@@ -71,9 +71,9 @@ class Segmenter::MaskTransformer : public Callable<MaskTransformer> {
     const DType dtype = patches.dtype(), stream = compute_type(dtype);
     const int64_t batch = patches.size(0), n = patches.size(1), classes = cls_emb_.size(1);
     const Tensor of_classes = cls_emb_.to(stream).expand({batch, classes, cls_emb_.size(2)});
-    Tensor x = concat({proj_dec_(patches).to(stream), of_classes}, 1);
-    for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, dtype, generator.ahead(2 * i));
-    x = decoder_norm_(x, dtype);
+    ResidualStream tokens = concat({proj_dec_(patches).to(stream), of_classes}, 1);
+    for (size_t i = 0; i < blocks_.size(); ++i) tokens = (*blocks_[i])(tokens, dtype, generator.ahead(2 * i));
+    const Tensor x = tokens.sum_and_norm(decoder_norm_, dtype).norm;
     const Tensor patch = matmul(x.slice(1, 0, n), proj_patch_.to(dtype));
     const Tensor of_class = matmul(x.slice(1, n, n + classes), proj_classes_.to(dtype));
     const Tensor masks = matmul(normalised(patch), normalised(of_class).transpose(-1, -2));

@@ -34,20 +34,27 @@ VitBlock::VitBlock(const VitConfig& config, int index)
   add_module("mlp", mlp);
 }
 
-Tensor VitBlock::forward(const Tensor& x, DType dtype, const Generator& generator) const {
+ResidualStream VitBlock::forward(const ResidualStream& x, DType dtype, const Generator& generator) const {
   const double on = training() ? 1 : 0;
   const Dropout of_attention = generator.dropout(on * attention_dropout_, streams::step::attention, 0),
                 of_activation = generator.dropout(on * activation_dropout_, streams::step::activation, 1);
-  // stream + the branch; where nothing is dropped the branch's last product adds the stream itself.
-  const auto add = [&](const Tensor& stream, uint64_t number, const auto& branch) -> Tensor {
-    if (!training() || (drop_path_ == 0 && dropout_ == 0)) return branch(stream);
-    const Tensor kept = generator.dropout(dropout_, streams::step::dropout, number)(branch(Tensor()));
-    return pursuit::drop_path(kept, drop_path_, generator.seed,
-                              generator.of(streams::step::drop_path, number), generator.counter, stream);
+  // stream + the branch of its norm. The branch's last product adds the stream itself where nothing is
+  // dropped, except in training on a GPU: a result in a narrower dtype costs as much there as the norm then
+  // saves.
+  const auto add = [&](const ResidualStream& before, const LayerNorm& norm, uint64_t number,
+                       const auto& branch) -> ResidualStream {
+    const auto [stream, normed] = before.sum_and_norm(norm, dtype);
+    const bool narrow_on_gpu = stream.device().is_cuda() && stream.dtype() != dtype;
+    if (!training() || (drop_path_ == 0 && dropout_ == 0 && !narrow_on_gpu)) return branch(normed, stream);
+    const Tensor kept = generator.dropout(dropout_, streams::step::dropout, number)(branch(normed, Tensor()));
+    return {stream, kept, generator.dropout(drop_path_, streams::step::drop_path, number)};
   };
-  const Tensor y =
-      add(x, 0, [&](const Tensor& residual) { return attn(norm1(x, dtype), residual, of_attention); });
-  return add(y, 1, [&](const Tensor& residual) { return mlp(norm2(y, dtype), residual, of_activation); });
+  const ResidualStream y = add(x, norm1, 0, [&](const Tensor& normed, const Tensor& residual) {
+    return attn(normed, residual, of_attention);
+  });
+  return add(y, norm2, 1, [&](const Tensor& normed, const Tensor& residual) {
+    return mlp(normed, residual, of_activation);
+  });
 }
 
 VisionTransformer::VisionTransformer(const VitConfig& config)
@@ -88,19 +95,21 @@ void VisionTransformer::check_size(const Tensor& images) const {
                     Shape{images.ndim() ? images.size(0) : 0, c.channels, height, width}.str());
 }
 
-Tensor VisionTransformer::features(const Tensor& images) const {
-  Tensor x = embed(images);
+ResidualStream VisionTransformer::run_blocks(const Tensor& images) const {
+  ResidualStream x = embed(images);
   for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, images.dtype(), generator_.ahead(2 * i));
-  return norm_(x, images.dtype());
+  return x;
+}
+
+Tensor VisionTransformer::features(const Tensor& images) const {
+  return run_blocks(images).sum_and_norm(norm_, images.dtype()).norm;
 }
 
 Tensor VisionTransformer::forward(const Tensor& images) const {
   if (!head_) fail("vit", "a model without classes gives features, not logits");
   check_size(images);
-  Tensor x = embed(images);
-  for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, images.dtype(), generator_.ahead(2 * i));
   // The norm works token by token, so only the class token needs it.
-  return (*head_)(norm_(x.select(1, 0), images.dtype()));
+  return (*head_)(norm_(run_blocks(images).sum().select(1, 0), images.dtype()));
 }
 
 Tensor VisionTransformer::class_attention(const Tensor& images, int block) const {
@@ -110,10 +119,10 @@ Tensor VisionTransformer::class_attention(const Tensor& images, int block) const
     fail("vit",
          "block " + std::to_string(block) + " of a model with " + std::to_string(config_.depth) + " blocks");
   check_size(images);
-  Tensor x = embed(images);
+  ResidualStream x = embed(images);
   for (int i = 0; i < at; ++i) x = (*blocks_[size_t(i)])(x, images.dtype(), Generator());
   const VitBlock& b = *blocks_[size_t(at)];
-  const Tensor p = b.attn.probabilities(b.norm1(x, images.dtype()), 1);
+  const Tensor p = b.attn.probabilities(x.sum_and_norm(b.norm1, images.dtype()).norm, 1);
   return p.select(2, 0);
 }
 

@@ -32,8 +32,8 @@ struct VitConfig {
 class VitBlock : public Callable<VitBlock> {
  public:
   VitBlock(const VitConfig& config, int index);
-  // x is the residual stream; the layers compute in `dtype`.
-  Tensor forward(const Tensor& x, DType dtype, const Generator& generator) const;
+  // The layers beside the residual stream compute in `dtype`.
+  ResidualStream forward(const ResidualStream& x, DType dtype, const Generator& generator) const;
 
   LayerNorm norm1;
   Attention attn;
@@ -73,6 +73,7 @@ class VisionTransformer : public Callable<VisionTransformer> {
 
  private:
   Tensor embed(const Tensor& images) const;
+  ResidualStream run_blocks(const Tensor& images) const;
   void check_size(const Tensor& images) const;
 
   VitConfig config_;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cuda/attention_head.cuh"
 #include "cuda/attention_wide.cuh"
 #include "engine/cpu/bf16_tiles.h"
 #include "engine/operator/operator.h"
@@ -13,8 +14,9 @@ namespace pursuit {
 struct Attention {
   static constexpr const char* name = "attention";
   AttentionOptions options = {};
-  Tensor qkv = {};    // [B, N, P, H, D]
-  Tensor stats = {};  // [B, H, N, 2], of the softmax, in the compute dtype
+  Tensor qkv = {};     // [B, N, P, H, D]
+  Tensor stats = {};   // [B, H, N, 2], of the softmax, in the compute dtype
+  Tensor result = {};  // where the gradient reads it
 
   AttendShape head_shape(const PackedShape& s) const {
     const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(double(s.d));
@@ -137,9 +139,12 @@ struct Attention {
     const cuda::AttentionShape a = op.device_shape(s);
     const T* x = op.qkv.data<T>();
     const auto* stats = reinterpret_cast<const float2*>(op.stats.data<float>());
-    const Tensor memory = empty({s.batch, s.heads, s.n, 4}, DType::f32, op.qkv.device());
-    auto* rows = reinterpret_cast<cuda::RowGradient*>(memory.data<float>());
     with_tiles(s.d, [&](auto width) {
+      if constexpr (width() > 0 && width() <= 64 && std::is_same_v<T, bf16>)
+        if (op.result.defined() && cuda::head_shared<T, width()>(int(s.n)) <= cuda::shared_memory_limit())
+          return cuda::attention_head_backward<T, width()>(x, op.result.data<T>(), go, stats, gx, a, s.batch);
+      const Tensor memory = empty({s.batch, s.heads, s.n, 4}, DType::f32, op.qkv.device());
+      auto* rows = reinterpret_cast<cuda::RowGradient*>(memory.data<float>());
       if constexpr (width() > 0)
         cuda::attention_backward<T, width()>(x, go, stats, rows, gx, a, s.batch);
       else
@@ -148,6 +153,19 @@ struct Attention {
   }
 #endif
 
+  // Whether a GPU may make the whole gradient of a head in one kernel, which reads the result.
+  bool keeps_result([[maybe_unused]] const PackedShape& s) const {
+    bool keeps = false;
+#ifdef PURSUIT_GPU
+    const bool clips = options.gamma != 0 || options.zeta != 1;
+    if (qkv.device().is_cuda() && qkv.dtype() == DType::bf16)
+      with_tiles(s.d, [&](auto width) {
+        if constexpr (width() > 0) keeps = cuda::fits_head_kernel<bf16, width()>(s.n, s.parts, clips);
+      });
+#endif
+    return keeps;
+  }
+
   Tensor forward(const Tensor& x) {
     qkv = x.contiguous();
     const PackedShape s(qkv);
@@ -155,6 +173,7 @@ struct Attention {
     Tensor out = empty({s.batch, s.n, s.width()}, x.dtype(), x.device());
     dispatch(x, name,
              [&]<class Dev, class T>(Dev dev, Type<T>) { launch<Attention>(dev, *this, s, out.data<T>()); });
+    if (keeps_result(s)) result = out;
     return out;
   }
   Grads backward(const Tensor& gy, Needs) {
@@ -191,6 +210,7 @@ struct Attention {
             {{AttentionOptions{.causal = true}}, {{{1, 68, 2, 1, 16}}}},
             {{AttentionOptions{.scale = -0.4}}, {{{1, 40, 3, 2, 24}}}},
             {{}, {{{1, 66, 2, 1, 64}, -0.7, 0.7}}},
+            {{}, {{{1, 150, 3, 1, 64}, -0.7, 0.7}}},
             {{AttentionOptions{.causal = true, .gamma = -0.03, .zeta = 1.03}}, {{{1, 50, 3, 1, 100}}}},
             {{AttentionOptions{.gamma = -0.03, .zeta = 1.03}}, {{{1, 3, 3, 2, 130}}}},
             {{AttentionOptions{.causal = true}}, {{{1, 4, 2, 1, 129}, -0.5, 0.5}}},

@@ -82,24 +82,10 @@ struct LayerNorm {
   }
   template <class T, class Y>
   static void gradient(Cuda, const LayerNorm& op, const T* x, const Y* gy, T* gx, Y* narrow, float* gp) {
-    constexpr int64_t longest = 20000;  // two rows of sums fit into a block's shared memory
-    const int64_t cols = op.x.size(-1), n = op.mean.numel();
-    if (cols > longest)
-      fail(name, "got rows of " + std::to_string(cols) + ", the GPU has a gradient for at most " +
-                     std::to_string(longest));
-    if (cols == 0) return;
-    const float* weight = op.weight.data<float>();
-    const T* so_far = op.so_far.defined() ? op.so_far.data<T>() : nullptr;
-    cuda::with_team<T, cuda::summing_warps>(cols, {x, weight, gy, so_far, gx}, [&]<class Team>(Type<Team>) {
-      const cuda::Grid grid = cuda::summing_grid<Team>(n, 2, cols);
-      const cuda::Workspace<float> part(grid.blocks.x * 2 * cols);
-      const auto start = [&]<bool adds>(std::bool_constant<adds>) {
-        cuda::launch<cuda::layer_norm_gradient_kernel<Team, T, Y, adds>>(
-            grid, x, gy, weight, op.mean.data<float>(), op.rstd.data<float>(), n, cols, so_far, gx, narrow,
-            part.data(), gp);
-      };
-      so_far ? start(std::true_type()) : start(std::false_type());
-    });
+    cuda::layer_norm_gradient(x, gy, op.weight.data<float>(), op.mean.data<float>(), op.rstd.data<float>(),
+                              op.mean.numel(), op.x.size(-1),
+                              op.so_far.defined() ? static_cast<const T*>(op.so_far.data<T>()) : nullptr, gx,
+                              narrow, cuda::NoFactor(), gp);
   }
 #endif
 

@@ -1,6 +1,8 @@
-// The gradient that layer norm gives in two dtypes on the simulated GPU.
+// Layer norm on the simulated GPU: its gradient in two dtypes, and its fusion with the sum before it.
 #ifdef PURSUIT_SIMULATED
 #include <doctest/doctest.h>
+
+#include <cmath>
 
 #include "engine/ops.h"
 
@@ -38,5 +40,57 @@ TEST_CASE("layer_norm on the GPU: its gradient in bf16 is that of all users of i
     REQUIRE(want.size() > 500);
     for (size_t i = 0; i < want.size(); ++i) CHECK(got[i] == doctest::Approx(want[i]).epsilon(0.02).scale(2));
   }
+}
+
+namespace {
+
+enum class Users { both, norm, sum };
+
+// sum, norm and the gradients of branch, residual, weight and bias.
+std::vector<std::vector<double>> added(Device device, DType dtype, DType stream, const Shape& shape, double p,
+                                       Users users) {
+  const auto leaf = [&](const Shape& s, uint64_t number, DType type) {
+    return uniform(s, -1, 1, 2, number).to(type).to(device).requires_grad();
+  };
+  const Tensor branch = leaf(shape, 1, dtype), residual = leaf(shape, 2, stream),
+               weight = leaf({shape.back()}, 3, DType::f32), bias = leaf({shape.back()}, 4, DType::f32),
+               counter = from_vector<int64_t>({3, 1}, {2}).to(device);
+  const auto [sum, norm] = add_norm(branch, residual, weight, bias, 1e-5, p, 7, 1, counter);
+  CHECK(sum.dtype() == stream);
+  CHECK(norm.dtype() == dtype);
+  const auto weighed = [&](const Tensor& t, uint64_t number) {
+    return (t.to(DType::f32) * uniform(shape, -1, 1, 2, number).to(device)).sum();
+  };
+  Tensor loss = users == Users::sum ? weighed(sum, 5) : weighed(norm, 6);
+  if (users == Users::both) loss = loss + weighed(sum, 5);
+  loss.backward();
+  std::vector<std::vector<double>> all = {sum.to_vector(), norm.to_vector()};
+  for (const Tensor& t : {branch, residual, weight, bias})
+    all.push_back(t.grad().defined() ? t.grad().to_vector() : zeros_like(t).to_vector());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("add_norm on the GPU: drop_path and layer_norm") {
+  for (const auto& [dtype, stream] : {std::pair{DType::f32, DType::f32}, {DType::bf16, DType::f32}})
+    for (const Shape& shape : {Shape{6, 5, 24}, Shape{3, 70, 33}, Shape{4, 2, 776}, Shape{0, 2, 8}})
+      for (const double p : {0.0, 0.5})
+        for (const Users users : {Users::both, Users::norm, Users::sum}) {
+          const auto want = added(cpu, dtype, stream, shape, p, users),
+                     got = added(cuda_device(), dtype, stream, shape, p, users);
+          const double bar = dtype == DType::f32 ? 1e-5 : 0.01;
+          for (size_t t = 0; t < want.size(); ++t) {
+            CAPTURE(t);
+            REQUIRE(want[t].size() == got[t].size());
+            double largest = 1, worst = 0;
+            for (const double v : want[t]) largest = std::max(largest, std::abs(v));
+            for (size_t i = 0; i < want[t].size(); ++i) {
+              const double off = std::abs(got[t][i] - want[t][i]);
+              worst = off <= worst ? worst : off;  // NaN too
+            }
+            CHECK(worst <= bar * largest);
+          }
+        }
 }
 #endif
