@@ -16,10 +16,11 @@ namespace pursuit::cuda {
 constexpr float jacobi_floor = 0x1p-24f;  // lower bound of diagonals, relative to the largest
 constexpr int jacobi_most_sweeps = 30;
 
-// Round r for all pairs, with this lane's rows a and b. Returns whether the pair's entry exceeded tolerance
-// times the root of the product of its diagonals.
-template <int H> __device__ bool jacobi_round(float (&a)[H + 2], float (&b)[H + 2], int r, float tolerance,
-                                              float floor, float2* rotations) {
+// Round r for all pairs, with this lane's rows a and b [H + 2]. With H < 32 several lanes have the same rows;
+// the first of them writes. Returns whether the pair's entry exceeded tolerance times the root of the product
+// of its diagonals.
+template <int H>
+__device__ bool jacobi_round(float* a, float* b, int r, float tolerance, float floor, float2* rotations) {
   const int lane = int(threadIdx.x) % H, position = (2 * lane + r) % (2 * H), pair = position / 2;
   const bool neighbours = position != 2 * H - 1;
   const float da = a[0], db = b[0], g = a[1];
@@ -35,7 +36,7 @@ template <int H> __device__ bool jacobi_round(float (&a)[H + 2], float (&b)[H + 
     b[0] = da - t * g;
     a[1] = 0;
   }
-  rotations[pair] = own;
+  if (int(threadIdx.x) < H) rotations[pair] = own;
   __syncwarp();
   // The block of rows a, b and the columns of lane + d.
 #pragma unroll
@@ -57,7 +58,7 @@ template <int H> __device__ bool jacobi_round(float (&a)[H + 2], float (&b)[H + 
 }
 
 // Applies the rotations of one sweep to one row v.
-template <int H> __device__ void jacobi_turn(float (&v)[2 * H], const float2* rotations) {
+template <int H> __device__ void jacobi_turn(float* v, const float2* rotations) {
   for (int r = 0; r < 2 * H; r += 2) {
 #pragma unroll
     for (int odd = 0; odd < 2; ++odd) {
@@ -77,17 +78,18 @@ template <int H> __device__ void jacobi_turn(float (&v)[2 * H], const float2* ro
 // about 1e-5 (the error of hundreds of rounded rotations). Sweeps until one meets no entry larger than
 // tolerance, which leaves much smaller ones. The first warp rotates g; the others, one sweep behind, rotate
 // v, each thread one component of all vectors. A matrix with NaN gives NaN.
-template <int H> __global__ void __launch_bounds__(H < 16 ? 64 : 32 + 2 * H)
+template <int H> __global__ void __launch_bounds__(H < 16 ? 64 : 32 + 2 * H, 1)
     jacobi_kernel(const float* g, float* v, int n, float tolerance) {
   Shared shared;
   float2* rotations = shared.array<float2>(2 * 2 * H * H);  // [sweep % 2, round, pair]
   int* rotated = shared.array<int>(2);                      // [sweep % 2]
   g += blockIdx.x * int64_t(n) * n;
   v += blockIdx.x * int64_t(n) * n;
-  int sweep = 0;
-  if (threadIdx.x < warp_size) {
-    float a[H + 2], b[H + 2];
-    const int row = int(threadIdx.x) % H * 2;
+  const bool rotates = threadIdx.x < warp_size;
+  float x[2 * H + 4];  // two rows of g, or one of v
+  float *a = x, *b = x + H + 2, floor = 0;
+  const int row = rotates ? int(threadIdx.x) % H * 2 : int(threadIdx.x) - warp_size;
+  if (rotates) {
     const auto entry = [&](int i, int k) {
       const int j = (i + k) % (2 * H);
       return i < n && j < n ? g[i * n + j] : 0.0f;
@@ -97,34 +99,34 @@ template <int H> __global__ void __launch_bounds__(H < 16 ? 64 : 32 + 2 * H)
       a[k] = entry(row, k);
       b[k] = entry(row + 1, k);
     }
-    const float floor = jacobi_floor * warp_max(fmaxf(fabsf(a[0]), fabsf(b[0])));
-    for (bool more = true; more; ++sweep) {
-      float2* list = rotations + sweep % 2 * 2 * H * H;
-      bool any = false;
-      for (int r = 0; r < 2 * H; r += 2) {
-        any |= jacobi_round<H>(a, b, r, tolerance, floor, list + r * H);
-        any |= jacobi_round<H>(b, a, r + 1, tolerance, floor, list + (r + 1) * H);
-      }
-      more = __any_sync(all_lanes, any) && sweep + 1 < jacobi_most_sweeps;
-      if (threadIdx.x == 0) rotated[sweep % 2] = more;
-      __syncthreads();
-    }
+    floor = jacobi_floor * warp_max(fmaxf(fabsf(a[0]), fabsf(b[0])));
   } else {
-    const int row = int(threadIdx.x) - warp_size;
-    float x[2 * H];
 #pragma unroll
     for (int p = 0; p < 2 * H; ++p) x[p] = p == row ? 1 : 0;
-    for (bool more = true; more; ++sweep) {
-      __syncthreads();
-      more = rotated[sweep % 2];
-      jacobi_turn<H>(x, rotations + sweep % 2 * 2 * H * H);
+  }
+  const auto list = [&](int sweep) { return rotations + sweep % 2 * 2 * H * H; };
+  int sweep = 0;
+  for (bool more = true;; ++sweep) {
+    if (!rotates && sweep > 0) jacobi_turn<H>(x, list(sweep - 1));
+    if (!more) break;
+    if (rotates) {
+      bool any = false;
+      for (int r = 0; r < 2 * H; r += 2) {
+        any |= jacobi_round<H>(a, b, r, tolerance, floor, list(sweep) + r * H);
+        any |= jacobi_round<H>(b, a, r + 1, tolerance, floor, list(sweep) + (r + 1) * H);
+      }
+      any = __any_sync(all_lanes, any) && sweep + 1 < jacobi_most_sweeps;
+      if (threadIdx.x == 0) rotated[sweep % 2] = any;
     }
+    __syncthreads();
+    more = rotated[sweep % 2];
+  }
+  if (rotates) return;
 #pragma unroll
-    for (int p = 0; p < 2 * H; ++p) {
-      // The original position of the row that is now at p; rows from n on are padding.
-      const int j = sweep % 2 ? 2 * H - 1 - p : p;
-      if (row < n && j < n) v[j * n + row] = x[p];
-    }
+  for (int p = 0; p < 2 * H; ++p) {
+    // The original position of the row that is now at p; rows from n on are padding.
+    const int j = sweep % 2 ? 2 * H - 1 - p : p;
+    if (row < n && j < n) v[j * n + row] = x[p];
   }
 }
 

@@ -28,7 +28,7 @@ inline size_t shared_memory_limit() {
   CUDA_CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   return size_t(bytes);
 #else
-  return simt::most_shared;
+  return simt::most_shared();
 #endif
 }
 
@@ -52,27 +52,34 @@ inline std::string kernel_name(const std::string& pretty) {
                    std::to_string(grid.shared) + " bytes of shared memory: " + why);
 }
 
+// Lets a kernel have this much of it, which more than 48 KiB needs. A captured launch has the last limit set.
+#ifdef __CUDACC__
+inline cudaError_t allow_shared(const void* kernel, size_t bytes) {
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes));
+}
+#else
+using simt::allow_shared;
+#endif
+
 template <auto kernel, class... P>
 void launch_as(void (*)(P...), const Grid& grid, std::type_identity_t<P>... arguments) {
-#ifdef __CUDACC__
   const auto* function = reinterpret_cast<const void*>(kernel);
-  void* pointers[] = {&arguments...};
-  cudaError_t e = cudaSuccess;
   // Sets the maximum once: a smaller limit set for a later launch would also apply to one captured before.
   thread_local int allowed_on = -1;
-  if (grid.shared > 48 * 1024 && allowed_on != current_device()) {
-    e = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             int(shared_memory_limit()));
-    if (e == cudaSuccess) allowed_on = current_device();
-  }
+  const bool allows = grid.shared > 48 * 1024 && allowed_on != current_device();
+#ifdef __CUDACC__
+  void* pointers[] = {&arguments...};
+  cudaError_t e = allows ? allow_shared(function, shared_memory_limit()) : cudaSuccess;
   if (e == cudaSuccess)
     e = cudaLaunchKernel(function, grid.blocks, grid.threads, pointers, grid.shared,
                          static_cast<cudaStream_t>(current_stream()));
   if (e != cudaSuccess) fail_launch(kernel_name(__PRETTY_FUNCTION__), grid, text_of(e) + device_state());
 #else
-  simt::run(kernel_name(__PRETTY_FUNCTION__), grid.blocks, grid.threads, grid.shared,
+  if (allows) allow_shared(function, shared_memory_limit());
+  simt::run(function, kernel_name(__PRETTY_FUNCTION__), grid.blocks, grid.threads, grid.shared,
             [=] { kernel(arguments...); });
 #endif
+  if (allows) allowed_on = current_device();
 }
 
 template <auto kernel, class... A> void launch(const Grid& grid, const A&... arguments) {

@@ -24,8 +24,6 @@ void* allocate_pinned(size_t) { absent(); }
 void release_pinned(void*) noexcept {}
 void copy_to_host(void*, const void*, int, size_t) { absent(); }
 void copy_to_device(void*, const void*, int, size_t) { absent(); }
-void copy_on_device(void*, const void*, int, size_t) { absent(); }
-void fill_zero(void*, int, size_t) { absent(); }
 void synchronize(int) { absent(); }
 int current_device() { absent(); }
 void* current_stream() { absent(); }
@@ -38,8 +36,12 @@ void record_event(void*, void*) { absent(); }
 void wait_for_event(void*, void*) { absent(); }
 void synchronize_event(void*) { absent(); }
 bool event_done(void*) { absent(); }
+namespace not_empty {
+void copy_on_device(void*, const void*, int, size_t) { absent(); }
+void fill_zero(void*, int, size_t) { absent(); }
 void start_copy_to_host(void*, const void*, size_t, void*) { absent(); }
 void start_copy_to_device(void*, const void*, size_t, void*) { absent(); }
+}  // namespace not_empty
 void begin_capture(int) { absent(); }
 bool capturing(int) { return false; }
 void* end_capture(int) { absent(); }

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <initializer_list>
 
 #include "cuda/device.h"
@@ -24,14 +25,14 @@ template <class T, int V> __device__ inline void store_pack(T* p, const Pack<T, 
   }
 }
 
+inline bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
 // Calls f.operator()<V>() with V = pack_width<T> if rows of `cols` numbers starting at all of these addresses
 // can be read in packs, else with V = 1.
 template <class T, class F>
 void with_pack(int64_t cols, std::initializer_list<const void*> addresses, const F& f) {
   constexpr int V = pack_width<T>;
-  bool aligned = cols % V == 0;
-  for (const void* p : addresses) aligned = aligned && reinterpret_cast<uintptr_t>(p) % 16 == 0;
-  if (aligned)
+  if (cols % V == 0 && std::all_of(addresses.begin(), addresses.end(), aligned))
     f.template operator()<V>();
   else
     f.template operator()<1>();

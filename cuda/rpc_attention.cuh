@@ -1,4 +1,6 @@
 #pragma once
+#include <climits>
+
 #include "cuda/attend.cuh"
 
 // Shared by the kernels of RPC-Attention. With W = clip(X) + L the iteration is, elementwise,
@@ -33,9 +35,28 @@ constexpr int region_words(int head_dim) { return head_dim <= 32 ? 1 : head_dim 
 
 // The largest head whose state fits on one multiprocessor; registers are the limit.
 constexpr int on_chip_head_dim = 64, on_chip_warps = 8;
-// Other heads are streamed: blocks of four warps, panels of this many rows.
+// Other heads are streamed: blocks of four warps and panels of this many rows where shared memory allows, else
+// smaller panels, of at least 16 rows, and then fewer warps, in the 99 KiB that every GPU has.
+struct Streaming {
+  int warps, panel;
+};
 constexpr int streaming_warps = 4;
-template <class T, int D> constexpr int panel_rows = D * sizeof(T) <= 128 ? 64 : 8192 / (D * sizeof(T));
+constexpr size_t least_shared = 99 * 1024;
+template <class T, int D>
+constexpr Streaming streaming{streaming_warps, int(D * sizeof(T) <= 128 ? 64 : 8192 / (D * sizeof(T)))};
+// bytes(block, n): what a block takes for n rows.
+template <class Bytes> constexpr Streaming smaller(Streaming block, const Bytes& bytes) {
+  while (bytes(block, INT_MAX) > least_shared) (block.panel > 16 ? block.panel : block.warps) /= 2;
+  return block;
+}
+// f.operator()<warps, panel>() for the larger that fits.
+template <class T, int D, class Bytes, class F> void for_streaming(int n, const Bytes& bytes, const F& f) {
+  constexpr Streaming most = streaming<T, D>, least = smaller(most, Bytes{});
+  if (bytes(most, n) <= shared_memory_limit())
+    f.template operator()<most.warps, most.panel>();
+  else
+    f.template operator()<least.warps, least.panel>();
+}
 
 struct RpcStep {
   float tau[2];  // of a lane's two rows; 0 without shrinking (S = X)

@@ -280,12 +280,12 @@ template <class T, int D> __global__ void __launch_bounds__(streaming_warps* war
 }
 
 // Iteration t of longer heads: a block computes dZ and dV of its rows and the gradient of their step.
-template <class T, int D> __global__ void __launch_bounds__(streaming_warps* warp_size)
+template <class T, int D, int warps, int panel> __global__ void __launch_bounds__(warps* warp_size)
     rpc_iteration_gradient_kernel(RpcBackward<T> a, RpcBackwardScratch<T> w, int t, int blocks_a_head) {
-  constexpr int ld = row_stride<T, D>, panel = panel_rows<T, D>;
+  constexpr int ld = row_stride<T, D>, block_rows = warps * 16;
   const RpcShape& s = a.shape;
   const int64_t head = blockIdx.x / blocks_a_head;
-  const int block_row = int(blockIdx.x) % blocks_a_head * rpc_block_rows;
+  const int block_row = int(blockIdx.x) % blocks_a_head * block_rows;
   const int thread = int(threadIdx.x), own = warp_index() * 16, row = block_row + own;
   const HeadRows<const T> zvg[] = {
       s.kept(a.z, t, head), s.values(a.kv, head),
@@ -293,9 +293,9 @@ template <class T, int D> __global__ void __launch_bounds__(streaming_warps* war
   Shared shared;
   T* rows[3];
 #pragma unroll
-  for (int i = 0; i < 3; ++i) rows[i] = shared.array<T>(rpc_block_rows * ld);
+  for (int i = 0; i < 3; ++i) rows[i] = shared.array<T>(block_rows * ld);
   Panels<T, D, 3> panels(zvg, panel, shared.array<T>(Panels<T, D, 3>::numbers(panel, s.n)));
-  RowGradient* own_softmax = shared.array<RowGradient>(rpc_block_rows);
+  RowGradient* own_softmax = shared.array<RowGradient>(block_rows);
   RowGradient* panel_softmax = shared.array<RowGradient>(panel);
 
   const float* stats = s.row_stats(a.stats, t, head);
@@ -307,10 +307,9 @@ template <class T, int D> __global__ void __launch_bounds__(streaming_warps* war
     }
   };
 #pragma unroll
-  for (int i = 0; i < 3; ++i)
-    load_rows<D>(rows[i], zvg[i], block_row, rpc_block_rows, thread, int(blockDim.x));
+  for (int i = 0; i < 3; ++i) load_rows<D>(rows[i], zvg[i], block_row, block_rows, thread, int(blockDim.x));
   close_copies();
-  load_softmax(own_softmax, block_row, rpc_block_rows);
+  load_softmax(own_softmax, block_row, block_rows);
   wait_copies<0>();
   __syncthreads();
 
@@ -401,7 +400,6 @@ template <class T, int D> bool rpc_backward_on_chip(int n) {
   return D <= on_chip_head_dim && n <= on_chip_warps * 16 * strip_tiles<D> &&
          rpc_backward_shared<T, D>(n) <= shared_memory_limit();
 }
-inline int rpc_backward_blocks(int n) { return (n + rpc_block_rows - 1) / rpc_block_rows; }
 
 // Scratch memory of rpc_backward: f32 numbers, initially 0, and numbers of type T.
 template <class T, int D> int64_t rpc_backward_zeros(const RpcShape& s) {
@@ -432,18 +430,24 @@ template <class T, int D> void rpc_backward(const RpcBackward<T>& a, float* zero
                           rows,
                           rows + s.all_heads() * s.n * s.d,
                           dot + 2 * all_rows};
-  constexpr int ld = row_stride<T, D>, panel = panel_rows<T, D>;
-  const int blocks = rpc_backward_blocks(s.n);
+  constexpr int ld = row_stride<T, D>;
+  const int blocks = (s.n + rpc_block_rows - 1) / rpc_block_rows;
   const unsigned all_blocks = unsigned(s.all_heads() * blocks), threads = streaming_warps * warp_size;
   const size_t own = shared_size<T>(rpc_block_rows * ld);
   launch<rpc_last_dots_kernel<T, D>>({all_blocks, threads, own}, a, w.dot, blocks);
-  const size_t all = 3 * own + shared_size<T>(Panels<T, D, 3>::numbers(panel, s.n)) +
-                     shared_size<RowGradient>(rpc_block_rows) + shared_size<RowGradient>(panel);
-  for (int t = s.iterations - 1; t >= 0; --t) {
-    launch<rpc_iteration_gradient_kernel<T, D>>({all_blocks, threads, all}, a, w, t, blocks);
-    std::swap(w.dot, w.dot_before);
-    std::swap(w.g, w.g_before);
-  }
+  const auto bytes = [](Streaming b, int n) {
+    return 3 * shared_size<T>(b.warps * 16 * ld) + shared_size<T>(Panels<T, D, 3>::numbers(b.panel, n)) +
+           shared_size<RowGradient>(b.warps * 16) + shared_size<RowGradient>(b.panel);
+  };
+  for_streaming<T, D>(s.n, bytes, [&]<int warps, int panel>() {
+    const int groups = (s.n + warps * 16 - 1) / (warps * 16);
+    const Grid grid{unsigned(s.all_heads() * groups), warps * warp_size, bytes({warps, panel}, s.n)};
+    for (int t = s.iterations - 1; t >= 0; --t) {
+      launch<rpc_iteration_gradient_kernel<T, D, warps, panel>>(grid, a, w, t, groups);
+      std::swap(w.dot, w.dot_before);
+      std::swap(w.g, w.g_before);
+    }
+  });
   launch<rpc_key_gradient_kernel<T, D>>(
       {all_blocks, threads, own + shared_size<float>(rpc_block_rows) + shared_size<float>(32)}, a, w, blocks);
 }

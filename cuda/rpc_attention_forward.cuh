@@ -144,10 +144,10 @@ template <class T, int D> __global__ void __launch_bounds__(256, D == 16 ? 2 : 1
 
 // The same for longer heads: tau and the first step. w: W stored as by save_results, [B, H, tiles, 16
 // D].
-constexpr int rpc_begin_warps = 8;
-template <class T, int D> __global__ void __launch_bounds__(rpc_begin_warps* warp_size)
+template <class T, int D> constexpr int rpc_begin_warps = D * sizeof(T) <= 256 ? 8 : 4;
+template <class T, int D> __global__ void __launch_bounds__(rpc_begin_warps<T, D>* warp_size)
     rpc_begin_kernel(RpcForward<T> a, float* w) {
-  constexpr int ld = row_stride<T, D>, rows = rpc_begin_warps * 16;
+  constexpr int ld = row_stride<T, D>, rows = rpc_begin_warps<T, D> * 16;
   const RpcShape& s = a.shape;
   const int64_t head = blockIdx.x;
   const int thread = int(threadIdx.x), own = warp_index() * 16;
@@ -178,9 +178,9 @@ template <class T, int D> __global__ void __launch_bounds__(rpc_begin_warps* war
 }
 
 // Iteration t of longer heads: a block computes L and the next Z for the rows of its warps' strips.
-template <class T, int D> __global__ void __launch_bounds__(streaming_warps* warp_size)
+template <class T, int D, int warps, int panel> __global__ void __launch_bounds__(warps* warp_size)
     rpc_iteration_kernel(RpcForward<T> a, float* w, int t, int blocks_a_head) {
-  constexpr int R = strip_tiles<D>, ld = row_stride<T, D>, rows = streaming_warps * 16 * R;
+  constexpr int R = strip_tiles<D>, ld = row_stride<T, D>, rows = warps * 16 * R;
   const RpcShape& s = a.shape;
   const int64_t head = blockIdx.x / blocks_a_head;
   const int block_row = int(blockIdx.x) % blocks_a_head * rows, thread = int(threadIdx.x);
@@ -189,8 +189,7 @@ template <class T, int D> __global__ void __launch_bounds__(streaming_warps* war
   Shared shared;
   T* k = shared.array<T>(rows * ld);
   T* z = shared.array<T>(rows * ld);
-  Panels<T, D, 2> panels(zv, panel_rows<T, D>,
-                         shared.array<T>(Panels<T, D, 2>::numbers(panel_rows<T, D>, s.n)));
+  Panels<T, D, 2> panels(zv, panel, shared.array<T>(Panels<T, D, 2>::numbers(panel, s.n)));
   load_rows<D>(k, s.keys(a.kv, head), block_row, rows, thread, int(blockDim.x));
   load_rows<D>(z, zv[0], block_row, rows, thread, int(blockDim.x));
   close_copies();
@@ -201,7 +200,7 @@ template <class T, int D> __global__ void __launch_bounds__(streaming_warps* war
   RpcStrip<T, D, R> strip;
   strip.begin(z + own * ld);
   panels.walk(0, s.causal ? min(s.n, block_row + rows) : s.n, [&](int from, const auto& part) {
-    strip.add(part[0], part[1], row, from, min(end, from + panel_rows<T, D>), s);
+    strip.add(part[0], part[1], row, from, min(end, from + panel), s);
   });
   if (row >= s.n) return;
   strip.finish(row, s, s.row_stats(a.stats, t, head));
@@ -253,15 +252,19 @@ template <class T, int D> void rpc_forward(const RpcForward<T>& a, float* w) {
           a);
     return;
   }
-  launch<rpc_begin_kernel<T, D>>({unsigned(s.all_heads()), rpc_begin_warps * warp_size,
-                                  2 * shared_size<T>(rpc_begin_warps * 16 * ld) + shared_size<float>(32)},
+  constexpr int begin_warps = rpc_begin_warps<T, D>;
+  launch<rpc_begin_kernel<T, D>>({unsigned(s.all_heads()), begin_warps * warp_size,
+                                  2 * shared_size<T>(begin_warps * 16 * ld) + shared_size<float>(32)},
                                  a, w);
-  constexpr int rows = streaming_warps * strip;
-  const int blocks = (s.n + rows - 1) / rows;
-  const Grid grid{
-      unsigned(s.all_heads() * blocks), streaming_warps * warp_size,
-      2 * shared_size<T>(rows * ld) + shared_size<T>(Panels<T, D, 2>::numbers(panel_rows<T, D>, s.n))};
-  for (int t = 0; t < s.iterations; ++t) launch<rpc_iteration_kernel<T, D>>(grid, a, w, t, blocks);
+  const auto bytes = [](Streaming b, int n) {
+    return 2 * shared_size<T>(b.warps * strip * ld) + shared_size<T>(Panels<T, D, 2>::numbers(b.panel, n));
+  };
+  for_streaming<T, D>(s.n, bytes, [&]<int warps, int panel>() {
+    const int blocks = (s.n + warps * strip - 1) / (warps * strip);
+    const Grid grid{unsigned(s.all_heads() * blocks), warps * warp_size, bytes({warps, panel}, s.n)};
+    for (int t = 0; t < s.iterations; ++t)
+      launch<rpc_iteration_kernel<T, D, warps, panel>>(grid, a, w, t, blocks);
+  });
 }
 
 }  // namespace pursuit::cuda

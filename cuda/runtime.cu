@@ -168,16 +168,6 @@ void copy_to_device(void* to, const void* from, int device, size_t bytes) {
   CUDA_CHECK(cudaStreamSynchronize(on));
 }
 
-void copy_on_device(void* to, const void* from, int device, size_t bytes) {
-  if (bytes == 0) return;  // no node of a capture
-  CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, work_stream(device)));
-}
-
-void fill_zero(void* to, int device, size_t bytes) {
-  if (bytes == 0) return;  // no node of a capture
-  CUDA_CHECK(cudaMemsetAsync(to, 0, bytes, work_stream(device)));
-}
-
 void synchronize(int device) {
   CUDA_CHECK(cudaSetDevice(device));
   CUDA_CHECK(cudaDeviceSynchronize());
@@ -212,12 +202,24 @@ bool event_done(void* event) {
   return e == cudaSuccess;
 }
 
+namespace not_empty {
+
+void copy_on_device(void* to, const void* from, int device, size_t bytes) {
+  CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, work_stream(device)));
+}
+
+void fill_zero(void* to, int device, size_t bytes) {
+  CUDA_CHECK(cudaMemsetAsync(to, 0, bytes, work_stream(device)));
+}
+
 void start_copy_to_host(void* to, const void* from, size_t bytes, void* s) {
   CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, as_stream(s)));
 }
 void start_copy_to_device(void* to, const void* from, size_t bytes, void* s) {
   CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, as_stream(s)));
 }
+
+}  // namespace not_empty
 
 // Relaxed: the memory pool may take more memory from the system meanwhile.
 void begin_capture(int device) {

@@ -27,8 +27,6 @@ void release_pinned(void* p) noexcept;
 // Ordered on the device's stream; returns when the host may reuse `from`.
 void copy_to_host(void* to, const void* from, int device, size_t bytes);
 void copy_to_device(void* to, const void* from, int device, size_t bytes);
-void copy_on_device(void* to, const void* from, int device, size_t bytes);
-void fill_zero(void* to, int device, size_t bytes);
 void synchronize(int device);
 
 // Streams and events are handles (cudaStream_t, cudaEvent_t). A device has one stream on
@@ -45,9 +43,29 @@ void record_event(void* event, void* stream);
 void wait_for_event(void* stream, void* event);  // later work on `stream` waits (cudaStreamWaitEvent)
 void synchronize_event(void* event);             // the host waits
 bool event_done(void* event);                    // whether it has been reached; callable from any thread
-// Asynchronous; host memory must be pinned and not be changed until the stream has completed the copy.
+
+// Nodes of a capture, of more than 0 bytes: a capture may refuse an empty one.
+namespace not_empty {
+void copy_on_device(void* to, const void* from, int device, size_t bytes);
+void fill_zero(void* to, int device, size_t bytes);
 void start_copy_to_host(void* to, const void* from, size_t bytes, void* stream);
 void start_copy_to_device(void* to, const void* from, size_t bytes, void* stream);
+}  // namespace not_empty
+
+// Ordered on the device's stream.
+inline void copy_on_device(void* to, const void* from, int device, size_t bytes) {
+  if (bytes > 0) not_empty::copy_on_device(to, from, device, bytes);
+}
+inline void fill_zero(void* to, int device, size_t bytes) {
+  if (bytes > 0) not_empty::fill_zero(to, device, bytes);
+}
+// Asynchronous; host memory must be pinned and not be changed until the stream has completed the copy.
+inline void start_copy_to_host(void* to, const void* from, size_t bytes, void* stream) {
+  if (bytes > 0) not_empty::start_copy_to_host(to, from, bytes, stream);
+}
+inline void start_copy_to_device(void* to, const void* from, size_t bytes, void* stream) {
+  if (bytes > 0) not_empty::start_copy_to_device(to, from, bytes, stream);
+}
 
 // Captures a graph: work launched on the device's stream between begin and end does not run but is recorded,
 // and launch_graph replays it on that stream, with the same arguments. Work on another stream is included

@@ -83,6 +83,7 @@ std::string describe(int) { return "simulated GPU of the tests"; }
 
 constexpr size_t memory_size = size_t(1) << 30;
 void* allocate(int, size_t bytes) {
+  simt::require_sound();
   return simt::memory_used() + bytes > memory_size ? nullptr : simt::take_memory(bytes);
 }
 void release(int, void* p) noexcept {
@@ -109,23 +110,6 @@ void copy_to_host(void* to, const void* from, int, size_t bytes) {
 void copy_to_device(void* to, const void* from, int device, size_t bytes) {
   copy_to_host(to, from, device, bytes);
 }
-void copy_on_device(void* to, const void* from, int, size_t bytes) {
-  if (bytes == 0) return;
-  simt::submit([=] {
-    const simt::CountedLaunch counted("copy");
-    std::memcpy(to, from, bytes);
-    simt::count_read(from, bytes);
-    simt::count_written(to, bytes);
-  });
-}
-void fill_zero(void* to, int, size_t bytes) {
-  if (bytes == 0) return;
-  simt::submit([=] {
-    const simt::CountedLaunch counted("zeros");
-    std::memset(to, 0, bytes);
-    simt::count_written(to, bytes);
-  });
-}
 void synchronize(int) {
   simt::forbid_recording("the host waits for the GPU");
   simt::run_all();
@@ -139,6 +123,10 @@ struct Event {
 
 Event* as_event(void* event) { return static_cast<Event*>(event); }
 simt::Stream* as_stream(void* stream) { return static_cast<simt::Stream*>(stream); }
+
+void refuse_empty(const char* what, size_t bytes) {
+  if (bytes == 0) simt::forbid_recording((std::string(what) + " of 0 bytes").c_str());
+}
 
 void refuse_recorded(const Event* event) {
   if (event->mark && event->mark->recorded) fail("simt", "the host waits for an event of a recording");
@@ -166,10 +154,32 @@ void synchronize_event(void* event) {
   simt::arrivals.run_until(mark->arrivals);
 }
 bool event_done(void* event) {
+  simt::require_sound();
   refuse_recorded(as_event(event));
   return !as_event(event)->mark || as_event(event)->mark->done;
 }
+
+namespace not_empty {
+
+void copy_on_device(void* to, const void* from, int, size_t bytes) {
+  refuse_empty("a copy", bytes);
+  simt::submit([=] {
+    const simt::CountedLaunch counted("copy");
+    std::memcpy(to, from, bytes);
+    simt::count_read(from, bytes);
+    simt::count_written(to, bytes);
+  });
+}
+void fill_zero(void* to, int, size_t bytes) {
+  refuse_empty("a fill", bytes);
+  simt::submit([=] {
+    const simt::CountedLaunch counted("zeros");
+    std::memset(to, 0, bytes);
+    simt::count_written(to, bytes);
+  });
+}
 void start_copy_to_host(void* to, const void* from, size_t bytes, void* stream) {
+  refuse_empty("a copy", bytes);
   as_stream(stream)->give([=] {
     const auto* p = static_cast<const unsigned char*>(from);
     simt::arrivals.give(
@@ -177,8 +187,11 @@ void start_copy_to_host(void* to, const void* from, size_t bytes, void* stream) 
   });
 }
 void start_copy_to_device(void* to, const void* from, size_t bytes, void* stream) {
+  refuse_empty("a copy", bytes);
   as_stream(stream)->give([=] { std::memcpy(to, from, bytes); });
 }
+
+}  // namespace not_empty
 
 void begin_capture(int) { simt::begin_recording(); }
 bool capturing(int) { return simt::recording(); }

@@ -1,7 +1,9 @@
 #include "cuda/simulated/simt.h"
 
 #include <boost/context/fiber.hpp>
+#include <cstdlib>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -65,6 +67,7 @@ struct Thread {
   State state = State::done;
   uint32_t mask = 0;  // at_warp: of the collective
   const char* what = "";
+  std::source_location where;  // at_block
   Words gives;
   std::shared_ptr<std::vector<Words>> gets;
   size_t next_array = 0;
@@ -80,13 +83,13 @@ struct Array {
 
 class Machine {
  public:
-  void run(const std::string& name, dim3 blocks, dim3 threads, size_t shared,
-           const std::function<void()>& kernel) {
+  void run(const void* kernel, const std::string& name, dim3 blocks, dim3 threads, size_t shared,
+           const std::function<void()>& call) {
     name_ = name;
-    check(blocks, threads, shared);
+    check(kernel, blocks, threads, shared);
     gridDim = blocks;
     blockDim = threads;
-    kernel_ = &kernel;
+    call_ = &call;
     shared_limit_ = shared;
     prepare(size_t(threads.x) * threads.y * threads.z);
     const bool compares = std::size(orders) > 1;
@@ -99,8 +102,9 @@ class Machine {
         std::optional<CountedLaunch> counted;
         if (order == orders[0]) counted.emplace(name_);
         run_grid();
-      } catch (...) {
+      } catch (const std::exception& e) {
         abandon();
+        break_down(e.what());
         throw;
       }
       if (!compares) break;
@@ -132,6 +136,13 @@ class Machine {
     return start;
   }
 
+  void allow_shared(const void* kernel, size_t bytes) {
+    if (bytes > most_shared())
+      fail("a kernel is to have " + std::to_string(bytes) + " bytes of shared memory, there are " +
+           std::to_string(most_shared()));
+    allowed_[kernel] = bytes;
+  }
+
   void wait(State state) {
     current_->state = state;
     leave();
@@ -141,14 +152,18 @@ class Machine {
   const std::string& name() const { return name_; }
 
  private:
-  void check(dim3 blocks, dim3 threads, size_t shared) const {
+  void check(const void* kernel, dim3 blocks, dim3 threads, size_t shared) const {
     const size_t size = size_t(threads.x) * threads.y * threads.z;
     if (size == 0 || size > 1024 || threads.z > 64)
       fail(name_ + ": a block of " + std::to_string(size) + " threads");
     if (!blocks.x || !blocks.y || !blocks.z || blocks.x > 0x7fffffffu || blocks.y > 65535 || blocks.z > 65535)
       fail(name_ + ": a grid of " + std::to_string(blocks.x) + " x " + std::to_string(blocks.y) + " x " +
            std::to_string(blocks.z) + " blocks");
-    if (shared > most_shared) fail(name_ + ": " + std::to_string(shared) + " bytes of shared memory");
+    const auto found = allowed_.find(kernel);
+    const size_t allowed = found == allowed_.end() ? plain_shared : found->second;
+    if (shared > allowed)
+      fail(name_ + ": " + std::to_string(shared) + " bytes of shared memory, it is allowed " +
+           std::to_string(allowed));
   }
 
   // One fiber a thread, kept from launch to launch; each runs kernel after kernel.
@@ -167,7 +182,7 @@ class Machine {
                                        });
       threads_.push_back(std::move(t));
     }
-    shared_.resize(2 * most_shared);
+    shared_.resize(2 * most_shared());
   }
 
   // Threads in the middle of a kernel that failed stay there; their objects must not be destroyed by others.
@@ -181,7 +196,7 @@ class Machine {
 
   void live(Thread& t) {
     try {
-      (*kernel_)();
+      (*call_)();
       for (const auto& group : t.copies)
         if (!group.empty()) fail(name_ + ": a thread ended without waiting for its copies");
     } catch (...) {
@@ -255,8 +270,17 @@ class Machine {
       }
       if (done == n) break;
       if (waiting + done < n) fail_divergent(n);
-      for (size_t i = 0; i < n; ++i)
-        if (threads_[i]->state == State::at_block) threads_[i]->state = State::ready;
+      const Thread* first = nullptr;
+      for (size_t i = 0; i < n; ++i) {
+        Thread& t = *threads_[i];
+        if (t.state != State::at_block) continue;
+        if (!first) first = &t;
+        if (t.where.line() != first->where.line() || t.where.column() != first->where.column() ||
+            std::strcmp(t.where.file_name(), first->where.file_name()) != 0)
+          fail(name_ + ": threads meet in the __syncthreads of line " + std::to_string(first->where.line()) +
+               " and of line " + std::to_string(t.where.line()));
+        t.state = State::ready;
+      }
     }
 #ifdef PURSUIT_ASAN
     __asan_unpoison_memory_region(shared_.data(), shared_.size());
@@ -318,7 +342,8 @@ class Machine {
   }
 
   std::string name_;
-  const std::function<void()>* kernel_ = nullptr;
+  const std::function<void()>* call_ = nullptr;
+  std::map<const void*, size_t> allowed_;
   std::vector<std::unique_ptr<Thread>> threads_, abandoned_;
   boost::context::fiber scheduler_;
   Stack scheduler_stack_;
@@ -332,6 +357,8 @@ class Machine {
   std::vector<Array> arrays_;
 };
 
+std::mutex one_at_a_time;
+
 Machine& machine() {
   static Machine& m = *new Machine;  // its fibers never end
   return m;
@@ -339,18 +366,38 @@ Machine& machine() {
 
 }  // namespace
 
-void run(const std::string& name, dim3 blocks, dim3 threads, size_t shared,
-         const std::function<void()>& kernel) {
+size_t most_shared() {
+  static const size_t bytes = [] {
+    const char* set = std::getenv("SIMT_SHARED");
+    if (!set) return size_t(227 * 1024);
+    char* end = nullptr;
+    const unsigned long long given = std::strtoull(set, &end, 10);
+    if (end == set || *end || given < plain_shared || given > 227 * 1024)
+      fail("SIMT_SHARED is '" + std::string(set) + "', need bytes from 49152 to 232448");
+    return size_t(given);
+  }();
+  return bytes;
+}
+
+void allow_shared(const void* kernel, size_t bytes) {
+  std::lock_guard lock(one_at_a_time);
+  machine().allow_shared(kernel, bytes);
+}
+
+void run(const void* kernel, const std::string& name, dim3 blocks, dim3 threads, size_t shared,
+         const std::function<void()>& call) {
   submit([=] {
-    static std::mutex one_at_a_time;
     std::lock_guard lock(one_at_a_time);
-    machine().run(name, blocks, threads, shared, kernel);
+    machine().run(kernel, name, blocks, threads, shared, call);
   });
 }
 
 void* shared_array(size_t bytes, size_t taken) { return machine().shared_array(bytes, taken); }
 
-void sync_block() { machine().wait(State::at_block); }
+void sync_block(const std::source_location& where) {
+  machine().current().where = where;
+  machine().wait(State::at_block);
+}
 
 const Words* exchange(uint32_t mask, const char* what, const Words& mine) {
   Thread& t = machine().current();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <source_location>
 #include <string>
 
 // The part of CUDA C++ that the kernels use, for the host compiler: blocks run one after another, and the
@@ -46,18 +47,23 @@ extern dim3 blockDim, gridDim;
 
 namespace simt {
 
-constexpr size_t most_shared = 227 * 1024;  // per block, on sm_90
+// Shared memory per block: of any kernel, and the maximum of one that was allowed more, which is 227 KiB, as
+// on sm_90, or SIMT_SHARED from the environment (101376 as on sm_86 and sm_89).
+constexpr size_t plain_shared = 48 * 1024;
+size_t most_shared();
+void allow_shared(const void* kernel, size_t bytes);
 
-// Runs `kernel` for every thread of the grid, now or, during graph capture, at each replay; so its arguments
-// are captured by value. Throws if the launch is invalid, if threads deadlock, if a result depends on their
-// order, or what the kernel threw.
-void run(const std::string& name, dim3 blocks, dim3 threads, size_t shared,
-         const std::function<void()>& kernel);
+// Runs `call`, a call of the function `kernel`, for every thread of the grid, now or, during graph capture,
+// at each replay; so its arguments are captured by value. Throws if the launch is invalid, if threads
+// deadlock, if a result depends on their order, or what the kernel threw.
+void run(const void* kernel, const std::string& name, dim3 blocks, dim3 threads, size_t shared,
+         const std::function<void()>& call);
 
 // The thread's next shared array of `bytes`, which uses `taken` bytes of the launch's shared memory.
 void* shared_array(size_t bytes, size_t taken);
 
-void sync_block();
+// All threads of a block are to come to the same `where`.
+void sync_block(const std::source_location& where);
 
 // The values that a lane contributes to a warp collective.
 struct Words {
@@ -100,7 +106,9 @@ template <class T> T shuffle(uint32_t mask, T v, int from) {
 
 }  // namespace simt
 
-inline void __syncthreads() { simt::sync_block(); }
+inline void __syncthreads(const std::source_location& where = std::source_location::current()) {
+  simt::sync_block(where);
+}
 inline void __syncwarp(uint32_t mask = ~0u) { simt::exchange(mask, "__syncwarp", {}); }
 inline void __threadfence() {}
 

@@ -19,7 +19,7 @@ bool early() {
   return order == "early";
 }
 
-std::string broken;
+std::string broken, breakdown;
 std::exception_ptr held_back;
 
 // Runs a recording, the streams beside the one for work as late as somebody waits for them, or as early as
@@ -60,7 +60,22 @@ bool joined(const Recording& recording) {
 
 Stream work(!early()), copies(false), ranks(early()), arrivals(false);
 
+void break_down(const std::string& why) noexcept {
+  if (breakdown.empty()) breakdown = why;
+}
+
+void require_sound() {
+  if (!breakdown.empty())
+    pursuit::fail("simt", "a kernel failed before, and with it every later call: " + breakdown);
+}
+
+void forgive() {
+  breakdown.clear();
+  held_back = nullptr;
+}
+
 void Stream::give(Work w) {
+  require_sound();
   if (recording) {
     recording->nodes.push_back({this, std::move(w), nullptr});
     return;
@@ -71,6 +86,7 @@ void Stream::give(Work w) {
 
 void Stream::run_until(size_t number) {
   if (held_back) std::rethrow_exception(std::exchange(held_back, nullptr));
+  require_sound();
   if (done_ < number && running_) pursuit::fail("simt", "streams wait for each other for ever");
   while (done_ < number) {
     const Work next = std::move(waiting_.front());

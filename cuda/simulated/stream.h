@@ -60,6 +60,13 @@ extern Stream arrivals;  // copies to the host, visible when it waits for an eve
 
 void submit(Work work);  // to the work stream
 void run_all();
+
+// A kernel that fails makes the GPU unusable: require_sound throws in every later call, in a real program until
+// it ends, here until forgive.
+void break_down(const std::string& why) noexcept;
+void require_sound();
+void forgive();
+
 // Synchronises as cudaFree does; a failure is thrown at the next synchronisation.
 void run_before_release() noexcept;
 void begin_recording();

@@ -11,10 +11,8 @@ namespace pursuit {
 
 namespace {
 
-template <class To, class From> struct Copy {
-  To* to;
-  const From* from;
-  HD void operator()(int64_t i, int64_t j) const { to[i] = convert<To>(from[j]); }
+template <class To> struct Convert {
+  template <class From> HD To operator()(From v) const { return convert<To>(v); }
 };
 
 // Every step casts weights to bf16 and gradients to f32; contiguous ones by vector code.
@@ -31,7 +29,11 @@ template <class Dev, class To, class From> void copy(Dev dev, const Tensor& dst,
       });
     }
   }
-  for_each(dev, layout_of(dst.shape(), dst, src), Copy<To, From>{dst.data<To>(), src.data<From>()});
+  if constexpr (std::is_same_v<Dev, Cuda> && std::is_same_v<To, From>) {
+    if (dst.is_contiguous() && src.is_contiguous())
+      return cuda::copy_on_device(dst.raw(), src.raw(), dst.device().index, size_t(dst.bytes()));
+  }
+  for_each(dev, layout_of(dst.shape(), dst, src), map_to(dst.data<To>(), Convert<To>{}, src.data<From>()));
 }
 
 template <class Dev, class To> void copy_from(Dev dev, const Tensor& dst, const Tensor& src) {

@@ -20,31 +20,23 @@ template <class Op> constexpr Saves saved_by() {
     return Saves::both;
 }
 template <class Op, class Params> struct UnaryForward {
-  template <class T> struct Body {
-    const T* x;
-    T* y;
-    Params p;
-    HD void operator()(int64_t i, int64_t j) const {
-      if constexpr (std::is_same_v<Params, NoParams>)
-        y[j] = downcast<T>(Op::fwd(upcast(x[i])));
-      else
-        y[j] = downcast<T>(Op::fwd(upcast(x[i]), p));
-    }
-  };
+  Params p;
+  template <class T> HD T operator()(T x) const {
+    if constexpr (std::is_same_v<Params, NoParams>)
+      return downcast<T>(Op::fwd(upcast(x)));
+    else
+      return downcast<T>(Op::fwd(upcast(x), p));
+  }
 };
 
 template <class Op, class Params> struct UnaryBackward {
-  template <class T> struct Body {
-    const T *x, *y, *gy;
-    T* gx;
-    Params p;
-    HD void operator()(int64_t i, int64_t j, int64_t k, int64_t l) const {
-      if constexpr (std::is_same_v<Params, NoParams>)
-        gx[l] = downcast<T>(upcast(gy[k]) * Op::bwd(upcast(x[i]), upcast(y[j])));
-      else
-        gx[l] = downcast<T>(upcast(gy[k]) * Op::bwd(upcast(x[i]), upcast(y[j]), p));
-    }
-  };
+  Params p;
+  template <class T> HD T operator()(T x, T y, T gy) const {
+    if constexpr (std::is_same_v<Params, NoParams>)
+      return downcast<T>(upcast(gy) * Op::bwd(upcast(x), upcast(y)));
+    else
+      return downcast<T>(upcast(gy) * Op::bwd(upcast(x), upcast(y), p));
+  }
 };
 
 template <class Op, class Params = NoParams> struct Unary {
@@ -54,8 +46,8 @@ template <class Op, class Params = NoParams> struct Unary {
   Tensor forward(const Tensor& in) {
     const Tensor out = empty_like(in);
     dispatch(in, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      for_each(dev, layout_of(in.shape(), in, out),
-               typename UnaryForward<Op, Params>::template Body<T>{in.data<T>(), out.data<T>(), params});
+      for_each(dev, layout_of(in.shape(), out, in),
+               map_to(out.data<T>(), UnaryForward<Op, Params>{params}, in.data<T>()));
     });
     if (saved_by<Op>() == Saves::both || saved_by<Op>() == Saves::x) x = in;
     if (saved_by<Op>() == Saves::both || saved_by<Op>() == Saves::y) y = out;
@@ -64,9 +56,9 @@ template <class Op, class Params = NoParams> struct Unary {
   Grads backward(const Tensor& gy, Needs) {
     const Tensor &p = x.defined() ? x : gy, &q = y.defined() ? y : gy, gx = empty_like(gy);
     dispatch(gy, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      for_each(dev, layout_of(gy.shape(), p, q, gy, gx),
-               typename UnaryBackward<Op, Params>::template Body<T>{p.data<T>(), q.data<T>(), gy.data<T>(),
-                                                                    gx.data<T>(), params});
+      for_each(
+          dev, layout_of(gy.shape(), gx, p, q, gy),
+          map_to(gx.data<T>(), UnaryBackward<Op, Params>{params}, p.data<T>(), q.data<T>(), gy.data<T>()));
     });
     return {gx};
   }
@@ -79,34 +71,26 @@ template <class Op, class Params = NoParams> struct Unary {
 // derivative then gets an arbitrary number for it.
 enum class Reads { both, a, b, none };
 template <class Op, class Params = NoParams> struct BinaryForward {
-  template <class T> struct Body {
-    const T *a, *b;
-    T* y;
-    Params p = {};
-    HD void operator()(int64_t i, int64_t j, int64_t k) const {
-      if constexpr (std::is_same_v<Params, NoParams>)
-        y[k] = downcast<T>(Op::fwd(upcast(a[i]), upcast(b[j])));
-      else
-        y[k] = downcast<T>(Op::fwd(upcast(a[i]), upcast(b[j]), p));
-    }
-  };
+  Params p = {};
+  template <class T> HD T operator()(T a, T b) const {
+    if constexpr (std::is_same_v<Params, NoParams>)
+      return downcast<T>(Op::fwd(upcast(a), upcast(b)));
+    else
+      return downcast<T>(Op::fwd(upcast(a), upcast(b), p));
+  }
 };
 
 template <class Op, class Params, bool ForA> struct BinaryBackward {
-  template <class T> struct Body {
-    const T *a, *b, *gy;
-    T* g;
-    Params p;
-    HD void operator()(int64_t i, int64_t j, int64_t k, int64_t l) const {
-      g[l] = downcast<T>(upcast(gy[k]) * derivative(upcast(a[i]), upcast(b[j])));
-    }
-    template <class A> HD A derivative(A left, A right) const {
-      if constexpr (std::is_same_v<Params, NoParams>)
-        return ForA ? Op::da(left, right) : Op::db(left, right);
-      else
-        return ForA ? Op::da(left, right, p) : Op::db(left, right, p);
-    }
-  };
+  Params p;
+  template <class T> HD T operator()(T a, T b, T gy) const {
+    return downcast<T>(upcast(gy) * derivative(upcast(a), upcast(b)));
+  }
+  template <class A> HD A derivative(A left, A right) const {
+    if constexpr (std::is_same_v<Params, NoParams>)
+      return ForA ? Op::da(left, right) : Op::db(left, right);
+    else
+      return ForA ? Op::da(left, right, p) : Op::db(left, right, p);
+  }
 };
 
 template <class Op, class Params = NoParams> struct Binary {
@@ -131,9 +115,8 @@ template <class Op, class Params = NoParams> struct Binary {
     Tensor y = empty(shape, common_dtype(left, right), left.device());
     const Tensor p = left.to(y.dtype()), q = right.to(y.dtype());
     dispatch(y, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      for_each(dev, layout_of(shape, p, q, y),
-               typename BinaryForward<Op, Params>::template Body<T>{p.data<T>(), q.data<T>(), y.data<T>(),
-                                                                    params});
+      for_each(dev, layout_of(shape, y, p, q),
+               map_to(y.data<T>(), BinaryForward<Op, Params>{params}, p.data<T>(), q.data<T>()));
     });
     return y;
   }
@@ -158,9 +141,9 @@ template <class Op, class Params = NoParams> struct Binary {
     Tensor g = empty_like(gy);
     const Tensor p = a.defined() ? a.to(gy.dtype()) : gy, q = b.defined() ? b.to(gy.dtype()) : gy;
     dispatch(gy, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      for_each(dev, layout_of(gy.shape(), p, q, gy, g),
-               typename BinaryBackward<Op, Params, ForA>::template Body<T>{
-                   p.data<T>(), q.data<T>(), gy.data<T>(), g.data<T>(), params});
+      for_each(dev, layout_of(gy.shape(), g, p, q, gy),
+               map_to(g.data<T>(), BinaryBackward<Op, Params, ForA>{params}, p.data<T>(), q.data<T>(),
+                      gy.data<T>()));
     });
     return g;
   }

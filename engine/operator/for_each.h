@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "cuda/launch.h"
+#include "cuda/for_each.cuh"
 #include "engine/core/device.h"
 #include "engine/core/tensor.h"
 #include "engine/cpu/parallel.h"
@@ -93,28 +93,39 @@ template <int N, class F> void for_each(Cpu, const Layout<N>& l, const F& f) {
   });
 }
 
-#ifdef PURSUIT_GPU
-template <int N, class F, size_t... K>
-__device__ void call_at(const Layout<N>& l, int64_t i, const F& f, std::index_sequence<K...>) {
-  int64_t offset[N] = {};
-  for (int d = l.ndim - 1; d >= 0; --d) {
-    const int64_t at = i % l.size[d];
-    i /= l.size[d];
-    for (int k = 0; k < N; ++k) offset[k] += at * l.stride[k][d];
+// y = f(x...) for N arrays x: for_each calls it with the offsets in y and in each x.
+template <class F, class Y, class X, int N> struct Map {
+  F f;
+  Y* y;
+  const X* x[N];
+
+  template <class... I> HD void operator()(int64_t to, I... from) const {
+    const int64_t at[] = {from...};
+    y[to] = of([&](int k) { return x[k][at[k]]; }, std::make_index_sequence<N>{});
   }
-  f(offset[K]...);
-}
-
-template <int N, class F> __global__ void for_each_kernel(Layout<N> l, F f) {
-  for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < l.numel;
-       i += int64_t(gridDim.x) * blockDim.x)
-    call_at(l, i, f, std::make_index_sequence<N>{});
-}
-
-template <int N, class F> void for_each(Cuda, const Layout<N>& l, const F& f) {
-  if (l.numel == 0) return;
-  cuda::launch<for_each_kernel<N, F>>({cuda::blocks_for(l.numel, 256), 256}, l, f);
-}
+#ifdef PURSUIT_GPU
+  static constexpr int width = int(16 / std::max(sizeof(X), sizeof(Y)));
+  bool aligned() const {
+    return cuda::aligned(y) && std::all_of(x, x + N, [](const X* p) { return cuda::aligned(p); });
+  }
+  __device__ void pack(int64_t i) const {
+    cuda::Pack<X, width> in[N];
+    cuda::Pack<Y, width> out;
+    for (int k = 0; k < N; ++k) in[k] = cuda::load_pack<width>(x[k] + i);
+    for (int v = 0; v < width; ++v)
+      out.v[v] = of([&](int k) { return in[k].v[v]; }, std::make_index_sequence<N>{});
+    cuda::store_pack(y + i, out);
+  }
 #endif
+
+ private:
+  template <class Get, size_t... K> HD Y of(const Get& get, std::index_sequence<K...>) const {
+    return f(get(int(K))...);
+  }
+};
+template <class F, class Y, class X, class... Same>
+Map<F, Y, X, 1 + sizeof...(Same)> map_to(Y* y, const F& f, const X* x, const Same*... more) {
+  return {f, y, {x, more...}};
+}
 
 }  // namespace pursuit

@@ -22,8 +22,8 @@ void add_to(const Tensor& sum, const Tensor& x) {
       sum.device() != x.device())
     fail("add_to", "got " + sum.str() + " and " + x.str() + ", need a second of the first's kind and shape");
   dispatch(sum, "add_to", [&]<class Dev, class T>(Dev dev, Type<T>) {
-    for_each(dev, layout_of(sum.shape(), sum, x, sum),
-             BinaryForward<Add>::Body<T>{sum.data<T>(), x.data<T>(), sum.data<T>()});
+    for_each(dev, layout_of(sum.shape(), sum, sum, x),
+             map_to(sum.data<T>(), BinaryForward<Add>{}, sum.data<T>(), x.data<T>()));
   });
   sum.bump_version("add_to");
 }

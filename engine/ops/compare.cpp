@@ -17,10 +17,8 @@ template <class F> void dispatch_all(const Tensor& x, const char* where, const F
 }
 
 // Op defines `bool holds(A a, A b)`. Numbers are compared as stored: bf16 is exact in f32.
-template <class Op, class T> struct Holds {
-  const T *a, *b;
-  uint8_t* y;
-  HD void operator()(int64_t i, int64_t j, int64_t k) const { y[k] = Op::holds(upcast(a[i]), upcast(b[j])); }
+template <class Op> struct Holds {
+  template <class T> HD uint8_t operator()(T a, T b) const { return Op::holds(upcast(a), upcast(b)); }
 };
 
 template <class Op> struct Comparison {
@@ -30,7 +28,8 @@ template <class Op> struct Comparison {
     const Shape shape = broadcast_shapes(a.shape(), b.shape(), Op::name);
     const Tensor y = empty(shape, DType::u8, a.device());
     dispatch_all(a, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      for_each(dev, layout_of(shape, a, b, y), Holds<Op, T>{a.data<T>(), b.data<T>(), y.data<uint8_t>()});
+      for_each(dev, layout_of(shape, y, a, b),
+               map_to(y.data<uint8_t>(), Holds<Op>{}, a.data<T>(), b.data<T>()));
     });
     return y;
   }

@@ -20,11 +20,33 @@ struct Dropout {
     uint64_t seed, stream;
     const int64_t* counter;
     float keep, scale;
+    HD T dropped(T v, float u) const { return u < keep ? downcast<T>(upcast(v) * scale) : T{}; }
     HD void operator()(int64_t i, int64_t j) const {
       const Draws d = draws_of(stream, n, counter);
-      y[j] = philox_uniform(seed, d.stream, d.first + uint64_t(i)) < keep ? downcast<T>(upcast(x[i]) * scale)
-                                                                          : T{};
+      y[j] = dropped(x[i], philox_uniform(seed, d.stream, d.first + uint64_t(i)));
     }
+#ifdef PURSUIT_GPU
+    static constexpr int width = 16 / int(sizeof(T));
+    bool aligned() const { return cuda::aligned(x) && cuda::aligned(y); }
+    // Philox gives four numbers at a time, which may begin within a block of it and end within the next.
+    __device__ void pack(int64_t i) const {
+      const Draws d = draws_of(stream, n, counter);
+      const uint64_t first = d.first + uint64_t(i), skipped = first % 4;
+      cuda::Pack<T, width> some = cuda::load_pack<width>(x + i);
+      PhiloxBlock block = philox(seed, d.stream, first / 4);
+      for (int v = 0; v < width; v += 4) {
+        const bool needs_next = v + 4 < width || skipped != 0;
+        const PhiloxBlock next = needs_next ? philox(seed, d.stream, (first + uint64_t(v)) / 4 + 1) : block;
+        for (int k = 0; k < 4; ++k) {
+          const uint64_t word = skipped + uint64_t(k);
+          const uint32_t drawn = word < 4 ? block.word(word) : next.word(word);
+          some.v[v + k] = dropped(some.v[v + k], to_uniform(drawn));
+        }
+        block = next;
+      }
+      cuda::store_pack(y + i, some);
+    }
+#endif
   };
 
   template <class T> static void kernel(Cpu, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream,

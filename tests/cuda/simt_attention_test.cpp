@@ -51,6 +51,22 @@ TEST_CASE("attention on the GPU: heads that are longer than shared memory, in bf
   check_bf16({1, 330, 2, 1, 64}, {.causal = true});
 }
 
+// By SIMT_SHARED: all on chip, or streamed where a block has less shared memory.
+TEST_CASE("RPC-Attention on the GPU: heads of width 64 in f32") {
+  const Tensor x = uniform({1, 100, 2, 1, 64}, -0.7, 0.7, 1, 1), go = uniform({1, 100, 64}, -1, 1, 1, 2);
+  const auto run = [&](const Tensor& values, const Tensor& gradient) {
+    Tensor kv = values;
+    kv.requires_grad();
+    const Tensor y = rpc_attention(kv, {.iterations = 2, .lambda = 1.5});
+    y.backward(gradient);
+    return Outcome{y.detach(), kv.grad()};
+  };
+  const Outcome want = run(x.to(DType::f64), go.to(DType::f64)),
+                got = run(x.to(cuda_device()), go.to(cuda_device()));
+  CHECK(error(got.y, want.y) < 1e-5);
+  CHECK(error(got.gx, want.gx) < 1e-5);
+}
+
 // A block that makes all strips of its head, as where there are many heads, does the same as several.
 TEST_CASE("attention on the GPU: one block a head") {
   const AttentionShape a{150, 16, 2, 1, 0.25f, true, 0, 1};

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include "cuda/launch.h"
+#include "cuda/simulated/stream.h"
 #include "cuda/tile.h"
 #include "engine/ops.h"
+#include "engine/step/graph.h"
 
 using namespace pursuit;
 using namespace pursuit::cuda;
@@ -51,6 +53,14 @@ __global__ void diverging_barrier(float* y) {
     __syncthreads();
   else
     __syncwarp();
+  y[threadIdx.x] = 0;
+}
+// All threads wait, some of them elsewhere.
+__global__ void two_barriers(float* y) {
+  if (threadIdx.x < 32)
+    __syncthreads();
+  else
+    __syncthreads();
   y[threadIdx.x] = 0;
 }
 __global__ void lane_missing(float* y) {
@@ -199,13 +209,81 @@ TEST_CASE("simulated GPU: planted deadlocks and wrong launches are caught") {
   const Tensor y = gpu_empty({64});
   float* py = y.data<float>();
   CHECK_THROWS_WITH_AS(launch<diverging_barrier>({1, 32, 0}, py), doctest::Contains("for ever"), Error);
+  simt::forgive();
+  CHECK_THROWS_WITH_AS(launch<two_barriers>({1, 64, 0}, py), doctest::Contains("meet in the __syncthreads"),
+                       Error);
+  simt::forgive();
   CHECK_THROWS_WITH_AS(launch<lane_missing>({1, 32, 0}, py), doctest::Contains("lane_missing"), Error);
+  simt::forgive();
   CHECK_THROWS_WITH_AS(launch<too_much_shared>({1, 32, 512}, py), doctest::Contains("takes 4000 bytes"),
                        Error);
+  simt::forgive();
   CHECK_THROWS_AS(launch<last_block_wins>({1, 1025, 0}, py), Error);
   CHECK_THROWS_AS(launch<last_block_wins>({0, 32, 0}, py), Error);
   launch<last_block_wins>({1, 32, 0}, py);  // and it still works
   CHECK(y.to(cpu).to_vector()[0] == 0);
+}
+
+TEST_CASE("simulated GPU: a kernel that fails takes every later call with it") {
+  const Tensor y = gpu_empty({64});
+  float* py = y.data<float>();
+  CHECK_THROWS_AS(launch<diverging_barrier>({1, 32, 0}, py), Error);
+  const auto fails = [](const auto& call) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains("a kernel failed before"), Error);
+  };
+  for (int twice = 0; twice < 2; ++twice) {
+    fails([&] { launch<last_block_wins>({1, 32, 0}, py); });
+    fails([&] { y.to(cpu); });
+    fails([&] { fill_zero(py, 0, 4); });
+    fails([&] { synchronize(0); });
+    fails([&] { allocate(0, 256); });
+  }
+  simt::forgive();
+  launch<last_block_wins>({1, 32, 0}, py);
+  CHECK(y.to(cpu).to_vector()[0] == 0);
+}
+
+TEST_CASE("simulated GPU: shared memory beyond 48 KiB wants to be allowed, of graphs as well") {
+  const Tensor y = gpu_empty({64});
+  float* py = y.data<float>();
+  const auto* kernel = reinterpret_cast<const void*>(&lane_missing);  // any function that is not launched so
+  const auto plain = [&](size_t shared) { simt::run(kernel, "plain", 1, 1, shared, [=] { *py = 1; }); };
+  plain(simt::plain_shared);
+  CHECK_THROWS_WITH_AS(plain(simt::plain_shared + 1), doctest::Contains("it is allowed 49152"), Error);
+  allow_shared(kernel, 60'000);
+  plain(60'000);
+  const Graph graph(cuda_device(), [&] { plain(60'000); });
+  allow_shared(kernel, 50'000);  // as for a later launch that takes less
+  CHECK_THROWS_WITH_AS(graph.launch(), doctest::Contains("it is allowed 50000"), Error);
+  allow_shared(kernel, 60'000);
+  graph.launch();
+  CHECK_THROWS_AS(allow_shared(kernel, shared_memory_limit() + 1), Error);
+  // launch allows what there is, once.
+  launch<last_block_wins>({1, 32, simt::plain_shared + 1}, py);
+  launch<last_block_wins>({1, 32, shared_memory_limit()}, py);
+  CHECK_THROWS_AS(launch<last_block_wins>({1, 32, shared_memory_limit() + 1}, py), Error);
+}
+
+TEST_CASE("simulated GPU: a capture has no copies and fills of 0 bytes") {
+  const Tensor y = gpu_empty({64});
+  std::vector<float> host(64);
+  void *p = y.raw(), *work = current_stream();
+  const auto record = [](const auto& call) { Graph(cuda_device(), call); };
+  const auto refuses = [&](const auto& call) {
+    CHECK_THROWS_WITH_AS(record(call), doctest::Contains("of 0 bytes while a graph is captured"), Error);
+    CHECK_NOTHROW(call());  // outside of one
+  };
+  refuses([&] { not_empty::copy_on_device(p, p, 0, 0); });
+  refuses([&] { not_empty::fill_zero(p, 0, 0); });
+  refuses([&] { not_empty::start_copy_to_host(host.data(), p, 0, work); });
+  refuses([&] { not_empty::start_copy_to_device(p, host.data(), 0, work); });
+  record([&] {
+    copy_on_device(p, p, 0, 0);
+    fill_zero(p, 0, 0);
+    start_copy_to_host(host.data(), p, 0, work);
+    start_copy_to_device(p, host.data(), 0, work);
+    fill_zero(p, 0, 4);
+  });
 }
 
 #ifdef PURSUIT_ASAN

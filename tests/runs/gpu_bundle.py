@@ -4,6 +4,7 @@
 A bundle of the build's programs is unpacked elsewhere and run without environment, with no program on PATH but Python and a
 stand-in for nvidia-smi. Several calls share the work; planted failures must be found and must not stop what follows.
 """
+import importlib.util
 import json
 import os
 import shutil
@@ -12,7 +13,9 @@ import sys
 import tarfile
 import tempfile
 import time
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import SimpleNamespace
 
 NVIDIA_SMI = """#!/bin/sh
 case $1 in
@@ -26,7 +29,7 @@ CANNOT = {"memcheck": "compute-sanitizer is not installed", "racecheck": "comput
           "initcheck": "compute-sanitizer is not installed", "synccheck": "compute-sanitizer is not installed",
           "counters": "ncu is not installed", "peers": "torch", "compile-256": "torch", "compile-32": "torch",
           "compile-rpc": "torch"}
-PASS = ["goldens", "ops", "units", "bench", "curves", "graph", "runs", "nccl", "laboratory"]
+PASS = ["goldens", "ops", "units", "curves", "bench", "graph", "runs", "nccl", "laboratory"]
 
 
 def want(true, text):
@@ -116,6 +119,27 @@ def compares(source):
         want(False, f"losses {got} are to fail")
 
 
+def budgets(source):
+    """A part ends with its own seconds, not only with those of the call, and is left where it has done something."""
+    loader = SourceFileLoader("gpu_check", str(source / "tools/gpu-check"))
+    tool = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
+    loader.exec_module(tool)
+    bench = next(p for p in tool.PARTS if p.name == "bench")
+    names = [p.name for p in tool.PARTS]
+    want(names.index("curves") < names.index("bench"), "the curves are to come before the benchmarks")
+
+    def slow(machine, section):
+        given.append(machine.until - time.monotonic())
+        section["items"] = {"first": {"state": "passed"}} if does else {}
+        raise tool.OutOfTime
+
+    for does, state in ((True, "left"), (False, "failed")):
+        given, section, machine = [], {"seconds": 0}, SimpleNamespace(until=0)
+        tool.run_part(bench._replace(check=slow), machine, section, time.monotonic() + 480)
+        want(bench.most - 1 < given[0] <= bench.most < 480, f"the benchmarks are to have {bench.most} s, not {given[0]}")
+        want(section["state"] == state, f"a part that is out of time is to be {state}: {section}")
+
+
 def planted_failures(bare):
     """A golden with another number, an operator that fails, one that hangs: the parts after them run."""
     golden = bare.bundle / "goldens" / f"{GOLDENS[1]}.safetensors"
@@ -191,6 +215,7 @@ def main(build, source):
         bare = Bare(folder / "machine", folder / "pursuit-gpu.tar.xz")
         complete_libraries(bare.bundle)
         compares(source)
+        budgets(source)
         calls(bare)
         planted_failures(bare)
         planted_tools(bare)
