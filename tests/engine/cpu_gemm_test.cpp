@@ -109,7 +109,7 @@ struct Words : Matrix<uint16_t> {
   }
 };
 
-// The largest error of y = alpha op(a) op(b) + beta before relative to the sum of its terms' sizes; NaN stays.
+// The largest error of y = alpha op(a) op(b) + beta before, relative to its terms summed in size; NaN stays.
 template <class Result> double worst_error(Words& a, bool ta, Words& b, bool tb, double alpha, double beta,
                                            int64_t depth, Matrix<float>& before, const Result& result) {
   double worst = 0;
