@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t most_devices = 16;
 
-// Made at the first use and never destroyed. They do not wait for the default stream, which cannot be
-// captured.
+// Created on first use and never destroyed. Non-blocking: they do not synchronise with the default stream,
+// which cannot be captured.
 struct Streams {
   std::once_flag once;
   cudaStream_t work, copies, ranks;
@@ -28,8 +28,7 @@ Streams& streams(int device) {
     CUDA_CHECK(cudaSetDevice(device));
     CUDA_CHECK(cudaStreamCreateWithFlags(&s.work, cudaStreamNonBlocking));
     CUDA_CHECK(cudaStreamCreateWithFlags(&s.copies, cudaStreamNonBlocking));
-    // Another GPU waits for a collective, which needs few multiprocessors: it gets them before the next
-    // kernel.
+    // Collectives have priority, since other GPUs wait for them and they need only a few multiprocessors.
     int least = 0, greatest = 0;
     CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     CUDA_CHECK(cudaStreamCreateWithPriority(&s.ranks, cudaStreamNonBlocking, greatest));
@@ -74,14 +73,14 @@ const std::string& reason() {
 
 void* or_null(cudaError_t e, void* p) {
   if (e == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // or it would be blamed on the next launch
+    cudaGetLastError();  // or the next launch would report it
     return nullptr;
   }
   CUDA_CHECK(e);
   return p;
 }
 
-// The device's own pool, told to keep what is given back.
+// The device's default pool, set to keep freed memory.
 cudaMemPool_t driver_pool(int device) {
   cudaMemPool_t pool;
   CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, device));
@@ -169,12 +168,12 @@ void copy_to_device(void* to, const void* from, int device, size_t bytes) {
 }
 
 void copy_on_device(void* to, const void* from, int device, size_t bytes) {
-  if (bytes == 0) return;  // no node of a capture
+  if (bytes == 0) return;  // captures no node
   CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, work_stream(device)));
 }
 
 void fill_zero(void* to, int device, size_t bytes) {
-  if (bytes == 0) return;  // no node of a capture
+  if (bytes == 0) return;  // captures no node
   CUDA_CHECK(cudaMemsetAsync(to, 0, bytes, work_stream(device)));
 }
 
@@ -219,7 +218,7 @@ void start_copy_to_device(void* to, const void* from, size_t bytes, void* s) {
   CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, as_stream(s)));
 }
 
-// Relaxed: the memory pool may take more memory from the system meanwhile.
+// Relaxed mode, because the memory pool may allocate memory during the capture.
 void begin_capture(int device) {
   CUDA_CHECK(cudaStreamBeginCapture(work_stream(device), cudaStreamCaptureModeRelaxed));
 }

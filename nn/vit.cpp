@@ -38,7 +38,7 @@ Tensor VitBlock::forward(const Tensor& x, DType dtype, const Generator& generato
   const double on = training() ? 1 : 0;
   const Dropout of_attention = generator.dropout(on * attention_dropout_, streams::step::attention, 0),
                 of_activation = generator.dropout(on * activation_dropout_, streams::step::activation, 1);
-  // stream + the branch; where nothing is dropped the branch's last product adds the stream itself.
+  // stream + branch. If nothing is dropped, the last product of the branch adds the stream itself.
   const auto add = [&](const Tensor& stream, uint64_t number, const auto& branch) -> Tensor {
     if (!training() || (drop_path_ == 0 && dropout_ == 0)) return branch(stream);
     const Tensor kept = generator.dropout(dropout_, streams::step::dropout, number)(branch(Tensor()));
@@ -99,7 +99,7 @@ Tensor VisionTransformer::forward(const Tensor& images) const {
   check_size(images);
   Tensor x = embed(images);
   for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, images.dtype(), generator_.ahead(2 * i));
-  // The norm works token by token, so only the class token needs it.
+  // The norm acts per token, so it is computed for the class token only.
   return (*head_)(norm_(x.select(1, 0), images.dtype()));
 }
 
