@@ -1,4 +1,4 @@
-// Of attention on the GPU what the operator's samples are too small for.
+// Attention on the simulated GPU at sizes beyond the operator's samples.
 #ifdef PURSUIT_SIMULATED
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ Outcome run(const Tensor& values, const Tensor& go, const AttentionOptions& opti
   return {y.detach(), x.grad()};
 }
 
-// The largest difference in units of the largest number.
+// The largest difference relative to the largest number.
 double error(const Tensor& got, const Tensor& want) {
   const std::vector<double> g = got.to(cpu).to_vector(), w = want.to_vector();
   double difference = 0, most = 0;
@@ -51,7 +51,7 @@ TEST_CASE("attention on the GPU: heads that are longer than shared memory, in bf
   check_bf16({1, 330, 2, 1, 64}, {.causal = true});
 }
 
-// A block that makes all strips of its head, as where there are many heads, does the same as several.
+// One block that processes all strips of its head, as with many heads, gives the same as several blocks.
 TEST_CASE("attention on the GPU: one block a head") {
   const AttentionShape a{150, 16, 2, 1, 0.25f, true, 0, 1};
   const Tensor x = uniform({1, a.n, 2, 1, a.d}, -2, 2, 1, 1).to(cuda_device());

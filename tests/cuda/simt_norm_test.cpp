@@ -1,4 +1,4 @@
-// The gradient that layer norm gives in two dtypes on the simulated GPU.
+// Layer norm's gradient in two dtypes on the simulated GPU.
 #ifdef PURSUIT_SIMULATED
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// The simulated GPU itself: what it must catch, and its twins of the hardware's instructions.
+// The simulated GPU itself: the mistakes that it must detect, and its versions of hardware instructions.
 #ifdef PURSUIT_SIMULATED
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -13,7 +13,7 @@ using namespace pursuit::cuda;
 
 namespace {
 
-// A rotation by one of a block's numbers through shared memory; `Barrier` false plants a race.
+// Rotates a block's numbers by one through shared memory; without `Barrier` it has a race.
 template <bool Barrier> __global__ void rotate(const float* x, float* y) {
   Shared shared;
   float* s = shared.array<float>(blockDim.x);
@@ -61,7 +61,7 @@ __global__ void too_much_shared(float* y) {
   y[0] = shared.array<float>(1000)[0];
 }
 
-// y = x by asynchronous copies, waited for or not.
+// y = x by asynchronous copies, with or without waiting for them.
 template <bool Wait> __global__ void copy_through_shared(const float* x, float* y) {
   Shared shared;
   float* s = shared.array<float>(4 * blockDim.x);
@@ -112,7 +112,7 @@ template <class T, bool a_column, bool b_column> __global__ void product(const T
     for (int i = 0; i < 4; ++i) c[tile_row(i) * 16 + half * 8 + tile_col(i)] = d[half].v[i];
 }
 
-// y [16, 16] = (a b) e, the first product going into the second in registers.
+// y [16, 16] = (a b) e, where the first product stays in registers.
 template <class T> __global__ void product_of_product(const T* a, const T* b, const T* e, float* y) {
   Shared shared;
   T* sa = shared.array<T>(16 * 24);
@@ -147,7 +147,7 @@ Tensor on_gpu(const Tensor& x) { return x.to(cuda_device()); }
 Tensor gpu_empty(Shape shape) { return empty(shape, DType::f32, cuda_device()); }
 
 #ifdef __SANITIZE_ADDRESS__
-// Whether `f` ends the process, as AddressSanitizer does.
+// Whether `f` terminates the process, as AddressSanitizer does.
 bool dies(const std::function<void()>& f) {
   const pid_t child = fork();
   if (child == 0) {
