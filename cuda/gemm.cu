@@ -14,8 +14,8 @@ namespace pursuit::cuda {
 
 namespace {
 
-constexpr uint64_t workspace_bytes = uint64_t(32) << 20;  // what NVIDIA advises for Hopper
-constexpr int candidates = 8;                             // that are timed
+constexpr uint64_t workspace_bytes = uint64_t(32) << 20;  // NVIDIA's recommendation for Hopper
+constexpr int candidates = 8;                             // algorithms to time
 
 struct Settings {
   bool tf32 = false, timed = false;
@@ -51,8 +51,8 @@ cublasLtHandle_t handle(int device) {
 
 cudaStream_t stream() { return static_cast<cudaStream_t>(current_stream()); }
 
-// Products of one stream run one after another and share a buffer. It is kept for ever: a captured graph
-// knows its address.
+// Products of one stream run one after another and share a buffer. It is never freed, since captured graphs
+// contain its address.
 void* workspace(int device) {
   static std::mutex mutex;
   static auto& buffers = *new std::map<std::pair<int, cudaStream_t>, Workspace<char>>;
@@ -75,22 +75,22 @@ std::string shapes_of(const Gemm& g) {
          ", batch " + std::to_string(g.batch);
 }
 
-// Bytes to which all matrices of a batch are aligned.
+// The alignment in bytes of all matrices of a batch, at most 256.
 uint32_t alignment(const void* p, int64_t stride = 0, DType type = DType::f32) {
   const uintptr_t bits = reinterpret_cast<uintptr_t>(p) | uintptr_t(stride * size_of(type)) | 256;
   return uint32_t(bits & -bits);
 }
 
-// One kind of product: what the library is told of it, and the algorithm that it named.
+// cuBLASLt's description of a product and the algorithm that it chose.
 struct Plan {
   cublasLtMatmulDescOpaque_t product;
   cublasLtMatrixLayoutOpaque_t a, b, c, d;
   cublasLtMatmulAlgo_t algorithm;
-  cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;  // of the choice
-  float waves = 0;                                      // blocks over those that the GPU holds at once
+  cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;  // of the heuristic
+  float waves = 0;                                      // blocks relative to those that the GPU runs at once
 };
 
-// What the choice depends on.
+// The choice of an algorithm depends on these.
 struct Kind {
   int64_t device, m, n, k, ta, tb, lda, ldb, ldc, ldd, batch, stride_a, stride_b, stride_c, stride_d;
   int64_t factors, result, bias, row_sums, align_a, align_b, align_c, align_d, align_vector;
@@ -128,7 +128,7 @@ template <class T> void set(Plan& plan, cublasLtMatmulDescAttributes_t attribute
   CUDA_CHECK(cublasLtMatmulDescSetAttribute(&plan.product, attribute, &value, sizeof value));
 }
 
-// Our [rows, cols] is the library's [cols, rows].
+// cuBLASLt is column-major: our [rows, cols] is its [cols, rows].
 void describe(cublasLtMatrixLayoutOpaque_t& layout, DType type, int64_t rows, int64_t cols, int64_t ld,
               int64_t batch, int64_t stride) {
   CUDA_CHECK(cublasLtMatrixLayoutInit(&layout, type == DType::f32 ? CUDA_R_32F : CUDA_R_16BF, uint64_t(cols),
@@ -154,7 +154,7 @@ void describe(Plan& plan, const Gemm& g) {
   describe(plan.d, g.result, g.m, g.n, g.ldd, g.batch, g.stride_d);
 }
 
-// The one pointer that is part of the description.
+// The bias pointer is part of the description, unlike those of the matrices.
 void point_to_vector(Plan& plan, const Gemm& g) {
   if (g.bias) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
   if (g.row_sums) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.row_sums);
@@ -175,7 +175,7 @@ struct Event {
   Event& operator=(const Event&) = delete;
 };
 
-// Milliseconds of the fastest of three runs, after one to warm up.
+// The fastest of three runs after a warm-up, in ms.
 float measure(Plan& plan, const Gemm& g, int device) {
   const Event begin, end;
   float best = std::numeric_limits<float>::infinity();
@@ -191,7 +191,7 @@ float measure(Plan& plan, const Gemm& g, int device) {
   return best;
 }
 
-// Not while a graph records, and not where each run adds to D.
+// A product cannot be timed during graph capture, nor if each run would add to D.
 bool can_be_timed(const Gemm& g) {
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   CUDA_CHECK(cudaStreamIsCapturing(stream(), &capture));
@@ -205,7 +205,7 @@ void choose(Plan& plan, const Gemm& g, int device) {
     CUDA_CHECK(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value));
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-  // Parts of a sum over k are added up in f32, never in the result's type.
+  // Partial sums over k must be added in f32, never in the result's type.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(g.b, g.stride_b, g.factors));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(g.a, g.stride_a, g.factors));
@@ -241,8 +241,8 @@ Plan& plan_for(const Gemm& g, int device) {
   point_to_vector(plan, g);
   choose(plan, g, device);
   if (g.row_sums && plan.status == CUBLAS_STATUS_SUCCESS) {
-    // A weight gradient is small and long: without splitting k it would use a few multiprocessors. If the
-    // library splits it only without the sums, these are better made apart.
+    // A weight gradient has small m and n and a large k: without split-k it would use only a few
+    // multiprocessors. If cuBLASLt splits k only without the row sums, computing them separately is faster.
     Gemm alone = g;
     alone.row_sums = nullptr;
     if (plan.waves < std::min(1.0f, plan_for(alone, device).waves)) plan.status = CUBLAS_STATUS_NOT_SUPPORTED;

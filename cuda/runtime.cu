@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t most_devices = 16;
 
-// Made at the first use and never destroyed. They do not wait for the default stream, which cannot be
-// captured.
+// Created on first use and never destroyed. Non-blocking: they do not synchronise with the default stream,
+// which cannot be captured.
 struct Streams {
   std::once_flag once;
   cudaStream_t work, copies, ranks;
@@ -28,8 +28,7 @@ Streams& streams(int device) {
     CUDA_CHECK(cudaSetDevice(device));
     CUDA_CHECK(cudaStreamCreateWithFlags(&s.work, cudaStreamNonBlocking));
     CUDA_CHECK(cudaStreamCreateWithFlags(&s.copies, cudaStreamNonBlocking));
-    // Another GPU waits for a collective, which needs few multiprocessors: it gets them before the next
-    // kernel.
+    // Collectives have priority, since other GPUs wait for them and they need only a few multiprocessors.
     int least = 0, greatest = 0;
     CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     CUDA_CHECK(cudaStreamCreateWithPriority(&s.ranks, cudaStreamNonBlocking, greatest));
@@ -74,14 +73,14 @@ const std::string& reason() {
 
 void* or_null(cudaError_t e, void* p) {
   if (e == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // or it would be blamed on the next launch
+    cudaGetLastError();  // or the next launch would report it
     return nullptr;
   }
   CUDA_CHECK(e);
   return p;
 }
 
-// The device's own pool, told to keep what is given back.
+// The device's default pool, set to keep freed memory.
 cudaMemPool_t driver_pool(int device) {
   cudaMemPool_t pool;
   CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, device));

@@ -19,7 +19,7 @@ cusolverDnHandle_t handle(int device) {
   return h;
 }
 
-// The Jacobi method's settings: all at the library's defaults.
+// The settings of cuSOLVER's Jacobi method, at their defaults.
 struct Settings {
   gesvdjInfo_t info = nullptr;
   Settings() { CUDA_CHECK(cusolverDnCreateGesvdjInfo(&info)); }
@@ -30,8 +30,8 @@ struct Settings {
 
 }  // namespace
 
-// The library counts column-major, so that it sees A^T [n, m] = V diag(s) U^T: its left vectors are our right
-// ones, and its columns our rows.
+// cuSOLVER is column-major and sees A^T [n, m] = V diag(s) U^T: its left singular vectors are our right ones,
+// and its columns are our rows.
 std::vector<int32_t> svd(const Svd& p) {
   const int device = current_device(), rows = int(p.n), cols = int(p.m), batch = int(p.batch);
   const int64_t k = p.small();

@@ -31,7 +31,7 @@ std::array<int64_t, 256> histogram(const Image& image, int channel) {
   return counts;
 }
 
-// 3 x 3 mean with a centre weight of 5; the outermost pixels stay as they are.
+// 3 x 3 mean with a centre weight of 5; border pixels do not change.
 Image smooth(const Image& image) {
   Image out = image;
   const int step = image.channels, row = image.width * image.channels;
@@ -88,12 +88,12 @@ Image adjust_hsv(Image image, double degrees, double saturation) {
     const float r = rgb[0], g = rgb[1], b = rgb[2];
     const float value = std::max({r, g, b}), chroma = value - std::min({r, g, b});
     if (chroma == 0) continue;
-    // The hue in sixths of a turn: red at 0, green at 2, blue at 4.
+    // The hue in units of 60 degrees: red at 0, green at 2, blue at 4.
     const float hue = turn + (value == r   ? (g - b) / chroma
                               : value == g ? 2 + (b - r) / chroma
                                            : 4 + (r - g) / chroma);
     const float depth = std::min(chroma * factor, value);
-    // A channel is full up to a sixth from its own hue and falls to its least within another.
+    // A channel is at its maximum within 60 degrees of its hue and falls to its minimum over the next 60.
     for (int c = 0; c < 3; ++c) {
       const float apart = std::fabs(hue - float(2 * c)), distance = apart > 3 ? std::fabs(apart - 6) : apart;
       rgb[c] = uint8_t(value - depth * std::clamp(distance - 1, 0.0f, 1.0f) + 0.5f);

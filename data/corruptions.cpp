@@ -79,7 +79,7 @@ Image corrupt(const Image& image, const std::string& name, int severity, uint64_
   if (severity < 1 || severity > 5)
     fail("corrupt", "severity: got " + std::to_string(severity) + ", need 1 to 5");
   if (image.pixels.empty()) fail("corrupt", "the picture is empty");
-  // Every corruption and severity has a random stream of its own, so equal seeds do not give equal noise.
+  // Every corruption and severity has its own random stream, so equal seeds do not give equal noise.
   const uint64_t stream = uint64_t(&corruption - kCorruptions) * 5 + uint64_t(severity - 1);
   Random random(seed, stream);
   const double scale = std::min({image.width, image.height, 224}) / 224.0;

@@ -8,10 +8,10 @@ namespace pursuit::data {
 FloatImage defocus_blur(FloatImage image, const CorruptionSetting& setting) {
   constexpr struct { double radius, rim; } table[] = {{3, 0.1}, {4, 0.5}, {6, 0.5}, {8, 0.5}, {10, 0.5}};
   const auto [radius, rim] = table[setting.severity];
-  // In a small picture the disk may be smaller than a pixel; the smoothed rim then is the blur.
+  // In a small picture the disk may be smaller than a pixel; then only its smoothed rim blurs.
   constexpr double least_rim = 0.4;
   const double width = setting.scale < 1 ? std::max(rim, least_rim) : rim;
-  // The original's disk is of whole pixels.
+  // The original code's disk has no antialiasing.
   const int points = setting.scale < 1 ? 8 : 1;
   return convolve(image, disk_taps(radius * setting.scale, width, points), Border::mirror);
 }
@@ -26,8 +26,8 @@ FloatImage glass_blur(FloatImage image, const CorruptionSetting& setting) {
   FloatImage out = to_float(to_image(gaussian_blur(image, sigma * setting.scale, truncate, Border::clamp)));
   const int reach = std::max(1, int(std::lround(shift * setting.scale)));
   const double moved = std::min(1.0, shift * setting.scale / reach);
-  // A pixel becomes a copy of one up to `reach` to the left or above and `reach` - 1 to the right or below.
-  // The original means to exchange the two, but its line copies.
+  // Each pixel is replaced by one that is up to `reach` to the left or above or `reach` - 1 to the right or
+  // below. The original code means to swap the two pixels, but copies one.
   for (int round = 0; round < rounds; ++round)
     for (int y = out.height - reach; y > reach; --y)
       for (int x = out.width - reach; x > reach; --x) {
@@ -54,7 +54,7 @@ FloatImage zoom_blur(FloatImage image, const CorruptionSetting& setting) {
     double step;
   } table[] = {{12, 0.01}, {16, 0.01}, {11, 0.02}, {13, 0.02}, {11, 0.03}};
   const auto [count, size] = table[setting.severity];
-  const double step = 1 + size - 1;  // rounded as numpy.arange(1, ...) rounds it: a crop's size depends on it
+  const double step = 1 + size - 1;  // rounded as in numpy.arange(1, ...), since crop sizes depend on it
   FloatImage sum = image;
   for (int i = 0; i < count; ++i) {
     const FloatImage zoomed = clipped_zoom(image, 1 + i * step);

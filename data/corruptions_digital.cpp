@@ -16,11 +16,11 @@ struct Point {
   double x, y;
 };
 
-// The affine map that takes the three points `from` to `to`.
+// The affine map from the three points `from` to `to`.
 Affine affine_through(const Point (&from)[3], const Point (&to)[3]) {
   const double ax = from[1].x - from[0].x, ay = from[1].y - from[0].y;
   const double bx = from[2].x - from[0].x, by = from[2].y - from[0].y;
-  const double det = ax * by - ay * bx, inverse = det != 0 ? 1 / det : 0;  // points on one line: as OpenCV
+  const double det = ax * by - ay * bx, inverse = det != 0 ? 1 / det : 0;  // collinear points: as OpenCV
   const auto solve = [&](double t0, double t1, double t2, double* row) {
     row[0] = ((t1 - t0) * by - (t2 - t0) * ay) * inverse;
     row[1] = ((t2 - t0) * ax - (t1 - t0) * bx) * inverse;
@@ -32,8 +32,8 @@ Affine affine_through(const Point (&from)[3], const Point (&to)[3]) {
   return map;
 }
 
-// Three corners of the middle square, whose half side is a third of the picture, each shifted by up to
-// `jitter` pixels, give the map from the distorted picture back to the original.
+// The map from the distorted picture to the original: moves three corners of the central square, whose half
+// side is a third of the picture, each by up to `jitter` pixels.
 Affine jittered_affine(int width, int height, double jitter, Random& random) {
   const double cx = width / 2, cy = height / 2, q = std::max(1, std::min(width, height) / 3);
   const Point corners[3] = {{cx + q, cy + q}, {cx + q, cy - q}, {cx - q, cy - q}};
@@ -45,7 +45,7 @@ Affine jittered_affine(int width, int height, double jitter, Random& random) {
   return affine_through(shifted, corners);
 }
 
-// Every pixel is read, bilinear, where `source` says.
+// Samples the image bilinearly at source(x, y) for every pixel.
 template <class Source> FloatImage resampled(const FloatImage& image, Border border, const Source& source) {
   FloatImage out(image.width, image.height, image.channels);
   for (int y = 0; y < out.height; ++y)
@@ -68,7 +68,7 @@ FloatImage smooth_noise(int width, int height, double sigma, double amount, Rand
 
 }  // namespace
 
-// About each channel's mean.
+// Reduces contrast around each channel's mean.
 FloatImage contrast(FloatImage image, const CorruptionSetting& setting) {
   constexpr float table[] = {0.4f, 0.3f, 0.2f, 0.1f, 0.05f};
   const float factor = table[setting.severity];
@@ -89,8 +89,8 @@ FloatImage elastic_transform(FloatImage image, const CorruptionSetting& setting)
   } table[] = {
       {488, 170.8, 24.4}, {488, 19.52, 48.8}, {12.2, 2.44, 4.88}, {17.08, 2.44, 4.88}, {29.28, 2.44, 4.88}};
   const auto& p = table[setting.severity];
-  // White noise blurred with sigma has a deviation of about 1 / sigma, so alpha / sigma is the displacement.
-  // It shrinks as the waves do: a wave keeps its shape.
+  // White noise blurred with sigma has a standard deviation of about 1 / sigma, so the displacement is about
+  // alpha / sigma. It is scaled with the wavelength, so that waves keep their shape.
   constexpr double least_sigma = 0.8;
   const double shrink = std::max(setting.scale, std::min(1.0, least_sigma / p.sigma));
   const double sigma = p.sigma * shrink, alpha = p.alpha * shrink * shrink;

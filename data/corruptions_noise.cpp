@@ -27,9 +27,9 @@ FloatImage gaussian_noise(FloatImage image, const CorruptionSetting& setting) {
 }
 
 FloatImage shot_noise(FloatImage image, const CorruptionSetting& setting) {
-  constexpr double photons[] = {60, 25, 12, 5, 3};  // at full white
+  constexpr double photons[] = {60, 25, 12, 5, 3};  // of a white pixel
   const double count = photons[setting.severity];
-  std::array<double, 256> zero;  // by 8-bit value
+  std::array<double, 256> zero;  // indexed by 8-bit value
   for (size_t v = 0; v < zero.size(); ++v) zero[v] = std::exp(-count * double(v) / 255);
   for (float& v : image.values) {
     const size_t byte = size_t(std::lround(v * 255));

@@ -54,9 +54,8 @@ FloatImage snow(FloatImage image, const CorruptionSetting& setting) {
                {0.55, 0.3, 4.5, 0.85, 12, 8, 0.65},
                {0.55, 0.3, 2.5, 0.85, 12, 12, 0.55}};
   const auto& p = table[setting.severity];
-  // Bilinear magnification leaves 2/3 of the noise's deviation. Where flakes would be smaller than a pixel
-  // there is no magnification, and the deviation is lowered instead: as much of the picture is covered by
-  // flakes.
+  // Bilinear magnification reduces the noise's standard deviation to 2/3. If flakes would be smaller than a
+  // pixel, nothing is magnified and the deviation is reduced instead, so that flakes cover the same area.
   const double zoom = std::max(1.0, p.zoom * setting.scale), sigma = zoom > 1 ? p.sigma : p.sigma * 2 / 3;
   FloatImage flakes(image.width, image.height, 1);
   for (float& v : flakes.values) v = float(p.mean + sigma * setting.random.normal());
@@ -68,7 +67,7 @@ FloatImage snow(FloatImage image, const CorruptionSetting& setting) {
                     Border::clamp);
   flakes = to_float(to_image(flakes));
 
-  // The air whitens, then two layers of flakes are added: one as drawn, one turned by 180 degrees.
+  // Whitens the picture, then adds the layer of flakes twice, once rotated by 180 degrees.
   const size_t plane = image.plane_size();
   const float keep = float(p.keep);
   for (size_t i = 0; i < plane; ++i) {
@@ -88,7 +87,7 @@ FloatImage frost(FloatImage image, const CorruptionSetting& setting) {
   const auto [picture, overlay] = table[setting.severity];
   if (setting.frost.empty()) fail("frost", "no overlays: got an empty list, need at least one picture");
   const Image& sheet = setting.frost[size_t(setting.random.below(int64_t(setting.frost.size())))];
-  // The part of the sheet that a 224 x 224 picture would take, or the largest of that shape that fits.
+  // The part of the overlay that a 224 x 224 picture would use, or the largest of that shape that fits.
   const double want_width = image.width / setting.scale, want_height = image.height / setting.scale;
   const double fit = std::min({1.0, sheet.width / want_width, sheet.height / want_height});
   const int width = std::clamp(int(std::lround(want_width * fit)), 1, sheet.width);
@@ -118,8 +117,8 @@ FloatImage fog(FloatImage image, const CorruptionSetting& setting) {
   return image;
 }
 
-// Adds to the value of HSV. Hue and saturation stay, so the channels of a pixel keep their ratios; a black
-// pixel has no saturation and becomes grey.
+// Adds to the value in HSV. Hue and saturation do not change, so the channels of a pixel keep their ratios; a
+// black pixel has saturation 0 and becomes grey.
 FloatImage brightness(FloatImage image, const CorruptionSetting& setting) {
   constexpr float table[] = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f};
   const size_t plane = image.plane_size();

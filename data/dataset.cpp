@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Some samples of another set.
+// A subset of another data set.
 class Subset : public Dataset {
  public:
   Subset(std::unique_ptr<Dataset> whole, std::vector<int64_t> numbers)
@@ -55,7 +55,7 @@ struct Layout {
   std::string format, path;
 };
 
-// The layout of `path`, or of the subfolder the original archives unpack to.
+// The layout of `path`, or of the subfolder to which the original archives unpack.
 Layout detect(const fs::path& path) {
   const Listing top = list_folder(path.string());
   for (const char* inner : {"", "cifar-10-batches-bin", "raw"}) {
@@ -181,7 +181,7 @@ std::vector<int64_t> samples_in_use(int64_t size, int64_t first, int64_t limit) 
            std::string(name) + " is negative: got " + std::to_string(value) + ", need 0 (all) or more");
   const int64_t among = first > 0 ? std::min(first, size) : size;
   std::vector<int64_t> numbers(size_t(limit > 0 ? std::min(limit, among) : among));
-  // Evenly spaced, so that a set sorted by class stays balanced.
+  // Evenly spaced, so that a data set sorted by class stays balanced.
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = int64_t(i) * among / int64_t(numbers.size());
   return numbers;
 }

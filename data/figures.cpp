@@ -11,7 +11,7 @@ constexpr float kPi = 3.14159265f;
 struct Edge {
   Point from, along;
   float inverse_square;  // 1 / |along|^2
-  float run;             // along.x / along.y, how far x moves with y
+  float run;             // along.x / along.y
 };
 
 std::vector<Edge> polygon(const std::vector<Point>& corners) {
@@ -24,7 +24,7 @@ std::vector<Edge> polygon(const std::vector<Point>& corners) {
   return edges;
 }
 
-// A figure about the origin that reaches to about distance 1, y pointing down: a polygon, or circles (no
+// A figure centred at the origin with a radius of about 1, y pointing down: a polygon, or made of circles (no
 // edges).
 struct Figure {
   const char* name;
@@ -81,7 +81,7 @@ const std::vector<Figure>& figures() {
   return all;
 }
 
-// Distance to the polygon's outline, negative inside.
+// Signed distance to the polygon's outline, negative inside.
 float distance(const std::vector<Edge>& edges, Point p) {
   float nearest = 1e9f;
   bool inside = false;
@@ -90,7 +90,7 @@ float distance(const std::vector<Edge>& edges, Point p) {
     const float t = std::clamp((wx * edge.along.x + wy * edge.along.y) * edge.inverse_square, 0.0f, 1.0f);
     const float dx = wx - t * edge.along.x, dy = wy - t * edge.along.y;
     nearest = std::min(nearest, dx * dx + dy * dy);
-    // Whether the edge crosses the ray from p to the right.
+    // Toggles if the edge crosses the ray from p to the right.
     inside ^= ((wy < 0) != (wy < edge.along.y)) & (wx < edge.run * wy);
   }
   return inside ? -std::sqrt(nearest) : std::sqrt(nearest);
@@ -168,7 +168,7 @@ Image with_grain(const Canvas& canvas, Random& random) {
   for (size_t p = 0; p < canvas.pixels.size(); p += 3) {
     const uint32_t word = random.next();
     for (size_t c = 0; c < 3; ++c) {
-      // One byte for all channels and one for each: coloured grain.
+      // One random byte shared by all channels plus one per channel gives coloured grain.
       const float grain = float((word >> (8 * c)) & 255) + float(word >> 24) - 255;
       image.pixels[p + c] = uint8_t(std::clamp(canvas.pixels[p + c] + noise * grain, 0.0f, 255.0f));
     }

@@ -9,8 +9,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// 64-bit FNV-1a (Fowler, Noll, Vo) over texts and numbers; each ends with a byte that UTF-8 does not have, so
-// that "ab", "c" differs from "a", "bc".
+// 64-bit FNV-1a (Fowler, Noll, Vo) over texts and numbers. A text ends with a byte that does not occur in
+// UTF-8, so that "ab", "c" differs from "a", "bc".
 class Hash {
  public:
   void add(std::string_view text) {
@@ -36,7 +36,8 @@ std::string below(const std::string& root, const std::string& name) {
   return path.empty() || *path.begin() == ".." ? name : path.string();
 }
 
-// Of a sample's file, which a set of few files names without its folder, see open_dataset; -1: there is none.
+// The size of a sample's file, or -1 if there is none. Data sets of few files name them without the folder,
+// see open_dataset.
 int64_t size_of(const std::string& file, const std::string& root) {
   std::error_code none;
   auto size = fs::file_size(file, none);
@@ -45,7 +46,7 @@ int64_t size_of(const std::string& file, const std::string& root) {
   return none ? -1 : int64_t(size);
 }
 
-// Adds samples by their names: "train/cat/1.png", or "images-idx3-ubyte#12" of a file that holds many.
+// Adds samples by name: "train/cat/1.png", or "images-idx3-ubyte#12" in a file of many samples.
 class Samples {
  public:
   Samples(Hash& hash, const std::string& root) : hash_(hash), root_(root) {}

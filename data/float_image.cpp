@@ -33,7 +33,7 @@ FloatImage transpose(const FloatImage& image) {
 FloatImage blur_columns(const FloatImage& image, const std::vector<float>& curve, Border border) {
   FloatImage out(image.width, image.height, image.channels);
   const int radius = int(curve.size()) / 2, n = image.height;
-  std::vector<float> folded(static_cast<size_t>(n));  // weight of every input row for one output row
+  std::vector<float> folded(static_cast<size_t>(n));  // weights of all input rows for one output row
   for (int y = 0; y < n; ++y) {
     std::fill(folded.begin(), folded.end(), 0.0f);
     for (int k = -radius; k <= radius; ++k)
@@ -46,7 +46,7 @@ FloatImage blur_columns(const FloatImage& image, const std::vector<float>& curve
   return out;
 }
 
-// Where output i of a magnified axis reads: between pixel `low` and the next, at a fraction `t`.
+// Output i of a magnified axis interpolates between pixel `low` and the next with fraction `t`.
 struct Reading {
   int low;
   float t;
@@ -76,7 +76,7 @@ FloatImage to_float(const Image& image) {
 }
 
 Image to_image(const FloatImage& image) {
-  // What is whole in f64 may come out just below it here.
+  // An integer in f64 may be slightly less than one here.
   constexpr float slack = 1e-3f;
   Image out(image.width, image.height, image.channels);
   const size_t plane = image.plane_size(), step = size_t(image.channels);
@@ -170,7 +170,7 @@ std::vector<Tap> motion_taps(double radius, double sigma, double degrees) {
 FloatImage clipped_zoom(const FloatImage& image, double factor) {
   FloatImage out(image.width, image.height, image.channels);
   const std::vector<Reading> across = readings(image.width, factor), down = readings(image.height, factor);
-  // One more pixel than the row holds: in a picture one pixel wide the second neighbour has no weight.
+  // One pixel more than the row: in a picture one pixel wide the second neighbour has weight 0.
   std::vector<float> line(size_t(image.width) + 1);
   for (int c = 0; c < image.channels; ++c)
     for (int y = 0; y < image.height; ++y) {
@@ -188,7 +188,7 @@ FloatImage clipped_zoom(const FloatImage& image, double factor) {
 }
 
 void sample_bilinear(const FloatImage& image, float x, float y, Border border, float* out) {
-  constexpr float far = 1 << 20;  // beyond it a float has no fraction worth the name
+  constexpr float far = 1 << 20;  // beyond it a float has hardly any fraction bits
   x = std::clamp(x, -far, far);
   y = std::clamp(y, -far, far);
   const float left = std::floor(x), top = std::floor(y), u = x - left, v = y - top;

@@ -11,11 +11,11 @@ namespace {
 
 // One sheet of frost: ferns of ice needles over a misty pane.
 struct Sheet {
-  float tint[3];  // of the mist, relative to the ice's white
-  float mist;     // brightness of the pane between the ferns
-  double length;  // of a fern's stem in pixels
+  float tint[3];  // colour of the mist, relative to the ice's white
+  float mist;     // brightness between the ferns
+  double length;  // of a fern's stem, in pixels
   int ferns;
-  double straightness;  // 1 keeps a stem straight, less lets it bend
+  double straightness;  // 1: stems are straight; less: they bend
 };
 
 constexpr int kWidth = 480, kHeight = 360;
@@ -30,14 +30,14 @@ class Painter {
  public:
   explicit Painter(FloatImage& ice) : ice_(ice) {}
 
-  // A tapering needle from (x, y); light is its brightness at the root.
+  // A needle from (x, y) that fades towards its tip; light is the brightness at its root.
   void needle(double x, double y, double angle, double length, double light) {
     const double step = 0.8;
     for (double s = 0; s < length; s += step)
       dab(x + s * std::cos(angle), y + s * std::sin(angle), light * (1 - 0.7 * s / length));
   }
 
-  // Ice does not add up: the brighter of what is there and what is painted stays.
+  // Overlapping ice takes the maximum brightness, not the sum.
   void dab(double x, double y, double light) {
     const int x0 = int(std::floor(x)), y0 = int(std::floor(y));
     for (int j = 0; j < 2; ++j)
@@ -53,7 +53,7 @@ class Painter {
   FloatImage& ice_;
 };
 
-// A stem with side needles at 60 degrees, the angle of ice, that shorten towards the tip.
+// A stem with side needles at 60 degrees, as in ice crystals, which get shorter towards the tip.
 void paint_fern(Painter& painter, const Sheet& sheet, Random& random) {
   double x = random.uniform(-20, kWidth + 20), y = random.uniform(-20, kHeight + 20);
   double angle = random.uniform(0, 2 * std::numbers::pi);
@@ -78,7 +78,7 @@ Image paint_sheet(const Sheet& sheet, uint64_t number) {
   Painter painter(ice);
   for (int i = 0; i < sheet.ferns; ++i) paint_fern(painter, sheet, random);
 
-  FloatImage mist(kWidth, kHeight, 1);  // slow changes of brightness
+  FloatImage mist(kWidth, kHeight, 1);  // low-frequency changes of brightness
   for (float& v : mist.values) v = float(random.normal());
   constexpr double sigma = 25;
   mist = gaussian_blur(mist, sigma, 3, Border::mirror);

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMaxBytes = int64_t(8) << 30;
 
-// A file read front to back, unpacked by zlib if it is gzipped.
+// Reads a file sequentially, decompressing it if it is gzipped.
 class GzFile {
  public:
   explicit GzFile(const std::string& path) : path_(path), file_(nullptr, gzclose) {
@@ -81,7 +81,7 @@ template <size_t N> Idx<N> read_idx(const std::string& path) {
     }
     expected *= idx.dims[d];
   }
-  // The buffer grows with what is really there, so a false header cannot claim the memory.
+  // The buffer grows with the data read, so that a wrong header cannot allocate huge memory.
   constexpr int64_t step = int64_t(1) << 20;
   int64_t have = 0;
   while (have < expected) {
@@ -101,7 +101,7 @@ template <size_t N> Idx<N> read_idx(const std::string& path) {
   return idx;
 }
 
-// The one file in `folder` that has this role, with '-' or '.' before "idx" and with or without ".gz".
+// The only file in `folder` named stem-kind or stem.kind, with or without ".gz".
 std::string find_file(const std::string& folder, const std::vector<std::string>& stems,
                       const std::string& kind) {
   std::vector<std::string> found;
@@ -112,7 +112,7 @@ std::string find_file(const std::string& folder, const std::vector<std::string>&
     }
   }
   if (found.empty()) fail("idx", folder + " holds no " + stems[0] + "-" + kind + "[.gz]");
-  // A file beside its own gzipped form is the same data.
+  // A file and its gzipped copy are the same data.
   if (found.size() == 2 && found[1] == found[0] + ".gz") found.pop_back();
   if (found.size() > 1) {
     fail("idx", folder + " holds several sets: got " + found[0] + " and " + found[1] +

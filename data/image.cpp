@@ -37,8 +37,8 @@ bool is_jpeg(const uint8_t* bytes, size_t size) {
   return size >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff;
 }
 
-// Whether the Huffman tables of a segment [p, end) have at most the 256 codes that a table can hold:
-// stb_image 2.27 writes past its table otherwise.
+// Whether each Huffman table of a segment [p, end) has at most 256 codes; with more, stb_image 2.27 writes
+// out of bounds.
 bool huffman_tables_fit(const uint8_t* p, const uint8_t* end) {
   constexpr int kLengths = 16;
   while (end - p > kLengths) {
@@ -49,9 +49,9 @@ bool huffman_tables_fit(const uint8_t* p, const uint8_t* end) {
   return p == end;
 }
 
-// Walks the markers from the start of the picture to its end marker; empty if all is well. stb_image pads
-// missing data with grey, so a file that stops before its end marker must be found here. Entropy-coded data
-// holds no bare marker.
+// Checks the markers from the start to the end marker; returns the damage, or "" if there is none. stb_image
+// fills missing data with grey, so truncated files must be detected here. Entropy-coded data contains no bare
+// marker.
 std::string jpeg_damage(const uint8_t* bytes, size_t size) {
   constexpr int kEndOfImage = 0xd9, kStartOfImage = 0xd8, kRestart0 = 0xd0, kRestart7 = 0xd7,
                 kTemporary = 0x01;
@@ -92,7 +92,7 @@ void check_encodable(const Image& image, const char* where) {
 
 }  // namespace
 
-// The sizes that stb_image would take for another format.
+// Rejects sizes that are empty or too large.
 void check_pixels(const std::string& name, int64_t width, int64_t height) {
   if (width < 1 || height < 1 || height > kMaxPixels / width)
     fail("decode_image", name + ": got " + std::to_string(width) + " x " + std::to_string(height) +
@@ -106,7 +106,7 @@ Image decode_image(const uint8_t* bytes, size_t size, const std::string& name) {
   if (is_png(bytes, size)) return decode_png(bytes, size, name);
   if (!is_jpeg(bytes, size)) fail(where, name + ": neither a JPEG nor a PNG file");
 
-  // Before stb_image sees the file, for it trusts some lengths.
+  // Checked before stb_image, which trusts some lengths in the file.
   if (const std::string damage = jpeg_damage(bytes, size); !damage.empty()) fail(where, name + ": " + damage);
   int width = 0, height = 0, channels = 0;
   if (!stbi_info_from_memory(bytes, int(size), &width, &height, &channels))

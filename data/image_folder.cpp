@@ -51,7 +51,7 @@ class ImageFolder : public Dataset {
 
  private:
   struct File {
-    std::string path;  // below root_
+    std::string path;  // relative to root_
     int64_t label;
   };
 
@@ -83,8 +83,8 @@ class ImageFolder : public Dataset {
     for (std::string& picture : pictures) files_.push_back({std::move(picture), known - classes_.begin()});
   }
 
-  // Adds the pictures in a folder and those within, links followed, and counts other files. `above` are the
-  // folders on the way to it, without links.
+  // Adds the pictures in a folder and its subfolders, following links, and counts other files. `above` has
+  // the canonical paths of its parent folders.
   void collect(const fs::path& folder, std::vector<fs::path> above, std::vector<std::string>& pictures,
                int64_t& others) const {
     const fs::path path = fs::path(root_) / folder, real = fs::canonical(path);

@@ -11,7 +11,7 @@ namespace pursuit::data {
 namespace {
 
 constexpr const char* kIgnore = "ignore";
-constexpr size_t kMaxEntries = 255;  // a number is one byte, and 255 is ignored
+constexpr size_t kMaxEntries = 255;  // a class id is one byte, and 255 means ignored
 
 uint32_t packed(const uint8_t* rgb) { return uint32_t(rgb[0]) << 16 | uint32_t(rgb[1]) << 8 | rgb[2]; }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kRowsPerClaim = 8;
 
-// The Philox stream of a position in an epoch.
+// The random stream of a position in an epoch.
 uint64_t position_stream(int64_t epoch, int64_t position) {
   return streams::rows.at((uint64_t(epoch) << 40) + uint64_t(position));
 }
@@ -169,11 +169,11 @@ bool Loader::next(Batch& batch) {
   return true;
 }
 
-// One thread: claims a few rows of the first unfinished batch, fills them, until the epoch is done.
+// Runs in each thread: claims and fills a few rows of the first unfinished batch, until the epoch ends.
 void Loader::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    // A batch may be begun once next() has emptied the slot it goes to.
+    // A batch can be started once next() has freed its slot.
     slot_free_.wait(lock, [&] {
       return stopping_ || claim_batch_ >= batches_per_epoch() ||
              claim_batch_ < taken_ + int64_t(slots_.size());

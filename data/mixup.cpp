@@ -10,8 +10,8 @@ namespace pursuit::data {
 namespace {
 
 // The logarithm of a Gamma(a, 1) variate: Marsaglia and Tsang, "A simple method for generating gamma
-// variables", ACM TOMS 2000. Shapes below 1 go through Gamma(a + 1) U^(1/a), which underflows for small a
-// unless in logarithms.
+// variables", ACM TOMS 2000. Shapes below 1 use Gamma(a + 1) U^(1/a), in logarithms because it underflows for
+// small a.
 double sample_log_gamma(Random& random, double a) {
   if (a < 1) return sample_log_gamma(random, a + 1) + std::log(1 - random.uniform()) / a;
   const double d = a - 1.0 / 3, c = 1 / std::sqrt(9 * d);
@@ -49,8 +49,8 @@ Mix draw_mix(const MixupOptions& options, int width, int height, Random& random)
   mix.lambda = sample_beta(random, alpha, alpha);
   mix.box = {0, 0, width, height};
   if (mix.cutmix) {
-    // The box keeps the picture's proportions; part of it may lie outside, so lambda is taken from what is
-    // inside.
+    // The box has the picture's aspect ratio. Part of it may lie outside, so lambda is recomputed from the
+    // part inside.
     const double side = std::sqrt(1 - mix.lambda);
     const int half_height = int(height * side) / 2, half_width = int(width * side) / 2;
     const int y = int(random.below(height)), x = int(random.below(width));

@@ -18,7 +18,7 @@ struct Header {
   std::vector<int64_t> shape;
 };
 
-// Reads the header's Python dictionary: exactly the keys descr, fortran_order and shape, in any order.
+// Parses the header, a Python dictionary with exactly the keys descr, fortran_order and shape, in any order.
 class HeaderParser {
  public:
   HeaderParser(const InputFile& file, const std::string& text) : file_(file), text_(text) {}

@@ -13,7 +13,7 @@ constexpr int kUpright = 1;
 
 using Bytes = std::span<const uint8_t>;
 
-// The number of `count` bytes at `at`; empty if it reaches beyond the end.
+// The number stored in `count` bytes at `at`, or nothing if it extends beyond the end.
 std::optional<uint32_t> number(Bytes bytes, uint64_t at, int count, bool little_endian = false) {
   if (at + uint64_t(count) > bytes.size()) return {};
   uint32_t value = 0;
@@ -28,8 +28,8 @@ bool has(Bytes bytes, uint64_t at, std::string_view text) {
                     [](char c, uint8_t b) { return uint8_t(c) == b; });
 }
 
-// EXIF data is a TIFF file without pixels: byte order, 42, the place of the first directory, which is a count
-// and entries of 12 bytes: tag, type, number of values, value.
+// EXIF data is a TIFF file without pixels: byte order, 42, the offset of the first directory. A directory is
+// a count and entries of 12 bytes: tag, type, number of values, value.
 int orientation_of_tiff(Bytes tiff) {
   constexpr uint32_t tag_orientation = 0x112, type_short = 3, type_long = 4;
   const bool little = has(tiff, 0, "II");
@@ -50,7 +50,7 @@ int orientation_of_tiff(Bytes tiff) {
   return kUpright;
 }
 
-// Segments: 0xff, the marker, and, but for the start of the picture, a length that counts itself.
+// Segments: 0xff, the marker, and, except after the start marker, a length that includes itself.
 int orientation_of_jpeg(Bytes file) {
   constexpr uint32_t app1 = 0xe1, start_of_scan = 0xda, end_of_image = 0xd9, fill = 0xff;
   constexpr std::string_view exif("Exif\0\0", 6);

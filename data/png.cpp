@@ -11,16 +11,16 @@ namespace pursuit::data {
 
 namespace {
 
-constexpr size_t most_text = size_t(1) << 20;  // of chunks that are read over; a profile of colours has less
+constexpr size_t most_text = size_t(1) << 20;  // of skipped chunks; colour profiles are smaller
 
-// A file that is being read.
+// Decodes one PNG file.
 class PngReader {
  public:
   PngReader(const uint8_t* bytes, size_t size, const std::string& name) : name_(name), png_(spng_ctx_new(0)) {
     if (!png_) fail("decode_png", name + ": out of memory");
     spng_set_chunk_limits(png_.get(), most_text, most_text);
     spng_set_crc_action(png_.get(), SPNG_CRC_ERROR, SPNG_CRC_ERROR);
-    // libspng is content without the checksum of the end.
+    // libspng does not verify IEND's checksum.
     constexpr uint8_t end[] = {0, 0, 0, 0, 'I', 'E', 'N', 'D', 0xae, 0x42, 0x60, 0x82};
     if (std::search(bytes, bytes + size, std::begin(end), std::end(end)) == bytes + size)
       fail("decode_png", name + ": truncated PNG: the end chunk is missing");
@@ -31,11 +31,11 @@ class PngReader {
   }
   const spng_ihdr& header() const { return header_; }
 
-  // All pixels as `format` has them, `bytes_a_row` each row.
+  // All pixels in `format`, with `bytes_a_row` bytes per row.
   std::vector<uint8_t> pixels(spng_format format, size_t bytes_a_row) {
     std::vector<uint8_t> out(bytes_a_row * header_.height);
     require(spng_decode_image(png_.get(), out.data(), out.size(), format, 0));
-    require(spng_decode_chunks(png_.get()));  // up to the end
+    require(spng_decode_chunks(png_.get()));  // reads to the end of the file
     return out;
   }
 

@@ -8,7 +8,7 @@
 namespace pursuit::data {
 namespace {
 
-// What an operation is given: level is the magnitude scaled to 0..1.
+// The arguments of an operation; level is the magnitude scaled to 0..1.
 struct Setting {
   double level;
   Filter filter;

@@ -9,9 +9,8 @@
 namespace pursuit::data {
 namespace {
 
-// Weights are fixed-point numbers with 22 bits after the point: 8 bits of grey, 2 bits of head room for the
-// overshoot of the cubic and the sign fill the rest of an int32. Same as Pillow, so results agree bit for
-// bit.
+// Weights are fixed-point numbers with 22 fraction bits. The other bits of an int32 are 8 for the pixel, 2
+// for the overshoot of the cubic filter, and the sign. This is as in Pillow, so results agree bit for bit.
 constexpr int kFractionBits = 22;
 
 double filter_support(Filter filter) {
@@ -50,10 +49,10 @@ struct Taps {
   std::vector<int32_t> weights;
 };
 
-// Those of outputs [begin, begin + count) of `out`.
+// The taps of outputs [begin, begin + count) of `out`.
 Taps make_taps(int in, int out, int begin, int count, Filter filter) {
   const double scale = double(in) / out, stretch = std::max(scale, 1.0);
-  // At scale 1 every filter is the pixel itself, and resize leaves the axis alone.
+  // At scale 1 every filter returns the pixel itself, and resize skips the axis.
   const double support = in == out ? 0.5 : filter_support(filter) * stretch;
   Taps taps;
   std::vector<double> window;
@@ -75,7 +74,7 @@ Taps make_taps(int in, int out, int begin, int count, Filter filter) {
 
 uint8_t to_byte(int32_t sum) { return uint8_t(std::clamp(sum >> kFractionBits, 0, 255)); }
 
-// Rows [begin, end) of the picture.
+// Resizes rows [begin, end) of the picture along x.
 template <int kChannels> Image resize_rows(const Image& image, int begin, int end, const Taps& taps) {
   Image out(int(taps.windows.size()), end - begin, kChannels);
   for (int y = begin; y < end; ++y) {
@@ -93,7 +92,7 @@ template <int kChannels> Image resize_rows(const Image& image, int begin, int en
   return out;
 }
 
-// `image` begins at row `begin` of the picture that the taps are for.
+// `image` starts at row `begin` of the picture for which the taps were made.
 Image resize_columns(const Image& image, int begin, const Taps& taps) {
   Image out(image.width, int(taps.windows.size()), image.channels);
   const size_t row = size_t(image.width) * size_t(image.channels);
@@ -189,8 +188,8 @@ Image crop(const Image& image, int x, int y, int width, int height) {
 }
 
 Image center_crop(const Image& image, int width, int height) {
-  // Half margins are rounded to even where the picture is larger, and the odd black column goes to the
-  // right where it is smaller.
+  // Half margins are rounded to even if the picture is larger; if it is smaller, the odd black column is on
+  // the right.
   const auto margin = [](int side, int wanted) {
     return side >= wanted ? int(std::nearbyint((side - wanted) / 2.0)) : -((wanted - side) / 2);
   };

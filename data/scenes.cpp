@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kTrainSize = 2000, kTestSize = 200;
 
-// The classes behind the ground: a figure and the typical colour of it, from which each drawn one departs.
+// The classes after the background: a figure and its mean colour, to which noise is added.
 struct Kind {
   size_t figure;  // in figure_names()
   Rgb colour;

@@ -19,8 +19,8 @@ std::string size_of(const Image& image) {
   return std::to_string(image.width) + " x " + std::to_string(image.height);
 }
 
-// Pictures are used as their pixels are stored, as published loaders do. Label maps that were drawn over the
-// picture as a viewer shows it do not fit then. A program names a file once, however many sets hold it.
+// Pictures are used as stored, without EXIF rotation, as published loaders do. Label maps drawn over the
+// rotated picture do not fit then. Warns once per file.
 void warn_if_turned(const std::string& path, int orientation) {
   static std::mutex mutex;
   static std::set<std::string> named;
@@ -76,7 +76,7 @@ class PairedFiles : public SegmentationDataset {
   }
 
   const SegmentationFiles files_;
-  const std::vector<int64_t> numbers_;  // of the pairs in use
+  const std::vector<int64_t> numbers_;  // indices of the pairs in use
   DecodedFiles<SegmentationSample> decoded_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kTries = 10;
 
-// The largest share of one class among the counted pixels; 1 if none counts.
+// The largest share of one class among the labelled pixels; 1 if there are none.
 double largest_share(const Image& labels) {
   std::array<int64_t, 256> counts{};
   for (const uint8_t label : labels.pixels) ++counts[label];

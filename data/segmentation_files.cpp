@@ -22,7 +22,7 @@ bool has_file(const fs::path& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-// The pictures of a folder by the stem of their name.
+// The pictures of a folder, keyed by file name without extension.
 std::map<std::string, std::string> pictures_of(const fs::path& folder) {
   std::map<std::string, std::string> pictures;
   for (const std::string& name : list_folder(folder.string()).files) {
@@ -35,7 +35,7 @@ std::map<std::string, std::string> pictures_of(const fs::path& folder) {
   return pictures;
 }
 
-// Pictures and label maps of the same stem; with `stems` these in their order, otherwise all.
+// Pairs pictures and label maps with the same stem: those in `stems`, in that order, or all.
 class Pairing {
  public:
   Pairing(const fs::path& images, const fs::path& labels, bool skip_bad)
@@ -71,7 +71,7 @@ class Pairing {
   bool skip_bad_;
 };
 
-// The first of the names that is a folder in each of the parents, or the last name.
+// The first name that is a folder in every parent, or the last name.
 std::string split_folder(const std::vector<fs::path>& parents, const std::vector<std::string>& names) {
   for (const std::string& name : names)
     if (std::all_of(parents.begin(), parents.end(), [&](const fs::path& p) { return has_folder(p / name); }))
@@ -79,7 +79,7 @@ std::string split_folder(const std::vector<fs::path>& parents, const std::vector
   return names.back();
 }
 
-// A set's own names of a split, the preferred first.
+// Folder names of a split, in order of preference.
 std::vector<std::string> split_names(const std::string& split) {
   if (split == "train") return {"train"};
   if (split == "val") return {"val", "test"};
@@ -90,11 +90,11 @@ SegmentationFiles ade20k(const fs::path& root, const std::string& split, bool sk
   std::vector<LabelKey::Entry> entries{{"ignore", {}}};
   const std::string path = (root / "objectInfo150.txt").string();
   const std::vector<std::string> lines = read_lines(path);
-  for (size_t i = 1; i < lines.size(); ++i) {  // the first names the columns
+  for (size_t i = 1; i < lines.size(); ++i) {  // skips the header
     std::vector<std::string> columns;
     std::istringstream line(lines[i]);
     for (std::string column; std::getline(line, column, '\t');) columns.push_back(column);
-    // Some numbers have a blank behind them in the official file.
+    // Some numbers in the official file are followed by a blank.
     if (columns.size() < 5 || columns[0].substr(0, columns[0].find(' ')) != std::to_string(i))
       fail(where, path + " line " + std::to_string(i + 1) + ": need the class number " + std::to_string(i) +
                       " and its name as the first and fifth of columns divided by tabs");
@@ -149,7 +149,7 @@ SegmentationFiles coco_stuff(const fs::path& root, const std::string& split, boo
 }
 
 SegmentationFiles folder(const fs::path& root, const std::string& split, bool skip_bad) {
-  constexpr size_t kHeldOut = 10;  // of this many pictures one is not trained on
+  constexpr size_t kHeldOut = 10;  // one picture in this many is held out
   SegmentationFiles files{
       {}, read_class_file((root / "classes.txt").string()), split == "train" ? "train" : "val"};
   const fs::path images = root / "images", labels = root / "labels";

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kTrainSize = 20000, kTestSize = 2000;
 constexpr size_t kCircle = 0;
 
-// A light colour that stands out from the ground by at least 50 in grey.
+// A light colour that is at least 50 grey levels brighter than the background.
 Colour figure_colour(Random& random, const Colour& ground) {
   const auto grey = [](const Colour& c) { return 0.3f * c[0] + 0.6f * c[1] + 0.1f * c[2]; };
   for (;;) {
@@ -21,19 +21,18 @@ Colour figure_colour(Random& random, const Colour& ground) {
   }
 }
 
-// The ranges below are chosen so that a small transformer learns most of the set in two passes over it, not
-// all.
+// The ranges below are chosen so that a small transformer learns most, but not all, of the set in two epochs.
 class Synthetic : public Dataset {
  public:
   Synthetic(Split split, int size, uint64_t seed) : train_(split == Split::train), size_(size), seed_(seed) {}
 
   int64_t size() const override { return train_ ? kTrainSize : kTestSize; }
-  // Each run of ten pictures holds every class once, in an order that changes from run to run: any evenly
-  // spaced selection then sees all classes alike.
+  // Every ten consecutive pictures contain each class once, in a changing order, so that evenly spaced
+  // subsets are balanced.
   int64_t label(int64_t i) const override {
     const int64_t n = int64_t(figure_names().size());
     const uint32_t turn = philox_word(0, 0, uint64_t(i / n));
-    constexpr int64_t odd_steps[] = {1, 3, 7, 9};  // prime to ten, so that the run stays a permutation
+    constexpr int64_t odd_steps[] = {1, 3, 7, 9};  // coprime to ten, which gives a permutation
     return (i % n * odd_steps[turn >> 8 & 3] + int64_t(turn >> 16)) % n;
   }
   const std::vector<std::string>& classes() const override { return figure_names(); }
@@ -53,7 +52,7 @@ class Synthetic : public Dataset {
     }
     for (float& c : ground) c /= float(size_ * size_);
 
-    // Two small discs that mean nothing, then the figure, which may cover them.
+    // Two small discs as distractors, then the figure, which may cover them.
     for (int k = 0; k < 2; ++k) {
       const Point at{float(random.uniform(0, size_)), float(random.uniform(0, size_))};
       draw_figure(canvas, kCircle, at, unit * float(random.uniform(1, 3)), 0, random_colour(random, 10, 180));

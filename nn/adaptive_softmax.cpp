@@ -9,7 +9,7 @@ namespace pursuit::nn {
 
 namespace {
 
-// What is undefined stays so.
+// An undefined tensor stays undefined.
 Tensor converted(const Tensor& t, DType dtype) { return t.defined() ? t.to(dtype) : t; }
 
 }  // namespace

@@ -20,7 +20,7 @@ int64_t sample(std::span<const double> logits, const SamplingOptions& options, R
     if (std::count(options.forbidden.begin(), options.forbidden.end(), i) == 0) words.push_back(i);
   if (words.empty()) fail("generate", "no word is left to draw");
   const auto value = [&](int64_t word) { return logits[size_t(word)]; };
-  // Of the rest no rank is needed.
+  // Only the candidates must be sorted.
   const size_t ranked = options.temperature == 0 ? 1
                         : options.top_k > 0      ? std::min(words.size(), size_t(options.top_k))
                                                  : words.size();
@@ -51,7 +51,7 @@ std::vector<int64_t> generate(const TransformerLm& model, int64_t line_end,
   std::vector<int64_t> text = {line_end}, drawn;
   text.insert(text.end(), prompt.begin(), prompt.end());
   LmCache cache;
-  int64_t read = 0;  // words of the text that the cache has taken in
+  int64_t read = 0;  // words of the text that are in the cache
   while (int64_t(drawn.size()) < options.count) {
     if (options.lines_stand_alone && text.back() == line_end) {
       text = {line_end};

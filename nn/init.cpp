@@ -19,7 +19,7 @@ void fill_uniform(Tensor& t, double bound, uint64_t seed, uint64_t stream) {
 
 void fill_truncated_normal(Tensor& t, double std, uint64_t seed, uint64_t stream) {
   const Tensor drawn = normal(t.shape(), 0, std, seed, stream);
-  // At std 0.02 the cut lies 100 standard deviations out: clamping and redrawing are the same thing.
+  // At std 0.02 the bound is 100 standard deviations away, where clamping equals redrawing.
   float* p = drawn.data<float>();
   for (int64_t i = 0; i < drawn.numel(); ++i) p[i] = std::clamp(p[i], -2.0f, 2.0f);
   copy_values(t, drawn);
@@ -27,13 +27,12 @@ void fill_truncated_normal(Tensor& t, double std, uint64_t seed, uint64_t stream
 
 namespace {
 
-// Weights of all roles that are not told apart elsewhere.
 bool is_weight(Role role) {
   return role == Role::weight || role == Role::qkv_weight || role == Role::attention_out_weight ||
          role == Role::mlp_out_weight || role == Role::tail_projection;
 }
 
-// A parameter and the stream of its numbers.
+// A parameter and the random stream of its initial values.
 struct Fill {
   Tensor& t;
   uint64_t seed, stream;
@@ -71,7 +70,7 @@ void by_transformer_xl(const Fill& fill, const Initial& p) {
 }
 
 void by_fairseq(const Fill& fill, const Initial& p) {
-  // Xavier-uniform of a [dim, dim] matrix: sqrt(6 / (dim + dim)); q, k and v are one each.
+  // Xavier-uniform for the [dim, dim] matrix of each of q, k and v: sqrt(6 / (dim + dim)).
   if (p.role == Role::embedding)
     fill.normal(1 / std::sqrt(double(fill.t.size(-1))));
   else if (p.role == Role::qkv_weight)

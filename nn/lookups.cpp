@@ -52,7 +52,7 @@ void Lookups::clear() {
   given_ = false;
 }
 
-// On a GPU nothing waits for the number.
+// On a GPU this returns the upper bound, since reading the number would synchronise.
 int64_t Lookups::most_pairs(distributed::Communicator& ranks) const {
   const int64_t batches = numbers_.size(0), different = numbers_.size(1);
   if (numbers_.device().is_cuda()) return different;

@@ -11,7 +11,7 @@ bool decays_by_timm(const std::string& name, const Tensor& t) {
 }
 
 std::vector<int64_t> flat_offsets(const std::vector<NamedTensor>& parameters) {
-  constexpr int64_t alignment = 8;  // 16 bytes of bf16, which kernels read at once
+  constexpr int64_t alignment = 8;  // 16 bytes of bf16, one vector load of a kernel
   std::vector<int64_t> offsets;
   int64_t end = 0;
   for (const NamedTensor& p : parameters) {
@@ -24,7 +24,7 @@ std::vector<int64_t> flat_offsets(const std::vector<NamedTensor>& parameters) {
 
 namespace {
 
-// Makes the tensor a view of its place in `flat`, with the same values and node.
+// Makes the tensor a view of `flat` at offset `at`, keeping its values and node.
 void move_to(const Tensor& flat, int64_t at, Tensor& t) {
   Tensor home = flat.view(t.shape(), contiguous_strides(t.shape()), at);
   copy_values(home, t);
@@ -74,7 +74,7 @@ FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters, const
   for (size_t i = 0; i < size(); ++i) {
     Tensor& t = *parameters_[i].tensor;
     move_to(values, ranges[i].at, t);
-    // On a GPU one kernel gathers all gradients in the end: a copy for each would cost a launch for each.
+    // On a GPU one kernel gathers all gradients at the end, instead of one launch per gradient.
     if (!on_gpu()) t.bind_grad(grads.view(t.shape(), t.strides(), ranges[i].at));
     t.requires_grad();
     if (copy.defined()) t.bind_copy(copy.view(t.shape(), t.strides(), ranges[i].at));
@@ -132,7 +132,7 @@ void FlatParameters::zero_sum() {
 }
 
 void FlatParameters::add_grad(size_t first, size_t last) {
-  gather(parts(first, last), grads, on_gpu());  // on a CPU they are added where they arrive
+  gather(parts(first, last), grads, on_gpu());  // on a CPU they are already there
   if (on_gpu())
     for (size_t i = first; i < last; ++i) parameters_[i].tensor->zero_grad();
   finished_at_ = arrivals();

@@ -70,7 +70,7 @@ std::vector<double> signal_propagation(const QkStatistics& w, double temperature
     const double mean = from_middle * w.trace;
     const double v = i - i * (2 * T - i + 1) / T + (T + 1) * (2 * T + 1) / (6 * T);
     const double variance = T * v * w.frobenius2 + from_middle * from_middle * w.trace_of_square;
-    // Rounding may leave a W of zeros a hair below zero, and tr W^2 may be negative.
+    // The variance of W = 0 may be negative by rounding, and tr W^2 may be negative.
     const double sd = std::sqrt(std::max(variance, 1e-300));
     rho.push_back(normal_cdf((temperature * (T - 1) - mean) / sd) - normal_cdf((-temperature - mean) / sd));
   }

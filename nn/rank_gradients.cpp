@@ -30,7 +30,7 @@ RankGradients::RankGradients(FlatParameters& flat, distributed::Communicator& ra
 
 void RankGradients::backward(const Tensor& loss, const Tensor& seed) {
   for (Slice& slice : slices_) slice.waiting = slice.last - slice.first;
-  // All ranks start them in the same order, whatever arrives first.
+  // All ranks start their reductions in the same order, in whichever order gradients become ready.
   size_t next = 0;
   pursuit::backward(loss, seed, [&](const Node& leaf) {
     const auto slice = slice_of_.find(&leaf);

@@ -6,7 +6,7 @@ namespace pursuit::nn {
 
 namespace {
 
-constexpr double decoder_ln_eps = 1e-5;  // PyTorch's, which the official code takes
+constexpr double decoder_ln_eps = 1e-5;  // PyTorch's default, as in the official code
 
 VitConfig without_head(VitConfig config) {
   config.classes = 0;
@@ -27,13 +27,13 @@ VitConfig decoder_blocks(const SegmenterConfig& c) {
   return blocks;
 }
 
-// x / |x| over the last dimension, in f32 beside bf16. The small term keeps the gradient finite at 0.
+// x / |x| over the last dimension, computed in f32 for bf16. The small term keeps the gradient finite at 0.
 Tensor normalised(const Tensor& x) {
   const Tensor wide = x.to(compute_type(x.dtype()));
   return (wide / sqrt(sum(square(wide), {-1}, true) + 1e-12)).to(x.dtype());
 }
 
-// The number of rows of the square grid of patches whose positions these are, [1, 1 + side * side, dim].
+// The side of the square patch grid of position embeddings [1, 1 + side * side, dim].
 int64_t square_side(const Tensor& positions, const std::string& source) {
   int64_t side = 0;
   if (positions.ndim() == 3 && positions.size(0) == 1)

@@ -16,7 +16,7 @@ Tensor window_of(const Tensor& x, Corner c, int64_t height, int64_t width) {
   return x.slice(2, c.y, c.y + height).slice(3, c.x, c.x + width);
 }
 
-// At least height x width, with zeros on the right and below.
+// Zero-pads the picture on the right and below to at least height x width.
 Tensor padded(const Tensor& picture, int64_t height, int64_t width) {
   const int64_t h = picture.size(2), w = picture.size(3);
   if (h >= height && w >= width) return picture;

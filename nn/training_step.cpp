@@ -12,8 +12,8 @@ namespace {
 
 Tensor shown(const Loss& loss) { return (loss.shown.defined() ? loss.shown : loss.minimised).detach(); }
 
-// Ranks go on with the mean of what each has kept of its own batches. Gathered, since a sum may travel as
-// bf16, in which a running statistic would stand still.
+// Averages the running statistics over all ranks. Uses all_gather, since all_reduce may send bf16, whose
+// precision is too low for running statistics to change.
 void average_over_ranks(const Tensor& buffers, distributed::Communicator& ranks) {
   const Tensor all = empty({ranks.size(), buffers.numel()}, buffers.dtype(), buffers.device());
   ranks.all_gather(buffers, all);
@@ -99,7 +99,7 @@ void TrainingStep::add_batch(bool last) {
 void TrainingStep::divide_and_update() {
   gradients_.wait();
   if (ranks_.size() > 1 && flat_.buffers.defined()) average_over_ranks(flat_.buffers, ranks_);
-  // A step without a label changes nothing.
+  // The lower bound makes a step without labels a step with zero gradients.
   const Tensor weight = clamp(sums_.select(0, 1), 1e-20, INFINITY);
   shown_ = sums_.select(0, 0) / weight;
   update(weight);

@@ -30,7 +30,8 @@ const LmConfig& checked(const LmConfig& c) {
   return c;
 }
 
-// [context, dim]; a window of T tokens takes the first T rows, or the last T of reversed positions.
+// Returns [context, dim]; a window of T tokens uses the first T rows, or the last T if positions are
+// reversed.
 Tensor sinusoids(const LmConfig& c) {
   if (shapes_only()) return empty({c.context, c.dim});
   const int64_t half = c.dim / 2;
@@ -72,7 +73,7 @@ Tensor LmBlock::attention_input(const Tensor& x, DType dtype) const {
 
 Tensor LmBlock::forward(const Tensor& x, DType dtype, const Generator& generator,
                         AttentionCache* cache) const {
-  // stream + dropout(branch), where branch(residual) gives the sum itself.
+  // stream + dropout(branch). Without dropout, branch(residual) adds the residual itself.
   const auto add = [&](const Tensor& stream, uint64_t number, const auto& branch) -> Tensor {
     if (!training() || dropout_ == 0) return branch(stream);
     return stream + generator.dropout(dropout_, streams::step::dropout, number)(branch(Tensor()));
@@ -180,7 +181,7 @@ Tensor TransformerLm::next_logits(const Tensor& ids, LmCache& cache) const {
 
 Tensor TransformerLm::attention_entropy(const Tensor& ids) const {
   NoGrad off;
-  constexpr double least = 1e-30;  // 0 log 0 = 0
+  constexpr double least = 1e-30;  // so that 0 log 0 = 0
   std::vector<Tensor> layers;
   Tensor x = embed(ids, 0);
   for (size_t i = 0; i < blocks_.size(); ++i) {

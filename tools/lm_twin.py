@@ -113,7 +113,7 @@ class Published(torch.nn.Module):
         first, ends = self.cutoffs[0], [*self.cutoffs, len(bias)]
         head = F.log_softmax(F.linear(x, torch.cat([weight[:first], own.weight]),
                                       torch.cat([bias[:first], own.bias])), -1)
-        # log p of every word: of its cluster and of itself in it.
+        # log p of every word: log p of its cluster plus log p of the word within the cluster.
         parts = [head[:, :first]]
         for i, (begin, end) in enumerate(zip(ends, ends[1:])):
             tail = F.log_softmax(F.linear(x, weight[begin:end], bias[begin:end]), -1)
@@ -130,7 +130,7 @@ def loss(model, ids, labels, reduction):
 def vocabulary(path, limit):
     counts = collections.Counter(word for line in open(path, encoding="utf-8") for word in line.split())
     assert "<unk>" in counts
-    # most_common keeps the order in which equals were met.
+    # most_common keeps the order of first occurrence for equal counts.
     return ["<eos>"] + [word for word, _ in counts.most_common(limit - 1)]
 
 
@@ -206,7 +206,7 @@ def compare(args, model):
             out = pathlib.Path(folder, name)
             subprocess.run([args.lm, "train", "--out", out, *settings, *more], check=True, stdout=subprocess.DEVNULL)
             return out
-        # One step at a learning rate below all rounding leaves the initial weights.
+        # One step with a learning rate too small to change f32 weights writes the initial weights.
         start = train("start", "--steps", "1", "--lr", "1e-30", "--min-lr", "0", "--warmup-lr", "0",
                       "--eval-tokens", "64")
         weights = {name: t for name, t in load_file(start / "checkpoint.safetensors").items()

@@ -3,8 +3,8 @@
 
 #include "cuda/simulated/traffic.h"
 
-// What gcc calls at every load and store of sources that are compiled with -fsanitize=thread. Those programs
-// are linked without the thread sanitizer; this is in its place.
+// gcc inserts calls to these functions at every load and store of sources compiled with -fsanitize=thread.
+// The programs are linked without the thread sanitizer's own definitions.
 
 #define PURSUIT_ACCESS(size)                                               \
   void __tsan_read##size(void* p) { simt::count_read(p, size); }           \
@@ -12,7 +12,7 @@
   void __tsan_unaligned_read##size(void* p) { simt::count_read(p, size); } \
   void __tsan_unaligned_write##size(void* p) { simt::count_written(p, size); }
 
-// Of the host's code alone: no kernel has atomic objects.
+// Only host code uses atomics; they are not counted.
 #define PURSUIT_ATOMIC(bits, T)                                                                            \
   T __tsan_atomic##bits##_load(const T* p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }           \
   void __tsan_atomic##bits##_store(T* p, T v, int) { __atomic_store_n(p, v, __ATOMIC_SEQ_CST); }           \

@@ -6,8 +6,8 @@
 #include "cuda/simulated/stream.h"
 #include "cuda/simulated/traffic.h"
 
-// cuda/gemm.h on the simulated GPU: the CPU's products, rounded once at the end as the library does it. To
-// the simulator a product is no launch.
+// cuda/gemm.h on the simulated GPU: the CPU's products, rounded once at the end as in cuBLASLt. They are not
+// simulated launches.
 namespace pursuit::cuda {
 
 namespace {
@@ -34,7 +34,7 @@ template <class T, class Y> void multiply(const Gemm& g) {
   for (int64_t i = 0; i < g.m; ++i) static_cast<Y*>(g.row_sums)[i] = downcast<Y>(float(sums[size_t(i)]));
 }
 
-// Matrices of `rows` rows of `cols`.
+// Counts the accesses to `batch` matrices [rows, cols].
 template <class Count> void count_matrices(const Count& count, const void* p, int64_t batch, int64_t stride,
                                            int64_t rows, int64_t cols, int64_t ld, DType type) {
   if (!p) return;
@@ -57,7 +57,7 @@ void count_traffic(const Gemm& g) {
   simt::count_multiply_adds(g.batch * g.m * g.n * g.k);
 }
 
-// What the library refuses.
+// Fails for arguments that cuBLASLt rejects.
 void check(const Gemm& g) {
   if (!has_aligned_vectors(g)) fail("gemm", "misaligned address: a bias or row sums");
   const auto leads = [](const char* what, int64_t ld, int64_t cols) {
@@ -77,7 +77,7 @@ void gemm(const Gemm& given) {
   gemm_by(given, [](const Gemm& g) {
     check(g);
 #ifndef PURSUIT_TRAFFIC
-    // The library may lack an algorithm with an epilogue. The twin lacks these, so that both ways are run.
+    // cuBLASLt may have no algorithm for an epilogue. Rejecting some products tests that case too.
     if ((g.bias && g.n % 2 != 0) || (g.row_sums && g.k > 64)) return false;
 #endif
     const auto f = g.factors == DType::f32  ? multiply<float, float>

@@ -22,7 +22,7 @@ using pursuit::bf16;
 
 namespace {
 
-// What a rank asks the hub for. `from` bytes follow it, and `to` bytes come back, or a text.
+// A rank's request to the hub, followed by from() bytes. The answer has to() bytes, or is an error text.
 struct Call {
   enum Name : int32_t { init, all_reduce, all_gather, broadcast } name;
   int32_t rank;
@@ -62,7 +62,7 @@ bool receive_all(int socket, void* data, size_t bytes) {
   return true;
 }
 
-// Adds x to the sum; bf16 rounds every partial sum, as what travels in a ring is.
+// sum += x. In bf16 every partial sum is rounded, as in a ring, which sends partial sums.
 void add(ncclDataType_t type, std::vector<char>& sum, const std::vector<char>& x) {
   const auto over = [&]<class T>(T*) {
     T* to = reinterpret_cast<T*>(sum.data());
@@ -78,7 +78,8 @@ void add(ncclDataType_t type, std::vector<char>& sum, const std::vector<char>& x
     pursuit::fail("simt", "the simulated NCCL adds f32 and bf16 alone");
 }
 
-// Where all ranks' calls meet: a thread of the process that made the id. It never ends before the process.
+// Combines the calls of all ranks, in a thread of the process that created the id. The thread lives as long
+// as the process.
 class Hub {
  public:
   explicit Hub(int listener) : listener_(listener) {}
@@ -86,7 +87,7 @@ class Hub {
   void serve() {
     if (!meet()) return;
     for (std::vector<Call> calls(ranks_.size()); receive(calls);) answer(calls);
-    // A rank is gone: nobody gets an answer any more, and nobody a closed connection, as with NCCL.
+    // A rank is gone: the others get no answer and their connections stay open, so they hang as in NCCL.
   }
 
  private:
@@ -129,7 +130,7 @@ class Hub {
     } else if (calls[0].name == Call::all_gather) {
       for (const auto& part : data_) result.insert(result.end(), part.begin(), part.end());
     } else {
-      // As a ring does, the ranks' parts of the sum begin with different ranks.
+      // As in a ring, each part of the buffer is summed starting at a different rank.
       const size_t one = calls[0].bytes_of_one(), size = ranks_.size();
       const size_t part = (calls[0].count + size - 1) / size * one;
       for (size_t first = 0; first < size; ++first) {
@@ -162,12 +163,12 @@ sockaddr_un address_of(const ncclUniqueId& id, socklen_t& length) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const size_t bytes = strnlen(id.internal, sizeof address.sun_path - 1);
-  std::memcpy(address.sun_path + 1, id.internal, bytes);  // without a file: its first byte is 0
+  std::memcpy(address.sun_path + 1, id.internal, bytes);  // abstract socket address: the first byte is 0
   length = socklen_t(offsetof(sockaddr_un, sun_path) + 1 + bytes);
   return address;
 }
 
-// By SIMT_LATE_RANK one rank comes to every call later than the others.
+// SIMT_LATE_RANK names a rank that makes every call later than the others.
 void send_call(int socket, const Call& call, const void* from) {
   static const char* const late = std::getenv("SIMT_LATE_RANK");
   if (late && std::atoi(late) == call.rank) usleep(2000);
@@ -175,7 +176,7 @@ void send_call(int socket, const Call& call, const void* from) {
   send_all(socket, from, call.from());
 }
 
-// Waits for ever where the hub or a rank is gone.
+// Hangs if the hub or a rank is gone.
 void receive_answer(int socket, void* to, size_t bytes) {
   uint64_t length = 0;
   if (!receive_all(socket, &length, sizeof length))
@@ -186,9 +187,9 @@ void receive_answer(int socket, void* to, size_t bytes) {
   receive_all(socket, to, bytes);
 }
 
-// In two halves, so that those of a group begin before any of them waits.
+// In two halves, so that all operations of a group begin before any of them waits.
 struct Operation {
-  simt::Stream* stream;  // none: at once
+  simt::Stream* stream;  // null: run at once
   simt::Work begin, finish;
 };
 thread_local std::vector<Operation> group;

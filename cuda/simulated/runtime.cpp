@@ -118,7 +118,7 @@ void synchronize(int) {
 namespace {
 
 struct Event {
-  std::shared_ptr<simt::Mark> mark;  // none before the first record
+  std::shared_ptr<simt::Mark> mark;  // null before the first record
 };
 
 Event* as_event(void* event) { return static_cast<Event*>(event); }

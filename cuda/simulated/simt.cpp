@@ -30,16 +30,16 @@ namespace {
 
 constexpr size_t stack_bytes = 256 * 1024;
 constexpr size_t fence = 64;               // poisoned bytes after a shared array
-constexpr unsigned char unwritten = 0xFF;  // NaN, in every floating type
+constexpr unsigned char unwritten = 0xFF;  // NaN in every floating-point type
 
 enum class Order { ascending, descending, shuffled };
 #ifdef PURSUIT_TRAFFIC
-constexpr Order orders[] = {Order::ascending};  // a build that counts; others compare orders
+constexpr Order orders[] = {Order::ascending};  // this build counts accesses instead of comparing orders
 #else
 constexpr Order orders[] = {Order::ascending, Order::descending, Order::shuffled};
 #endif
 
-// Stacks that AddressSanitizer is told of at every change between them.
+// A stack, announced to AddressSanitizer at every switch.
 struct Stack {
   const void* bottom = nullptr;
   size_t size = 0;
@@ -65,7 +65,7 @@ struct Thread {
   boost::context::fiber fiber;
   uint3 index{};
   State state = State::done;
-  uint32_t mask = 0;  // at_warp: of the collective
+  uint32_t mask = 0;  // of the warp collective, if at_warp
   const char* what = "";
   std::source_location where;  // at_block
   Words gives;
@@ -166,7 +166,7 @@ class Machine {
            std::to_string(allowed));
   }
 
-  // One fiber a thread, kept from launch to launch; each runs kernel after kernel.
+  // One fiber per thread, reused by all launches.
   void prepare(size_t n) {
     while (threads_.size() < n) {
       auto t = std::make_unique<Thread>();
@@ -185,7 +185,7 @@ class Machine {
     shared_.resize(2 * most_shared());
   }
 
-  // Threads in the middle of a kernel that failed stay there; their objects must not be destroyed by others.
+  // Threads of a failed kernel are kept suspended, since nobody else may destroy the objects on their stacks.
   void abandon() {
     for (auto& t : threads_) abandoned_.push_back(std::move(t));
     threads_.clear();
@@ -228,7 +228,7 @@ class Machine {
     scheduler_ = std::move(scheduler_).resume();
     arrived(fake);
   }
-  // On a thread's stack, coming from the scheduler's.
+  // Called on a thread's stack after a switch from the scheduler.
   void arrived([[maybe_unused]] void* fake) {
 #ifdef PURSUIT_ASAN
     __sanitizer_finish_switch_fiber(fake, &scheduler_stack_.bottom, &scheduler_stack_.size);
@@ -287,7 +287,7 @@ class Machine {
 #endif
   }
 
-  // As far as it gets without the rest of its block.
+  // Runs the warp until all of its threads are done or wait for the rest of the block.
   void run_warp(size_t begin, size_t end) {
     for (bool moved = true; moved;) {
       moved = false;
@@ -301,7 +301,7 @@ class Machine {
     }
   }
 
-  // Lets the lanes of t's mask go on if all are there.
+  // Resumes the lanes of t's mask if all of them have arrived.
   void meet(size_t begin, size_t end, const Thread& t) {
     const uint32_t mask = t.mask & (end - begin < 32 ? (1u << (end - begin)) - 1 : ~0u);
     for (size_t i = begin; i < end; ++i) {
@@ -430,7 +430,7 @@ void close_copy_group() {
 
 void wait_for_copies(int groups_left) {
   auto& copies = machine().current().copies;
-  // The open group is not waited for.
+  // The open group is not included.
   while (copies.size() > size_t(groups_left) + 1) {
     for (const Copy& c : copies.front()) {
       std::memcpy(c.to, c.from, c.bytes);

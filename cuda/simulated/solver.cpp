@@ -4,7 +4,7 @@
 
 #include "cuda/runtime.h"
 
-// cuda/solver.h on the simulated GPU: LAPACK, which is told of matrices as the library is.
+// cuda/solver.h on the simulated GPU: LAPACK, with cuSOLVER's calling convention.
 namespace pursuit::cuda {
 
 std::vector<int32_t> svd(const Svd& p) {

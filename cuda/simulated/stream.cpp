@@ -22,8 +22,7 @@ bool early() {
 std::string broken, breakdown;
 std::exception_ptr held_back;
 
-// Runs a recording, the streams beside the one for work as late as somebody waits for them, or as early as
-// their own waiting allows.
+// Runs a recording in the order of one stream; the other streams run when it waits for them.
 class Replay {
  public:
   explicit Replay(const Recording& recording) : nodes_(recording.nodes) {}
@@ -43,7 +42,7 @@ class Replay {
   std::map<const Stream*, size_t> next_;
 };
 
-// Every stream that takes part is waited for by the one for work in the end.
+// Whether the work stream waits for the end of every other stream that takes part.
 bool joined(const Recording& recording) {
   std::map<const Stream*, size_t> last, waited;
   for (size_t i = 0; i < recording.nodes.size(); ++i) {
@@ -126,7 +125,7 @@ void Stream::wait_for(const std::shared_ptr<Mark>& mark) {
     const auto theirs = mark->recording.lock();
     if (!theirs || theirs != work.recording)
       pursuit::fail("simt", "a stream waits for an event of a recording that has ended");
-    recording = theirs;  // takes part from now on
+    recording = theirs;  // this stream now takes part
     recording->nodes.push_back({this, {}, mark});
   } else if (recording) {
     pursuit::fail("simt", "a recorded stream waits for an event that is not in the recording");

@@ -13,12 +13,12 @@ namespace {
 
 float high_half(uint32_t pair) { return value_of<float>(words_of(pair & 0xffff0000u)); }
 float low_half(uint32_t pair) { return value_of<float>(words_of(pair << 16)); }
-// The instruction reads 10 bits of the mantissa.
+// The instruction uses 10 bits of the mantissa.
 float tf32(uint32_t bits) { return value_of<float>(words_of(bits & 0xffffe000u)); }
 
 Words six(const uint32_t* a, const uint32_t* b) { return {{a[0], a[1], a[2], a[3], b[0], b[1]}}; }
 
-// x without the bits that f32 has no room for.
+// x rounded toward zero to f32.
 float toward_zero(double x) {
   const float y = float(x);
   return std::fabs(double(y)) > std::fabs(x) ? std::nextafter(y, 0.0f) : y;
@@ -38,7 +38,7 @@ bool truncates() {
 }  // namespace
 
 float truncated_sum(float d, const double* products, int n) {
-  // Each of the cut terms is a whole number of units below 2^24, so their sum in f64 is exact.
+  // Each truncated term is an integer multiple of the unit, below 2^24 units, so their sum in f64 is exact.
   int greatest = std::numeric_limits<int>::min();
   double plain = double(d);
   const auto look = [&](double x) {
@@ -59,7 +59,7 @@ float truncated_sum(float d, const double* products, int n) {
 
 namespace {
 
-// d [16, 8] += a [16, depth] b [depth, 8]: this lane's four numbers.
+// d [16, 8] += a [16, depth] b [depth, 8], for this lane's four elements of d.
 template <int depth, class A, class B> void add_product(float* d, A a, B b) {
   const int g = lane() / 4, t = lane() % 4;
   if (lane() == 0) count_multiply_adds(16 * 8 * depth);
@@ -70,7 +70,7 @@ template <int depth, class A, class B> void add_product(float* d, A a, B b) {
       columns[i][k] = b(k, 2 * t + i);
     }
   for (int i = 0; i < 4; ++i) {
-    double products[depth], sum = double(d[i]);  // the hardware adds in a wider type of its own
+    double products[depth], sum = double(d[i]);  // hardware also adds in a wider type
     for (int k = 0; k < depth; ++k) products[k] = double(rows[i / 2][k]) * double(columns[i % 2][k]);
     if (truncates()) {
       for (int k = 0; k < depth; k += depth / 2) d[i] = truncated_sum(d[i], products + k, depth / 2);

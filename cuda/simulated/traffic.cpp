@@ -17,8 +17,8 @@ using pursuit::cuda::KernelTraffic;
 
 constexpr int64_t sector = 32;
 
-std::vector<KernelTraffic>* counts = nullptr;  // while something is counted
-KernelTraffic* launch = nullptr;               // the one that runs
+std::vector<KernelTraffic>* counts = nullptr;  // null unless a count is in progress
+KernelTraffic* launch = nullptr;               // the current launch
 
 unsigned char* reserve(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -26,7 +26,7 @@ unsigned char* reserve(size_t bytes) {
   return static_cast<unsigned char*>(p);
 }
 
-// Addresses, each used once: the pool keeps the blocks that it has.
+// Reserved addresses, each used once: the memory pool keeps its blocks.
 class Range {
  public:
   static constexpr size_t bytes = size_t(1) << 36;
@@ -37,7 +37,7 @@ class Range {
     if (next_ > begin_ + bytes) pursuit::fail("simt", "the range of the counted memory is used up");
     return p;
   }
-  // At least `bytes` for other memory.
+  // At least `bytes` for memory outside the range.
   size_t offset(const void* p) const { return size_t(static_cast<const unsigned char*>(p) - begin_); }
 
  private:
@@ -49,7 +49,7 @@ Range& range() {
   return r;
 }
 
-// The sectors that a launch has touched.
+// The set of sectors that a launch has accessed.
 class Touched {
  public:
   void add(const void* p, size_t bytes) {
@@ -63,7 +63,7 @@ class Touched {
       ++count_;
     }
   }
-  // Their bytes; begins anew.
+  // Returns their total bytes and clears the set.
   int64_t take() {
     for (const size_t m : marked_) marks_[m] = 0;
     marked_.clear();
@@ -71,7 +71,7 @@ class Touched {
   }
 
  private:
-  unsigned char* marks_ = reserve(Range::bytes / sector / 8);  // a bit a sector
+  unsigned char* marks_ = reserve(Range::bytes / sector / 8);  // one bit per sector
   std::vector<size_t> marked_;
   int64_t count_ = 0;
 };

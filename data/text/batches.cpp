@@ -48,7 +48,7 @@ void TextBatches::get(int64_t epoch, int64_t step, int64_t batch, TextBatch& out
   out.count = 0;
   const int64_t of_step = options_.batch_size * options_.share.of;
   for (int64_t r = 0; r < options_.batch_size; ++r) {
-    const int64_t row = (options_.share.first + batch) * options_.batch_size + r;  // of the step
+    const int64_t row = (options_.share.first + batch) * options_.batch_size + r;  // within the step
     const int64_t position = options_.shuffle ? step * of_step + row : row * steps() + step;
     if (position >= rows()) continue;
     const Row& cut = rows_[size_t(options_.shuffle ? order_[size_t(position)] : position)];

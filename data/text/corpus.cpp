@@ -14,7 +14,7 @@ struct Encoded {
   std::vector<int64_t> documents;
 };
 
-// " = Title = " but not " = = Section = = ".
+// True for " = Title = " but not for " = = Section = = ".
 bool is_article_heading(std::string_view line) {
   std::string_view first = next_word(line);
   if (first != "=") return false;
@@ -44,7 +44,7 @@ Tokens first_tokens(Tokens tokens, int64_t count) {
 Tokens encode(const std::vector<TextFile>& files, TextSource::Layout layout, const Vocabulary& vocabulary) {
   const auto out = std::make_shared<Encoded>();
   for (const TextFile& file : files) {
-    bool after_blank = true, all_blank = true;  // the line before; the document so far
+    bool after_blank = true, all_blank = true;  // of the previous line; of the document so far
     int64_t number = 0;
     for_each_line(file, vocabulary.is_bytes(), [&](std::string_view line) {
       const bool begins =

@@ -10,9 +10,9 @@
 #include "engine/files/atomic_file.h"
 #include "engine/files/mapped_file.h"
 
-// The file, in words of 8 bytes, little endian: magic, checksum of what follows it; then the key (options,
-// and size, offset, time of change and fingerprint of every text file), the lengths of the tables, and the
-// tables: for each split its documents and its ids, at the end the list of words.
+// The file format, in little-endian words of 8 bytes: magic, checksum of the rest, key (options, and size,
+// offset, modification time and fingerprint of every text file), lengths of the tables, and the tables: for
+// each split its documents and its ids, then the list of words.
 namespace pursuit::data {
 namespace {
 
@@ -21,7 +21,7 @@ using Words = std::vector<uint64_t>;
 
 constexpr uint64_t magic = 0x3168636163747570;  // "putcach1"
 
-// Four lanes of multiply and rotate, so that a gigabyte takes a fraction of a second.
+// A hash with four independent lanes, so that a gigabyte takes a fraction of a second.
 uint64_t fingerprint(std::string_view bytes, uint64_t seed = 0) {
   constexpr uint64_t prime = 0x9E3779B185EBCA87;
   uint64_t lanes[4] = {seed + 1, seed + 2, seed + 3, seed + 4};
@@ -49,7 +49,7 @@ std::vector<const TextFile*> all_files(const TextSource& source) {
   return files;
 }
 
-// What the encoding depends on beside the contents of the files.
+// Everything that the encoding depends on except the contents of the files.
 Words settings(const TextSource& source, const CorpusOptions& o) {
   return {uint64_t(source.layout), uint64_t(o.bytes),   uint64_t(o.min_count), uint64_t(o.vocabulary_limit),
           source.train.size(),     source.valid.size(), source.test.size()};
@@ -66,7 +66,7 @@ std::string path_of(const Corpus& corpus, const CorpusOptions& options) {
 
 size_t words_for(size_t bytes) { return (bytes + 7) / 8; }
 
-// Reads a file's words front to back; `ok` turns false at what is not there.
+// Reads a file's words sequentially; sets `ok` to false when data is missing.
 struct Reader {
   std::string_view bytes;
   bool ok = true;

@@ -19,9 +19,9 @@ constexpr const char* names[] = {"anna",  "boris", "clara",  "david", "emma", "f
 constexpr int64_t name_count = std::size(names);
 constexpr Option verbs[] = {{"gave", 4}, {"sold", 2}, {"lent", 1}, {"showed", 1}};
 constexpr Option determiners[] = {{"a", 4}, {"the", 2}, {"some", 1}, {"three", 1}};
-constexpr int first_plural = 2;  // of the determiners
+constexpr int first_plural = 2;  // index into determiners
 constexpr Option adjective_counts[] = {{"", 4}, {"", 3}, {"", 1}};
-// A rare word stands for itself, as in published sets, so that the vocabulary has a place for unknown ones.
+// "<unk>" occurs as a rare word, as in published data sets, so that the vocabulary contains it.
 constexpr Option adjectives[] = {{"small", 4}, {"red", 3},   {"old", 2},
                                  {"new", 2},   {"heavy", 1}, {"<unk>", 1}};
 constexpr Option nouns[] = {{"box", 8}, {"lamp", 6},  {"book", 5},  {"coat", 4},  {"key", 3},
@@ -36,7 +36,7 @@ double total(std::span<const Option> options) {
   return sum;
 }
 
-// The mean of f over the options.
+// The expected value of f over the options.
 template <class F> double mean(std::span<const Option> options, const F& f) {
   double sum = 0;
   for (size_t i = 0; i < options.size(); ++i) sum += options[i].weight * f(i);
@@ -48,7 +48,7 @@ double entropy(std::span<const Option> options) {
   return mean(options, [&](size_t i) { return -std::log(options[i].weight / all); });
 }
 
-// Bytes of the word and the space before it.
+// Expected bytes of the word and the space before it.
 double bytes(std::span<const Option> options) {
   return mean(options, [&](size_t i) { return double(std::strlen(options[i].text) + 1); });
 }
@@ -111,7 +111,7 @@ GrammarFacts grammar_facts() {
   facts.bytes = 2 * name + bytes(verbs) + bytes(determiners) + adjective * bytes(adjectives) + noun +
                 literal(" and") + thanks * (2 * name + literal(" thanked for the") + noun) +
                 sees * (name + literal(" saw that the") + noun + literal(" was") + many + bytes(adjectives)) +
-                literal(" .");  // the first word has no space before it, but the line a newline
+                literal(" .");  // the newline replaces the first word's space
   return facts;
 }
 

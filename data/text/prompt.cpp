@@ -11,7 +11,7 @@ std::vector<int64_t> encode_prompt(const std::string& text, const Vocabulary& vo
   const TextFile file{"--prompt", text, 0, 0, nullptr};
   const Tokens tokens = encode({file}, TextSource::Layout::text, vocabulary);
   std::vector<int64_t> ids(tokens.ids.begin(), tokens.ids.end());
-  if (text.back() != '\n') ids.pop_back();  // the last line goes on
+  if (text.back() != '\n') ids.pop_back();  // the last line is continued
   return ids;
 }
 

@@ -45,7 +45,7 @@ TextSource open_named(const fs::path& folder, const std::string& before, const s
   return source;
 }
 
-// The part [begin, end) of all bytes of the files.
+// Bytes [begin, end) of the concatenated files.
 std::vector<TextFile> cut(const std::vector<TextFile>& files, int64_t begin, int64_t end) {
   std::vector<TextFile> parts;
   int64_t start = 0;
@@ -63,7 +63,7 @@ std::vector<TextFile> cut(const std::vector<TextFile>& files, int64_t begin, int
   return parts;
 }
 
-// The first line's end at or after byte `at` of all files together.
+// The first end of a line at or after byte `at` of the concatenated files.
 int64_t line_end(const std::vector<TextFile>& files, int64_t at) {
   int64_t start = 0;
   for (const TextFile& file : files) {

@@ -14,13 +14,13 @@ constexpr size_t longest_word = 4096;
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// The first byte of a line that text cannot hold, and why.
+// The position of the first invalid byte of a line, and the reason.
 struct Flaw {
   size_t at;
   const char* why;
 };
 std::optional<Flaw> find_flaw(std::string_view line) {
-  size_t word = 0;  // where it began
+  size_t word = 0;  // start of the current word
   for (size_t i = 0; i < line.size();) {
     const size_t length = utf8_length(line.substr(i));
     if (length == 0) return Flaw{i, "is not valid UTF-8; convert it, or read the data as bytes"};
@@ -95,7 +95,7 @@ Vocabulary Vocabulary::of_words(const std::vector<TextFile>& files, int64_t min_
 
   Vocabulary v;
   v.add(end_of_line);
-  // <unk> stands for all that is left out, so it is frequent.
+  // <unk> replaces all other words, so it is frequent and gets a low id.
   if (add_unknown) v.add(unknown_word);
   for (int64_t i = 0; i < kept; ++i) v.add(sorted[size_t(i)].first);
   return v;

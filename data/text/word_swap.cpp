@@ -20,7 +20,7 @@ struct Word {
   size_t begin, size;
 };
 
-// As Python's \w and TextAttack's list of look-alikes have it.
+// Matches Python's \w and the characters in TextAttack's list of homoglyphs.
 bool is_letter(std::string_view character) {
   static const locale_t unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
   if (!unicode) fail("word swap", "the system lacks the locale C.UTF-8");
@@ -31,7 +31,7 @@ std::vector<Word> words_of(std::string_view line) {
   std::vector<Word> words;
   bool inside = false;
   for (size_t i = 0, size; i < line.size(); i += size) {
-    // A byte that begins no character stands alone.
+    // An invalid byte counts as one character.
     size = std::max<size_t>(1, utf8_length(line.substr(i)));
     const std::string_view c = line.substr(i, size);
     const bool letter = is_letter(c),
@@ -45,7 +45,7 @@ std::vector<Word> words_of(std::string_view line) {
 
 bool is_space(char c) { return std::string_view(" \t\n\v\f\r").find(c) != std::string_view::npos; }
 
-// What stands between white space around `at`.
+// The token around `at`, delimited by white space.
 std::string token_around(std::string_view line, size_t at) {
   size_t begin = at, end = at;
   while (begin > 0 && !is_space(line[begin - 1])) --begin;

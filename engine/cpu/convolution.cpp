@@ -120,8 +120,8 @@ void lay_out(const Source& s, const float* from, float* to) {
   }
 }
 
-// So many pictures are laid out at a time that they are still in the last cache when they are read, 16 MB; a
-// number that follows from sizes alone, since sums over pictures end with them.
+// The number of pictures copied at a time: 16 MB, so that they are still in the last-level cache when they
+// are read. It must depend on sizes only, since sums over pictures are split there.
 int64_t pictures_at_once(const Source& s, int64_t batch) {
   if (s.in_place()) return batch;
   const int64_t size = s.channels * s.h.layout.length * s.w.layout.size();
@@ -147,7 +147,7 @@ struct Grid {
   int64_t size() const { return h.positions * w.positions; }
 };
 
-// Of columns [begin, end): as runs of the pictures laid out.
+// The runs of columns [begin, end) in the copied pictures.
 void runs_of(const Grid& g, const Laid& x, int64_t begin, int64_t end, std::vector<Run>& runs) {
   runs.clear();
   for (int64_t q = begin; q < end;) {
@@ -160,7 +160,7 @@ void runs_of(const Grid& g, const Laid& x, int64_t begin, int64_t end, std::vect
   runs.push_back({end - begin, 0});
 }
 
-// Of rows (channel, tap down, tap across) of a group's unfolded pictures: how far they move the runs.
+// The offset that each row (channel, tap down, tap across) of a group's unfolded picture adds to the runs.
 std::vector<int64_t> shifts_of(const Grid& g, const Laid& x, int64_t group, int64_t channels) {
   std::vector<int64_t> shift;
   for (int64_t i = group * channels; i < (group + 1) * channels; ++i)
@@ -169,7 +169,7 @@ std::vector<int64_t> shifts_of(const Grid& g, const Laid& x, int64_t group, int6
   return shift;
 }
 
-// What a convolution writes: [.., channels, height, width].
+// The output of a convolution: [.., channels, height, width].
 struct Target {
   float* p;
   int64_t channels, height, width;
@@ -252,8 +252,8 @@ const float* transposed_weights(const ConvShape& s, const Grid& g, const float* 
   return to;
 }
 
-// Of depthwise convolutions each plane, a picture's channel, is by itself: it is laid out in the thread's
-// first cache, with room for the last vector. f(number of the plane, the plane).
+// Calls f(index, plane) for each plane, a channel of a picture, of a depthwise convolution. The plane is
+// copied to the L1 cache, with padding for the last vector.
 template <class F>
 void for_each_plane(const Source& s, int64_t begin, int64_t end, int64_t step, const F& f) {
   const int64_t plane = s.h.layout.length * s.w.layout.size();
@@ -265,7 +265,7 @@ void for_each_plane(const Source& s, int64_t begin, int64_t end, int64_t step, c
   }
 }
 
-// Where the taps of a grid are in a plane, and in the kernel.
+// The offsets of a grid's taps in a plane, and in the kernel.
 struct Taps {
   std::vector<int64_t> place, weight;
 

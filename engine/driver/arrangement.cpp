@@ -7,7 +7,7 @@ namespace pursuit::driver {
 
 namespace {
 
-// The dimension that gets stride 0; -1 if there is none.
+// The dimension that gets stride 0, or -1.
 int repeated_dim(const Shape& shape) {
   for (int d = 0; d < shape.size(); ++d)
     if (shape[d] > 1) return d;
@@ -60,7 +60,7 @@ Arranged::Arranged(const Tensor& values, Arrangement a, Device device) {
   } else if (a == Arrangement::sliced) {
     Shape larger = shape;
     for (int i = 0; i < shape.size(); ++i) larger[i] += 3;
-    // A scalar has no dimension to widen: it lies behind a guard element in a row of its own.
+    // A scalar has no dimension to extend: it is placed after a guard element in a separate row.
     if (shape.empty()) larger = {3};
     base_ = full(larger, is_floating(values.dtype()) ? NAN : -12345, values.dtype());
     view_ = base_.slice(0, 1, 1 + (shape.empty() ? 1 : shape[0]));

@@ -3,7 +3,7 @@
 
 #include "engine/operator/operator.h"
 
-// How the driver lays the same numbers out in memory, to find operators that ignore strides.
+// Memory layouts in which the driver passes the same numbers, to find operators that ignore strides.
 namespace pursuit::driver {
 
 enum class Arrangement {
@@ -20,10 +20,10 @@ const char* name_of(Arrangement a);
 // floating, else i32. Under `broadcast` they repeat along the dimension that will have stride 0.
 Tensor draw(const Input& input, Arrangement a, DType dtype, uint64_t stream);
 
-// A tensor laid out as asked, and the memory it lies in.
+// A tensor with the requested layout, and the memory that contains it.
 class Arranged {
  public:
-  // values: as draw() gives them.
+  // values: from draw().
   Arranged(const Tensor& values, Arrangement a, Device device);
   const Tensor& view() const { return view_; }
   bool touched() const;  // whether any byte of the memory, guard elements included, has changed since

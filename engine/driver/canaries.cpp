@@ -4,15 +4,15 @@
 #include "engine/driver/driver.h"
 #include "engine/ops.h"
 
-// Operators that are wrong on purpose, each in one way. The driver must catch every one, or it is the driver
-// that is broken.
+// Deliberately wrong operators, with one mistake each. If the driver does not detect all of them, the driver
+// is broken.
 namespace pursuit::driver {
 
 bool is_canary(const OperatorInfo& op) { return op.name.rfind("canary_", 0) == 0; }
 
 namespace {
 
-// y = x^2, right; most canaries below change one thing of it.
+// The correct y = x^2; most canaries below change one thing.
 struct Square {
   Tensor x = {};
   Tensor forward(const Tensor& in) {
@@ -33,7 +33,7 @@ struct CanaryTripleGradient : Square {
 };
 PURSUIT_OPERATOR(CanaryTripleGradient)
 
-// Half of its gradients are 0 in truth and here: a relative error of 0 / 0 there must not hide the others.
+// Half of the gradients are correctly 0; their relative error 0 / 0 must not hide the wrong others.
 struct CanaryTripleRelu {
   static constexpr const char* name = "canary_triple_relu";
   Tensor y = {};
@@ -43,7 +43,7 @@ struct CanaryTripleRelu {
 };
 PURSUIT_OPERATOR(CanaryTripleRelu)
 
-// Right everywhere but where the input is exactly 0.
+// Wrong only where the input is exactly 0.
 struct CanaryGradientAtZero {
   static constexpr const char* name = "canary_gradient_at_zero";
   Tensor x = {};
@@ -56,7 +56,7 @@ struct CanaryGradientAtZero {
 };
 PURSUIT_OPERATOR(CanaryGradientAtZero)
 
-// Right results, no reference, and a derivative that is 1 % off in every dtype alike.
+// Correct results, no reference, and a derivative that is 1 % off in every dtype.
 struct CanaryDerivativeOff {
   static constexpr const char* name = "canary_derivative_off";
   Tensor a = {}, b = {};
@@ -86,7 +86,7 @@ struct CanaryIgnoresStrides : Square {
     x = in;
     Tensor y = empty_like(in);
     dispatch(in, name, [&]<class Dev, class T>(Dev, Type<T>) {
-      // A view with stride 0 has fewer elements in memory than it shows: stay inside.
+      // A view with stride 0 has fewer elements in memory than its shape; stay in bounds.
       int64_t last = 0;
       for (int d = 0; d < in.ndim(); ++d) last += (in.size(d) - 1) * in.stride(d);
       for (int64_t i = 0; i < y.numel(); ++i) {
@@ -100,7 +100,7 @@ struct CanaryIgnoresStrides : Square {
 };
 PURSUIT_OPERATOR(CanaryIgnoresStrides)
 
-// Takes the incoming gradient for contiguous.
+// Reads the incoming gradient as if it were contiguous.
 struct CanaryIgnoresGradientStrides : Square {
   static constexpr const char* name = "canary_ignores_gradient_strides";
   Grads backward(const Tensor& gy, Needs) {
@@ -125,7 +125,7 @@ struct CanaryWritesPastTheEnd : Square {
 };
 PURSUIT_OPERATOR(CanaryWritesPastTheEnd)
 
-// And one before the beginning of its gradient.
+// Writes one element before the beginning of its gradient.
 struct CanaryWritesBeforeTheBeginning : Square {
   static constexpr const char* name = "canary_writes_before_the_beginning";
   Grads backward(const Tensor& gy, Needs) {
@@ -152,7 +152,7 @@ struct CanaryNan : Square {
 };
 PURSUIT_OPERATOR(CanaryNan)
 
-// Only in f32, where f64 is right.
+// Wrong only in f32; f64 is correct.
 struct CanaryNanInF32 : Square {
   static constexpr const char* name = "canary_nan_in_f32";
   Tensor forward(const Tensor& in) {
@@ -175,7 +175,7 @@ struct CanaryForgetsTheGradient : Square {
 };
 PURSUIT_OPERATOR(CanaryForgetsTheGradient)
 
-// All but the last element: a loop over whole vectors only.
+// Leaves out the last element, like a loop over whole vectors only.
 struct CanaryForgetsTheTail : Square {
   static constexpr const char* name = "canary_forgets_the_tail";
   Grads backward(const Tensor& gy, Needs) {
@@ -188,7 +188,7 @@ struct CanaryForgetsTheTail : Square {
 };
 PURSUIT_OPERATOR(CanaryForgetsTheTail)
 
-// Gives the f32 input's gradient in the bf16 of the other one.
+// Returns the f32 input's gradient in the bf16 of the other input.
 struct CanaryNarrowsAGradient {
   static constexpr const char* name = "canary_narrows_a_gradient";
   DType narrow = DType::f32;
@@ -214,7 +214,7 @@ struct CanaryWritesToItsInput : Square {
 };
 PURSUIT_OPERATOR(CanaryWritesToItsInput)
 
-// f32 through bf16: right to three digits.
+// f32 rounded to bf16: correct to three digits.
 struct CanaryLosesDigits : Square {
   static constexpr const char* name = "canary_loses_digits";
   Tensor forward(const Tensor& in) {
@@ -225,7 +225,7 @@ struct CanaryLosesDigits : Square {
 };
 PURSUIT_OPERATOR(CanaryLosesDigits)
 
-// Its own f64 run is wrong as well: only the reference tells.
+// Wrong in f64 too, so only the reference can detect it.
 struct CanaryReference : Square {
   static constexpr const char* name = "canary_reference";
   Tensor forward(const Tensor& in) {

@@ -12,7 +12,7 @@ namespace {
 
 struct Outcome {
   Tensor y;
-  std::vector<Tensor> grads;  // undefined where the input has none
+  std::vector<Tensor> grads;  // undefined if the input has none
 };
 
 using Run = OperatorInfo::Run;
@@ -32,14 +32,14 @@ Outcome run(const Run& f, const std::vector<Input>& inputs, const std::vector<Te
   return o;
 }
 
-// The bar for one element whose f64 value is r, in a tensor whose largest is m, is
+// The tolerance of one element whose f64 value is r, in a tensor whose largest value is m, is
 //   tolerance * (unit * (a |r| + b m) + c d).
-// unit is one ulp at 1. f32 arithmetic on its own gets within 4 ulp of r. Where terms as large as the largest
-// result cancel, their rounding remains, hence the part of m. d is what an ulp more or less in every input
-// changes in f64, on average over the tensor (which a kink crossed by a few entries does not move): rounding
-// on the way through the operator may do as much several times. Under bf16 arithmetic is f32 and the result
-// is rounded once, which is half an ulp of r; only what backward saved was rounded before. Under `broadcast`
-// sums have equal terms, whose rounding adds up instead of cancelling: four times the bar.
+// unit is one ulp at 1. f32 arithmetic alone is within 4 ulp of r. The term in m covers the rounding that
+// remains when terms as large as the largest result cancel. d is the average change of the tensor's elements
+// in f64 when every input changes by an ulp (a few entries that cross a kink do not affect it): rounding
+// inside the operator may cause several times that. In bf16, arithmetic is f32 and the result is rounded
+// once, which is half an ulp of r; only tensors saved for backward were rounded before. Under `broadcast`
+// sums have equal terms, whose rounding errors add up instead of cancelling: four times the tolerance.
 struct Bar {
   double unit, a, b, c;
 };
@@ -49,7 +49,7 @@ Bar bar_of(DType d) {
   return {d == DType::f32 ? 0x1p-23 : 0x1p-52, 4, 4, 16};
 }
 
-// A tensor of the f64 run, and how far it moves.
+// A tensor of the f64 run, and its average change d.
 struct Wanted {
   Tensor value;
   double moves = 0;
@@ -118,7 +118,7 @@ std::string describe(const OperatorInfo::Case& c) {
   return text;
 }
 
-// One sample in one dtype: draws the inputs, then tries every arrangement.
+// Checks one sample in one dtype: draws the inputs, then runs every arrangement.
 class CaseCheck {
  public:
   CaseCheck(const OperatorInfo::Case& c, int index, DType dtype, Device device, Report& report)
@@ -169,8 +169,8 @@ class CaseCheck {
     });
     const Moves moves = measure(want, exact, cotangent);
     const double tolerance = case_.tolerance * (a == Arrangement::broadcast ? 4 : 1);
-    // Losses are f32 whatever the dtype of the logits, and so is what a wide input widens; what is f64 by
-    // nature of the operator stays.
+    // Losses are f32 for any dtype of the logits, and so are results that a wide input promotes; results that
+    // are always f64 stay f64.
     DType result = want.y.dtype() == DType::f64 ? dtype_ : want.y.dtype();
     if (dtype_ == DType::bf16 && got.y.dtype() == DType::f32) result = DType::f32;
     to.compare("the result", got.y, {want.y, moves.y}, result, tolerance);
@@ -209,7 +209,7 @@ class CaseCheck {
     return moves;
   }
 
-  // f64 against f64: the same sums in another order. A reference may have values only, off the tape.
+  // f64 against f64: the same sums in another order. A reference may have no gradients.
   void against_reference(const std::vector<Tensor>& exact, const Outcome& got, const Tensor& cotangent,
                          Comparer& to) {
     const Outcome want =
@@ -246,7 +246,7 @@ Report check(const OperatorInfo& op, Device device, const std::vector<DType>& dt
     ++report.samples;
   }
   if (report.compared == 0) report.failures.push_back("no sample has an element");
-  // A derivative that is wrong alike in every dtype shows in the numbers alone.
+  // Only central differences detect a derivative that is wrong in the same way in every dtype.
   constexpr int64_t elements = 24;
   const Report numeric = check_gradients(op, elements);
   report.compared += numeric.compared;

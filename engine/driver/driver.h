@@ -6,19 +6,19 @@
 
 namespace pursuit::driver {
 
-// What one mode found out about one operator.
+// The result of one mode for one operator.
 struct Report {
   std::string name;
-  int64_t samples = 0;   // that were tried
+  int64_t samples = 0;   // number of samples run
   int64_t compared = 0;  // elements
-  double worst = 0;      // largest error over its bar
+  double worst = 0;      // largest ratio of error to tolerance
   std::vector<std::string> failures;
   bool ok() const { return failures.empty(); }
 };
 
-// Runs every sample in every arrangement and holds results and gradients against a contiguous f64 run on the
-// CPU, that one against the operator's reference, and its gradients against central differences of some
-// elements. Never passes without having compared something. `layouts`: all, or contiguous inputs only.
+// Runs every sample in every arrangement and compares results and gradients with a contiguous f64 run on the
+// CPU. Compares that run with the operator's reference, and its gradients with central differences of some
+// elements. Fails if nothing was compared. `layouts`: all, or contiguous inputs only.
 Report check(const OperatorInfo& op, Device device, const std::vector<DType>& dtypes, bool layouts = true);
 
 // Central differences in f64 on the CPU for every sample, of at most `elements` of each input.
@@ -32,7 +32,7 @@ struct Timing {
 };
 Timing bench(const OperatorInfo& op, Device device, DType dtype);
 
-// Operators of the inventory that are wrong on purpose (canaries.cpp).
+// The deliberately wrong operators of the inventory (canaries.cpp).
 bool is_canary(const OperatorInfo& op);
 
 }  // namespace pursuit::driver

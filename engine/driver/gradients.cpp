@@ -11,7 +11,7 @@ namespace {
 
 using Case = OperatorInfo::Case;
 
-// The operator as a function of the inputs that want a gradient, the others held fixed.
+// The operator as a function of the inputs that require a gradient; the others are constant.
 std::function<Tensor(const std::vector<Tensor>&)> function_of(const Case& c, const OperatorInfo::Run& run,
                                                               std::vector<Tensor>& variables) {
   std::vector<Tensor> all;
@@ -43,8 +43,8 @@ std::vector<double> tape_gradient(const Case& c, const OperatorInfo::Run& run) {
   return all;
 }
 
-// An operator may hold a part of itself fixed on purpose, which central differences cannot know; its
-// reference, made of operators that were checked one by one, does.
+// An operator may detach a part of its computation, which central differences cannot take into account. Its
+// reference, composed of operators that are checked themselves, does.
 bool agrees_with_reference(const Case& c) {
   if (!c.reference) return false;
   const std::vector<double> got = tape_gradient(c, c.run), want = tape_gradient(c, c.reference);
@@ -77,7 +77,7 @@ Report check_gradients(const OperatorInfo& op, int64_t elements) {
       if (variables.empty()) continue;
       GradientOptions options;
       options.max_elements = elements;
-      // A result rounded to f32 needs a step that stands out of the rounding.
+      // A result rounded to f32 needs a step larger than the rounding.
       std::vector<Tensor> inputs;
       for (const Input& in : c.inputs)
         inputs.push_back(in.given ? draw(in, Arrangement::contiguous, DType::f64, inputs.size()) : Tensor());

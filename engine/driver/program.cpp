@@ -13,7 +13,7 @@ namespace pursuit::driver {
 
 namespace {
 
-// The operators asked for (all if none), canaries apart; sorted, each name once.
+// The requested operators (all if none are named) without canaries, sorted, each name once.
 std::vector<const OperatorInfo*> chosen(const Options& o, Counts& counts) {
   std::vector<const OperatorInfo*> ops;
   std::set<std::string> wanted(o.names.begin(), o.names.end()), seen;
@@ -79,7 +79,7 @@ int run(const Options& o) {
       counts.add(r.ok());
       print(r, o.mode.c_str(), o.json);
     }
-  // Guards and plain loops of the canaries live in host memory.
+  // The canaries' guards and plain loops need host memory.
   if (o.mode == "canaries" || (o.mode == "check" && o.names.empty() && !o.contiguous))
     run_canaries(o.json, counts);
   return counts.close();

@@ -36,7 +36,7 @@ void run_canaries(bool json, Counts& counts) {
     if (!is_canary(op)) continue;
     ++found;
     const Report value = check(op, cpu, {DType::f32, DType::bf16});
-    // A number that fails counts in "worst", or that figure would say that all is well.
+    // A failing number counts in "worst" too, which would otherwise look like success.
     const bool by_number = std::any_of(value.failures.begin(), value.failures.end(), [](const auto& text) {
       return text.find(" within ") != std::string::npos || text.find("differences") != std::string::npos;
     });

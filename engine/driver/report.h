@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/driver/driver.h"
 
-// What a program that runs the driver prints.
+// Output of a program that runs the driver.
 namespace pursuit::driver {
 
 // A line, and one for each of the first failures; or one JSON object.
@@ -13,7 +13,7 @@ struct Counts {
   int close() const;  // prints "N passed, M failed" and returns the program's exit code
 };
 
-// Runs and prints the canaries, on the CPU: their guards and plain loops live in host memory.
+// Runs and prints the canaries, on the CPU, since their guards and plain loops need host memory.
 void run_canaries(bool json, Counts& counts);
 
 }  // namespace pursuit::driver

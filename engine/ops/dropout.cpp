@@ -52,7 +52,7 @@ struct Dropout {
   template <class T> static void kernel(Cpu, const T* x, T* y, int64_t n, uint64_t seed, uint64_t stream,
                                         const int64_t* counter, float keep, float scale) {
     const Draws d = draws_of(stream, n, counter);
-    constexpr int64_t tile = 256, block = 4, most = tile + block;  // numbers; Philox gives them by blocks
+    constexpr int64_t tile = 256, block = 4, most = tile + block;  // in numbers; a block is one Philox output
     const int64_t skipped = int64_t(d.first % block);
     parallel_for((n + tile - 1) / tile, 16, [&](int64_t b, int64_t e) {
       float u[most];

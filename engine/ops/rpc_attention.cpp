@@ -23,7 +23,7 @@ struct RpcAttention {
   Tensor l1 = {}, tau = {};  // [B, H, taus()]: ||K||_1 and the threshold, per head or per row
   Tensor l = {}, out = {};   // GPU: L of all iterations but the last [n - 1, B, H, N, D], and the result
   bool constant_mu = false;
-  Tensor leaf = {}, composed = {};  // in place of all of them where the GPU has no kernel: reference's tape
+  Tensor leaf = {}, composed = {};  // instead of the others if the GPU has no kernel
 
   AttendShape head_shape(const PackedShape& s) const {
     return {s.n, s.d, options.scale != 0 ? options.scale : 1 / std::sqrt(double(s.d)), options.causal};

@@ -8,7 +8,7 @@
 namespace pursuit::attacks {
 
 Tensor sign(const Tensor& g) {
-  // The operators have no sign; this is exact down to 1e-38, the smallest normal f32.
+  // There is no sign operator; this is exact down to 1e-38, the smallest normal f32.
   return clamp(g * 1e38, -1, 1);
 }
 
@@ -41,13 +41,13 @@ Tensor input_gradient(const Victim& v, const Tensor& x, const std::function<Tens
 
 namespace {
 
-// Of the cross-entropy of each picture.
+// The gradient of each picture's cross-entropy with respect to its pixels.
 Tensor loss_gradient(const Victim& v, const Tensor& x) {
   return input_gradient(v, x, [&](const Tensor& logits) {
     Tensor leaf = logits;
     leaf.requires_grad();
     const Tensor loss = cross_entropy(leaf, v.labels);
-    // The loss is a mean; times the batch size, a small slope is not lost to a large batch.
+    // The loss is a mean; multiplying by the batch size keeps small gradients of large batches.
     loss.backward(full(loss.shape(), double(x.size(0)), loss.dtype(), loss.device()));
     return leaf.grad();
   });
@@ -57,7 +57,8 @@ Tensor kept_in_range(const Victim& v, const Tensor& x) { return v.clip ? clamp(x
 
 Tensor as_host_floats(const Tensor& x) { return x.to(DType::f32).to(cpu).contiguous(); }
 
-// Sets all but the steepest entries to 0 and the others to +-step / their number; ties all stay.
+// Keeps the largest entries in magnitude, a `share` of all and their ties, as +-step / (number of entries
+// kept); sets the others to 0.
 void keep_steepest(float* g, int64_t n, double share, double step, std::vector<float>& sizes) {
   const int64_t kept = std::clamp<int64_t>(std::llround(share * double(n)), 1, n);
   sizes.resize(size_t(n));
@@ -70,8 +71,8 @@ void keep_steepest(float* g, int64_t n, double share, double step, std::vector<f
   for (int64_t i = 0; i < n; ++i) g[i] = std::abs(g[i]) >= least && g[i] != 0 ? std::copysign(size, g[i]) : 0;
 }
 
-// Duchi et al., "Efficient projections onto the l1-ball for learning in high dimensions", ICML 2008: shrinks
-// towards zero by the amount that leaves an l1 length of eps.
+// Projects d onto the l1-ball of radius eps by shrinking all entries towards zero by the same amount. Duchi
+// et al., "Efficient projections onto the l1-ball for learning in high dimensions", ICML 2008.
 void project_l1(float* d, int64_t n, double eps, std::vector<float>& sizes) {
   double length = 0;
   sizes.clear();
@@ -114,7 +115,7 @@ Tensor sld(const Victim& v, const Tensor& x, const SldOptions& o) {
   Tensor adv = x;
   std::vector<float> scratch;
   for (int i = 0; i < o.steps; ++i) {
-    const Tensor g = as_host_floats(loss_gradient(v, adv)) * 1.0;  // a copy to write to
+    const Tensor g = as_host_floats(loss_gradient(v, adv)) * 1.0;  // * 1.0 copies it, to be overwritten
     for (int64_t b = 0; b < batch; ++b) keep_steepest(g.data<float>() + b * n, n, o.share, o.step, scratch);
     const Tensor change = as_host_floats(adv - x) + g;
     for (int64_t b = 0; b < batch; ++b) project_l1(change.data<float>() + b * n, n, o.eps, scratch);

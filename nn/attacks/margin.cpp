@@ -5,14 +5,15 @@
 #include "engine/ops.h"
 #include "nn/attacks/parts.h"
 
-// Attacks on the margin: the label's logit less the greatest other one. Below zero the model is wrong.
+// Attacks on the margin: the label's logit minus the largest other logit. It is negative where the model is
+// wrong.
 namespace pursuit::attacks {
 
 namespace {
 
 struct Margin {
   double value = 0;
-  int64_t other = 0;  // the class of the greatest other logit
+  int64_t other = 0;  // the class of the largest other logit
 };
 
 Margin margin_of(const float* logits, int64_t classes, int64_t label) {
@@ -23,7 +24,7 @@ Margin margin_of(const float* logits, int64_t classes, int64_t label) {
   return {double(logits[label]) - double(logits[other]), other};
 }
 
-// Kingma & Ba 2015, with the usual betas.
+// Adam (Kingma & Ba 2015) with the usual betas.
 class Adam {
  public:
   explicit Adam(double lr) : lr_(lr) {}
@@ -45,13 +46,13 @@ Tensor column(const std::vector<float>& values, const Tensor& like) {
   return from_vector(values, {int64_t(values.size()), 1, 1, 1}).to(like.dtype()).to(like.device());
 }
 
-// [2 S, C, H, W] of one picture x [1, C, H, W] and its signs [S, C, H, W].
+// x + delta signs, then x - delta signs: [2 S, C, H, W] for x [1, C, H, W] and signs [S, C, H, W].
 Tensor on_both_sides(const Tensor& x, const Tensor& signs, double delta) {
   const Tensor change = signs * delta;
   return concat({x + change, x - change}, 0);
 }
 
-// One picture x [1, C, H, W], the victim's only one.
+// SPSA of one picture x [1, C, H, W], the only one of v.
 Tensor spsa_of_one(const Victim& v, const Tensor& x, int64_t label, const SpsaOptions& o) {
   const auto project = [&](const Tensor& change) {
     const Tensor inside = clamp(change, -o.eps, o.eps);
@@ -78,7 +79,7 @@ Tensor spsa_of_one(const Victim& v, const Tensor& x, int64_t label, const SpsaOp
   return x + change;
 }
 
-// Of one picture in cw: the search for c and the best found.
+// The state of cw's search over c for one picture.
 struct Search {
   double c = 0, low = 0, high = std::numeric_limits<double>::infinity();
   double shortest = std::numeric_limits<double>::infinity();  // squared l2 of the best so far
@@ -117,7 +118,7 @@ Tensor cw(const Victim& v, const Tensor& x, const CwOptions& o) {
   const std::vector<double> labels = v.labels.to_vector();
   std::vector<Search> searches(size_t(batch), Search{.c = o.c});
   const Tensor best = x * 1.0;
-  // w where x' = x; kept off the ends, where tanh has no slope.
+  // The w for which x' = x, kept away from 0 and 1, where the gradient of tanh vanishes.
   const Tensor t = (x * 2.0 - 1.0) * 0.999999;
   const Tensor start = v.clip ? log((t + 1.0) / affine(t, -1, 1)) * 0.5 : x;
 

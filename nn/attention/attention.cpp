@@ -10,7 +10,8 @@ namespace pursuit::nn {
 
 namespace {
 
-// Numbers and ranges of a list: "0,3-5". Calls f(first, last) for each; whether it is one.
+// Parses a list of numbers and ranges such as "0,3-5" and calls f(first, last) for each. Returns whether the
+// list is valid.
 template <class F> bool for_each_range(std::string_view list, F f) {
   while (true) {
     int64_t first = 0, last = 0;
@@ -26,7 +27,7 @@ template <class F> bool for_each_range(std::string_view list, F f) {
   }
 }
 
-// "auto" is one of the other words.
+// Replaces "auto" by the choice that it stands for.
 std::string named_layers(const AttentionConfig& c) {
   if (c.layers != "auto") return c.layers;
   return attention_kind(c.kind).traits.iterates ? "0" : "all";
@@ -52,7 +53,7 @@ const AttentionConfig& checked(const AttentionConfig& config, int64_t dim, int64
 
 bool are_layers(const std::string& layers, int64_t depth) {
   if (layers == "auto" || layers == "all" || layers == "none") return true;
-  constexpr size_t longest = 4096;  // characters; a list is read again for every block
+  constexpr size_t longest = 4096;  // characters; the list is parsed again for every block
   bool within = layers.size() <= longest;
   return within && for_each_range(layers, [&](int64_t, int64_t last) { within &= last < depth; }) && within;
 }

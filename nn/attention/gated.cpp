@@ -6,7 +6,7 @@ namespace pursuit::nn {
 
 namespace {
 
-// A learned gate on every head and token.
+// Softmax attention with a learned gate per head and token.
 struct Gated : AttentionKind {
   static constexpr KindTraits traits = {.name = "gated", .has_cache = true};
 

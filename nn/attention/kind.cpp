@@ -10,7 +10,7 @@ namespace pursuit::nn {
 
 namespace {
 
-// Registrations come in any order, so lists are sorted by name.
+// A map, so that lists are sorted by name: the order of registrations is not defined.
 std::map<std::string, KindInfo>& inventory() {
   static std::map<std::string, KindInfo> all;
   return all;
@@ -54,7 +54,7 @@ Tensor AttentionKind::mix_by(const Tensor& probabilities, const Tensor& values, 
 Tensor AttentionKind::softmax_of(const Tensor& q, const Tensor& k, int64_t queries) const {
   const int64_t head_dim = layer_.dim / layer_.heads;
   const double scale = 1 / std::sqrt(double(head_dim));
-  // Causal queries are counted from the last token, others are taken before the product.
+  // The causal mask aligns the queries with the last tokens, so all are computed before slicing.
   if (layer_.causal) return attention_weights(q, k, scale, true).slice(2, 0, queries);
   return attention_weights(q.slice(2, 0, queries), k, scale, false);
 }
@@ -89,7 +89,7 @@ void check_kind_options(const KindOptions& options) {
     const auto option = std::find_if(known.begin(), known.end(),
                                      [&name = name](const KindOption& o) { return o.name == name; });
     if (option == known.end()) fail("attention", "no kind has an option '" + name + "'");
-    // A whole number may stand for a real one.
+    // An integer is a valid value of a real option.
     const bool whole =
         std::holds_alternative<int64_t>(value) && std::holds_alternative<double>(option->value);
     if (value.index() != option->value.index() && !whole)

@@ -8,7 +8,7 @@ namespace pursuit::nn {
 
 namespace {
 
-// elu(x) + 1: exp(x) below 0, x + 1 above. By clamp, whose gradient at 0 is 1 as elu's is.
+// elu(x) + 1, which is exp(x) below 0 and x + 1 above. The gradient of clamp at 0 is 1, like elu's.
 Tensor feature_map(const Tensor& x) { return exp(clamp(x, -INFINITY, 0)) + relu(x); }
 
 struct LinearAttention : AttentionKind {

@@ -6,7 +6,7 @@ namespace pursuit::nn {
 
 namespace {
 
-// Principal attention pursuit (Teo & Nguyen 2024) on keys that serve as queries.
+// Principal attention pursuit (Teo & Nguyen 2024) with the keys as queries.
 struct Rpc : AttentionKind {
   static constexpr KindTraits traits = {
       .name = "rpc", .title = "RPC-Attention", .shares_queries = true, .iterates = true};
@@ -39,7 +39,7 @@ struct Rpc : AttentionKind {
 };
 PURSUIT_ATTENTION_KIND(Rpc)
 
-// The same with queries of their own (section E.10 of the paper).
+// The same with separate queries (section E.10 of the paper).
 struct AsymmetricRpc : Rpc {
   static constexpr KindTraits traits = {
       .name = "rpc-asymmetric", .title = "asymmetric RPC-Attention", .iterates = true};

@@ -51,7 +51,7 @@ Tensor svt_keys(const Tensor& kv, const SvtAttentionOptions& options) {
   check(kv, options);
   const int64_t n = kv.size(1), d = kv.size(4);
   const Tensor keys = part(kv, 0).contiguous();  // [B, H, N, D]
-  // 1 / mu, the mean magnitude times 4: no division, so that a head of zeros stays finite.
+  // tau = 1 / mu = 4 mean(|K|), without a division, so that a head of zeros stays finite.
   const Tensor tau = mean(abs(options.detach_mu ? keys.detach() : keys), {2, 3}, true) * 4.0;  // [B, H, 1, 1]
   const double lambda = options.lambda > 0 ? options.lambda : 1 / std::sqrt(double(std::max(n, d)));
   const Tensor per_head = tau.reshape({kv.size(0), kv.size(3)});

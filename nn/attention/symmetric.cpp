@@ -5,7 +5,7 @@ namespace pursuit::nn {
 
 namespace {
 
-// Keys as queries, no query weights.
+// Softmax attention that uses the keys as queries and has no query weights.
 struct Symmetric : AttentionKind {
   static constexpr KindTraits traits = {.name = "symmetric", .shares_queries = true, .has_cache = true};
   using AttentionKind::AttentionKind;

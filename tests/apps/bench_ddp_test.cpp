@@ -77,7 +77,7 @@ TEST_CASE("ddp: two slices of three layers") {
   CHECK(r.collectives[1].begin == 8);
   CHECK(r.end == 13);
 
-  // Beside the first the last layer has half its speed: 1 of its 3 ms is done when it ends, at 5.
+  // During the first reduction the last layer runs at half speed: 1 of its 3 ms is done when that ends, at 5.
   r = replay(6, {{3, 2}, {6, 2}}, 0.5);
   CHECK(r.backward == 7);
   CHECK(r.collectives[1].begin == 7);
@@ -241,7 +241,7 @@ void check_order_of_arrival(DType dtype, Device device) {
 
 }  // namespace
 
-// What the simulation rests on.
+// The simulation assumes this order.
 TEST_CASE("ddp: gradients arrive from the last parameter to the first") {
   check_order_of_arrival(DType::f32, cpu);
   check_order_of_arrival(DType::bf16, cpu);

@@ -341,7 +341,7 @@ TEST_CASE("results: files of before are read, and what they mixed is taken apart
   CHECK(rest.attacked.empty());
   CHECK(program(rest) == "not recorded");
 
-  // What is measured now is of a known program and does not take their places.
+  // New results have a known program and do not replace the old ones.
   Results now = rest;
   now.made_by = {{"version", "1"}, {"commit", "a"}};
   apps::add_evaluation(at("."), now);

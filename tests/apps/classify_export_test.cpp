@@ -74,7 +74,7 @@ std::vector<float> logits_of(const std::string& checkpoint) {
   return look_at(apps::load_model<Config>(checkpoint), picture(12)).logits;
 }
 
-// What `run` writes to stdout.
+// The output of `run` to stdout.
 std::string stdout_of(const TemporaryFolder& f, const std::function<void()>& run) {
   std::fflush(stdout);
   const int before = dup(1);
@@ -108,7 +108,7 @@ void import_into(const TemporaryFolder& f, const std::string& weights, const Con
   REQUIRE(code == 0);
 }
 
-// What remains where PyTorch wrote the file: no config.
+// The options that are needed for a file written by PyTorch, which has no config.
 Config options_for(const Config& config) {
   Config c;
   c.attention = config.attention;

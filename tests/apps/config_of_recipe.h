@@ -6,7 +6,7 @@
 #include "apps/command/options.h"
 #include "apps/command/recipes.h"
 
-// As `APP train --recipe NAME BESIDE` reads it.
+// The config of `APP train --recipe NAME BESIDE`.
 template <class Config> Config config_of_recipe(const std::string& app, const std::string& name,
                                                 std::vector<std::string> beside = {}) {
   Config config;

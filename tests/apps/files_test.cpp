@@ -36,7 +36,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Bit by bit, not reflected tables: independent of the implementation under test.
+// CRC computed bit by bit, independently of the table-driven implementation under test.
 uint32_t bitwise_crc32c(const std::string& bytes) {
   uint32_t crc = 0xFFFFFFFFu;
   for (const char c : bytes)
@@ -250,7 +250,7 @@ TEST_CASE("a JSON number is taken as it stands, or refused with what it would ha
   refused(int64_t(), "part", "'part' is 1.5");
   refused(int(), "int", "to 2147483647");
   refused(std::vector<int64_t>(), "list", "a list, each a whole number");
-  // In the files that evaluations leave.
+  // The same in eval.json.
   for (const char* key : {"count", "step"}) {
     nlohmann::ordered_json conditions = to_json(Conditions(), "count");
     conditions["made_by"] = nullptr;
@@ -280,7 +280,7 @@ TEST_CASE("what stands for a run are results of the weights it is at") {
     return out;
   };
   using Numbers = std::vector<int64_t>;
-  // Of an imported run, which has no metrics: what was evaluated last.
+  // An imported run has no metrics: the latest evaluation counts.
   CHECK(numbers({{10, 0}, {20, 1}, {10, 2}}) == Numbers{0, 2});
   CHECK(numbers({}).empty());
   // Back at an earlier checkpoint; and an old evaluation that ended after the run went on.

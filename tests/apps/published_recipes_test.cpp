@@ -11,8 +11,8 @@
 #include "engine/core/shapes_only.h"
 #include "tests/apps/config_of_recipe.h"
 
-// What is published, field by field, beside what the recipes say. The values are those of the papers and of
-// their code: RPC-Attention's (Teo & Nguyen 2024), DeiT's, Segmenter's, the language model of Schlag et al.
+// Compares the recipes with the published settings, field by field. The values are from the papers and their
+// code: RPC-Attention's (Teo & Nguyen 2024), DeiT's, Segmenter's, the language model of Schlag et al.
 // 2021 (IDSIA/lmtool-fwp) and LOCATER's (Bao, Hataya & Karakida 2024 on fairseq).
 using namespace pursuit;
 using Json = nlohmann::ordered_json;
@@ -25,7 +25,7 @@ Json joined(std::initializer_list<Json> parts) {
   return all;
 }
 
-// Every published value of a recipe, and nothing in the recipe's file that is not among them.
+// The recipe must have every published value, and its file no other.
 template <class Config>
 void check_recipe(const std::string& app, const std::string& name, const Json& published) {
   CAPTURE(name);
@@ -54,7 +54,7 @@ template <class Config> void check_recipes(const std::string& app, const std::st
   }
 }
 
-// As the published code computes it: tau = lambda mu, mu with the model's width.
+// The settings of the published code: tau = lambda mu, with mu from the model's width.
 Json rpc(int iterations, double lambda) {
   return {{"attention", "rpc"},     {"iterations", iterations},      {"lambda", lambda},
           {"threshold", "product"}, {"mu-width", "model"},           {"dual-sign", "minus"},
@@ -289,7 +289,7 @@ TEST_CASE(
   CHECK(shapes.at("output.bias") == Shape{267'735});
   CHECK(shapes.at("output.head.cluster.bias") == Shape{3});
   CHECK(shapes.at("output.head.cluster.weight") == Shape{3, 128});
-  // What was trained before there were biases has a config that says nothing of them.
+  // Configs of runs trained before output biases existed do not have the field.
   CHECK(nn::TransformerLm(model_of("published-softmax", false)).parameter_count() == 43'750'656);
   CHECK(!apps::fields_from_json<lm::Config>(Json::object(), "config.json").output_bias);
 }

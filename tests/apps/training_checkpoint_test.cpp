@@ -196,7 +196,7 @@ TEST_CASE("checkpoint: damage is named, and a folder's checkpoint before is used
     std::ofstream(last, std::ios::binary) << bad;
     try {
       const apps::Checkpoint read = apps::open_checkpoint("test", last);
-      // Only where nothing was changed that is used, as in the name of the checksums.
+      // Accepted only if the changed byte is not used, such as in the name of the checksums.
       CHECK(read.config == checkpoint.config);
       for (const auto& [name, t] : checkpoint.file.tensors) CHECK(same(read.file.tensors.at(name), t));
     } catch (const Error& e) {

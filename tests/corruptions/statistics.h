@@ -4,14 +4,14 @@
 
 #include "data/image.h"
 
-// What our corruptions are held to: statistics of the output of the original program that made ImageNet-C
+// The reference for our corruptions: statistics of the output of ImageNet-C's original program
 // (hendrycks/robustness, make_imagenet_c.py), which tools/corruption_statistics.py runs.
 namespace pursuit::corruptions {
 
-// The pictures that the statistics are of: four scenes of 224 x 224 pixels.
+// The four test pictures: scenes of 224 x 224 pixels.
 std::vector<data::Image> pictures();
 
-// Of grey values 0 to 255, over all pixels and channels.
+// Statistics of values 0 to 255 over all pixels and channels.
 struct Statistics {
   double mean = 0, deviation = 0;
   double laplacian = 0;  // mean of |4 p - its four neighbours| over the pixels that have four
@@ -19,14 +19,14 @@ struct Statistics {
 };
 Statistics measure(const data::Image& corrupted, const data::Image& picture);
 
-// How many seeds a picture the kept statistics are averaged over: 1 for a corruption that draws nothing.
+// The number of seeds per picture in the stored statistics: 1 for a corruption without randomness.
 int seeds_of(const std::string& corruption);
 
-// Of a corruption at a severity, averaged over the pictures and over seeds 0 to `seeds` - 1 of each.
+// The statistics of a corruption at a severity, averaged over the pictures and seeds 0 to `seeds` - 1.
 Statistics measure(const std::string& corruption, int severity, int seeds,
                    const std::vector<data::Image>& frost = {});
 
-// The kept statistics of the original's output. Throws Error that names the file if it lacks them.
+// The stored statistics of the original's output. Throws an Error that names the file if they are missing.
 Statistics original(const std::string& corruption, int severity);
 
 // The largest of the four deviations from the original, each relative to the original's value.

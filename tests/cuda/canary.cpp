@@ -4,8 +4,8 @@
 #include "engine/core/tensor.h"
 #include "engine/program/program.h"
 
-// canary: a kernel that writes 1 MiB beyond its tensor of 256 bytes. tools/gpu-check lets compute-sanitizer find it
-// before it believes that elsewhere there is nothing to find.
+// A kernel that writes 1 MiB beyond its tensor of 256 bytes. tools/gpu-check verifies that compute-sanitizer
+// detects it before it trusts that the sanitizer finds nothing elsewhere.
 using namespace pursuit;
 
 namespace pursuit {

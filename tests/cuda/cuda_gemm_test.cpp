@@ -38,7 +38,7 @@ struct Case {
   int64_t skip = 0;      // numbers before those of bias and row_sums
 };
 
-// Every matrix has rows three elements longer than needed, but for row_sums, which want A dense.
+// Rows of all matrices are three elements longer than needed, except with row_sums, which need a dense A.
 void check(const Case& t) {
   CAPTURE(t.m);
   CAPTURE(t.n);
@@ -52,7 +52,7 @@ void check(const Case& t) {
   const Both a = draw(size_a * t.batch, 1, t.factors), b = draw(size_b * t.batch, 2, t.factors),
              bias = draw(t.n + t.skip, 4, t.factors);
   Both c = draw(size_d * t.batch, 3, t.result);
-  if (t.beta == 0) {  // not to be read
+  if (t.beta == 0) {  // C must not be read
     c.gpu = full({size_d * t.batch}, NAN, t.result, cuda_device());
     c.host.assign(c.host.size(), 0);
   }
@@ -92,7 +92,7 @@ void check(const Case& t) {
         const int64_t at = l * size_d + i * ld + j;
         if (j >= t.n) {
           if (t.beta != 0)
-            REQUIRE(got[size_t(at)] == (t.in_place ? c[at] : 7));  // between the rows nothing is written
+            REQUIRE(got[size_t(at)] == (t.in_place ? c[at] : 7));  // the padding must not be written
           continue;
         }
         double y = 0;

@@ -1,4 +1,4 @@
-// Of attention on the GPU what the operator's samples are too small for.
+// Attention on the simulated GPU at sizes beyond the operator's samples.
 #ifdef PURSUIT_SIMULATED
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ Outcome run(const Tensor& values, const Tensor& go, const AttentionOptions& opti
   return {y.detach(), x.grad()};
 }
 
-// The largest difference in units of the largest number.
+// The largest difference relative to the largest number.
 double error(const Tensor& got, const Tensor& want) {
   const std::vector<double> g = got.to(cpu).to_vector(), w = want.to_vector();
   double difference = 0, most = 0;

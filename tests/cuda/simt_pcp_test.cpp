@@ -14,7 +14,8 @@ namespace {
 
 double norm(const Tensor& x) { return std::sqrt(sum(square(x.to(cpu).to(DType::f64))).item()); }
 
-// Of rank 2 with a few large entries; the batch's matrices differ in size, so they stop at different times.
+// Rank 2 plus a few large entries. The matrices of the batch differ in magnitude, so they converge at
+// different iterations.
 Tensor planted(int64_t batch, int64_t n1, int64_t n2) {
   const Tensor low = matmul(normal({batch, n1, 2}, 0, 1, 51, 0), normal({batch, 2, n2}, 0, 1, 51, 1));
   const Tensor sparse = soft_threshold(uniform({batch, n1, n2}, -1, 1, 51, 2), full({}, 0.95)) * 100.0;

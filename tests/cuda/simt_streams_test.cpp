@@ -15,8 +15,8 @@
 #include "engine/step/graph.h"
 #include "engine/step/transfer.h"
 
-// The streams beside the one for work, and NCCL on them. They run twice: SIMT_STREAMS=late and early, and
-// what an event is missing for must come out wrong in one of the two.
+// Side streams, and NCCL on them. The tests run with SIMT_STREAMS=late and early; without a needed event the
+// result must be wrong in one of the two.
 using namespace pursuit;
 
 namespace {

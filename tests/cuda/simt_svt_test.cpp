@@ -1,4 +1,4 @@
-// Singular value thresholding on the simulated GPU, on spectra that are hard.
+// Singular value thresholding on the simulated GPU, on difficult spectra.
 #ifdef PURSUIT_SIMULATED
 #include <doctest/doctest.h>
 
@@ -84,7 +84,7 @@ TEST_CASE("simulated GPU: Jacobi rotations leave orthogonal eigenvectors") {
 
 TEST_CASE("simulated GPU: singular value thresholding of hard spectra") {
   const int64_t m = 80;
-  for (const int64_t n : {64, 66}) {  // by rotations, and by the library
+  for (const int64_t n : {64, 66}) {  // Jacobi rotations; the library
     for (const auto& [name, matrix] : hard_spectra(m, n)) {
       const Tensor a = matrix.to(DType::f32), exact = a.to(DType::f64);
       const double top = svd(exact).s.select(0, 0).item();
@@ -143,7 +143,7 @@ TEST_CASE("simulated GPU: singular value thresholding without a gradient, of all
 }
 
 TEST_CASE("simulated GPU: singular value thresholding of special matrices") {
-  // By rotations, by signs, by the library.
+  // The sizes select the three methods: Jacobi rotations, matrix sign iteration, the library.
   for (const auto& [m, recorded] : {std::pair<int64_t, bool>{7, true}, {20, false}, {65, true}}) {
     CAPTURE(m);
     const int64_t n = m + 5;
@@ -152,7 +152,7 @@ TEST_CASE("simulated GPU: singular value thresholding of special matrices") {
       if (with_gradient) x.requires_grad();
       return singular_value_threshold(x, on_gpu(tau)).detach().to(cpu);
     };
-    // For each matrix its own threshold: none, half of the values, more than all.
+    // One threshold per matrix: 0, in the middle of the singular values, above all of them.
     const Tensor a = normal({3, m, n}, 0, 1, 43, 0), tau = from_vector(std::vector<float>{0, 3, 100}, {3});
     const Tensor want = singular_value_threshold(a, tau), got = threshold(a, tau);
     CHECK(norm(got.slice(0, 0, 1) - a.slice(0, 0, 1)) == 0);
@@ -164,7 +164,7 @@ TEST_CASE("simulated GPU: singular value thresholding of special matrices") {
     // Squares would overflow or vanish.
     for (const double scale : {1e-25, 1e25})
       CHECK(norm(threshold(a * scale, tau * scale) - want * scale) < 5e-6 * norm(want * scale));
-    // What is broken spoils itself only, and visibly.
+    // An invalid matrix or threshold must give NaN for that matrix and not affect the other matrix.
     const Tensor second = a.slice(0, 1, 2), whole = threshold(second, full({1}, 3));
     const auto spoils = [&](const Tensor& first, float first_tau) {
       const Tensor both =

@@ -1,5 +1,5 @@
-// How the simulated tensor cores add where they cut off as the hardware does. The numbers are worked out by
-// hand from the rule: terms are cut at 2^-23 of the largest, then the sum is cut to f32.
+// The sums of the simulated tensor cores when they truncate as the hardware does. The expected numbers were
+// computed by hand: terms are truncated at 2^-23 of the largest, then the sum is truncated to f32.
 #ifdef PURSUIT_SIMULATED
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ TEST_CASE("simulated tensor cores: terms below the last bit are cut off") {
   const double below = 0x1.fp-24;
   CHECK(sum(1, {below, below, below, below}) == 1);  // 4 of them are nearly 2 last bits
   CHECK(sum(-1, {-below, -below}) == -1);
-  CHECK(sum(1, {-below}) == 1);  // toward 0 a term at a time, not down
+  CHECK(sum(1, {-below}) == 1);  // each term is truncated toward 0, not down
   CHECK(sum(0, {1, below}) == 1);
   CHECK(sum(1, {0x1p-23, below}) == 1 + 0x1p-23f);
 }

@@ -1,4 +1,4 @@
-// The simulated GPU itself: what it must catch, and its twins of the hardware's instructions.
+// The simulated GPU itself: the mistakes that it must detect, and its versions of hardware instructions.
 #ifdef PURSUIT_SIMULATED
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -15,7 +15,7 @@ using namespace pursuit::cuda;
 
 namespace {
 
-// A rotation by one of a block's numbers through shared memory; `Barrier` false plants a race.
+// Rotates a block's numbers by one through shared memory; without `Barrier` it has a race.
 template <bool Barrier> __global__ void rotate(const float* x, float* y) {
   Shared shared;
   float* s = shared.array<float>(blockDim.x);
@@ -71,7 +71,7 @@ __global__ void too_much_shared(float* y) {
   y[0] = shared.array<float>(1000)[0];
 }
 
-// y = x by asynchronous copies, waited for or not.
+// y = x by asynchronous copies, with or without waiting for them.
 template <bool Wait> __global__ void copy_through_shared(const float* x, float* y) {
   Shared shared;
   float* s = shared.array<float>(4 * blockDim.x);
@@ -122,7 +122,7 @@ template <class T, bool a_column, bool b_column> __global__ void product(const T
     for (int i = 0; i < 4; ++i) c[tile_row(i) * 16 + half * 8 + tile_col(i)] = d[half].v[i];
 }
 
-// y [16, 16] = (a b) e, the first product going into the second in registers.
+// y [16, 16] = (a b) e, where the first product stays in registers.
 template <class T> __global__ void product_of_product(const T* a, const T* b, const T* e, float* y) {
   Shared shared;
   T* sa = shared.array<T>(16 * 24);

@@ -1,4 +1,4 @@
-// Segmentation's loss and prediction on the simulated GPU, beside what `ops check --device cuda` covers.
+// Segmentation's loss and prediction on the simulated GPU, beyond `ops check --device cuda`.
 #ifdef PURSUIT_SIMULATED
 #include <doctest/doctest.h>
 

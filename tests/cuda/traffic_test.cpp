@@ -30,7 +30,7 @@ KernelTraffic sum_of(const std::vector<KernelTraffic>& kernels) {
   return all;
 }
 
-// Of work that is one kernel.
+// The traffic of work that launches one kernel.
 KernelTraffic only(const std::function<void()>& work) {
   const std::vector<KernelTraffic> kernels = cuda::traffic_of([&] {
     work();
@@ -63,7 +63,7 @@ KernelTraffic step_of(int64_t batch, int depth, double drop_path, bool updates =
   }));
 }
 
-// What a kernel moves of tensors that grow with the batch, in U.
+// The bytes that a kernel reads and writes of tensors that grow with the batch, in U.
 struct Term {
   const char* kernel;
   double read, written;
@@ -167,7 +167,7 @@ TEST_CASE("traffic: a block of DeiT-tiny, forward and backward, moves what the p
   }
 }
 
-// As the recipes train it: 12 blocks, drop path, AdamW. The goal is 250; it is missed.
+// The setting of the recipes: 12 blocks, drop path, AdamW. The goal is 250 launches; it is missed.
 TEST_CASE("traffic: the launches of a step of DeiT-tiny") {
   const int64_t launches = step_of(1, 12, 0.1, true).launches;
   MESSAGE("a step is ", launches, " launches");

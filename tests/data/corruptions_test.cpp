@@ -323,7 +323,7 @@ void compare_with_original(const std::string& name, int severity, int seeds,
 
 }  // namespace
 
-// With as many seeds as the original's: `corruptions check`, which ctest runs too.
+// ctest also runs `corruptions check`, with as many seeds as the original's statistics.
 TEST_CASE("the statistics are those of the original's output") {
   for (const std::string& name : corruption_names()) {
     const int seeds = pursuit::corruptions::seeds_of(name);

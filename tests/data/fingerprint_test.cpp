@@ -122,7 +122,7 @@ TEST_CASE(
   draw(at.path / "some/bird/1.png");
   const DatasetOptions known = of_classes({"bird", "cat", "dog"});
   CHECK(open_dataset(at.file("some"), Split::test, known)->present_classes() == std::vector<int64_t>{0, 2});
-  // Not those that a limit happens to leave.
+  // Not only the classes that remain with a limit.
   DatasetOptions limited = known;
   limited.limit = 1;
   CHECK(open_dataset(at.file("some"), Split::test, limited)->present_classes() == std::vector<int64_t>{0, 2});

@@ -143,7 +143,7 @@ TEST_CASE("loader: resumes exactly at any epoch and batch") {
       Loader resumed(set, pixel_and_chance, options_for(16, threads));
       CHECK(same(epoch(resumed, 4, from), {whole.begin() + from, whole.end()}));
     }
-    // Also in the middle of another epoch.
+    // The same after stopping in the middle of another epoch.
     loader.start(9);
     Batch batch;
     CHECK(loader.next(batch));

@@ -154,7 +154,7 @@ TEST_CASE("label key: numbers, ignored entries and colours") {
                        doctest::Contains("at most 255"), pursuit::Error);
   CHECK_THROWS_WITH_AS(LabelKey({{"a", Rgb{1, 2, 3}}, {"b", {}}}, "f"),
                        doctest::Contains("1 of 2 classes have a colour"), pursuit::Error);
-  // With a colour of `ignore` alone every palette would be read as colours that no class has.
+  // If only `ignore` had a colour, palettes would be read as colours that no class has.
   CHECK_THROWS_WITH_AS(LabelKey({{"a", {}}, {"ignore", Rgb{0, 0, 0}}}, "f"),
                        doctest::Contains("f: 0 of 1 classes have a colour, but ignore has one"),
                        pursuit::Error);
@@ -498,7 +498,7 @@ TEST_CASE("photometric distortion: grey stays grey, hue turns, and half the step
     CHECK(out.pixels[3] == out.pixels[4]);
     CHECK(out.pixels[4] == out.pixels[5]);
     unchanged += out.pixels == image.pixels;
-    // Of a red pixel at most 36 degrees away: red stays the largest channel.
+    // The hue of a red pixel moves by at most 36 degrees, so red stays the largest channel.
     CHECK(out.pixels[6] >= out.pixels[7]);
     CHECK(out.pixels[6] >= out.pixels[8]);
     turned += out.pixels[7] != out.pixels[8];

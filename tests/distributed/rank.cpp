@@ -1,15 +1,15 @@
 // One rank of a job, for tests of the communicator: started by the unit tests and by real launchers.
 //   test_rank operations          every operation, against a plain computation
-//   test_rank gradients           those of a small model, in slices, against the sum of all ranks' computed
-//                                 here
-//   test_rank norms               steps of a model with a batch norm, its statistics synchronised and not
+//   test_rank gradients           gradients of a small model, in slices, against the sum over all ranks
+//                                 computed in this process
+//   test_rank norms               steps of a model with batch norm, with and without synchronisation
 //   test_rank loop                reduces until a signal asks it to stop, or another rank is lost
 //   test_rank fail RANK           that rank fails after a few steps
 //   test_rank unequal             the ranks reduce tensors of different sizes
-//   test_rank absent              the last rank stays away from an operation
-//   test_rank describe TEXT       agrees on a text, or is refused
-// On the device TEST_DEVICE (cpu). With TEST_ALONE one process is a rank of NCCL's too. Limits in ms by
-// TEST_JOIN, TEST_SILENCE and TEST_ANSWER.
+//   test_rank absent              the last rank does not join an operation
+//   test_rank describe TEXT       checks that all ranks have the same text
+// TEST_DEVICE is the device (default: cpu). With TEST_ALONE a single process uses NCCL too. TEST_JOIN,
+// TEST_SILENCE and TEST_ANSWER are time limits in ms.
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -98,7 +98,7 @@ std::vector<float> sum_in_order(int size, int64_t n, bool rounded) {
   return sum;
 }
 
-// Whether sums are made in rank order.
+// Whether sums are computed in rank order.
 bool in_order(const Communicator& ranks, const Options& options) {
   const char* memory = std::getenv("PURSUIT_SHARED_MEMORY");
   return options.ordered || (ranks.device() == cpu && !(memory && std::string(memory) == "off"));
@@ -244,7 +244,7 @@ struct Model : nn::Module {
   Tensor loss(int batch) const { return loss_of(input(batch)); }
 };
 
-// A step as a graph has the bits of one that runs operator by operator.
+// A captured step has the same bits as one that runs operator by operator.
 void captured(Communicator& ranks, const Model& model, nn::FlatParameters& flat, nn::RankGradients& sum) {
   const Tensor weight = full({}, 0.5).to(device);
   const Model::Batch batch = model.input(ranks.rank());
@@ -264,7 +264,7 @@ void captured(Communicator& ranks, const Model& model, nn::FlatParameters& flat,
   }
 }
 
-// Of the loss of a batch.
+// The weight of a batch's loss.
 Tensor weight_of(int rank) {
   const double weights[] = {1, 0.5, 0.25, 2};
   return full({}, weights[rank % 4]).to(device);

@@ -30,7 +30,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.raw(), b.raw(), size_t(a.bytes())) == 0;
 }
 
-// The largest difference over the largest number.
+// The largest difference relative to the largest number.
 double apart(const Tensor& a, const Tensor& b) {
   const std::vector<double> x = a.to_vector(), y = b.to_vector();
   REQUIRE(x.size() == y.size());
@@ -47,7 +47,7 @@ struct Case {
   Shape x, weight;
   ConvOptions options;
 };
-// Larger than the blocks that products are cut into.
+// Larger than the blocks of matrix products.
 const std::vector<Case> cases = {
     {{3, 40, 30, 28}, {50, 40, 3, 3}, {.padding = 1}},
     {{9, 64, 7, 7}, {100, 64, 3, 3}, {.padding = 1}},

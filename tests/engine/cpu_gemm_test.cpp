@@ -109,7 +109,8 @@ struct Words : Matrix<uint16_t> {
   }
 };
 
-// The largest error of y = alpha op(a) op(b) + beta before relative to the sum of its terms' sizes; NaN stays.
+// The largest error of y = alpha op(a) op(b) + beta before, relative to the sum of its terms' magnitudes; NaN
+// is kept.
 template <class Result> double worst_error(Words& a, bool ta, Words& b, bool tb, double alpha, double beta,
                                            int64_t depth, Matrix<float>& before, const Result& result) {
   double worst = 0;
@@ -129,7 +130,7 @@ template <class Result> double worst_error(Words& a, bool ta, Words& b, bool tb,
   return worst;
 }
 
-// This CPU's tiles; with none the test passes over, and says so.
+// This CPU's tiles; without any, the test prints a message and returns.
 const Bf16Tiles* tiles_here() {
   const Bf16Tiles* tiles = bf16_tiles();
   if (!tiles) MESSAGE("this CPU has no bf16 instructions, or AMX: their tiles are not tested");

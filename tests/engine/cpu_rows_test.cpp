@@ -301,7 +301,7 @@ TEST_CASE("cpu rows: layer norm and its gradient") {
     Floats dweight0 = dweight, dbias0 = dbias;
     kernels.layer_norm_grad_rows(x.data(), dy.data(), weight.data(), mean.data(), rstd.data(), dx.data(),
                                  dweight.data(), dbias.data(), rows, cols);
-    // From the kernel's own mean and rstd, which were checked above.
+    // Uses the kernel's mean and rstd, which were checked above.
     auto n = [&](int64_t i, int64_t j) { return (static_cast<double>(x(i, j)) - mean[i]) * rstd[i]; };
     std::vector<double> g(rows), gn(rows);
     for (int64_t i = 0; i < rows; ++i) {

@@ -1,6 +1,5 @@
 #pragma once
-// What the tests of the CPU row kernels share: guarded matrices, comparison, and a loop over instruction
-// sets.
+// Shared by the tests of the CPU row kernels: guarded matrices, comparison, and a loop over instruction sets.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -33,7 +32,7 @@ inline std::vector<const RowKernels<float>*> all_kernels() {
   return found;
 }
 
-// A matrix with padding after every row and around all rows, whose filling must survive every kernel.
+// A matrix with padding after every row and around all rows, which kernels must not change.
 template <typename T> struct Matrix {
   static constexpr int64_t kPad = 19;
   int64_t rows, cols, ld;
@@ -69,7 +68,7 @@ inline std::function<double()> normal(unsigned seed, double spread = 1.0) {
   };
 }
 
-// Fails on NaN where a number is expected, and on a number where NaN is.
+// Fails on NaN where a number is expected, and on a number where NaN is expected.
 inline bool close(double got, double want, double relative, double absolute) {
   if (std::isnan(want)) return std::isnan(got);
   if (std::isinf(want)) return got == want;

@@ -28,11 +28,10 @@ using namespace pursuit;
 using namespace pursuit::distributed;
 using std::chrono::milliseconds;
 
-// Ranks here are processes: the program test_rank (tests/distributed/rank.cpp), which checks what it
-// computes.
+// Ranks are processes of the program test_rank (tests/distributed/rank.cpp), which checks its results.
 #define RANKS_TEST_CASE(name) TEST_CASE(name* NEEDS("ranks", !gloo_available()))
 
-// Each rank has a GPU of its own, several real ones or simulated ones.
+// Each rank has its own GPU, real or simulated.
 #ifdef PURSUIT_SIMULATED
 int most_gpu_ranks() { return 3; }
 #else
@@ -216,7 +215,7 @@ RANKS_TEST_CASE("distributed: tensors of different sizes are an error where call
     found += ranks.err(rank).find("is at all-reduce of f32[" + std::to_string(rank + 1) + "], and rank") !=
              std::string::npos;
   }
-  CHECK(found >= 1);  // the others may hear of it from the first
+  CHECK(found >= 1);  // the others may learn of it from the first
 }
 
 RANKS_TEST_CASE("distributed: after kill -9 of any rank the others end with its name") {

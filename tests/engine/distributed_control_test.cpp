@@ -18,7 +18,7 @@ namespace {
 
 int current_job = 0;  // its number
 
-// Ranks are threads of this process here: the channel knows no difference.
+// Ranks are threads of this process here; for the channel there is no difference.
 Job job_of(int rank, int size) {
   Job job{.rank = rank, .size = size, .local_rank = rank, .local_size = size, .launcher = "test"};
   job.identity = std::to_string(getpid()) + " " + std::to_string(current_job);
@@ -27,7 +27,7 @@ Job job_of(int rank, int size) {
   return job;
 }
 
-// Of one rank: why its job ended, or what it threw.
+// The outcome of one rank: why its job ended, or what it threw.
 struct Outcome {
   std::string error, ended;
   std::atomic<int> stops = 0;
@@ -82,7 +82,7 @@ void check_contains(const std::string& text, const std::string& part) {
   CHECK(text.find(part) != std::string::npos);
 }
 
-// A connection with rank 0's first free port, as a stranger makes it, once rank 0 listens.
+// A stranger's connection to rank 0's first free port, once rank 0 listens.
 Socket stranger(const Job& job) {
   const Address address = addresses_of(job.address).front();
   for (int i = 0; i < 200; ++i) {

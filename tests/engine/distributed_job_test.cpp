@@ -83,7 +83,7 @@ TEST_CASE("distributed: the place of a process by its launcher's variables") {
                                    {"PURSUIT_LOCAL_RANKS", "4"},
                                    {"PURSUIT_ADDRESS", "10.0.0.1"}})),
               "pursuit", 5, 8, 1, 4, "10.0.0.1");
-  // Where all ranks are on one machine nobody else needs to reach rank 0, whatever the launcher's address.
+  // If all ranks are on one machine, rank 0 uses loopback, regardless of the launcher's address.
   check_place(job_of(torchrun), "torchrun", 3, 4, 3, 4, "127.0.0.1");
   check_place(job_of(with(with(torchrun, secret), {{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}})),
               "torchrun", 3, 4, 1, 2, "node1");

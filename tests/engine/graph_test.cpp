@@ -1,4 +1,4 @@
-// Recorded steps, their memory, and the ways between host and device beside them.
+// Captured steps, their memory, and transfers between host and device.
 #include "engine/step/graph.h"
 
 #include <doctest/doctest.h>
@@ -82,7 +82,7 @@ GPU_TEST_CASE("graph: a recorded step gives the bits of one that is run, step af
   for (int64_t i = 0; i < 6; ++i) {
     eager.run(i, false);
     recorded.run(i, true);
-    // What others allocate and overwrite in between is no business of the graph's.
+    // Other allocations and writes in between must not affect the graph.
     for (int64_t n : {1, 100, 5000}) full({n, 3}, NAN, DType::f32, cuda_device());
     CHECK(same_bits(recorded.loss, eager.loss));
     CHECK(same_bits(recorded.flat.values, eager.flat.values));

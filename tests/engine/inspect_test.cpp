@@ -25,7 +25,7 @@ int64_t held(const std::vector<TapeNode>& nodes) {
   return sum;
 }
 
-// What the forward pass of `loss` takes of the pool, and what the nodes say that they hold.
+// Compares the pool memory of the forward pass of `loss` with the bytes that the nodes report.
 template <class F> void check_bytes(const F& loss) {
   const int threads = num_threads();
   set_num_threads(1);
@@ -57,7 +57,7 @@ POOL_TEST_CASE("tape: the bytes of its nodes are what the forward pass takes of 
     vit.set_training(true);
     const Tensor images = normal({4, 3, 32, 32}, 0, 1, 0, 1),
                  labels = from_vector(std::vector<int32_t>{1, 2, 3, 4}, {4});
-    // With images that are made on the way, off the tape.
+    // With images computed in the forward pass, but not on the tape.
     check_bytes([&] { return cross_entropy(vit(images * 0.5), labels); });
 
     nn::LmConfig l;
@@ -109,7 +109,7 @@ TEST_CASE("trace: spans nest, the file is JSON, memory is a counter") {
     exp(w).sum().backward();
   }
   finish_trace();
-  exp(ones({3}));  // nobody looks any more
+  exp(ones({3}));  // no observer any more
   finish_trace();  // and nothing is written twice
   const auto json = nlohmann::json::parse(std::ifstream(file));
   CHECK(json["otherData"]["dropped"] == 0);

@@ -63,8 +63,7 @@ TEST_CASE("normalise_images: erased boxes hold normal noise, of another stream w
   CHECK(std::abs(sum / double(erased)) < 0.1);
   CHECK(squares / double(erased) == doctest::Approx(1).epsilon(0.1));
   CHECK(noise(0) == first);
-  // What is erased is erased before it is mixed: with the partner's box it is the partner that gets the
-  // noise.
+  // Erasing happens before mixing: if the box is the whole picture, the partner gets the noise.
   const Tensor swap = from_vector(std::vector<float>{0, 0, 0, 50, 40, 1, 0, 0, 0, 50, 40, 0}, {2, 6});
   const std::vector<double> swapped =
       normalise_images(pictures, {1, 1, 1}, {0.1, 0.1, 0.1}, DType::f32, boxes, swap, 3, 4).to_vector();

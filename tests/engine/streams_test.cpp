@@ -23,7 +23,7 @@ TEST_CASE("streams: no two draws of a step share a stream, and none is the initi
         drawn.push_back(counted + generator.of(kind));
         continue;
       }
-      // Of branches: the encoder's and the decoder's halves, to their last.
+      // Streams of branches: all of the encoder's half and of the decoder's half.
       REQUIRE(kind.size() == 2 * streams::step::decoder);
       for (const nn::Generator& part : {generator, generator.ahead(streams::step::decoder)})
         for (uint64_t branch = 0; branch < streams::step::decoder; ++branch)

@@ -121,7 +121,7 @@ TEST_CASE("singular value thresholding of special matrices") {
   CHECK(frobenius(singular_value_threshold(a, 1e3)) == 0);
   CHECK(singular_value_threshold(zeros({0, 4, 3}), 1.0).shape() == Shape{0, 4, 3});
   CHECK(singular_value_threshold(zeros({2, 0, 3}), 1.0).shape() == Shape{2, 0, 3});
-  // Of rank 1, down to the last bit.
+  // Matrices of exactly rank 1.
   for (const int64_t m : {8, 12, 16, 17, 33}) {
     const Tensor equal = uniform({1, 1, 20}, -1, 1, 3, 0, DType::f64).expand({1, m, 20});
     CHECK(error(equal, 0.5, DType::f64) < 1e-13);
@@ -178,7 +178,7 @@ TEST_CASE("the gradient of singular value thresholding") {
       INFO(report.message);
       CHECK(report.ok);
     }
-  // Of zeros, of tau = 0 and of tau above every value: 0, the upstream gradient, 0.
+  // For zeros, tau = 0, and tau above all singular values: the gradient is 0, the upstream gradient, 0.
   for (const auto& [scale, tau, want] : {std::tuple{0.0, 0.5, 0.0}, {1.0, 0.0, 1.0}, {1.0, 1e3, 0.0}}) {
     Tensor a = normal({2, 6, 4}, 0, scale, 1, 0);
     a.requires_grad();

@@ -197,7 +197,7 @@ TEST_CASE("f32 beside bf16: binary operators give f32, gradients come back in ea
   Tensor a = from_vector(fine, {3}), b = from_vector(coarse, {3}).to(DType::bf16);
   a.requires_grad();
   b.requires_grad();
-  // What f32 gives for the same numbers, in either order.
+  // The results of f32 for the same numbers, in either order of operands.
   const auto same_as_f32 = [&](const std::function<Tensor(const Tensor&, const Tensor&)>& f) {
     Tensor wide = b.detach().to(DType::f32), narrow_first = f(b, a), narrow_last = f(a, b);
     Tensor x = a.detach();

@@ -5,9 +5,8 @@
 
 using namespace pursuit;
 
-// A vector of 16 lanes adds 16 numbers by one instruction, and each partial sum stays small, so that less of
-// what is added to it is rounded off. The order is fixed: the kernel has these bits with every instruction
-// set.
+// A vector of 16 lanes adds 16 numbers with one instruction. Each partial sum is smaller than a single sum,
+// so rounding errors are smaller. The order is fixed, so all instruction sets give the same bits.
 TEST_CASE("exercise: sixteen partial sums beside one") {
   const Tensor numbers = uniform({4096}, 0, 1, /*seed*/ 1, /*stream*/ 0);
   const float* x = numbers.data<float>();

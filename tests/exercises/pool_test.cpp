@@ -5,8 +5,8 @@
 
 using namespace pursuit;
 
-// 3 MiB make a segment of 4 MiB. What is given back is whole again and serves 2.5 MiB; its remainder of 1.5
-// MiB is for large requests. 300 KiB are a small one and make a segment of 2 MiB.
+// 3 MiB reserve a segment of 4 MiB. When freed, its blocks are merged and serve 2.5 MiB; the remaining 1.5
+// MiB are only for large requests. 300 KiB are a small request and reserve a segment of 2 MiB.
 TEST_CASE("exercise: what the pool has reserved") {
   constexpr int64_t MiB = 1 << 20;
   const ShapesOnly pool_of_its_own;

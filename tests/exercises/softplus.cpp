@@ -1,6 +1,6 @@
 #include "engine/operator/elementwise.h"
 
-// log(1 + e^x). Its derivative is sigmoid(x), so x alone is kept.
+// log(1 + e^x). Its derivative is sigmoid(x), so only x is saved.
 namespace exercises {
 
 using pursuit::Sample;

@@ -8,8 +8,8 @@ using namespace pursuit;
 
 namespace {
 
-// Causal attention of q, k, v [B, H, N, D] in which a token sees itself and the width - 1 before it: below
-// the diagonal, but not as far below as the triangle that is moved down by `width`.
+// Causal attention of q, k, v [B, H, N, D] in which a token sees itself and the width - 1 tokens before it:
+// the lower triangle minus the same triangle shifted down by `width`.
 Tensor windowed(const Tensor& q, const Tensor& k, const Tensor& v, int64_t width) {
   const int64_t n = q.size(2), hidden = std::min(width, n);
   const Tensor triangle = lower_triangle(n, DType::f32, cpu);
@@ -30,7 +30,7 @@ TEST_CASE("exercise: a window of all tokens is causal attention, one of a single
   const Tensor fused = attention(qkv, {.causal = true}).reshape({batch, n, heads, dim}).permute({0, 2, 1, 3});
   CHECK(distance(windowed(parts[0], parts[1], parts[2], n), fused) < 1e-6);
   CHECK(distance(windowed(parts[0], parts[1], parts[2], 1), parts[2]) < 1e-6);
-  // With 4 the first four tokens still see all before them, later ones do not.
+  // With width 4 the first four tokens see all tokens before them; later tokens do not.
   const Tensor four = windowed(parts[0], parts[1], parts[2], 4);
   CHECK(distance(four.slice(2, 0, 4), fused.slice(2, 0, 4)) < 1e-6);
   CHECK(distance(four.slice(2, 4, n), fused.slice(2, 4, n)) > 1e-2);

@@ -7,8 +7,8 @@
 
 namespace pursuit::fuzz {
 
-// Writes the input as a checkpoint, has its checksums compared and returns its path. What a mutation breaks
-// in them is not the end: the target loads the file without comparing.
+// Writes the input as a checkpoint, verifies its checksums and returns its path. Wrong checksums are ignored,
+// since the target loads the file without verification.
 inline std::string write_checkpoint(std::string_view input) {
   const std::string path = write("checkpoint.safetensors", input);
   const TensorFile file = load_safetensors(path);

@@ -9,7 +9,7 @@ namespace pursuit::fuzz {
 
 namespace {
 
-// As `classify predict` does.
+// Reads a checkpoint as `classify predict` does.
 void read(std::string_view input) {
   const auto loaded =
       apps::load_model<classify::Config>(write_checkpoint(input), {.device = "cpu", .verify = false});

@@ -14,16 +14,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view mark = "@@ ";
-constexpr size_t most = size_t(1) << 20;  // of an unpacked file
+constexpr size_t most = size_t(1) << 20;  // bytes of a decompressed file
 
-// A name of a file in a folder: no other place is written to.
+// Whether the name is a plain file name, so that nothing is written elsewhere.
 bool is_plain(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.size() < 64 &&
          std::all_of(name.begin(), name.end(),
                      [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '-' || c == '_'; });
 }
 
-// Unpacked; empty where it is no gzip file or a large one.
+// The decompressed bytes; empty if it is not a gzip file or too large.
 std::string gunzip(const std::string& bytes) {
   z_stream z{};
   if (inflateInit2(&z, 15 + 16) != Z_OK) return "";

@@ -9,7 +9,7 @@ namespace pursuit::fuzz {
 
 namespace {
 
-// As `lm generate` does.
+// Reads a checkpoint as `lm generate` does.
 void read(std::string_view input) {
   const auto loaded =
       apps::load_model<lm::Config>(write_checkpoint(input), {.device = "cpu", .verify = false});

@@ -13,7 +13,7 @@
 #include "engine/cpu/parallel.h"
 #include "tests/fuzz/fuzz.h"
 
-// From libFuzzer.
+// Defined by libFuzzer.
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t most);
 
 namespace pursuit::fuzz {
@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Before anything allocates: every tensor in a block of its own, so that a write beside one is seen.
+// Set before anything allocates: every tensor is a separate block, so that out-of-bounds writes are detected.
 __attribute__((constructor(101))) void allocate_singly() { setenv("PURSUIT_ALLOC", "raw", 1); }
 
 struct Folder {
@@ -51,7 +51,7 @@ using Generator = std::minstd_rand;
 
 size_t below(Generator& random, size_t n) { return size_t(random()) % n; }
 
-// One of the text's numbers becomes one that few programs think of.
+// Replaces one of the text's numbers by an edge case.
 bool replace_number(std::string& text, Generator& random) {
   constexpr std::array numbers{"0",
                                "-1",
@@ -122,7 +122,7 @@ using namespace pursuit;
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   set_num_threads(1);
   if (*argc != 3 || std::string((*argv)[1]) != "--seeds") return 0;
-  // What trains a seed says is no output of a fuzzer.
+  // Hides the output of the training that creates a seed.
   if (!std::freopen("/dev/null", "w", stdout)) std::exit(1);
   int number = 0;
   if (fuzz::target.seeds)

@@ -15,7 +15,7 @@ constexpr size_t before = 10;  // magic, version and the header's length in 16 b
 
 void read(std::string_view input) { load_npy(write("file.npy", input)); }
 
-// Of version 1: the header and the data.
+// Splits a file of version 1 into header and data.
 Parts split(std::string_view input) {
   uint16_t size = 0;
   if (input.size() < before || input[6] != 1) return {};

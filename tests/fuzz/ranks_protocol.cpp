@@ -8,7 +8,7 @@ namespace {
 
 using namespace distributed;
 
-// What comes in on the port of rank 0, in pieces; a message that is understood is sent on as it came.
+// Reads bytes received on rank 0's port, in pieces. A decoded message must encode to the same bytes.
 void read(std::string_view input) {
   for (const size_t limit : {stranger_limit, rank_limit}) {
     MessageReader reader(limit);
@@ -21,7 +21,7 @@ void read(std::string_view input) {
   }
 }
 
-// Kind and fields of the first message, and all that follows.
+// The kind and fields of the first message, and the rest of the input.
 Parts split(std::string_view input) {
   MessageReader reader(rank_limit);
   reader.add(input);

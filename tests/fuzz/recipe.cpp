@@ -13,7 +13,7 @@ void read(std::string_view input) {
   apps::apply(apps::read_recipe("classify", write("recipe.toml", input)), config);
 }
 
-// Those that the apps come with.
+// The recipes of the apps.
 std::vector<std::string> seeds() {
   std::vector<std::string> all;
   for (const char* app : {"classify", "lm", "segment"})

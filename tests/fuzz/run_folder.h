@@ -6,7 +6,7 @@
 
 namespace pursuit::fuzz {
 
-// As `report` and `compare` read a run's folder, whose files are the input.
+// Reads a run's folder, whose files are the input, as `report` and `compare` do.
 template <class Record> void read_run(std::string_view input) {
   const std::string folder = write_folder("run", input);
   try {

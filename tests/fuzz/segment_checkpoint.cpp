@@ -9,7 +9,7 @@ namespace pursuit::fuzz {
 
 namespace {
 
-// As `segment predict` does.
+// Reads a checkpoint as `segment predict` does.
 void read(std::string_view input) {
   const auto loaded =
       apps::load_model<segment::Config>(write_checkpoint(input), {.device = "cpu", .verify = false});

@@ -11,7 +11,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* metadata = "__metadata__";
 
-// The words of a header's metadata; empty where it has none.
+// The string values of a header's metadata; empty if there are none.
 std::vector<std::string*> words_of(Json& header) {
   std::vector<std::string*> words;
   if (!header.is_object() || !header.contains(metadata) || !header[metadata].is_object()) return words;

@@ -10,7 +10,7 @@ namespace {
 
 void read(std::string_view input) {
   const auto vocabulary = data::Vocabulary::of_list(input, "input");
-  // What was taken comes out again.
+  // An accepted list must be written unchanged.
   const std::string list = vocabulary.list();
   if (list != input && list != std::string(input) + "\n") std::abort();
 }

@@ -4,7 +4,7 @@
 #include "nn/attention/functions.h"
 #include "tests/goldens/cases.h"
 
-// Files hold every part as [B, H, N, D]; the engine takes [B, N, parts, H, D] and gives [B, N, H * D].
+// Files store every part as [B, H, N, D]; the engine takes [B, N, parts, H, D] and returns [B, N, H * D].
 namespace pursuit::goldens {
 
 namespace {
@@ -19,7 +19,7 @@ Tensor by_heads(const Tensor& x, const Tensor& like) {
   return x.reshape({like.size(0), like.size(2), like.size(1), like.size(3)}).permute({0, 2, 1, 3});
 }
 
-// 1 where key j may be seen by query i.
+// 1 where query i attends to key j.
 Tensor visible(int64_t n, const Tensor& like) {
   std::vector<float> mask(size_t(n * n), 1);
   for (int64_t i = 0; i < n; ++i)
@@ -46,7 +46,7 @@ AttentionOptions read_options(const Golden& g) {
   return {.scale = g.number("scale"), .causal = g.has_attribute("causal") && g.flag("causal")};
 }
 
-// The probabilities, which the fused operator never has, by plain operators.
+// The probabilities, computed by plain operators since the fused operator does not store them.
 Tensor probabilities(const Parts& p, const AttentionOptions& o) {
   NoGrad off;
   Tensor scores = matmul(p.q, p.k.transpose(-1, -2)) * o.scale;

@@ -1,7 +1,7 @@
 #pragma once
 #include "tests/goldens/golden.h"
 
-// One function a case of the golden files, named as the attribute `case`.
+// One function per case of the golden files, named like the attribute `case`.
 namespace pursuit::goldens {
 
 void attention_case(Golden& g);

@@ -123,15 +123,15 @@ def scaled_attention(g, small, variant):
 def rpc_attention(g, small, n, weight=3.0, causal=False, asymmetric=False):
     b, h, tokens, d = (1, 2, 14, 8) if small else (2, 4, 20, 12)
     scale = d**-0.5
-    # Keys whose first threshold lets three of ten entries pass.
+    # Keys of which 30 % of the entries exceed the first threshold.
     std = math.sqrt(weight * h / (4 * 0.8 * 1.04))
-    while True:  # until no entry lies so near a threshold that float32 falls on its other side
+    while True:  # until no entry is so close to a threshold that float32 rounding crosses it
         inputs = {"k": normal(g, b, h, tokens, d, std=std), "v": normal(g, b, h, tokens, d)}
         if asymmetric:
             inputs["q"] = normal(g, b, h, tokens, d, std=1.5)
         margins = []
         rpc(**inputs, n=n, weight=weight, scale=scale, causal=causal, margins=margins)
-        if min(margins) > (2e-4 if n <= 4 else 1e-3):  # every iteration multiplies what rounding does
+        if min(margins) > (2e-4 if n <= 4 else 1e-3):  # every iteration amplifies rounding errors
             break
     attributes = {"case": "rpc_attention", "n": n, "lambda": weight, "scale": scale, "causal": int(causal),
                   "mu": "from_k", "C": h * d}  # fmt: skip
@@ -141,7 +141,7 @@ def rpc_attention(g, small, n, weight=3.0, causal=False, asymmetric=False):
 def svt(g, small):
     b, rows, cols = (2, 12, 9) if small else (4, 24, 16)
     a = normal(g, b, rows, cols)
-    # Between two singular values: at one of them the gradient jumps.
+    # A threshold between two singular values, since the gradient jumps at each of them.
     sigma = torch.linalg.svdvals(a).flatten().sort().values
     middle = len(sigma) // 2 + int((sigma[len(sigma) // 2 + 1 :] - sigma[len(sigma) // 2 : -1])[:3].argmax())
     tau = float(np.float32((sigma[middle] + sigma[middle + 1]) / 2))

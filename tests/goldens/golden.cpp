@@ -56,7 +56,7 @@ Golden::Golden(const std::string& path, Device device, DType dtype)
   if (!f32_err_.is_object()) fail("goldens", "the attribute f32_err is not a JSON object");
 }
 
-// By Veltkamp's splitting, which leaves the leading digits of an f64.
+// Uses Veltkamp's splitting, which keeps the leading digits of an f64.
 void round_stored(const Tensor& x, const Rounding& rounding) {
   NoGrad off;
   const Tensor y = x.detach() * rounding.grid, c = y * (std::ldexp(1, 53 - rounding.digits) + 1);
@@ -207,10 +207,10 @@ double Golden::relative_bar(const std::string& name) const {
   return std::max(1e-5, f32_err != f32_err_.end() && f32_err->is_number() ? 10 * f32_err->get<double>() : 0);
 }
 
-// At a soft threshold a gradient jumps by all of an entry that rounding puts on the other side, and every
-// iteration multiplies it: against the file, whose numbers were not rounded, nothing can be said in norm. On
-// the same rounded input only the rounding within the run can do so: 2 % of the entries may be off, by more
-// than 2^-7 of themselves, for the rounded result, and 2^-6 of what entries are in the mean.
+// If rounding moves an entry across a soft threshold, its gradient jumps by the whole entry, and every
+// iteration amplifies it, so no tolerance in norm is possible against the file, whose numbers were not
+// rounded. With the same rounded input only rounding inside the run can do so: at most 2 % of the entries may
+// be off by more than 2^-7 of themselves, for rounding the result, plus 2^-6 of the mean entry.
 void Golden::compare_share(const std::string& name, const std::vector<double>& got) {
   const std::vector<double>& want = same_input_.at(name);
   const double mean = norm(want) / std::sqrt(double(want.size()));

@@ -18,7 +18,7 @@ double frobenius(const std::vector<double>& v) {
   return std::sqrt(s);
 }
 
-// What holds for every solution: L + S is M up to the tolerance, and it is the truth that M was made of.
+// Properties of every solution: L + S equals M up to the tolerance, and L and S are those that M was made of.
 void check_solution(Golden& g, const PcpResult& r, double tolerance) {
   const std::vector<double> m = g.stored("in.M").to_vector(), l = r.low_rank.to_vector(),
                             s = r.sparse.to_vector();
@@ -48,8 +48,8 @@ void svt_case(Golden& g) {
   g.output("sigma", svd(g.dtype() == DType::bf16 ? exact.to(DType::f32) : exact).s);
 }
 
-// In f64 to the file's own tolerance; in f32, whose rounding ends at about 1e-6, to 1e-5. A bf16 run is an
-// f32 one: the decomposition takes no bf16.
+// The tolerance is the file's in f64, and 1e-5 in f32, whose rounding limits convergence to about 1e-6. A
+// bf16 run uses f32, since the decomposition does not support bf16.
 void pcp_case(Golden& g) {
   const bool exact = g.dtype() == DType::f64;
   const Tensor m = g.stored("in.M").to(exact ? DType::f64 : DType::f32).to(g.device());

@@ -67,10 +67,10 @@ Golden::Verdict run_f64(const std::string& path, Device device) {
   return g.verdict();
 }
 
-// What storing costs in as many digits, apart from the arithmetic: the distance between the case in f64 and
-// its twin, in which every tensor that is stored on the way, the file's own included, is rounded. One
-// rounding may be lucky, above all where the last bits decide on which side of a threshold an entry falls, so
-// the largest of `twins`, each on a grid of its own, counts.
+// The error caused by storing with reduced precision, without the error of arithmetic: the distance between
+// the case in f64 and a twin, in which every stored tensor, including those of the file, is rounded. A single
+// rounding may have a small error by chance, especially where the last bits decide on which side of a
+// threshold an entry is. So this is the maximum over `twins` runs, each with a different grid.
 std::map<std::string, double> twin_errors(const std::string& path, const Golden& exact, DType dtype,
                                           int twins) {
   std::map<std::string, double> largest;

@@ -50,15 +50,15 @@ void compare_after(Golden& g, const std::string& full_name, const Tensor& parame
   }
   std::sort(errors.begin(), errors.end());
   g.judge(full_name, errors.back(), 2 * lr * double(steps));
-  // In a tensor of less than 1000 elements one may lie outside.
+  // In a tensor of fewer than 1000 elements one may be outside the tolerance.
   const size_t outside = std::max<size_t>(1, errors.size() / 1000);
   if (!named_loose(g, full_name) && errors.size() > outside)
     g.judge(full_name + " 99.9 %", errors[errors.size() - 1 - outside], 2e-5);
 }
 
-// Whether the parameter's gradient comes through the soft thresholds of an iterated block. There a bf16 run
-// tells nothing against the file (golden.cpp says why, and the files of rpc_attention hold the operator's):
-// compare_away_from_kinks is for those.
+// Whether the parameter's gradient flows through the soft thresholds of an iterated block. There a comparison
+// of a bf16 run with the file has no meaning (see golden.cpp; the files of rpc_attention cover the operator).
+// compare_away_from_kinks checks these.
 bool in_front_of_kinks(const nn::VitConfig& c, const std::string& name) {
   if (c.attention.kind != "rpc") return false;
   if (!name.starts_with("blocks.")) return !name.starts_with("norm.") && !name.starts_with("head.");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A config.json that is not the checkpoint's, and checkpoints that broke the programs once, end in one line that names
-# file and field. Usage: 11_untrusted_config.sh FOLDER_OF_PROGRAMS
+# A config.json that does not match the checkpoint, and checkpoints that once crashed the programs, give one line that
+# names file and field. Usage: 11_untrusted_config.sh FOLDER_OF_PROGRAMS
 source "$(dirname "$0")/lib.sh"
 
 for app in classify lm segment; do

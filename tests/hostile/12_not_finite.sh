@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run whose numbers are no longer finite ends, and what it saved before stays: nothing that is not finite replaces a
-# checkpoint, and the message says truly which one is kept. Usage: 12_not_finite.sh FOLDER_OF_PROGRAMS
+# A run with non-finite numbers stops and keeps its earlier checkpoints: non-finite weights never replace a checkpoint,
+# and the message names the checkpoint that is kept. Usage: 12_not_finite.sh FOLDER_OF_PROGRAMS
 source "$(dirname "$0")/lib.sh"
 
 # Weights grow a million millionfold with every step.
@@ -17,14 +17,14 @@ done
 refuses 1 "no checkpoint was saved before" classify train $(toy classify) "${diverges[@]}" --out first
 check "a checkpoint that is not finite was saved" test ! -e first/checkpoint.safetensors
 
-# An evaluation whose numbers are not finite ends the run likewise.
+# So does an evaluation with non-finite numbers.
 for app in classify lm segment; do
   # shellcheck disable=SC2046
   refuses 1 "in the evaluation at step" "$app" train $(toy "$app") "${diverges[@]}" --eval-every 0.0001 --out "$app-evaluated"
   grep -qF "Use a lower --lr, or --clip-norm" err || fail "$app: says not what to do: $(cat err)"
 done
 
-# Nor is a file with such weights imported.
+# A file with such weights is not imported.
 # shellcheck disable=SC2046
 ok classify train $(toy classify) --out run
 ok classify export --checkpoint run weights.safetensors

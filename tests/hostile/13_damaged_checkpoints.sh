@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A bit that flips in a checkpoint is found by the tensor's checksum; --resume and the other commands say so and go on
-# with the checkpoint before it; nothing is used silently. Usage: 13_damaged_checkpoints.sh FOLDER_OF_PROGRAMS
+# A flipped bit in a checkpoint is detected by the tensor's checksum; --resume and the other commands report it and use
+# the previous checkpoint. Usage: 13_damaged_checkpoints.sh FOLDER_OF_PROGRAMS
 source "$(dirname "$0")/lib.sh"
 
 # flips FILE OFFSET: one bit of the byte so far from the end.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two programs on one run's folder: one training, which dies with its lock, and results of evaluations that run side by
-# side are all kept. Usage: 14_two_at_once.sh FOLDER_OF_PROGRAMS
+# Two programs on one run's folder: only one may train, its lock ends with the process, and concurrent evaluations keep
+# all results. Usage: 14_two_at_once.sh FOLDER_OF_PROGRAMS
 source "$(dirname "$0")/lib.sh"
 
 for app in classify lm segment; do

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Standard streams that are closed, full or gone: nothing of a run goes to a wrong file, nothing aborts, lost output is
-# an exit code, and signals that end a session save the run.
+# Standard streams that are closed, full or broken: no output goes to a wrong file, nothing aborts, lost output gives an
+# exit code, and signals that end a session save the run.
 source "$(dirname "$0")/lib.sh"
 
-# lost PROGRAM WORD...: with a standard output that takes nothing it fails with one line.
+# lost PROGRAM WORD...: fails with one line if standard output cannot be written.
 lost() {
   local code=0
   "$bin/$1" "${@:2}" >/dev/full 2>err || code=$?

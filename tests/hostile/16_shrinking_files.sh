@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Files that become shorter while they are used, and inputs that are no files: one line, exit code 1.
+# Files that are truncated while in use, and inputs that are not regular files, give one line and exit code 1.
 source "$(dirname "$0")/lib.sh"
 
 mkdir text

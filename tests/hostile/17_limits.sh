@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Numbers out of range, and work that no memory holds, are refused in one line, before a run's folder is made.
+# Numbers out of range, and runs that do not fit in memory, are refused in one line before a run's folder is created.
 source "$(dirname "$0")/lib.sh"
 
 # Every option of `train` that takes a number refuses what is none, and names itself and its range.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A wrong PURSUIT_ALLOC is one clear line where the first tensor is made, and nobody's business before: the
-# inventory of operators makes no tensor during start.
+# A wrong PURSUIT_ALLOC gives one clear line when the first tensor is created, not before: registering the operators
+# creates no tensors.
 . "$(dirname "$0")/lib.sh"
 
 export PURSUIT_ALLOC=x

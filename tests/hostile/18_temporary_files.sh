@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Temporary files: names that nobody can foresee, never through a link, and gone at the next start.
+# Temporary files have unpredictable names, are never written through a link, and are removed at the next start.
 source "$(dirname "$0")/lib.sh"
 
 settings=(--recipe nano --steps 30 --batch-size 8 --eval-tokens 300 --quiet)

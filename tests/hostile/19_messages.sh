@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What is wrong is said on one line that names the file, the setting and the reason; text from files is never printed raw.
+# Errors are one line that names the file, the setting and the reason; text from files is printed escaped.
 source "$(dirname "$0")/lib.sh"
 
-# says TEXT PROGRAM WORD...: it fails with one line, without control characters, that holds the text.
+# says TEXT PROGRAM WORD...: the program fails with one line that contains TEXT and no control characters.
 says() {
   local code=0
   "$bin/$2" "${@:3}" >out 2>err || code=$?

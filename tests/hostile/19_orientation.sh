@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A photograph that says how to turn it: predict does, a data set keeps its pixels as stored and says so.
+# Photographs with an EXIF orientation: predict applies it; a data set keeps the pixels as stored and prints a warning.
 source "$(dirname "$0")/lib.sh"
 
 # 12 x 8 pixels, and the same turned to 8 x 12 with the EXIF orientation that turns it back.

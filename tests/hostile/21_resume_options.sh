@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What may stand beside --resume is recorded with the step from which on it holds, all else is refused by name; a run
-# that is finished is left as it is. Usage: 21_resume_options.sh FOLDER_OF_PROGRAMS
+# Options that are allowed with --resume are recorded with the step at which they take effect, others are refused by
+# name; a finished run is not changed. Usage: 21_resume_options.sh FOLDER_OF_PROGRAMS
 source "$(dirname "$0")/lib.sh"
 
 for app in classify lm segment; do

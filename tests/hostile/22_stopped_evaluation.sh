@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A stop during an evaluation: it is done after resuming, and the records are those of a run that never stopped.
+# A run stopped during an evaluation repeats it after resuming, and its records equal those of an undisturbed run.
 # Usage: 22_stopped_evaluation.sh FOLDER_OF_PROGRAMS
 source "$(dirname "$0")/lib.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --skip-bad: the pictures that stand in for damaged ones are in no count, loss, attack or length.
+# --skip-bad: pictures that replace damaged ones are not part of any count, loss, attack or length.
 source "$(dirname "$0")/lib.sh"
 
 python3 - <<'END' || fail "python3 is needed for the pictures"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The chance in an attack is the picture's own: its noise does not depend on which others are evaluated.
+# The random numbers of an attack depend only on the picture, not on the other pictures evaluated.
 source "$(dirname "$0")/lib.sh"
 
 ok classify train $(toy classify) --out run

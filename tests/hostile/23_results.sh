@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# eval.json: what was measured alike adds up, everything else stands beside it, and nothing is lost.
+# eval.json: results with the same settings are merged, others are separate entries, and none is lost.
 . "$(dirname "$0")/lib.sh"
 entries() { grep -o '"fingerprint":' "$1/eval.json" | wc -l; }
 entries_are() { check "$1: $(entries "$1") entries in eval.json, not $2" test "$(entries "$1")" == "$2"; }

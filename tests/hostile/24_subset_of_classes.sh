@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A folder of some of the model's classes: their logits alone compete, and that is said. Others are refused.
+# A folder with a subset of the model's classes: only their logits are compared, with a note. Other classes are refused.
 . "$(dirname "$0")/lib.sh"
 # 6 x 6 pixels of grey.
 base64 -d >picture.png <<END

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# eval-weights: what training evaluates, what its record says, and what the commands use by themselves is one thing.
+# eval-weights: training evaluates, records and later commands use the same weights by default.
 . "$(dirname "$0")/lib.sh"
 score() { grep -o "\"$2\": *[-0-9.e]*" "$1" | tail -1 | sed 's/.*: *//'; }
 for app in classify segment lm; do

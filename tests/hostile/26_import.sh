@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Exported weights become runs that are what their config says: no option is dropped unsaid, averaged weights are there
-# where training goes on with them, and no record of another run stays. Usage: 26_import.sh FOLDER_OF_PROGRAMS
+# Importing exported weights gives runs that match their config: no option is dropped silently, averaged weights exist if
+# training continues with them, and records of other runs are removed. Usage: 26_import.sh FOLDER_OF_PROGRAMS
 source "$(dirname "$0")/lib.sh"
 
 # shellcheck disable=SC2046

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a run and its results were made with: in config.json and eval.json, not in checkpoints; and a run goes on
-# with its own data only, wherever that lies.
+# The provenance of a run and its results is in config.json and eval.json, not in checkpoints. A run resumes only with
+# the same data, in any folder.
 . "$(dirname "$0")/lib.sh"
 says() { check "no '$1' in $2" grep -qaF -- "$1" "$2"; }
 for app in classify segment lm; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A checkpoint records the version of the random streams that its training draws from. One of another version is
-# refused by --resume, in one line, and good for everything else.
+# A checkpoint records the version of the random streams that its training draws from. Another version is refused
+# by --resume in one line, but works for all other commands.
 . "$(dirname "$0")/lib.sh"
 
 for app in classify lm segment; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# classify corrupt: what it writes, and one line for each mistake.
+# classify corrupt: its output files, and one line for each mistake.
 source "$(dirname "$0")/lib.sh"
 
 base64 -d >picture.png <<END

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Goldens fail where a tensor of the file is wrong, in f32 and in bf16, though their bars are computed: with outputs
-# and gradients zeroed, negated and scaled by 1.01 in turn.
+# Goldens fail if a tensor of the file is wrong, in f32 and in bf16, even though their tolerances are computed: outputs
+# and gradients are zeroed, negated and scaled by 1.01 in turn.
 source "$(dirname "$0")/lib.sh"
 draws=$root/tests/goldens/draws
 

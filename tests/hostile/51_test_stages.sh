@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/test: a person may leave stages out, CI may not.
+# tools/test: stages can be left out, but not in CI.
 source "$(dirname "$0")/lib.sh"
 test=$root/tools/test
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What cannot be configured or installed says what is missing.
+# If the project cannot be configured or installed, the message names what is missing.
 source "$(dirname "$0")/lib.sh"
 
 ! cmake -S "$root" -B simulated -G Ninja -DPURSUIT_CUDA=SIMULATED -DBOOST_CONTEXT= >out 2>&1 || fail "configured without Boost"

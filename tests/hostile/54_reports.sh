@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Reports: a page that compares runs for every app, runs of another app are refused, and what the pages say.
+# Reports: comparison pages of every app, refusal of another app's runs, and the content of the pages.
 . "$(dirname "$0")/lib.sh"
 says() { check "no '$1' in $2" grep -qF -- "$1" "$2"; }
 says_not() { check "'$1' in $2" bash -c '! grep -qF -- "$1" "$2"' - "$1" "$2"; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A recipe that is made for a data set trains on nothing else.
+# A recipe for a data set refuses to train without it.
 source "$(dirname "$0")/lib.sh"
 
 built_in=(classify/nano-synthetic lm/nano segment/nano)

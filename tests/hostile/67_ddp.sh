@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The simulation of data-parallel steps says what it rests on, and whether its bars are met.
+# The simulation of data-parallel steps prints its assumptions, and whether its goals are met.
 source "$(dirname "$0")/lib.sh"
 
 ok bench ddp --slices 1,4

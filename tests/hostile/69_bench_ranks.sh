@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two ranks of `bench` start from the same weights as one process with both batches, and have its losses.
+# Two ranks of `bench` start from the same weights as one process with both batches, and have the same losses.
 source "$(dirname "$0")/lib.sh"
 
 refuses 1 "no training step" bench mlp --start start
@@ -21,7 +21,7 @@ assert two["ranks"] == 2 and one["ranks"] == 1 and len(one["losses"]) == 10
 assert one["losses"][9] < 0.9 * one["losses"][0]
 sys.exit(any(abs(a / b - 1) > 1e-5 for a, b in zip(two["losses"], one["losses"])))
 END
-# One that fails ends the other, which says which.
+# If one rank fails, the other exits and names it.
 PURSUIT_RANK=1 PURSUIT_RANKS=2 "$bin/bench" vit32-softmax --batch 2 "${flags[@]}" >rank1 2>&1 &
 PURSUIT_RANK=0 PURSUIT_RANKS=2 refuses 1 "no/such/folder" bench vit32-softmax --batch 2 --start no/such/folder/start "${flags[@]}"
 ! wait $! || fail "rank 1 went on alone"

@@ -1,5 +1,5 @@
-# What the scripts in this folder share. Each is called with the folder of the programs, works in an empty
-# folder of its own and ends with `done_testing`. They run under ctest as hostile_<name>.
+# Shared by the scripts in this folder. Each is called with the folder of the programs, works in a new empty folder
+# and ends with `done_testing`. They run under ctest as hostile_<name>.
 set -euo pipefail
 bin=$(realpath "$1")
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..") # of the repository
@@ -13,7 +13,7 @@ fail() {
   printf 'FAILED: %s\n' "$*" >&2
   exit 1
 }
-# ok PROGRAM WORD...: it succeeds. Its streams are in the files out and err.
+# ok PROGRAM WORD...: the program succeeds. Its output is in the files out and err.
 ok() {
   local code=0
   "$bin/$1" "${@:2}" >out 2>err || code=$?
@@ -30,7 +30,7 @@ refuses() {
   [[ $(grep -c '^error: ' err) == 1 && $(tail -n 1 err) == error:* ]] || fail "${*:3}: no error of one line: $(head -c 2000 err)"
   checks=$((checks + 1))
 }
-# same A B: two files hold the same bytes.
+# same A B: the two files have the same bytes.
 same() {
   cmp "$1" "$2" || fail "$1 and $2 differ"
   checks=$((checks + 1))
@@ -48,7 +48,7 @@ toy() {
     lm) echo --recipe nano --batch-size 8 --eval-tokens 300 --steps 4 --quiet ;;
   esac
 }
-# Ends a script; one that checked nothing has failed.
+# Ends a script; it fails if nothing was checked.
 done_testing() {
   ((checks > 0)) || fail "nothing was checked"
   echo "$checks checks passed"

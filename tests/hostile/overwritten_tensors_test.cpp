@@ -64,7 +64,7 @@ TEST_CASE("overwritten: an input, a view of it or the result, by whatever writes
       Tensor w = drawn(1);
       w.requires_grad();
       const Tensor x = drawn(4);
-      // What is saved: the other factor, an input by an operator of somebody else, a result, a view.
+      // Saved tensors: the other factor, an input of a custom operator, a result, a view.
       {
         const Tensor loss = sum(w * x);
         write(x);
@@ -128,7 +128,7 @@ TEST_CASE("overwritten: what an operator does not keep may change") {
     CHECK_NOTHROW(loss.backward());
     copy_values(w.detach(), before);
   }
-  // What is saved again is what it is now; a node that has run needs nothing.
+  // Saving again takes the current values; a node that has run does not need its tensors.
   const Tensor x = uniform({3, 4}, 1, 2, 1, 2);
   sum(w * x).backward();
   add_to(x, ones({3, 4}));

@@ -94,7 +94,7 @@ template <class App, class Config> apps::Checkpoint checkpoint_of(const Config& 
   return checkpoint;
 }
 
-// At most 64 MiB more than now, while it lives.
+// Limits memory to 64 MiB more than now during its lifetime.
 struct MemoryLimit {
   MemoryLimit() { set_memory_limit(cpu, memory_stats().reserved + (int64_t(64) << 20)); }
   ~MemoryLimit() { set_memory_limit(cpu, 0); }

@@ -3,8 +3,8 @@
 #include "apps/examples/laboratory/laboratory.h"
 #include "engine/ops.h"
 
-// What the meters count against formulas for it, at sizes without a remainder. Sizes are counted in numbers
-// of 4 bytes, of which a sector has 8.
+// The counts of the meters against formulas, at sizes that are multiples of the tiles. Sizes are in numbers
+// of 4 bytes, 8 of which make a sector.
 using namespace pursuit;
 using laboratory::Counts;
 

@@ -117,7 +117,7 @@ TEST_CASE("attacks: pgd on a linear model ends in the corner of the ball, clippe
       }
     }
   }
-  // No step: the random start alone, inside the ball and not at x.
+  // Without steps, only the random start, inside the ball and different from x.
   const Tensor start = pgd({model.logits(), labels_of(labels)}, x, eps, {.steps = 0});
   CHECK(largest_change(start, x) <= eps * 1.00001);
   CHECK(largest_change(start, x) > eps / 2);

@@ -13,7 +13,7 @@ using namespace pursuit;
 
 namespace {
 
-// How many of `got` are 0; the others must be `kept` / (1 - rate).
+// The number of zeros in `got`; all other elements must be `kept` / (1 - rate).
 double share_dropped(const Tensor& got, const Tensor& kept, double rate) {
   const std::vector<double> g = got.to_vector(), k = kept.to_vector();
   REQUIRE(g.size() == k.size());

@@ -44,7 +44,7 @@ Matrix asymmetric(int64_t d, double mean, double sd, uint64_t seed) {
   return w;
 }
 
-// As a query-key matrix of full width: W_Q = W, W_K = I.
+// Statistics of a query-key matrix of full width: W_Q = W, W_K = I.
 QkStatistics statistics(const Matrix& w, int64_t d) {
   Tensor identity = zeros({d, d}, DType::f64);
   for (int64_t i = 0; i < d; ++i) identity.data<double>()[i * d + i] = 1;
@@ -86,7 +86,7 @@ struct Moments {
   std::vector<double> mean, sd, rho;  // of the centred logits, by token
 };
 
-// Of each of the matrices, over the same walks.
+// Simulates each of the matrices on the same random walks.
 std::vector<Moments> simulate(const std::vector<Matrix>& matrices) {
   struct Sums {
     Sparse product;
@@ -203,7 +203,7 @@ TEST_CASE("locater: descent on the regulariser alone") {
   CHECK(anchor[1].trace == doctest::Approx(5 / (1 + 1.0 / width)).epsilon(0.01));
   const auto var = descend(LocaterForm::var, 500, 0.02);
   CHECK(deviation(var[1]) < 0.1 * deviation(var[0]));
-  // Without a lower bound it grows instead, which is why it is refused unless asked for.
+  // Without a lower bound the norm grows instead, so this form is refused unless requested.
   const auto tr2 = descend(LocaterForm::tr2, 16, 0.01);
   CHECK(tr2[1].frobenius2 > 2 * tr2[0].frobenius2);
   CHECK_THROWS_AS(locater(ones({2, 2}), ones({2, 2}), {LocaterForm::tr2}), Error);
@@ -298,7 +298,7 @@ TEST_CASE("attention of random walks: rank collapse and entropy collapse") {
         const double length = std::sqrt(std::inner_product(u, u + d, u, 0.0));
         for (int64_t j = 0; j < d; ++j) total[size_t(j)] += u[j] /= length;
       }
-      // Of unit vectors the squared sum holds every pair twice and each with itself.
+      // The squared norm of a sum of unit vectors has every pair twice and each vector with itself.
       const double square = std::inner_product(total.begin(), total.end(), total.begin(), 0.0);
       all.cosine += (square - double(T)) / double(T * (T - 1)) / count;
     }

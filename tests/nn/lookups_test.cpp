@@ -44,7 +44,7 @@ std::unique_ptr<nn::TransformerLm> model_on(Device device, const nn::LmConfig& c
   return model;
 }
 
-// Of a batch [2, 6]: words that differ, the same ones again and again, one alone.
+// The ids of a batch [2, 6]: all different, repeated words, or a single word.
 Tensor ids_of(int batch) {
   std::vector<int32_t> ids;
   for (int i = 0; i < tokens; ++i) ids.push_back(batch == 0 ? 5 * i : batch == 1 ? i * i % 4 : 60);

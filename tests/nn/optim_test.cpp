@@ -96,7 +96,7 @@ TEST_CASE("optimizers: a step by hand") {
     CHECK(at == std::vector<int64_t>{0, 40, 48, 4312, 4314});
     for (size_t i = 0; i < p.size(); ++i) {
       const bool decays = i < 40 || i >= 48;  // all but the vector b
-      // In the first step mhat / sqrt(vhat) is g / |g|.
+      // In the first step mhat / sqrt(vhat) = g / |g|.
       const double h = factor * g[i],
                    want = p[i] * (decays ? 1 - 0.001 : 1) - 0.01 * h / (std::fabs(h) + 1e-8);
       CHECK(now[i] == doctest::Approx(want).epsilon(1e-5));

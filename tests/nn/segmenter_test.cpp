@@ -144,7 +144,7 @@ TEST_CASE("segmenter: the encoder's LayerNorm has the config's eps, whatever its
   for (const double eps : {1e-6, 1e-5}) {
     nn::SegmenterConfig config = small(nn::SegmenterDecoder::linear);
     config.encoder.ln_eps = eps;
-    // Of a classifier with timm's eps.
+    // The config of a classifier with timm's eps.
     nn::VitConfig of_classifier = small(nn::SegmenterDecoder::linear).encoder;
     of_classifier.image = of_classifier.width = 20;
     nn::VisionTransformer classifier(of_classifier);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# An attention kind that is one file beside the apps: on the command lines of all three, with its option, in a recipe, in
+# An attention kind in one file, linked into the apps: on the command lines of all three, with its option, in a recipe, in
 # a run's config, weights, report and comparison, in an export, and resumed. Usage: attention_kind.sh FOLDER_OF_APPS
 set -euo pipefail
 bin=$(realpath "$1")
@@ -19,7 +19,7 @@ for app in classify lm segment; do
   help=$("$program" train --help)
   grep -q "tempered" <<<"$help" || fail "$app: no tempered in --help"
   grep -A3 -- "--temperature" <<<"$help" | grep -q "tempered: what scores are divided by" || fail "$app: no --temperature"
-  # A recipe of one's own, with a value beside it.
+  # A custom recipe, and an option on the command line.
   read -ra words <<<"${settings[$app]}"
   printf 'attention = "tempered"\ntemperature = 3\nlayers = "1"\n' >own.toml
   if "$program" train --recipe own.toml --temperature -1 --out bad 2>err; then fail "$app: temperature -1"; fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An app from its command line, on a toy run: every command, what its options change in what it prints, and what
-# mistakes are answered with. Usage: command_line.sh classify|lm|segment PROGRAM
+# An app's command line on a toy run: every command, the effect of its options on the output, and the messages for
+# mistakes. Usage: command_line.sh classify|lm|segment PROGRAM
 set -euo pipefail
 name=$1 app=$2
 folder=$(mktemp -d)
@@ -11,7 +11,7 @@ fail() {
   printf '%s\n' "$*" >&2
   exit 1
 }
-# shows TEXT COMMAND...: it succeeds and prints the text, of which * stands for any other.
+# shows TEXT COMMAND...: succeeds and prints TEXT, where * matches any text.
 shows() {
   local printed
   printed=$("$app" "${@:2}" 2>errors) || fail "$name ${*:2}: exit code $?: $(cat errors)"

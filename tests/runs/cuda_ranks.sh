@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Training by ranks on the simulated GPU and NCCL: captured or operator by operator, whatever is done late or early and
-# whoever comes last, two ranks give the bits of one process with two batches a step, and three in order those of three.
+# Training by several ranks on the simulated GPU and NCCL. Captured or operator by operator, with late or early streams
+# and with any rank late, two ranks have the bits of one process with two batches per step, and three ordered ones of
+# three batches.
 # Usage: cuda_ranks.sh APP SETTING...
 set -euo pipefail
 app=$(realpath "$1")

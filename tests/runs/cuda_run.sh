@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Training on a GPU, the simulated one in its builds: 9 captured steps must give the bits of 9 that run operator by
-# operator, and of 4, a resume and 5 more; and the losses of the CPU. Usage: cuda_run.sh APP SETTING...
+# Training on a GPU, real or simulated: 9 captured steps must give the same bits as 9 that run operator by operator, and
+# as 4, a resume and 5 more; the losses must be those of the CPU. Usage: cuda_run.sh APP SETTING...
 set -euo pipefail
 app=$1
 folder=$(mktemp -d)

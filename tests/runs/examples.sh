@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# examples.sh BIN: the programs of apps/examples, each with three seeds, and the bar of its result; the first of the
-# course's exercises too.
+# examples.sh BIN: the programs of apps/examples, each with three seeds and a threshold for its result, and the first
+# exercise of the course.
 set -euo pipefail
 bin=$1
 

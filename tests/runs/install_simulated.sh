@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# install_simulated.sh BUILD SOURCE: installs the library of a build that has the simulated GPU, and builds and tries the
-# operator of apps/examples/normalise_rows against it, its kernel on that GPU.
+# install_simulated.sh BUILD SOURCE: installs the library of a build with the simulated GPU, builds the operator of
+# apps/examples/normalise_rows against it and tests its kernel on that GPU.
 set -euo pipefail
 build=$1 source=$2
 work=$(mktemp -d)

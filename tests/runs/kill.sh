@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# kill -9 at 20 moments of a run that saves every second step: the checkpoint is always whole, and the run that was
-# killed so often ends with the weights of one that never was. Usage: kill.sh APP SETTING...
+# kill -9 at 20 moments of a run that saves every second step: the checkpoint is always complete, and the killed run
+# ends with the same weights as one that was never killed. Usage: kill.sh APP SETTING...
 set -euo pipefail
 app=$1
 folder=$(mktemp -d)

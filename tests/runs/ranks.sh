@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Several ranks train as one process that accumulates as many batches, bit for bit: on one machine, and over TCP two of
-# them and four in order; four over TCP in any order to 1e-6 of the loss. A run goes on with other numbers of ranks.
+# them and four in order; four over TCP in any order to 1e-6 of the loss. A run resumes with other numbers of ranks.
 # Usage: ranks.sh APP STEPS SETTING...  (STEPS by two ranks, the long form is 100; four take 20)
 set -euo pipefail
 app=$(realpath "$1") steps=$2

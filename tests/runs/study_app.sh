@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A new app on what the apps share (tests/study_app): its commands, resumed, with what mistakes are answered.
+# A small app that uses the apps' shared code (tests/study_app): its commands, resuming, messages for mistakes.
 # Usage: study_app.sh PROGRAM
 set -euo pipefail
 program=$(realpath "$1")

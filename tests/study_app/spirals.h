@@ -10,7 +10,7 @@
 #include "apps/training/training_run.h"
 #include "tests/study_app/model.h"
 
-// A small app on everything that the three have in common: which of two spirals is a point of?
+// A small app that uses the apps' shared code: it classifies points as belonging to one of two spirals.
 namespace pursuit::spirals {
 
 struct Config : apps::TrainingFields {
@@ -44,23 +44,24 @@ inline void validate(const Config& c) {
   apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
 }
 
-// Of so many points that no training sees.
+// Results on test points, which training does not use.
 struct Results : apps::Conditions {
   uint64_t seed = 0;
-  double noise = 0, accuracy = 0;  // noise: what is added to the points' coordinates, a standard deviation
+  double noise = 0, accuracy = 0;  // noise: standard deviation added to the points' coordinates
 };
 nlohmann::ordered_json to_json(const Results& results);
 void from_json(const nlohmann::ordered_json& json, std::vector<Results>& all);
 bool alike(const Results& a, const Results& b);
 
 using RunRecord = apps::RunRecord<Config, Results>;
-// What reports and comparisons say.
+// The content of reports and comparisons.
 apps::RunPage page_of(const RunRecord& run);
 apps::Cells cells_of(const Results& results);
 apps::ComparedRun compared(const RunRecord& run);
 apps::ComparisonPage comparison_page(const std::vector<RunRecord>& runs);
 
-// The accuracy on the points that `seed` draws, into results that say the rest of their conditions.
+// Measures the accuracy on points drawn from `seed` and stores it in `results`, which has the other
+// conditions.
 void measure(const Net& model, const Config& config, uint64_t seed, double noise, Results& results);
 
 int train(const Config& config, const apps::RunOptions& options,

@@ -8,12 +8,12 @@ import time
 
 from gpu.machine import Cannot, Failed, OutOfTime, count_gpus, end_group, find_tool, tail
 
-# How far losses of the first 40 steps may be apart, of the loss; after them two roundings are two runs. On CPUs AVX2 and
-# AVX-512 are 1.2e-7 apart and bf16 is 4.7e-4 from f32 (three seeds). Products of three TF32 parts lose one digit of seven, and
-# steps add up: a thousand times the first; ten times the second.
+# Largest relative difference of the losses of the first 40 steps; later, runs with different rounding diverge. On CPUs
+# AVX2 and AVX-512 are 1.2e-7 apart and bf16 is 4.7e-4 from f32 (three seeds). Products of three TF32 parts lose one digit
+# of seven, and steps add up, so f32 is allowed a thousand times the first figure and bf16 ten times the second.
 F32_APART = 1e-4
 BF16_APART = 5e-3
-# Operators that call cuBLASLt or cuSOLVER. What those write initcheck cannot know when it watches our kernels alone.
+# Operators that call cuBLASLt or cuSOLVER. initcheck does not see their writes, since it checks only our kernels.
 LIBRARY_OPERATORS = {"conv2d", "linear", "linear_cross_entropy", "matmul", "mlp", "patchify", "rpc_attention",
                      "singular_value_threshold"}
 FOUND = 86  # compute-sanitizer's exit status where it found errors
@@ -199,8 +199,8 @@ def nccl(machine, _):
     for mode in ("operations", "gradients"):
         job(machine, mode, 1, {"TEST_ALONE": "1"})
     gpus = count_gpus()
-    # Two ranks on one GPU: NCCL from 2.30 has a switch for it; before, ranks that take themselves for two machines
-    # may meet over sockets.
+    # Two ranks on one GPU: NCCL 2.30 and later has a switch for it; with earlier versions, ranks that pretend to be on
+    # two machines may connect over sockets.
     ways = [{}] if gpus > 1 else [{"NCCL_MULTI_RANK_GPU_ENABLE": "1"},
                                   {"NCCL_HOSTID": "rank", "NCCL_IB_DISABLE": "1", "NCCL_MAX_NCHANNELS": "1"}]
     refused = []

@@ -5,7 +5,7 @@ import os
 
 from gpu.machine import Cannot, Failed, find_tool, first_line, tail
 
-# Workloads beside the peers: of PyTorch at its plainest and at its best, CuPy and JAX. (words for tools/bench/compare)
+# Workloads to compare with others: PyTorch eager and at its fastest, CuPy and JAX (arguments of tools/bench/compare).
 PEERS = {
     "deit-tiny-softmax 256": ("deit-tiny-softmax", "--dtype", "bf16", "--batch", "256"),
     "deit-tiny-softmax 32": ("deit-tiny-softmax", "--dtype", "bf16", "--batch", "32"),

@@ -18,7 +18,7 @@ double median(std::vector<double> x) {
   return x[x.size() / 2];
 }
 
-// Of this thread on the processor: other programs may take it away meanwhile.
+// CPU time of this thread, which excludes the time that other programs take.
 double seconds(const std::function<void()>& f) {
   const auto now = [] {
     timespec t{};
@@ -41,7 +41,7 @@ void bench_product(int64_t m, int64_t k, int64_t n, int rounds) {
   for (int round = 0; round <= rounds; ++round)
     for (size_t i = 0; i < products.size(); ++i) {
       const double t = seconds(products[i]);
-      if (round > 0) times[i].push_back(t);  // the first round warms caches up
+      if (round > 0) times[i].push_back(t);  // the first round is a warm-up
     }
   std::printf("Matrix product on the CPU, %lld x %lld by %lld x %lld:\n\n", static_cast<long long>(m),
               static_cast<long long>(k), static_cast<long long>(k), static_cast<long long>(n));

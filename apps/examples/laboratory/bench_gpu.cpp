@@ -16,7 +16,8 @@ namespace pursuit::laboratory {
 #ifdef __CUDACC__
 namespace {
 
-// Milliseconds of one call on the GPU: the median of 20 stretches of 5 calls between two events, when warm.
+// Milliseconds per call on the GPU: the median of 20 measurements of 5 calls between two events, after a
+// warm-up.
 float milliseconds(const std::function<void()>& call) {
   const auto stream = static_cast<cudaStream_t>(cuda::current_stream());
   cudaEvent_t begin, end;
@@ -45,8 +46,8 @@ int attribute(cudaDeviceAttr which) {
   return value;
 }
 
-// What the device can do at most, 0 where it does not say. GB/s: two transfers a clock over the bus. GFLOP/s
-// of f32: two for each lane and clock; 64 lanes a multiprocessor on sm_80, 128 on later ones.
+// The device's peak rates, 0 if unknown. GB/s: two transfers per clock over the bus. GFLOP/s of f32: two per
+// lane and clock, with 64 lanes per multiprocessor on sm_80 and 128 on later ones.
 double peak_bandwidth() {
   return 2e-6 * attribute(cudaDevAttrMemoryClockRate) * attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
 }
@@ -57,7 +58,7 @@ double peak_arithmetic() {
   return 2e-6 * attribute(cudaDevAttrClockRate) * attribute(cudaDevAttrMultiProcessorCount) * lanes;
 }
 
-// `work` of a call, in units of 1e9, of which the device does `peak` a second.
+// `work` per call in units of 1e9; the device's peak rate is `peak` of these per second.
 void row(const std::string& name, const std::function<void()>& call, double work, double peak) {
   const double ms = milliseconds(call), rate = work / ms * 1e3;
   std::printf("| %s | %.4f | %.1f |", name.c_str(), ms, rate);
@@ -80,7 +81,7 @@ int bench_gpu() {
   }
   const Device gpu = cuda_device();
   std::fprintf(stderr, "%s\n", describe(gpu).c_str());
-  // 128 MiB each way: more than caches hold.
+  // 128 MiB each for input and output: larger than caches.
   const int64_t n = 65536, cols = 512, m = 4096;
   const Tensor x = uniform({n, cols}, -8, 8, 1, 0).to(gpu);
   const double bytes = 8e-9 * double(n * cols);  // read once, written once

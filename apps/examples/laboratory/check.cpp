@@ -13,7 +13,7 @@ namespace {
 
 bool starts_with(const std::string& text, const char* begin) { return text.rfind(begin, 0) == 0; }
 
-// The laboratory's operators, by name; the engine's are in the inventory too.
+// The laboratory's operators by name; the inventory also has the engine's.
 std::vector<OperatorInfo> operators() {
   std::vector<OperatorInfo> ours;
   for (const OperatorInfo& op : inventory())
@@ -41,7 +41,7 @@ int check(const std::vector<std::string>& names) {
   for (const OperatorInfo& op : chosen) {
     const bool on_cpu = starts_with(op.name, "cpu_");
     if (!on_cpu && !gpu) continue;
-    // Versions are f32: bf16 changes what is stored, not what is to be learnt.
+    // Versions are f32 only: bf16 would change the storage, but teach nothing new.
     const driver::Report r = driver::check(op, on_cpu ? cpu : cuda_device(), {DType::f32});
     counts.add(r.ok());
     driver::print(r, "check");

@@ -15,7 +15,7 @@ struct Column {
   bool kib = false;
 };
 
-// A Markdown table, a line a version; `call` counts one.
+// Prints a Markdown table with a line per version; `call` counts one version.
 template <class F> void print_table(const std::string& title, const std::string& subject,
                                     const std::vector<int>& of, const std::vector<Column>& columns,
                                     const F& call) {
@@ -48,7 +48,7 @@ std::string product(int64_t m, int64_t k, int64_t n) {
 Tensor input(const Shape& shape, uint64_t stream) { return uniform(shape, -1, 1, 1, stream); }
 
 #ifdef PURSUIT_SIMULATED
-// The sizes leave no remainder in any version, so that all threads of a warp take the same branches.
+// Sizes are multiples of all tiles, so that all threads of a warp take the same branches.
 void count_kernels() {
   const Device gpu = cuda_device();
   const std::vector<Column> memory = {{"launches", &Counts::launches},

@@ -23,7 +23,7 @@ PURSUIT_INLINED void any_version(int version, Meter meter, const T* a, const T* 
     cpu_matmul_5<Shape>(meter, a, b, c, s);
 }
 
-// One function for each set of instructions, into which the compiler inlines all of a version.
+// One function per instruction set, into which the compiler inlines the whole version.
 template <class T>
 [[gnu::target("avx512f,avx512vl,avx512dq,avx512bw,fma,prefer-vector-width=512")]] void on_avx512(
     int version, const T* a, const T* b, T* c, Sizes s) {
@@ -42,7 +42,7 @@ template <class T> void run(int version, const T* a, const T* b, T* c, Sizes s) 
   (isa == "avx512" ? on_avx512<T> : isa == "avx2" ? on_avx2<T> : on_sse2<T>)(version, a, b, c, s);
 }
 
-// Counts do not depend on the machine: they are those of AVX-512's tile.
+// Counts do not depend on the machine: they use AVX-512's tile.
 void count(int version, const float* a, const float* b, float* c, Sizes s, Counts* counts) {
   any_version<TileOfAvx512>(version, Counting(counts), a, b, c, s);
 }

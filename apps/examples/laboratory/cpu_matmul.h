@@ -4,13 +4,13 @@
 #include "apps/examples/laboratory/meter.h"
 #include "apps/examples/laboratory/sizes.h"
 
-// C = A B for A [m, k], B [k, n] and C [m, n], row-major, on one thread of a CPU, four times. README.md says
-// what each version taught. All are inlined into functions for one set of instructions: see cpu_matmul.cpp.
+// C = A B for A [m, k], B [k, n] and C [m, n], row-major, on one thread of a CPU, in four versions. README.md
+// explains each. All are inlined into functions for one instruction set, see cpu_matmul.cpp.
 namespace pursuit::laboratory {
 
 #define PURSUIT_INLINED [[gnu::always_inline]] inline
 
-// --- Version 1: the definition. Each sum reads a column of B, n numbers from one to the next.
+// --- Version 1: the definition. Each sum reads a column of B with stride n.
 
 template <class Meter, class T>
 PURSUIT_INLINED void cpu_matmul_1(Meter meter, const T* a_, const T* b_, T* c_, Sizes s) {
@@ -25,7 +25,8 @@ PURSUIT_INLINED void cpu_matmul_1(Meter meter, const T* a_, const T* b_, T* c_, 
     }
 }
 
-// --- Version 2: the two inner loops change places. Rows of B and C are read in order, many columns at once.
+// --- Version 2: the two inner loops exchanged. Rows of B and C are read contiguously, vectorised over
+// columns.
 
 template <class Meter, class T>
 PURSUIT_INLINED void cpu_matmul_2(Meter meter, const T* a_, const T* b_, T* c_, Sizes s) {
@@ -41,7 +42,7 @@ PURSUIT_INLINED void cpu_matmul_2(Meter meter, const T* a_, const T* b_, T* c_, 
   }
 }
 
-// --- Version 3: B in blocks that stay in the second cache (256 KiB of f32) while all rows of A pass by.
+// --- Version 3: B in blocks that fit in the L2 cache (256 KiB of f32), each used for all rows of A.
 
 PURSUIT_INLINED int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -64,7 +65,7 @@ PURSUIT_INLINED void cpu_matmul_3(Meter meter, const T* a_, const T* b_, T* c_, 
 }
 
 // --- Version 4: register tiles. The sums of `rows` rows and `vectors` vectors of columns stay in registers
-// over a block of the inner dimension; the block's columns of B are packed first, in the order of their use.
+// over a block of the inner dimension; the block's columns of B are packed first, in order of use.
 
 // A tile's shape: its sums, the vectors of a row of B and one number of A must fit into the registers.
 template <int rows_, int vectors_, int bytes_> struct TileShape {
@@ -75,7 +76,7 @@ using TileOfAvx2 = TileShape<4, 3, 32>;    // 12 + 3 + 1 of 16
 using TileOfSse2 = TileShape<4, 2, 16>;    // 8 + 2 + 1 of 16
 
 template <class Shape, class T> constexpr int64_t width_of = Shape::vectors* Shape::bytes / sizeof(T);
-constexpr int64_t packed_depth = 256;  // of a panel: 48 KiB of f32 for AVX-512
+constexpr int64_t packed_depth = 256;  // depth of a panel: 48 KiB of f32 for AVX-512
 
 template <class V, class T> PURSUIT_INLINED void load_vector(V& v, const T* p) {
   std::memcpy(&v, p, sizeof v);
@@ -122,7 +123,7 @@ PURSUIT_INLINED void add_tile(Meter& meter, A a, int64_t lda, B b, int64_t depth
     }
 }
 
-// The same where fewer columns than a tile's are there: by way of `edge`, room for a tile.
+// The same for fewer columns than a tile has, through the buffer `edge` of a tile.
 template <int rows, class V, int vectors, class Meter, class A, class B, class C>
 PURSUIT_INLINED void add_edge(Meter& meter, A a, int64_t lda, B b, int64_t depth, C edge, C to, int64_t ldc,
                               int64_t columns) {
@@ -133,7 +134,8 @@ PURSUIT_INLINED void add_edge(Meter& meter, A a, int64_t lda, B b, int64_t depth
     for (int64_t j = 0; j < columns; ++j) to[i * ldc + j] += edge[i * width + j];
 }
 
-// c [m, columns] += a [m, depth] panel [depth, the tile's width], all rows; `edge` has room for a tile.
+// c [m, columns] += a [m, depth] panel [depth, the tile's width] for all rows; `edge` is a buffer of one
+// tile.
 template <class Shape, class T, class Meter, class A, class B, class C>
 PURSUIT_INLINED void multiply_panel(Meter& meter, int64_t m, A a, int64_t lda, B panel, int64_t depth, C edge,
                                     C c, int64_t ldc, int64_t columns) {

@@ -1,8 +1,8 @@
 #pragma once
 #include "apps/examples/laboratory/cpu_matmul.h"
 
-// The solution of exercise 3: C = A B^T for B [n, k], as a linear layer has its weights. Version 4 with other
-// packing: rows of B become columns of the panel. Nothing else sees how B lies.
+// The solution of exercise 3: C = A B^T for B [n, k], the layout of a linear layer's weights. Version 4 with
+// another packing: rows of B become columns of the panel. Nothing else depends on B's layout.
 namespace pursuit::laboratory {
 
 template <class Shape, class Meter, class T>

@@ -7,8 +7,8 @@
 #include "apps/examples/laboratory/sectors.h"
 #endif
 
-// Meters of kernels. Kernels are counted on the simulated GPU only, where a thread is a function call that
-// can be followed; with a GPU there are its profilers.
+// Meters of kernels. Kernels are counted only on the simulated GPU, where every thread can be observed; on a
+// real GPU, use a profiler.
 #ifdef PURSUIT_GPU
 namespace pursuit::laboratory {
 
@@ -20,8 +20,8 @@ void start(const cuda::Grid& grid, Meter meter, const A&... arguments) {
 }
 
 #ifdef PURSUIT_SIMULATED
-// Its counts lie in the GPU's memory. So the simulated GPU, which runs every launch in three orders of
-// threads from the same memory, counts one of them, and fails if another order counts differently.
+// The counts are in the GPU's memory. The simulated GPU runs every launch in three thread orders from the
+// same memory, so one run counts, and it fails if another order counts differently.
 class GpuCounting : public Counting {
  public:
   using Counting::Counting;
@@ -57,7 +57,7 @@ template <class T, int V> void store_pack(const Counted<T, GpuCounting>& p, cons
 using cuda::load_pack;
 using cuda::store_pack;
 
-// Calls f(meter): with a plain one, or, where counts are wanted, with one that counts.
+// Calls f(meter) with a plain meter, or with a counting one if counts are requested.
 template <class F> void with_meter(Counts* counts, const F& f) {
   if (!counts) return f(Plain{});
 #ifdef PURSUIT_SIMULATED

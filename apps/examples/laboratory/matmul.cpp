@@ -43,8 +43,8 @@ template <int version> struct Matmul : WithoutGradient {
   Tensor forward(const Tensor& a, const Tensor& b) { return matmul(version, a, b); }
   static std::vector<Sample<Matmul>> samples() {
     std::vector<Sample<Matmul>> all;
-    // Smaller and larger than a tile, whole packs and none, several steps, several parts of
-    // version 5's, an empty inner dimension.
+    // Smaller and larger than a tile, with and without whole packs, several steps, several parts of version
+    // 5, an empty inner dimension.
     for (const Sizes s :
          {Sizes{3, 4, 5}, {1, 6, 1}, {65, 17, 129}, {130, 132, 20}, {128, 128, 16}, {5, 7, 1030}, {2, 3, 0}})
       all.push_back(

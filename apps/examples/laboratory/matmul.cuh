@@ -2,14 +2,13 @@
 #include "apps/examples/laboratory/gpu_meter.h"
 #include "apps/examples/laboratory/sizes.h"
 
-// C = A B for A [m, k], B [k, n] and C [m, n], row-major f32, four times. README.md says what each version
-// taught.
+// C = A B for A [m, k], B [k, n] and C [m, n], row-major f32, in four versions. README.md explains each.
 #ifdef PURSUIT_GPU
 namespace pursuit::laboratory {
 
 inline unsigned parts_of(int64_t size, int64_t part) { return unsigned((size + part - 1) / part); }
 
-// --- Version 1: a thread an element of C. A warp has 32 neighbouring columns, so that it reads B in order.
+// --- Version 1: one thread per element of C. A warp has 32 adjacent columns, so its loads of B coalesce.
 
 template <class Meter>
 __global__ void matmul_1_kernel(Meter meter, const float* a_, const float* b_, float* c_, Sizes s) {
@@ -32,8 +31,8 @@ template <class Meter> void matmul_1(Meter meter, const float* a, const float* b
                                 c, s);
 }
 
-// --- Version 2: a block has 32 x 32 elements of C and goes through the inner dimension in steps of 32. Each
-// step's pieces of A and B go to shared memory first, where every number serves 32 threads.
+// --- Version 2: a block computes 32 x 32 elements of C and loops over the inner dimension in steps of 32.
+// Each step first copies tiles of A and B to shared memory, where every number is used by 32 threads.
 
 constexpr int matmul_2_tile = 32;
 
@@ -66,14 +65,14 @@ template <class Meter> void matmul_2(Meter meter, const float* a, const float* b
       meter, a, b, c, s);
 }
 
-// --- Versions 3 and 4: a block of 256 threads has 128 x 128 elements of C, a thread 8 x 8 of them, whose
-// sums stay in registers: 16 numbers read from shared memory make 64 products. Steps of 8.
+// --- Versions 3 and 4: a block of 256 threads computes 128 x 128 elements of C, each thread 8 x 8 of them
+// with sums in registers: 16 numbers read from shared memory give 64 products. Steps of 8.
 
 constexpr int block_tile = 128, block_step = 8, block_threads = 256;
 constexpr int piece = block_tile * block_step;  // of A or B, in shared memory
 constexpr int64_t piece_bytes = cuda::shared_size<float>(piece);
 
-// A thread's rows, and its columns, are 16 apart: neighbouring threads then read neighbouring numbers.
+// A thread's rows, and its columns, are 16 apart, so that adjacent threads read adjacent numbers.
 template <class Meter> __global__ void __launch_bounds__(block_threads)
     matmul_3_kernel(Meter meter, const float* a_, const float* b_, float* c_, Sizes s) {
   cuda::Shared shared;
@@ -124,12 +123,12 @@ template <class Meter> void matmul_3(Meter meter, const float* a, const float* b
       c, s);
 }
 
-// Version 4 moves 16 bytes at a time. A's piece lies transposed, so that a thread's rows are neighbours: four
-// and, 64 further, four more; its columns likewise. There are two pieces of each: while one is used, the next
-// is on its way, through registers, and a step needs one barrier.
+// Version 4 moves 16 bytes at a time. The tile of A is transposed, so that a thread's rows are adjacent:
+// four, and four more 64 rows below; likewise its columns. Tiles are double-buffered: while one is used, the
+// next is loaded through registers, and a step needs one barrier.
 
-// Numbers [at, at + 4) of a row of `size`, zeros beyond its end. By one load if `packs`: all rows begin at
-// multiples of 16 bytes.
+// Numbers [at, at + 4) of a row of `size`, zeros beyond its end. Uses one load if `packs`, that is, if all
+// rows are 16-byte aligned.
 template <bool packs, class Pointer>
 __device__ cuda::Pack<float, 4> four_of(const Pointer& row, int64_t at, int64_t size) {
   cuda::Pack<float, 4> four{};
@@ -152,7 +151,7 @@ template <bool packs, class Meter> __global__ void __launch_bounds__(block_threa
   const int t = int(threadIdx.x), x = t % 16 * 4, y = t / 16 * 4;
   const int64_t i0 = int64_t(blockIdx.y) * block_tile, j0 = int64_t(blockIdx.x) * block_tile;
 
-  // The four numbers of each piece that this thread brings.
+  // The four numbers of each tile that this thread loads.
   const int a_row = t / 2, a_l = t % 2 * 4, b_l = t / 32, b_column = t % 32 * 4;
   cuda::Pack<float, 4> a_next, b_next;
   const auto fetch = [&](int64_t begin) {
@@ -186,7 +185,7 @@ template <bool packs, class Meter> __global__ void __launch_bounds__(block_threa
         for (int j = 0; j < 8; ++j) sum[i][j] += column[i / 4].v[i % 4] * row[j / 4].v[j % 4];
       meter.multiply_adds(64);
     }
-    if (more) put(1 - which);  // the other piece was used up before the last barrier
+    if (more) put(1 - which);  // the other buffer was last read before the barrier
     __syncthreads();
     which = 1 - which;
   }

@@ -5,18 +5,17 @@
 
 #include "engine/base/hd.h"
 
-// What the laboratory's versions read and write through: a meter, the first argument of each. `Plain` gives
-// bare pointers and costs nothing; versions are checked and timed with it. `Counting` counts.
+// The laboratory's versions access memory through a meter, their first argument. `Plain` returns raw pointers
+// and has no cost; checks and timings use it. `Counting` counts.
 //
 //   const auto x = meter.memory(x_);  // read and written like a pointer
 //   sum += x[i] * x[i];
 //   meter.multiply_adds(1);
 namespace pursuit::laboratory {
 
-// What one call of a version did. A load or a store is what one thread asks for, 4 bytes or a vector of them;
-// a cache may answer it. `shared` is the memory of a block of threads, all other is global, or the CPU's. A
-// sector is 32 bytes, the least that a GPU moves, counted once for each load or store of a warp that touches
-// it.
+// The counts of one call of a version. A load or store is one access by a thread, of 4 bytes or a vector; it
+// may hit a cache. `shared` counts shared memory; the others count global memory, or the CPU's. A sector is
+// 32 bytes, the smallest transfer of a GPU, counted once for each load or store of a warp that touches it.
 struct Counts {
   int64_t launches = 0, blocks = 0;
   int64_t loads = 0, loaded_bytes = 0;
@@ -34,7 +33,7 @@ struct Plain {
   HD void multiply_adds(int64_t) const {}
 };
 
-// A pointer that tells its meter of every load and store.
+// A pointer that reports every load and store to its meter.
 template <class T, class Meter> struct Counted {
   T* p;
   Meter* meter;

@@ -5,13 +5,13 @@
 // The commands of the program `laboratory`. Each returns the program's exit code.
 namespace pursuit::laboratory {
 
-// Holds the operators of these names, or all, against the engine's by the operators' driver.
+// Checks the operators of these names, or all, against the engine's with the operator driver.
 int check(const std::vector<std::string>& names);
-// Prints what each version does, as the tables of README.md.
+// Prints the counts of each version as the tables of README.md.
 int count();
-// Times the products of the CPU beside the engine's, one run of each in turn; medians over the rounds.
+// Times the CPU's products and the engine's, alternating; prints medians over the rounds.
 int bench_cpu(int rounds);
-// Times the kernels beside the engine's. Without a GPU: one line, and 2.
+// Times the kernels and the engine's. Without a GPU prints one line and returns 2.
 int bench_gpu();
 
 }  // namespace pursuit::laboratory

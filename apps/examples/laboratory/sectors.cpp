@@ -10,14 +10,14 @@ namespace pursuit::laboratory {
 
 namespace {
 
-// What the running block has touched.
+// The accesses of the running block.
 struct Block {
   uint3 index{~0u, ~0u, ~0u};
-  std::vector<bool> begun;                                   // threads
-  std::vector<std::vector<std::vector<uintptr_t>>> touched;  // by warp and number
+  std::vector<bool> begun;                                   // by thread
+  std::vector<std::vector<std::vector<uintptr_t>>> touched;  // by warp and access number
 
-  // A block begins where another one runs, or where a thread begins for the second time: the same block in
-  // another launch or order.
+  // A new block begins when the block index changes or a thread begins again (the same block in another
+  // launch or order).
   void enter(size_t thread, bool begins) {
     const bool same = index.x == blockIdx.x && index.y == blockIdx.y && index.z == blockIdx.z;
     if (!same || begun.size() != threads() || (begins && begun[thread])) {

@@ -3,7 +3,7 @@
 
 namespace pursuit::laboratory {
 
-// Of a product: A [m, k], B [k, n], C [m, n].
+// Sizes of a matrix product: A [m, k], B [k, n], C [m, n].
 struct Sizes {
   int64_t m, n, k;
 };

@@ -40,7 +40,8 @@ template <int version> struct Softmax : WithoutGradient {
   Tensor forward(const Tensor& x) { return softmax(version, x); }
   static std::vector<Sample<Softmax>> samples() {
     std::vector<Sample<Softmax>> all;
-    // Rows shorter and longer than a warp, a block and what version 4 keeps, with and without whole packs.
+    // Rows shorter and longer than a warp, than a block and than version 4's registers, with and without
+    // whole packs.
     for (const Shape& shape :
          {Shape{3, 5}, {129, 8}, {2, 3, 129}, {4, 1}, {0, 7}, {5, 512}, {3, 1024}, {2, 1500}}) {
       const double tolerance = version == 1 ? one_by_one(shape.back()) : 1;

@@ -3,13 +3,13 @@
 
 #include "apps/examples/laboratory/gpu_meter.h"
 
-// y = softmax(x) over the rows of x [n, cols], f32, four times: exp(x - most) / sum of exp(x - most), with
-// `most` the row's greatest number, so that no exponential overflows. README.md says what each version
-// taught. A row needs a finite number.
+// y = softmax(x) over the rows of x [n, cols], f32, in four versions: exp(x - most) / sum of exp(x - most),
+// with `most` the row's maximum, so that no exponential overflows. README.md explains each version. A row
+// must have a finite number.
 #ifdef PURSUIT_GPU
 namespace pursuit::laboratory {
 
-// --- Version 1: a thread a row, and a kernel for each step, as a chain of plain operators would have it.
+// --- Version 1: one thread per row and one kernel per step, like a chain of unfused operators.
 
 template <class Meter>
 __global__ void softmax_1_most_kernel(Meter meter, const float* x_, float* most_, int64_t n, int64_t cols) {
@@ -57,12 +57,12 @@ void softmax_1(Meter meter, const float* x, float* y, float* most, float* sums, 
   start<softmax_1_divide_kernel<Meter>>(grid, meter, y, sums, n, cols);
 }
 
-// --- Version 2: one kernel, a block a row. Neighbouring threads have neighbouring columns; each has a part
-// of the maximum and of the sum, which a tree in shared memory joins.
+// --- Version 2: one kernel, one block per row. Adjacent threads have adjacent columns. Each thread has a
+// partial maximum and sum, which are reduced by a tree in shared memory.
 
 constexpr int softmax_2_threads = 256;
 
-// f of all threads' `mine`, the same in each.
+// Reduces `mine` of all threads with f; every thread gets the result.
 template <class Part, class F> __device__ float tree(const Part& part, float mine, const F& f) {
   const unsigned t = threadIdx.x;
   part[t] = mine;
@@ -72,7 +72,7 @@ template <class Part, class F> __device__ float tree(const Part& part, float min
     __syncthreads();
   }
   const float all = part[0];
-  __syncthreads();  // all have read it before the next tree begins
+  __syncthreads();  // all must have read it before the next reduction
   return all;
 }
 
@@ -96,12 +96,12 @@ template <class Meter> void softmax_2(Meter meter, const float* x, float* y, int
       {unsigned(n), softmax_2_threads, cuda::shared_size<float>(softmax_2_threads)}, meter, x, y, cols);
 }
 
-// --- Version 3: a warp a row, which needs no shared memory and no barrier; maximum and sum in one pass
+// --- Version 3: one warp per row, without shared memory or barriers; maximum and sum in one pass
 // (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax", algorithm 3).
 
 constexpr int warps_of_block = 4;
 
-// The sum of exp(x - most) over some numbers x, of which `most` is the greatest.
+// The sum of exp(x - most) over some numbers x, where `most` is their maximum.
 struct RunningSum {
   float most, sum;
 };
@@ -131,10 +131,11 @@ template <class Meter> void softmax_3(Meter meter, const float* x, float* y, int
       cols);
 }
 
-// --- Version 4: a warp a row, which stays in registers, 32 numbers a lane: read once, 16 bytes at a time
-// where rows start at multiples of them, and each exponential made once. Longer rows are version 3's.
+// --- Version 4: one warp per row, with the row in registers, 32 numbers per lane. The row is read once, 16
+// bytes at a time if rows are aligned to that, and each exponential is computed once. Longer rows use version
+// 3.
 
-constexpr int softmax_4_kept = 32;  // by a lane
+constexpr int softmax_4_kept = 32;  // per lane
 
 template <int V, class Meter>
 __global__ void softmax_4_kernel(Meter meter, const float* x_, float* y_, int64_t n, int cols) {
@@ -147,7 +148,7 @@ __global__ void softmax_4_kernel(Meter meter, const float* x_, float* y_, int64_
   const auto column = [](int p) { return (p * cuda::warp_size + int(threadIdx.x) % cuda::warp_size) * V; };
   float most = -FLT_MAX, sum = 0;
 #pragma unroll
-  for (int p = 0; p < packs; ++p)  // all loads under way at once
+  for (int p = 0; p < packs; ++p)  // issue all loads at once
     if (column(p) < cols) row[p] = load_pack<V>(x + column(p));
 #pragma unroll
   for (int p = 0; p < packs; ++p)

@@ -6,8 +6,8 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::laboratory {
 
-// --- Exercise 1: a block a row, which waits in shared memory. It is read once from global memory, as in
-// version 4, but may be as long as the block's shared memory.
+// --- Exercise 1: one block per row, with the row in shared memory. It is read once from global memory, as in
+// version 4, but may be as long as fits in shared memory.
 
 template <class Meter>
 __global__ void softmax_5_kernel(Meter meter, const float* x_, float* y_, int64_t cols) {
@@ -16,7 +16,7 @@ __global__ void softmax_5_kernel(Meter meter, const float* x_, float* y_, int64_
   const auto row = meter.shared(shared.array<float>(cols));
   const auto x = meter.memory(x_ + int64_t(blockIdx.x) * cols);
   const auto y = meter.memory(y_ + int64_t(blockIdx.x) * cols);
-  // A thread comes back to its own columns only, so that they need no barrier.
+  // A thread accesses only its own columns, so no barrier is needed.
   float most = -FLT_MAX;
   for (int64_t j = threadIdx.x; j < cols; j += softmax_2_threads) {
     const float v = x[j];
@@ -40,8 +40,8 @@ template <class Meter> void softmax_5(Meter meter, const float* x, float* y, int
   start<softmax_5_kernel<Meter>>({unsigned(n), softmax_2_threads, bytes}, meter, x, y, cols);
 }
 
-// --- Exercise 2: few elements of C, many terms each. Blocks share the inner dimension: block z has the terms
-// from z * depth on, and a second launch adds up what they found, always in the same order.
+// --- Exercise 2: few elements of C, many terms each (split-k). Block z sums the terms from z * depth on, and
+// a second launch adds the partial sums in a fixed order.
 
 constexpr int64_t matmul_5_depth = 512;
 

@@ -11,7 +11,7 @@ namespace pursuit::laboratory {
 #ifdef PURSUIT_SIMULATED
 namespace {
 
-// A row's maximum by a tree whose last step has no barrier before it.
+// A row's maximum by a tree reduction without a barrier before its first step.
 __global__ void no_barrier_kernel(const float* x, float* y) {
   cuda::Shared shared;
   float* part = shared.array<float>(64);
@@ -39,7 +39,7 @@ struct NoBarrier : WithoutGradient {
   static std::vector<Sample<NoBarrier>> samples() { return {{{}, {constant({{3, 64}})}}}; }
 };
 
-// A warp a row that forgets the columns beyond the last 32.
+// A row sum by one warp that forgets the columns after the last multiple of 32.
 __global__ void no_tail_kernel(const float* x, float* y, int64_t cols) {
   float sum = 0;
   for (int64_t j = threadIdx.x; j < cols / 32 * 32; j += 32) sum += x[blockIdx.x * cols + j];

@@ -5,8 +5,8 @@
 
 namespace pursuit::laboratory {
 
-// Versions that are wrong on purpose, each in one way, which the simulated GPU and the driver must catch.
-// None in other builds: on hardware a missing barrier may go well.
+// Deliberately wrong versions, with one mistake each, which the simulated GPU and the driver must detect.
+// Empty in other builds, since on hardware a missing barrier may go unnoticed.
 std::vector<OperatorInfo> wrong_operators();
 
 }  // namespace pursuit::laboratory
