@@ -67,7 +67,8 @@ struct Thread {
   State state = State::done;
   uint32_t mask = 0;  // of the warp collective, if at_warp
   const char* what = "";
-  std::source_location where;  // at_block
+  const char* file = "";  // at_block: where it waits
+  int line = 0;
   Words gives;
   std::shared_ptr<std::vector<Words>> gets;
   size_t next_array = 0;
@@ -275,10 +276,9 @@ class Machine {
         Thread& t = *threads_[i];
         if (t.state != State::at_block) continue;
         if (!first) first = &t;
-        if (t.where.line() != first->where.line() || t.where.column() != first->where.column() ||
-            std::strcmp(t.where.file_name(), first->where.file_name()) != 0)
-          fail(name_ + ": threads meet in the __syncthreads of line " + std::to_string(first->where.line()) +
-               " and of line " + std::to_string(t.where.line()));
+        if (t.line != first->line || std::strcmp(t.file, first->file) != 0)
+          fail(name_ + ": threads meet in the __syncthreads of line " + std::to_string(first->line) +
+               " and of line " + std::to_string(t.line));
         t.state = State::ready;
       }
     }
@@ -394,8 +394,9 @@ void run(const void* kernel, const std::string& name, dim3 blocks, dim3 threads,
 
 void* shared_array(size_t bytes, size_t taken) { return machine().shared_array(bytes, taken); }
 
-void sync_block(const std::source_location& where) {
-  machine().current().where = where;
+void sync_block(const char* file, int line) {
+  machine().current().file = file;
+  machine().current().line = line;
   machine().wait(State::at_block);
 }
 

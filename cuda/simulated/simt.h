@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <source_location>
 #include <string>
 
 // The part of CUDA C++ that the kernels use, for the host compiler: blocks run one after another, and the
@@ -62,8 +61,8 @@ void run(const void* kernel, const std::string& name, dim3 blocks, dim3 threads,
 // The thread's next shared array of `bytes`, which uses `taken` bytes of the launch's shared memory.
 void* shared_array(size_t bytes, size_t taken);
 
-// All threads of a block are to come to the same `where`.
-void sync_block(const std::source_location& where);
+// All threads of a block are to come to the same line of the same file.
+void sync_block(const char* file, int line);
 
 // The values that a lane contributes to a warp collective.
 struct Words {
@@ -106,8 +105,8 @@ template <class T> T shuffle(uint32_t mask, T v, int from) {
 
 }  // namespace simt
 
-inline void __syncthreads(const std::source_location& where = std::source_location::current()) {
-  simt::sync_block(where);
+inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  simt::sync_block(file, line);
 }
 inline void __syncwarp(uint32_t mask = ~0u) { simt::exchange(mask, "__syncwarp", {}); }
 inline void __threadfence() {}
