@@ -314,7 +314,8 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
   const apps::Comparison comparison = apps::compare_runs<RunRecord>({out, out});
   REQUIRE(comparison.groups.size() == 1);
   const auto& measures = comparison.groups[0].measures;
-  for (const auto& [name, measure] : measures) {
+  for (const auto& [key, measure] : measures) {
+    const std::string& name = key;
     CAPTURE(name);
     CHECK(measure.values.size() == 2);
     CHECK(measure.spread() == 0);

@@ -30,12 +30,14 @@ template <class Config>
 void check_recipe(const std::string& app, const std::string& name, const Json& published) {
   CAPTURE(name);
   const Json config = apps::options_to_json(config_of_recipe<Config>(app, name));
-  for (const auto& [field, value] : published.items()) {
+  for (const auto& [key, value] : published.items()) {
+    const std::string& field = key;
     CAPTURE(field);
     REQUIRE(config.contains(field));
     CHECK(config[field] == value);
   }
-  for (const auto& [setting, value] : apps::read_recipe(app, name).settings) {
+  for (const auto& [option, value] : apps::read_recipe(app, name).settings) {
+    const std::string& setting = option;
     CAPTURE(setting);
     CHECK(published.contains(setting));
   }

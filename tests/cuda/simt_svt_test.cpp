@@ -85,7 +85,8 @@ TEST_CASE("simulated GPU: Jacobi rotations leave orthogonal eigenvectors") {
 TEST_CASE("simulated GPU: singular value thresholding of hard spectra") {
   const int64_t m = 80;
   for (const int64_t n : {64, 66}) {  // Jacobi rotations; the library
-    for (const auto& [name, matrix] : hard_spectra(m, n)) {
+    for (const auto& [key, matrix] : hard_spectra(m, n)) {
+      const std::string& name = key;
       const Tensor a = matrix.to(DType::f32), exact = a.to(DType::f64);
       const double top = svd(exact).s.select(0, 0).item();
       // Partly along the matrix, so that the gradient of tau is no sum that cancels.
@@ -115,7 +116,8 @@ TEST_CASE("simulated GPU: singular value thresholding by signs, of hard spectra"
     for (int64_t i = 1; i < n; ++i) sigma.push_back((1 + spread * (2.0 * double(i) / double(n) - 1)) / 3);
     spectra.push_back({"all values but one close to tau", with_spectrum(m, n, sigma, 10)});
   }
-  for (const auto& [name, matrix] : spectra) {
+  for (const auto& [key, matrix] : spectra) {
+    const std::string& name = key;
     const Tensor a = matrix.to(DType::f32);
     const double top = svd(a.to(DType::f64)).s.select(0, 0).item();
     for (const double kappa : {3.0, 1e6}) {
@@ -131,8 +133,9 @@ TEST_CASE("simulated GPU: singular value thresholding by signs, of hard spectra"
 
 TEST_CASE("simulated GPU: singular value thresholding without a gradient, of all shapes") {
   // Wide, narrow, of more columns than 64, with rows that do not fit on the chip; the last by the library.
-  for (const auto& [m, n] :
+  for (const auto& size :
        {std::pair<int64_t, int64_t>{17, 17}, {30, 80}, {50, 40}, {67, 65}, {1500, 18}, {140, 130}}) {
+    const int64_t m = size.first, n = size.second;
     const Tensor a = normal({1, m, n}, 0, 1, 44, uint64_t(m)), tau = full({1}, 5);
     const Tensor want = singular_value_threshold(a.to(DType::f64), tau.to(DType::f64));
     const Tensor got = singular_value_threshold(on_gpu(a), on_gpu(tau)).to(cpu).to(DType::f64);
@@ -144,9 +147,9 @@ TEST_CASE("simulated GPU: singular value thresholding without a gradient, of all
 
 TEST_CASE("simulated GPU: singular value thresholding of special matrices") {
   // The sizes select the three methods: Jacobi rotations, matrix sign iteration, the library.
-  for (const auto& [m, recorded] : {std::pair<int64_t, bool>{7, true}, {20, false}, {65, true}}) {
+  for (const auto& [rows, recorded] : {std::pair<int64_t, bool>{7, true}, {20, false}, {65, true}}) {
+    const int64_t m = rows, n = m + 5;
     CAPTURE(m);
-    const int64_t n = m + 5;
     const auto threshold = [with_gradient = recorded](const Tensor& a, const Tensor& tau) {
       Tensor x = on_gpu(a);
       if (with_gradient) x.requires_grad();

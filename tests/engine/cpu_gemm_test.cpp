@@ -22,7 +22,8 @@ TEST_CASE("gemm: every product of plain and transposed matrices, on every instru
     for (const Case& c : cases) {
       for (const bool ta : {false, true}) {
         for (const bool tb : {false, true}) {
-          for (const auto& [alpha, beta] : {std::pair{1.0f, 0.0f}, {0.125f, 1.0f}, {-2.0f, 0.5f}}) {
+          for (const auto& factors : {std::pair{1.0f, 0.0f}, {0.125f, 1.0f}, {-2.0f, 0.5f}}) {
+            const float alpha = factors.first, beta = factors.second;
             CAPTURE(kernels->isa);
             CAPTURE(c.m);
             CAPTURE(c.n);
@@ -155,7 +156,8 @@ TEST_CASE("bf16 tiles: every product of plain and transposed matrices") {
                         {40, 16, 1023}})
     for (const bool ta : {false, true})
       for (const bool tb : {false, true})
-        for (const auto& [alpha, beta] : {std::pair{1.0f, 0.0f}, {0.125f, 1.0f}, {-2.0f, 0.5f}}) {
+        for (const auto& factors : {std::pair{1.0f, 0.0f}, {0.125f, 1.0f}, {-2.0f, 0.5f}}) {
+          const float alpha = factors.first, beta = factors.second;
           CAPTURE(c.m);
           CAPTURE(c.n);
           CAPTURE(c.k);
@@ -231,7 +233,8 @@ TEST_CASE(
 
 TEST_CASE("gram is a product with its own transpose, and exactly symmetric") {
   for (const RowKernels<float>* kernels : all_kernels()) {
-    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{1, 3}, {16, 64}, {50, 32}, {197, 64}, {33, 300}}) {
+    for (const auto& size : {std::pair<int64_t, int64_t>{1, 3}, {16, 64}, {50, 32}, {197, 64}, {33, 300}}) {
+      const int64_t n = size.first, k = size.second;
       CAPTURE(kernels->isa);
       CAPTURE(n);
       Floats a(n, k), y(n, n), whole(n, n);

@@ -219,8 +219,9 @@ RANKS_TEST_CASE("distributed: tensors of different sizes are an error where call
 }
 
 RANKS_TEST_CASE("distributed: after kill -9 of any rank the others end with its name") {
-  for (const auto& [lost, variables] :
+  for (const auto& [rank_lost, variables] :
        {std::pair(0, std::vector<std::string>{}), {1, {}}, {2, {}}, {2, over_tcp}}) {
+    const int lost = rank_lost;
     CAPTURE(lost);
     Ranks ranks(3, {"loop"}, variables);
     ranks.wait_until_all_loop();
@@ -296,8 +297,9 @@ RANKS_TEST_CASE("distributed: ranks that were all stopped for longer than that g
 }
 
 RANKS_TEST_CASE("distributed: the reason of a rank that fails reaches the others, and torchrun's file") {
-  for (const auto& [failing, variables] :
+  for (const auto& [rank_failing, variables] :
        {std::pair(0, std::vector<std::string>{}), {2, {}}, {2, over_tcp}}) {
+    const int failing = rank_failing;
     CAPTURE(failing);
     Ranks ranks(3, {"fail", std::to_string(failing)}, variables);
     for (int rank = 0; rank < 3; ++rank) {

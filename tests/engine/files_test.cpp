@@ -88,7 +88,8 @@ TEST_CASE("safetensors: what is saved is loaded, bit for bit") {
   const TensorFile loaded = load_safetensors(path);
   CHECK(loaded.metadata == std::map<std::string, std::string>{{"format", "pt"}, {"step", "12"}});
   REQUIRE(loaded.tensors.size() == tensors.size());
-  for (const auto& [name, t] : tensors) {
+  for (const auto& [key, t] : tensors) {
+    const std::string& name = key;
     INFO(name);
     const Tensor& got = loaded.tensors.at(name);
     CHECK(got.shape() == t.shape());

@@ -149,8 +149,9 @@ TEST_CASE_TEMPLATE("untrusted config: every field at values that no run has", Ap
                                     Json::object()};
   int refused = 0;
   const MemoryLimit limit;
-  for (const auto& [field, was] : good.items())
+  for (const auto& [key, was] : good.items())
     for (const Json& value : values) {
+      const std::string& field = key;
       checkpoint.config = good;
       checkpoint.config[field] = value;
       INFO(field << " = " << value.dump(-1, ' ', true, Json::error_handler_t::replace));
