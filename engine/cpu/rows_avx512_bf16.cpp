@@ -32,7 +32,7 @@ void pack_pairs(bool transposed, const uint16_t* x, int64_t ld, int64_t depth, i
                 squares = transposed ? pairs / lanes * lanes : 0;
   for (int64_t p = 0; p < squares; p += lanes)
     for (int64_t j = 0; j < whole; j += lanes) {
-      alignas(vector_bytes) Vector row[lanes];
+      Vector row[lanes];
 #pragma GCC unroll 16
       for (int l = 0; l < lanes; ++l) row[l] = load_pairs(x + (j + l) * ld + 2 * p);
       exchange_rows<1>(row);
