@@ -21,9 +21,9 @@ inline std::vector<Choice<AttackSpace>> choices_of(AttackSpace) {
 
 struct EvalOptions : apps::PictureEvalOptions {
   std::vector<std::string> test_files, attacks;
-  std::vector<double> budgets = {1, 2, 3, 4, 5, 6};  // of fgsm and pgd, in 1/255
+  std::vector<double> budgets = {1, 2, 3, 4, 5, 6};  // l_inf radii of fgsm and pgd, in 1/255
   AttackSpace attack_space = AttackSpace::normalised;
-  int64_t attack_limit = 0;
+  int64_t attack_limit = 0;  // pictures; 0: the evaluated ones
   int spsa_steps = 40, spsa_samples = 128;
   int workers = 1;
 };
@@ -34,8 +34,8 @@ struct PredictOptions : apps::PicturePredictOptions {
 };
 int predict(const PredictOptions& options);
 
-// A run from weights. A file that was exported knows its own config, of which only the data may be another:
-// throws Error if an option that was `given` says something else.
+// Makes the run folder `out` from a safetensors file. A file written by `export` carries its config; of the
+// options `given` on the command line only --data may then differ. Throws Error if another one does.
 int import_weights(const std::string& file, const std::string& out, Config config,
                    const std::vector<std::string>& given = {});
 

@@ -11,7 +11,7 @@ using apps::Best, apps::Column, apps::ComparedRun, apps::MeasuredWith, apps::Rep
 
 namespace {
 
-// All in short; the accuracy under each corruption; or under every attack and budget.
+// Columns of a comparison: the main numbers, one per corruption, or one per attack and budget.
 enum class Detail { summary, corruptions, attacks };
 
 std::string attack_name(const Results::Attacked& a) {
@@ -45,7 +45,7 @@ ComparedRun compared(const RunRecord& run, Detail detail) {
     const MeasuredWith drawn = joined(with, {{"seed", std::to_string(r.seed)}});
     const MeasuredWith changed = joined(drawn, {{"frost", r.frost.empty() ? "not recorded" : r.frost}});
     const bool is_main = &r == main;
-    // What the others are compared with stands beside them, on the same pictures.
+    // Clean accuracy is a column where corrupted or attacked accuracies of the same pictures are.
     const bool asks = detail == Detail::corruptions ? !r.corrupted.empty()
                       : detail == Detail::attacks   ? !r.attacked.empty()
                                                     : is_main || !r.corrupted.empty() || !r.attacked.empty();

@@ -36,7 +36,7 @@ void validate(const Config& c) {
   apps::validate(Config::app, static_cast<const apps::VisionFields&>(c));
   apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
   check_word(Config::app, "format", c.format, data::dataset_formats);
-  if (c.classes.empty()) return;  // what follows from the data is not there yet
+  if (c.classes.empty()) return;  // the fields that depend on the data are not filled in yet
   if (c.channels != 1 && c.channels != 3)
     fail(Config::app, fmt::format("'channels' is {}, need 1 or 3", c.channels));
   check_range(Config::app, "patch", c.patch, c.patch >= 1 && c.image_size >= 1 && c.image_size % c.patch == 0,

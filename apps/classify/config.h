@@ -20,8 +20,8 @@ inline std::vector<Choice<Crop>> choices_of(Crop) {
           {"resized", Crop::resized, "random resized crop"}};
 }
 
-// Everything that makes a run what it is: the options of `classify train`, also as the files in recipes/ and
-// as config.json in a run's folder, where it is all that resume, eval and predict need to know.
+// The options of `classify train`. Recipes hold them too, and config.json in a run's folder, from which
+// resume, eval and predict rebuild the model and the data pipeline.
 struct Config : apps::VisionFields, apps::TrainingFields {
   static constexpr const char *app = "classify", *unit = "images";
   using Model = nn::VisionTransformer;
@@ -31,15 +31,15 @@ struct Config : apps::VisionFields, apps::TrainingFields {
 
   // augmentation
   Crop crop = Crop::automatic;
-  int crop_padding = 0;  // padded: 0 is an eighth of the size
+  int crop_padding = 0;  // pixels, for Crop::padded; 0: an eighth of the image size
   bool rand_augment = false;
   double colour_jitter = 0, random_erasing = 0, mixup = 0, cutmix = 0, label_smoothing = 0.1;
   int64_t repeats = 1;
 
   // filled in when the data is opened
   int64_t channels = 0;
-  std::string test_split = "test";       // what the data calls it
-  std::vector<std::string> class_names;  // words for classes that are numbers, if the data has a list
+  std::string test_split = "test";       // the split's name in the data set
+  std::vector<std::string> class_names;  // readable names, if the data set lists them
   std::vector<std::string> classes;
   std::vector<double> mean, std;
 
@@ -49,7 +49,7 @@ struct Config : apps::VisionFields, apps::TrainingFields {
 template <class C, class F> void for_each_field(C& c, const F& f) {
   for_each_vision_field(c, f);
   f("image-size", c.image_size,
-    "Side of the model's input in pixels (0: small pictures as they are, else 224)", apps::Range{0, 4096});
+    "Side of the model's input in pixels (0: the pictures' own up to 64, else 224)", apps::Range{0, 4096});
   f("patch", c.patch, "Side of a patch in pixels (0: 4 for pictures up to 64 pixels, else 16)",
     apps::Range{0, 4096});
   f("data", c.data, "Folder with the data set (left out: built-in drawn shapes)");
@@ -68,7 +68,7 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("mixup", c.mixup, "Mixup alpha (0: off)", apps::Range{0, 1e6});
   f("cutmix", c.cutmix, "CutMix alpha (0: off)", apps::Range{0, 1e6});
   f("label-smoothing", c.label_smoothing, "Label smoothing", apps::below(0, 1));
-  f("repeats", c.repeats, "Repeated augmentation: variants of a picture per list", apps::Range{1, 1000});
+  f("repeats", c.repeats, "Repeated augmentation: variants of a picture per epoch", apps::Range{1, 1000});
   for_each_training_field(c, f);
   f("channels", c.channels, "", apps::Range{0, 3});
   f("test-split", c.test_split, "");
@@ -80,11 +80,11 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
 
 nn::VitConfig model_config(const Config& config);
 std::vector<apps::ModelSize> model_sizes(const Config& config);
-// What a class is called on pages and in tables: its word, or its name in the data.
+// The class's readable name if there is one, else its name in the data set; for reports and tables.
 std::string shown_class(const Config& config, const std::string& name);
-// "RPC-Attention (4 iterations, block 0)"
+// For example "RPC-Attention (4 iterations, block 0)".
 std::string describe_attention(const Config& config);
-// Checks values that no option checks by itself; throws Error that names the option.
+// Checks options against each other. Throws Error that names the option.
 void validate(const Config& config);
 
 }  // namespace pursuit::classify

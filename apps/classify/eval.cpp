@@ -16,15 +16,15 @@
 #include "engine/ops.h"
 #include "nn/attacks/attacks.h"
 
-// `classify eval`. Its results go to stdout and, for a run's folder, to eval.json (see results.h):
+// `classify eval` writes its results to stdout and, for a run's folder, to eval.json (see results.h):
 //   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options",
 //                     "made_by", "run", "seed", "frost", "top1", "top5", "loss", "classes": [...],
 //                     "left_out", "confusion": [true x predicted, row by row],
 //                     "corrupted": [{"name", "severity", "count", "clean_top1", "top1", "top5"}],
 //                     "attacked": [{"attack", "space", "budget", "count", "settings", "clean_top1", "top1",
 //                                   "top5", "l2", "arguments"}]}]}
-// an entry for everything that was measured alike, on the same pictures: attacks on fewer pictures than the
-// rest are one of their own. The one written last is at the end. Accuracies are in [0, 1].
+// An entry holds the results of one set of pictures and conditions; attacks on fewer pictures have their own.
+// The newest entry is last. Accuracies are in [0, 1].
 namespace pursuit::classify {
 
 namespace {
@@ -84,10 +84,9 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
                        classes_.size(), config_.classes.size());
   }
 
-  // Of the model, without those of classes that the data is not about.
   Tensor logits(const Tensor& images) const { return restricted((*loaded_.model)(images), classes_); }
 
-  // None if a stop was requested.
+  // Empty if a stop was requested.
   std::optional<Totals> totals_of(const data::Dataset& data, const Config& config,
                                   const apps::PictureChange& change, const Change& attack,
                                   const apps::Tick& tick) const {
@@ -113,10 +112,9 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     return true;
   }
 
-  // Attacks.
+  // Attacks. They run in f32: a budget of 1/255 is below the precision of bf16.
   bool more() override {
     if (attacks_.empty()) return true;
-    // Budgets of 1/255 get lost in bf16.
     Config config = config_;
     config.dtype = DType::f32;
     std::unique_ptr<data::Dataset> fewer;
@@ -125,14 +123,14 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
       fewer = classify::open_data(config, data::Split::test, options_.first);
     }
     const data::Dataset& data = fewer ? *fewer : *data_;
-    const bool unlike = fewer || config_.dtype != DType::f32;  // other conditions than those of the rest
+    const bool unlike = fewer || config_.dtype != DType::f32;  // than in results_
     int64_t runs = unlike ? 1 : 0;
     for (const std::string& name : attacks_)
       runs += attacks::has_budgets(name) ? int64_t(budgets_.size()) : 1;
     apps::Progress bar("attacks", 0, runs * data.size(), {.quiet = options_.quiet});
     int64_t done = 0;
     if (unlike) {
-      // The same pictures without attack are measured too.
+      // The clean accuracy is measured under the same conditions.
       attacked_on_ = conditions_on(data, DType::f32, fewer ? options_.attack_limit : options_.limit);
       const auto found = totals_of(data, config, {}, {}, apps::ticker(bar, 0, "clean"));
       if (!found) return false;
@@ -165,7 +163,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     return s;
   }
 
-  // What was asked for beside attack, space and budget.
+  // The attack's options other than space and budget, if they are not the defaults.
   static std::string attack_arguments(const attacks::Settings& s) {
     const attacks::SpsaOptions usual;
     if (s.name != "spsa" || (s.spsa.steps == usual.steps && s.spsa.samples == usual.samples)) return "";
@@ -175,7 +173,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
   bool attack_all(const attacks::Settings& s, Config config, const data::Dataset& data, apps::Progress& bar,
                   int64_t done) {
     if (s.name == "spsa")
-      config.eval_batch_size = 1;  // it works picture by picture, and can be stopped between them
+      config.eval_batch_size = 1;  // spsa takes one picture at a time; between pictures it can be stopped
     const attacks::Logits victim = [&](const Tensor& images) { return logits(images); };
     double length = 0;
     const Change attack = [&](const Tensor& images, const Tensor& labels,
@@ -260,8 +258,8 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
   const EvalOptions& options_;
   std::vector<std::string> attacks_;
   std::set<double> budgets_;
-  std::vector<int64_t> classes_;        // of the model that the data is about
-  std::optional<Results> attacked_on_;  // attacks and the clean score of their pictures, unless in results_
+  std::vector<int64_t> classes_;        // the model's classes that occur in the data
+  std::optional<Results> attacked_on_;  // attacks under other conditions than results_, with clean scores
 };
 
 }  // namespace

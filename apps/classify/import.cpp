@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Wrappers of PyTorch (DistributedDataParallel, torch.compile) put their name before every parameter.
+// PyTorch's DistributedDataParallel and torch.compile put a prefix before every parameter's name.
 std::string without_wrappers(std::string name) {
   for (bool again = true; again;) {
     again = false;
@@ -32,8 +32,8 @@ std::string without_wrappers(std::string name) {
   return name;
 }
 
-// The published code of Scaled Attention calls what it learns `s` in both versions: S [heads, tokens, tokens]
-// and alpha [1].
+// The published code of Scaled Attention names the parameter `s` in both versions; it is S [heads, tokens,
+// tokens] or alpha [1] here.
 std::string own_name(const std::string& name, const Tensor& t) {
   const std::string official = ".attn.s";
   if (!name.ends_with(official)) return name;
@@ -54,8 +54,8 @@ TensorFile read_weights(const std::string& file) {
   return clean;
 }
 
-// What the weights tell of their attention: kinds with parameters of their own are known by them and by the
-// parts of their projection. Of several that fit the first is taken, which is said.
+// Finds the attention kind by its own parameters and by the parts of its projection (2 or 3). If several
+// kinds fit, takes the first and prints a note.
 std::string infer_attention(const std::string& wanted, const TensorFile& weights, const std::string& file) {
   if (wanted != "softmax") return wanted;
   const auto qkv = weights.tensors.find("blocks.0.attn.qkv.weight");
@@ -83,8 +83,7 @@ std::string kinds_that_share_queries() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// The model's sizes as the shapes of its weights tell them, written into `config`; returns the number of
-// classes.
+// Sets the model's sizes in the config from the shapes of the weights; returns the number of classes.
 int64_t infer_sizes(Config& c, const TensorFile& weights, const std::string& file) {
   std::string missing;
   const auto shape_of = [&](const char* name) -> Shape {
@@ -119,7 +118,7 @@ int64_t infer_sizes(Config& c, const TensorFile& weights, const std::string& fil
   need(hidden.size() == 2 && hidden[0] > 0 && hidden[1] == c.dim, "blocks.0.mlp.fc1.weight", hidden,
        "[hidden, " + dim + "]");
   c.mlp_ratio = double(hidden[0]) / double(c.dim);
-  // The model takes the whole part of dim * ratio, which rounding may put below the width.
+  // The model takes floor(dim * ratio), which rounding may make one less than the hidden width.
   if (int64_t(double(c.dim) * c.mlp_ratio) != hidden[0])
     c.mlp_ratio = (double(hidden[0]) + 0.5) / double(c.dim);
   need(head.size() == 2 && head[0] > 0 && head[1] == c.dim, "head.weight", head, "[classes, " + dim + "]");
@@ -142,8 +141,8 @@ int64_t infer_sizes(Config& c, const TensorFile& weights, const std::string& fil
   return head[0];
 }
 
-// Class names and the statistics that pictures are normalised with, where the file does not tell: those of
-// the data if it is given, else numbers and ImageNet's statistics (grey: 0.5).
+// Sets class names, mean and std if the file has none: from the data if it is given, else class numbers and
+// ImageNet's statistics (0.5 for grey pictures).
 void complete_unknown(Config& c, int64_t classes, const std::string& file) {
   if (c.classes.empty() && !c.data.empty()) {
     Config seen = c;
@@ -196,7 +195,7 @@ int import_weights(const std::string& file, const std::string& out, Config confi
   apps::load_parameters(model, {weights.tensors.begin(), weights.tensors.end()}, file);
   nn::FlatParameters flat(model);
   nn::Optimizer optimizer(flat, optimizer_config(config));
-  std::optional<nn::Ema> ema;  // where training is to keep one, it begins with these weights
+  std::optional<nn::Ema> ema;  // starts from the imported weights
   if (config.ema > 0) ema.emplace(flat, config.ema);
   fs::create_directories(out);
   apps::remove_old_run(out);

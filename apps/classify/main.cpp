@@ -19,7 +19,7 @@ using namespace pursuit::classify;
 
 void add_eval(apps::Program<RunRecord>& program) {
   const auto [command, e] =
-      program.add("eval", "Accuracy, clean, under corruptions and under attack", classify::eval);
+      program.add("eval", "Measure accuracy: clean, under corruptions, under attacks", classify::eval);
   apps::add_picture_eval_options(command, e);
   command.add_option("--test-files", e.test_files, "cifar10: batch files to test on")->delimiter(',');
   command.add_option("--attack", e.attacks, fmt::format("{}", fmt::join(attacks::names(), ", ")))
@@ -37,8 +37,8 @@ void add_eval(apps::Program<RunRecord>& program) {
 }
 
 void add_predict(apps::Program<RunRecord>& program) {
-  const auto [command, p] =
-      program.add("predict", "Classes of single pictures, with what the model looks at", classify::predict);
+  const auto [command, p] = program.add(
+      "predict", "Classify single pictures and draw the class token's attention", classify::predict);
   apps::add_picture_predict_options(command, p);
   apps::add_number(command, "--top", p.top, "Classes to print", apps::Range{1, 1e9});
   apps::add_number(command, "--block", p.block, "Block whose attention is shown (-1: the last)",
@@ -51,9 +51,9 @@ void add_import(CLI::App& app, int& code) {
     Config config;
   };
   const auto i = std::make_shared<Options>();
-  i->config.heads = 0;  // dim / 64, unless told otherwise: the weights do not say
+  i->config.heads = 0;  // dim / 64 unless --heads is given: shapes of weights do not show it
   CLI::App* command = app.add_subcommand(
-      "import", "A run from safetensors weights with timm's names, or those of Scaled Attention's code");
+      "import", "Make a run from safetensors weights named as in timm or in Scaled Attention's code");
   command->add_option("file", i->file, "The safetensors file to read")->required();
   command->add_option("--out", i->out, "Folder of the new run")->required();
   apps::add_options(*command, i->config);
@@ -66,7 +66,7 @@ void add_import(CLI::App& app, int& code) {
   });
 }
 
-// The loss of a training step on noise, for `inspect`.
+// The loss of a batch of noise, for `inspect`.
 Tensor loss_on_noise(const nn::VisionTransformer& model, const Config& c, int64_t batch_size) {
   Random random(c.seed);
   std::vector<uint8_t> noise(size_t(batch_size * c.channels * c.image_size * c.image_size));

@@ -24,8 +24,8 @@ data::Image with_channels(const Config& c, const data::Image& image) {
   return c.channels == 1 ? data::to_grey(image) : data::to_rgb(image);
 }
 
-// The statistics of ImageNet for pictures of its size, as every published checkpoint uses them; of a sample
-// of the data itself for small ones.
+// Sets mean and std: ImageNet's for colour pictures above 64 pixels, as published checkpoints use them, else
+// those of up to 2000 training pictures.
 void measure(Config& config, const data::Dataset& train) {
   if (config.image_size > 64 && config.channels == 3) {
     config.mean = {0.485, 0.456, 0.406};
@@ -53,7 +53,7 @@ void measure(Config& config, const data::Dataset& train) {
   }
 }
 
-// Only for reports: a list that cannot be read stops no training.
+// Only reports need the names, so an unreadable list is noted and does not stop training.
 std::vector<std::string> readable_names(const Config& c) {
   try {
     return data::class_names(c.data, c.classes);
@@ -63,7 +63,7 @@ std::vector<std::string> readable_names(const Config& c) {
   }
 }
 
-// Leaves out other pictures that stand in for damaged ones: their scores are counted in their own places.
+// Removes replacements of damaged pictures (index -1), which would be counted twice.
 void drop_stand_ins(data::Batch& batch) {
   const size_t picture = batch.images.size() / size_t(batch.size);
   size_t kept = 0;
@@ -80,7 +80,7 @@ void drop_stand_ins(data::Batch& batch) {
   batch.indices.resize(kept);
 }
 
-// Logits f32 [rows, classes] and labels [rows] on the CPU.
+// `logits` f32 [rows, classes] and `labels` i64 [rows] on the CPU.
 void add_rows(Totals& totals, const Tensor& logits, const Tensor& labels) {
   const float* const values = logits.data<float>();
   if (std::any_of(values, values + logits.numel(), [](float v) { return std::isnan(v); }))
@@ -109,8 +109,8 @@ std::unique_ptr<data::Dataset> open_data(const Config& c, data::Split split, int
   o.cache_bytes = c.cache_mib << 20;
   o.classes = split == data::Split::test ? c.classes : std::vector<std::string>{};
   if (c.image_size > 0 && split == data::Split::train) {
-    // Nothing the model sees needs more than 256/224 of its size; what is kept and resized later is smaller.
-    // Test pictures are resized once, as published evaluations do.
+    // Cached training pictures are at most twice 256/224 of the model's size, which saves memory and later
+    // resizing. Test pictures are resized only once, as in published evaluations.
     const int shorter = int(c.image_size * 256 / 224);
     o.prepare = [shorter](data::Image image) {
       const bool large = std::min(image.width, image.height) > 2 * shorter;
@@ -204,7 +204,7 @@ Tensor labels_of(const data::Batch& b, Device device) { return from_vector(b.lab
 Tensor restricted(const Tensor& logits, const std::vector<int64_t>& only) {
   const int64_t classes = logits.size(1);
   if (int64_t(only.size()) == classes) return logits;
-  // Not minus infinity, of which 0 times is NaN; no logit comes near it.
+  // Not -inf, because 0 * -inf is NaN; logits are far above -1e9.
   std::vector<float> offsets(size_t(classes), -1e9f);
   for (const int64_t c : only) offsets.at(size_t(c)) = 0;
   return logits + from_vector(offsets, {1, classes}).to(logits.dtype()).to(logits.device());

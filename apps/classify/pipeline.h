@@ -20,27 +20,27 @@ namespace pursuit::classify {
 
 using LoadedModel = apps::LoadedModel<Config>;
 
-// The split's pictures, or of its first so many, that the config's limits leave.
+// Opens a split of the config's data; `first` (0: all) and the config's limit as in data::DatasetOptions.
 std::unique_ptr<data::Dataset> open_data(const Config& config, data::Split split, int64_t first = 0);
 
-// Fills in what depends on the data: channels, classes, image size, patch, mean and standard deviation.
+// Fills in the fields that depend on the data: channels, classes, image size, patch, mean and std.
 void complete(Config& config, const data::Dataset& train);
 
-// A picture as evaluation sees it, before normalisation: one of the model's size as it is, a square one for a
-// model of at most 64 pixels resized as a whole, others as data::imagenet_view has it.
+// The picture that evaluation gives the model, before normalisation. A picture of the model's size is not
+// resized. A square picture for a model of at most 64 pixels is resized to its size. All others are resized
+// and cropped by data::imagenet_view.
 data::Image evaluation_view(const Config& config, const data::Image& image,
                             data::Filter filter = data::Filter::bicubic);
 
 data::Transform train_transform(const Config& config);
-// `change` is applied to the evaluation view before it is normalised (a corruption); empty: nothing. What is
-// changed was resized bilinearly, as the pictures of ImageNet-C were; clean pictures are by cubics.
+// `change`, a corruption, is applied to the evaluation view before normalisation. With it views are resized
+// bilinearly, as in ImageNet-C; without it bicubically.
 data::Transform evaluation_transform(const Config& config, const apps::PictureChange& change = {});
 
 data::LoaderOptions train_loader_options(const Config& config, const data::Share& share = {});
 data::LoaderOptions evaluation_loader_options(const Config& config, const data::Share& share = {});
 
-// What the model sees of pictures [B, channels, image_size, image_size], normalised, in the config's dtype
-// and on its device.
+// Normalises pictures [B, channels, image_size, image_size]; the result has the config's dtype and device.
 Tensor input_of(const Config& config, const std::vector<uint8_t>& images);
 Tensor labels_of(const data::Batch& batch, Device device = cpu);  // i64 [B]
 
@@ -54,47 +54,45 @@ struct Totals {
   double accuracy() const { return count() ? confusion.overall_accuracy() : 0; }
   double accuracy5() const { return count() ? double(top5) / double(count()) : 0; }
 };
-// Logits [B, classes] with all but those of the classes `only` (all: as they are) so low that nothing else is
-// ever predicted.
+// Lowers the logits [B, classes] of all classes not in `only`, so that these are never predicted.
 Tensor restricted(const Tensor& logits, const std::vector<int64_t>& only);
 
-// Replaces normalised pictures before they are scored; `pictures` are their numbers in the data set.
+// Returns the attacked form of normalised images; `pictures` are their indices in the data set.
 using Change =
     std::function<Tensor(const Tensor& images, const Tensor& labels, const std::vector<int64_t>& pictures)>;
-// Scores logits over the loader's epoch 0, without pictures that stand in for damaged ones. `attack` is
-// nullable; `tick(images done)` is called after each batch. Stops early, with what it has, when a stop was
-// requested.
+// Scores the logits over the loader's epoch 0. Replacements of damaged pictures are not counted. `attack` may
+// be empty; `tick(images done)` is called after each batch. If a stop was requested, returns early with the
+// totals so far.
 Totals evaluate(const attacks::Logits& logits, const Config& config, data::Loader& loader,
                 const Change& attack = {}, const apps::Tick& tick = {});
 
-// Tensors that stay where they are, which batches are sent to.
+// The input tensors of all steps; each batch is copied into them.
 struct StepInput {
   StepInput(const Config& config, Device device);
 
   Upload images;                 // u8 [B, channels, size, size]
   std::optional<Upload> erased;  // i32 [B, 4]: x, y, width, height
   std::optional<Upload> mix;     // f32 [B, 6], see data::mix_rows
-  Upload targets;                // i64 [B], or f32 [B, classes] where pictures are mixed
+  Upload targets;                // i64 [B]; f32 [B, classes] with mixup or CutMix
 };
 
 nn::Loss loss(const nn::VisionTransformer& model, const Config& config, const StepInput& input);
 
-// The work of training, and of evaluating a batch, on shapes alone, for apps::require_memory; with
-// `gradients` of the pictures, as attacks take them.
+// Run a training step, or the evaluation of one batch, on shapes alone, for apps::require_memory. Attacks
+// also need the `gradients` of the images.
 void train_on_shapes(const Config& config);
 void evaluate_on_shapes(const nn::VisionTransformer& model, const Config& config, bool gradients);
 
-// What a model says of one picture, and where its class token looks.
+// The model's output for one picture, and the attention of its class token.
 struct Prediction {
-  data::Image view;                          // as the model saw it, before normalisation
+  data::Image view;                          // the model's input before normalisation
   std::vector<float> logits, probabilities;  // per class
-  std::vector<int> ranking;                  // classes by falling probability, first of equals first
-  // The class token's attention in one block, mean over the heads, its own entry left out: [grid, grid].
-  std::vector<float> attention;
-  int grid = 0;
+  std::vector<int> ranking;                  // classes by descending probability; ties in order of class
+  std::vector<float> attention;              // [grid, grid]: class token to patches, mean over the heads
+  int grid = 0;                              // patches per side
 };
 
-// `block` as in VisionTransformer::class_attention: negative counts from the end. `only` as in restricted(),
+// A negative `block` counts from the end (see VisionTransformer::class_attention). `only` as in restricted();
 // empty: all classes.
 Prediction look_at(const LoadedModel& loaded, const data::Image& image, int block = -1,
                    const std::vector<int64_t>& only = {});

@@ -29,11 +29,11 @@ std::string subtitle(const RunRecord& r) {
                      c.patch, c.depth, c.dim, c.seed);
 }
 
-// What the data calls the split: "test", "val".
+// The test split's name in the data set: "test", "val".
 std::string split_of(const RunRecord& r) {
   return r.config && !r.config->test_split.empty() ? r.config->test_split : "test";
 }
-// "Test accuracy"
+// For example "Test accuracy".
 std::string split_title(const RunRecord& r, const std::string& what) {
   std::string split = split_of(r);
   split[0] = char(std::toupper(static_cast<unsigned char>(split[0])));
@@ -61,7 +61,7 @@ std::vector<apps::Highlight> highlights(const RunRecord& r, const Results* main)
   return h;
 }
 
-// What an evaluation was measured with, for its heading.
+// An evaluation's conditions, for its heading.
 std::string describe(const Results& results) {
   return fmt::format("{}, seed {}", apps::describe(results, "pictures"), results.seed);
 }
@@ -106,7 +106,7 @@ void add_corruptions(Report& report, const Results& results) {
   }
   apps::LineSeries mean{.name = "mean"};
   if (!std::isnan(results.scores.top1)) mean.points.emplace_back(0, 100 * results.scores.top1);
-  // A mean over other corruptions than the rest is no point of the same line.
+  // Only severities at which all corruptions were evaluated are comparable.
   for (const auto& [severity, sum] : by_severity)
     if (sum.second == int(summaries.size())) mean.points.emplace_back(severity, 100 * sum.first / sum.second);
   if (mean.points.size() > 1)
@@ -154,7 +154,7 @@ void add_attacks(Report& report, const Results& results) {
   report.table(table);
 }
 
-// Test pictures from all over the split, one by chance from each twelfth, with what the model says of them.
+// Shows test pictures with predictions: a random one from each twelfth of the split.
 void add_samples(Report& report, const RunRecord& r) {
   constexpr int64_t most = 12;
   const LoadedModel loaded = apps::load_model<Config>(r.folder);
@@ -185,7 +185,7 @@ void add_samples(Report& report, const RunRecord& r) {
   report.pictures(grid);
 }
 
-// A command for the corruptions of an evaluation, and one for the attacks in each space with each settings.
+// Adds the commands that repeat an evaluation: one for the corruptions, one per attack space and settings.
 void add_commands(std::vector<std::string>& commands, const RunRecord& r, const Results& results) {
   const std::string eval = "classify eval --checkpoint " + apps::quoted(r.folder) +
                            (results.options.empty() ? "" : " " + results.options);

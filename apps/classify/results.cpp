@@ -27,7 +27,7 @@ Results::Attacked attacked_from(const ordered_json& a) {
           number(a, "top1"), number(a, "top5"), number(a, "l2"),     a.value("arguments", "")};
 }
 
-// ImageNet-1k's classes are WordNet's numbers, "n01440764".
+// ImageNet-1k's classes are WordNet ids such as "n01440764".
 bool has_imagenet_classes(const Results& r) {
   const auto is_wnid = [](const std::string& name) {
     return name.size() == 9 && name[0] == 'n' &&
@@ -76,7 +76,7 @@ ordered_json to_json(const Results& r) {
                                 {"budget", a.budget},
                                 {"count", r.count},
                                 {"settings", a.settings},
-                                {"clean_top1", r.scores.top1},  // for those who read one of them alone
+                                {"clean_top1", r.scores.top1},  // for readers of this entry alone
                                 {"top1", a.top1},
                                 {"top5", a.top5},
                                 {"l2", a.l2},

@@ -21,76 +21,77 @@ struct Scores {
 void write_scores(nlohmann::ordered_json& json, const Scores& scores);
 void read_scores(const nlohmann::ordered_json& json, Scores& scores);
 
-// What `eval` measured, all of it on the same pictures with the same weights and the same seed.
+// One evaluation: all numbers are of the same pictures, weights and seed.
 struct Results : apps::PictureResults<Scores> {
-  std::vector<std::string> classes;  // of the data; the logits of others were left out
-  int64_t left_out = 0;              // how many those are
-  std::vector<int64_t> confusion;    // [true class, predicted class]
+  std::vector<std::string> classes;  // those of the data; logits of the model's other classes are left out
+  int64_t left_out = 0;              // number of classes left out
+  std::vector<int64_t> confusion;    // counts [true class, predicted class]
 
   struct Attacked {
     std::string attack, space;  // space: "normalised" or "pixel"
     double budget = 0;          // fgsm, pgd: l_inf in 1/255; spsa, noise: l_inf; sld: l1; cw: 0, no bound
-    std::string settings;       // "20 steps of 0.15 of the budget"
+    std::string settings;       // for example "20 steps of 0.15 of the budget"
     double top1 = 0, top5 = 0;
-    double l2 = 0;               // mean length of the perturbations in that space
-    std::string arguments = {};  // of `eval` that lead to these settings, empty: the usual ones
+    double l2 = 0;               // mean l2 norm of the perturbations in that space
+    std::string arguments = {};  // options of `eval` that give these settings; empty: the defaults
   };
   std::vector<Attacked> attacked;
 
-  // What was found on the pictures as they are; `only` as in restricted().
+  // Fills in the scores on clean pictures; `only` as in restricted().
   void set_scores(const Totals& totals, const std::vector<std::string>& model_classes,
                   const std::vector<int64_t>& only);
 };
 
-// See apps/run/evaluations.h.
+// Entries of eval.json, see apps/run/evaluations.h.
 nlohmann::ordered_json to_json(const Results& results);
 void from_json(const nlohmann::ordered_json& json, std::vector<Results>& all);
 Results unite(const Results& old, const Results& fresh);
 
 using RunRecord = apps::RunRecord<Config, Results>;
-// What reports and comparisons say; accuracies, errors and mCE in percent.
+// Contents of reports and comparisons; accuracies, errors and mCE in percent.
 apps::RunPage page_of(const RunRecord& run);
 apps::Cells cells_of(const Results& results);
 apps::ComparedRun compared(const RunRecord& run);
 apps::ComparisonPage comparison_page(const std::vector<RunRecord>& runs);
 
-// What Results::data says of the test split of a config's data.
+// Results::data for the config's test split, for example "cifar10 test".
 std::string describe_data(const Config& config);
 
-// The evaluation that stands for a run: of its own test split, on the pictures it was watched with. Null if
-// there is none.
+// The run's main evaluation: on its own test split, preferably on the pictures that training evaluated. Null
+// if there is none.
 const Results* main_evaluation(const std::vector<Results>& results, const Config& config);
 
-// One corruption over the severities that were evaluated.
+// Means of one corruption over the evaluated severities.
 struct CorruptionSummary {
   std::string name;
   int severities = 0;
   double top1 = 0, top5 = 0;
-  std::optional<double> error;  // once all five were: the mean error ...
-  std::optional<double> ce;     // ... and divided by AlexNet's, for ImageNet's 1000 classes
+  std::optional<double> error;  // mean error, only if all five severities were evaluated
+  std::optional<double> ce;     // the error divided by AlexNet's, only for ImageNet's 1000 classes
 };
 std::vector<CorruptionSummary> summarise(const Results& results);
-// Mean over the corruptions' top-1; empty if there are none.
+// Mean top-1 over the corruptions; empty if there are none.
 std::optional<double> mean_corrupted_top1(const Results& results);
 
-// Mean over the 15 corruptions of their errors, in [0, 1] and above. For ImageNet's 1000 classes each is
-// divided by AlexNet's (mCE, Hendrycks & Dietterich, ICLR 2019); that is defined for no others. Empty unless
-// all were evaluated at all five severities.
+// Mean error over the 15 corruptions. For ImageNet's 1000 classes each error is divided by AlexNet's (mCE,
+// Hendrycks & Dietterich, ICLR 2019), so that it may exceed 1. Empty unless every corruption was evaluated at
+// all five severities.
 struct MeanCorruptionError {
   double value = 0;
-  bool relative = false;  // to AlexNet
+  bool relative = false;  // to AlexNet's error
   const char* name() const { return relative ? "mCE" : "mean corruption error"; }
 };
 std::optional<MeanCorruptionError> mean_corruption_error(const Results& results);
 
-// Accuracy (%) over the budgets of one attack, in one space, from no attack (0) on; empty if there are none.
+// Points (budget, accuracy in %) of one attack in one space, with (0, clean accuracy) first; empty if the
+// attack was not run.
 std::vector<std::pair<double, double>> attack_curve(const Results& results, const std::string& attack,
                                                     const std::string& space);
 
-// What the metrics have of a training, of a run or of several.
+// The training curves of one run's report, or of a comparison of several (null).
 std::vector<apps::Curve> training_curves(const RunRecord* run = nullptr);
 
-std::string percent(double fraction);                               // "81.25%", "-" if it is not known
+std::string percent(double fraction);                               // "81.25%"; "-" for NaN
 std::string budget_text(const std::string& attack, double budget);  // "4/255", "0.1", "-"
 
 }  // namespace pursuit::classify

@@ -19,7 +19,7 @@ namespace pursuit::classify {
 
 namespace {
 
-// Fills in what the data decides; a resumed run's data must still have the run's classes.
+// Fills in the fields that depend on the data. Throws Error if the classes of a resumed run have changed.
 Config with_data(Config config, const data::Dataset& train) {
   if (config.classes.empty())
     complete(config, train);
@@ -32,7 +32,7 @@ Config with_data(Config config, const data::Dataset& train) {
   return config;
 }
 
-// The totals of all ranks, each of its part of the pictures.
+// Sums the totals over the ranks, each of which evaluated a part of the pictures.
 void add_up(distributed::Communicator& ranks, Totals& totals) {
   std::vector<int64_t> counts = totals.confusion.counts();
   counts.push_back(totals.top5);
@@ -155,7 +155,7 @@ class Classification : public apps::TaskOf<RunRecord> {
   Config config_;
   std::unique_ptr<data::Dataset> test_data_;
   std::string test_fingerprint_;
-  std::vector<int64_t> tested_;  // classes that the test data is about
+  std::vector<int64_t> tested_;  // classes that occur in the test data
   nn::VisionTransformer model_;
   data::Share share_;
   data::Loader loader_, test_loader_;
