@@ -24,8 +24,8 @@ int eval(const EvalOptions& options);
 
 struct PredictOptions : apps::PicturePredictOptions {
   ViewOptions views;
-  int64_t batch_size = 0;  // windows; 0: the run's
-  double opacity = 0.5;
+  int64_t batch_size = 0;  // windows; 0: the run's evaluation batch size
+  double opacity = 0.5;    // weight of the mask in the overlay
 };
 int predict(const PredictOptions& options);
 

@@ -49,7 +49,7 @@ void validate(const Config& c) {
               "0 (windows side by side) to the shorter side of the windows");
   if (c.scales.empty()) fail(Config::app, "--scales: need at least one number");
   check_range(Config::app, "ratio-max", c.ratio_max, c.ratio_max >= c.ratio_min, "at least --ratio-min");
-  if (c.classes.empty()) return;  // what follows from the data is not there yet
+  if (c.classes.empty()) return;  // the fields that depend on the data are not filled in yet
   if (c.classes.size() > 255 || c.colours.size() != c.classes.size())
     fail(Config::app, fmt::format("got {} classes with {} colours, need up to 255 and as many",
                                   c.classes.size(), c.colours.size()));
@@ -60,8 +60,8 @@ std::string describe_attention(const Config& c) {
   const std::vector<std::string> kinds = nn::attention_kinds();
   const bool known =
       std::find(kinds.begin(), kinds.end(), c.attention) != kinds.end() && nn::are_layers(c.layers, c.depth);
-  constexpr int64_t most_blocks = 1000;  // as many as --decoder-depth takes
-  std::string blocks;                    // of the decoder that iterate
+  constexpr int64_t most_blocks = 1000;  // the largest --decoder-depth
+  std::string blocks;                    // decoder blocks that iterate
   if (known && c.decoder == nn::SegmenterDecoder::mask && c.iterate_decoder)
     for (int64_t i = 0; i < std::min(c.decoder_depth, most_blocks); ++i)
       if (nn::runs_kind(apps::attention_config(c), i))

@@ -14,8 +14,8 @@
 
 namespace pursuit::segment {
 
-// Everything that makes a run what it is: the options of `segment train`, also as the files in recipes/ and
-// as config.json in a run's folder, where it is all that resume, eval and predict need to know.
+// The options of `segment train`. Recipes hold them too, and config.json in a run's folder, from which
+// resume, eval and predict rebuild the model and the data pipeline.
 struct Config : apps::VisionFields, apps::TrainingFields {
   static constexpr const char *app = "segment", *unit = "images";
   using Model = nn::Segmenter;
@@ -27,7 +27,7 @@ struct Config : apps::VisionFields, apps::TrainingFields {
   bool iterate_decoder = true;
   std::string encoder, validation = "val";
 
-  // how evaluation looks at pictures
+  // evaluation: sliding windows, scales, flip
   int64_t stride = 0;
   std::vector<double> scales = {1};
   bool eval_flip = false;
@@ -59,14 +59,14 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("patch", c.patch, "Side of a patch in pixels", apps::Range{1, 4096});
   f("decoder", c.decoder, "Decoder");
   f("decoder-depth", c.decoder_depth, "mask: number of blocks", apps::Range{1, 1000});
-  f("decoder-dropout", c.decoder_dropout, "mask: dropout rate of what the decoder's branches add",
+  f("decoder-dropout", c.decoder_dropout, "mask: dropout rate of the decoder's residual branches",
     apps::below(0, 1));
   f("decoder-attention-dropout", c.decoder_attention_dropout,
     "mask: dropout rate of the decoder's attention probabilities", apps::below(0, 1));
   f("decoder-activation-dropout", c.decoder_activation_dropout,
     "mask: dropout rate of the hidden units of the decoder's MLPs", apps::below(0, 1));
   f("iterate-decoder", c.iterate_decoder,
-    "Kinds that iterate do so in the decoder too, in the blocks of --layers, as published");
+    "Iterate in the decoder too, in the blocks of --layers, as published");
   f("encoder", c.encoder,
     "Start from the encoder of this run or checkpoint of `classify`, its position embeddings resized");
   f("data", c.data, "Folder with the data set (left out: built-in drawn scenes)");
@@ -74,23 +74,22 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
       fmt::format("Layout of the data: {}", fmt::join(data::segmentation_formats, ", "));
   f("format", c.format, formats.c_str());
   f("validation", c.validation,
-    "Split that is evaluated while training: val or test, of which a set may have one alone");
+    "Split to evaluate during training: val or test; if the data has only one, that one");
   f("short-side", c.short_side,
-    "Pictures are scaled to this shorter side in evaluation, and before the drawn ratio in training (0: as "
-    "they are)",
+    "Resize pictures to this shorter side: in evaluation, and in training before the random ratio (0: no "
+    "resizing)",
     apps::Range{0, 16384});
   f("long-side", c.long_side,
-    "With --short-side: the longer side gets no longer than this, the shorter one shorter if need be (0: no "
-    "limit)",
+    "With --short-side: upper limit of the longer side; the aspect ratio is kept (0: no limit)",
     apps::Range{0, 16384});
   f("stride", c.stride, "Evaluation: pixels between windows (0: windows side by side)", apps::Range{0, 4096});
   f("scales", c.scales, "Evaluation: average the probabilities over these scales of the pictures",
     apps::Range{0.1, 4});
-  f("eval-flip", c.eval_flip, "Evaluation: and over the mirrored pictures");
-  f("ratio-min", c.ratio_min, "Training: smallest drawn ratio of the scaling", apps::above(0, 8));
-  f("ratio-max", c.ratio_max, "Training: largest drawn ratio of the scaling", apps::above(0, 8));
+  f("eval-flip", c.eval_flip, "Evaluation: average over the mirrored pictures too");
+  f("ratio-min", c.ratio_min, "Training: smallest random scaling ratio", apps::above(0, 8));
+  f("ratio-max", c.ratio_max, "Training: largest random scaling ratio", apps::above(0, 8));
   f("max-class-share", c.max_class_share,
-    "Training: a crop is drawn again while one class makes up this share (1: never)", apps::above(0, 1));
+    "Training: redraw a crop while one class covers more than this share (1: never)", apps::above(0, 1));
   f("photometric", c.photometric, "Distort brightness, contrast, saturation and hue");
   for_each_training_field(c, f);
   f("classes", c.classes, "");
@@ -101,10 +100,10 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
 
 nn::SegmenterConfig model_config(const Config& config);
 std::vector<apps::ModelSize> model_sizes(const Config& config);
-// Checks values that no option checks by itself; throws Error that names the option.
+// Checks options against each other. Throws Error that names the option.
 void validate(const Config& config);
 
-// "RPC-Attention (6 iterations, block 0 of encoder and decoder)"
+// For example "RPC-Attention (6 iterations, block 0 of encoder and decoder)".
 std::string describe_attention(const Config& config);
 
 }  // namespace pursuit::segment

@@ -10,14 +10,14 @@
 #include "data/fingerprint.h"
 #include "engine/base/error.h"
 
-// `segment eval`. Its results go to stdout and, for a run's folder, to eval.json (see results.h):
+// `segment eval` writes its results to stdout and, for a run's folder, to eval.json (see results.h):
 //   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options",
 //                     "made_by", "run", "seed", "frost", "views",
 //                     "scores": {"pixel_accuracy", "mean_accuracy", "mean_iou"},
 //                     "classes": [{"name", "iou", "accuracy", "pixels"}],
 //                     "corrupted": [{"name", "severity", "count", "scores"}]}]}
-// an entry for everything that was measured alike, the one written last at the end. Scores are in [0, 1], -1
-// where no pixel was counted.
+// An entry holds the results of one set of pictures and conditions; the newest is last. Scores are in [0, 1],
+// -1 if no pixel was counted.
 namespace pursuit::segment {
 
 namespace {

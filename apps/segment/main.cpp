@@ -15,25 +15,27 @@ void add_view_options(CLI::App& command, ViewOptions& o) {
                    "Pixels between windows (0: windows side by side; default: the run's)",
                    apps::Range{0, 4096});
   apps::add_number(command, "--short-side", o.short_side,
-                   "Scale pictures to this shorter side (0: as they are; default: the run's)",
+                   "Resize pictures to this shorter side (0: no resizing; default: the run's)",
                    apps::Range{0, 16384});
   apps::add_number(command, "--long-side", o.long_side,
-                   "With --short-side: but no longer than this (0: no limit; default: the run's)",
+                   "With --short-side: limit of the longer side (0: no limit; default: the run's)",
                    apps::Range{0, 16384});
   apps::add_number(command, "--scales", o.scales,
                    "Average the probabilities over these scales of the pictures (default: the run's)",
                    apps::Range{0.1, 4});
   command.add_flag_function(
       "--flip,!--no-flip", [&o](int64_t times) { o.flip = times > 0; },
-      "And over the mirrored pictures (default: as the run)");
+      "Average over the mirrored pictures too (default: the run's)");
 }
 
 void add_eval(apps::Program<RunRecord>& program) {
   const auto [command, e] = program.add(
-      "eval", "Pixel accuracy, mean accuracy and mIoU, clean and under corruptions", segment::eval);
+      "eval", "Measure pixel accuracy, mean accuracy and mIoU: clean, under corruptions", segment::eval);
   apps::add_picture_eval_options(command, e);
   add_view_options(command, e.views);
-  command.add_option("--split", e.split, "train, val or test; of the last two, the one there is")
+  command
+      .add_option("--split", e.split,
+                  "train, val or test; if the data has only one of val and test, that one")
       ->capture_default_str();
   command.add_option("--save-predictions", e.save_predictions,
                      "Write the predicted class numbers to this folder, a PNG for each picture");
@@ -41,7 +43,7 @@ void add_eval(apps::Program<RunRecord>& program) {
 
 void add_predict(apps::Program<RunRecord>& program) {
   const auto [command, p] =
-      program.add("predict", "Colour masks, overlays and legends of single pictures", segment::predict);
+      program.add("predict", "Segment single pictures: colour masks, overlays, legends", segment::predict);
   apps::add_picture_predict_options(command, p);
   add_view_options(command, p.views);
   apps::add_number(command, "--batch-size", p.batch_size, "Windows per batch (0: the run's)",

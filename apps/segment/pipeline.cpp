@@ -34,7 +34,7 @@ void complete(Config& config, const data::SegmentationDataset& train) {
   if (train.size() == 0) fail("segment", "the training split is empty");
   config.classes = train.classes();
   config.colours = train.colours();
-  // ImageNet's, as every published encoder uses them.
+  // ImageNet's statistics, as in published encoders.
   config.mean = {0.485, 0.456, 0.406};
   config.std = {0.229, 0.224, 0.225};
 }
@@ -50,7 +50,7 @@ data::SegmentationTransform train_transform(const Config& c) {
   o.max_class_share = c.max_class_share;
   o.flip = c.flip;
   o.photometric = c.photometric;
-  // What normalisation makes (all but) 0, as around the windows of evaluation.
+  // The mean colour, which normalisation maps to nearly 0, the padding of evaluation's windows.
   std::array<uint8_t, 3> padding;
   for (size_t i = 0; i < 3; ++i) padding[i] = uint8_t(std::lround(255 * c.mean[i]));
   return [o, padding](const data::SegmentationSample& sample, Random& random, std::span<uint8_t> chw,

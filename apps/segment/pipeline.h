@@ -11,21 +11,22 @@
 
 namespace pursuit::segment {
 
-// The split's pictures, or of its first so many, that the config's limits leave. Of val and test a set may
-// have one alone: that is taken for both, and noted on stderr.
+// Opens a split of the config's data; `first` (0: all) and the config's limit as in
+// data::SegmentationOptions. If the data has only one of val and test, opens that one for both and prints a
+// note to stderr.
 std::unique_ptr<data::SegmentationDataset> open_data(const Config& config, const std::string& split,
                                                      int64_t first = 0);
 
-// Fills in what depends on the data: classes, mean and standard deviation.
+// Fills in the fields that depend on the data: classes, colours, mean and std.
 void complete(Config& config, const data::SegmentationDataset& train);
 
 data::SegmentationTransform train_transform(const Config& config);
 data::LoaderOptions train_loader_options(const Config& config, const data::Share& share);
 
-// "camvid test"; `split` as the data itself calls it
+// For example "camvid test"; `split` is its name in the data set.
 std::string describe_data(const Config& config, const std::string& split);
 
-// Tensors that stay where they are, which batches are sent to.
+// The input tensors of all steps; each batch is copied into them.
 struct StepInput {
   StepInput(const Config& config, Device device);
 
@@ -35,12 +36,12 @@ struct StepInput {
 
 nn::Loss loss(const nn::Segmenter& model, const Config& config, const StepInput& input);
 
-// The work of training, with an evaluation of a picture of this size, on shapes alone, for
+// Runs a training step and the evaluation of one picture of this size on shapes alone, for
 // apps::require_memory.
 void train_on_shapes(const Config& config, int64_t height, int64_t width);
 
-// Copies the encoder of a run or checkpoint of `classify` into the model, its position embeddings resized.
-// Throws Error that names what does not fit.
+// Copies the encoder of a run or checkpoint of `classify` into the model and resizes its position embeddings.
+// Throws Error that names the parameter that does not fit.
 void load_encoder(nn::Segmenter& model, const std::string& run_or_file);
 
 }  // namespace pursuit::segment

@@ -19,7 +19,7 @@ namespace pursuit::segment {
 
 namespace {
 
-// How much larger a picture of this size is looked at.
+// The factor by which a picture of this size is resized for a view.
 double ratio_of(const Views& views, int64_t height, int64_t width, double scale) {
   double ratio = 1;
   if (views.short_side) ratio = double(views.short_side) / double(std::min(height, width));
@@ -59,7 +59,7 @@ std::string describe(const Views& v) {
 Tensor Predictor::look(int64_t height, int64_t width,
                        const std::function<Tensor(double, bool)>& pixels) const {
   NoGrad off;
-  Tensor logits;  // [1, classes, h, w]: of the only view, or the sum of all views' probabilities at full size
+  Tensor logits;  // [1, classes, h, w]: a single view's logits, or the sum of the views' probabilities
   const bool single = views.scales.size() == 1 && !views.flip;
   for (const double scale : views.scales) {
     for (const bool flip : {false, true}) {

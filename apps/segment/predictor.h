@@ -15,17 +15,17 @@
 
 namespace pursuit::segment {
 
-// How a picture is looked at.
+// The scaled and mirrored versions of a picture whose class probabilities are averaged.
 struct Views {
-  int64_t short_side = 0;            // the picture is scaled to it, keeping its ratio; 0: as it is
-  int64_t long_side = 0;             // but so that the longer side is at most this; 0: no limit
-  std::vector<double> scales = {1};  // of that size; probabilities are averaged over them ...
-  bool flip = false;                 // ... and over the mirrored pictures
+  int64_t short_side = 0;            // resize to this shorter side, keeping the aspect ratio; 0: no resizing
+  int64_t long_side = 0;             // upper limit of the longer side; 0: no limit
+  std::vector<double> scales = {1};  // relative to that size
+  bool flip = false;                 // mirrored versions too
   nn::WindowOptions window;
 };
-std::string describe(const Views& views);  // "shorter side 512, stride 480, scales 0.75,1, flip"
+std::string describe(const Views& views);  // for example "shorter side 512, stride 480, scales 0.75,1, flip"
 
-// From pictures to classes.
+// Predicts the classes of pixels with a model on sliding windows.
 struct Predictor {
   nn::PatchLogits model;
   std::vector<double> mean, std;
@@ -33,44 +33,44 @@ struct Predictor {
   Device device = cpu;
   Views views;
 
-  // The class of every pixel of an RGB picture, at its own size, one channel. Throws Error if the model gives
-  // NaN, or if the picture takes more memory than there is.
+  // The class of every pixel: an image of the picture's size with one channel. Throws Error if the model's
+  // output is NaN or if memory is too small for the picture.
   data::Image classes_of(const data::Image& picture) const;
-  // The same work for a picture of this size, on shapes alone (engine/core/shapes_only.h).
+  // The same for a picture of this size, on shapes alone (engine/core/shapes_only.h).
   void look_on_shapes(int64_t height, int64_t width) const;
 
  private:
   void require_memory(int64_t height, int64_t width) const;
-  // The classes, i64 [1, height, width]; `pixels(scale, flip)` gives a view's, u8 [1, 3, h, w].
+  // Returns the classes, i64 [1, height, width]; `pixels(scale, flip)` returns a view, u8 [1, 3, h, w].
   Tensor look(int64_t height, int64_t width, const std::function<Tensor(double, bool)>& pixels) const;
 
-  mutable std::pair<int64_t, int64_t> fits_ = {0, 0};  // the picture's size for which there is memory
+  mutable std::pair<int64_t, int64_t> fits_ = {0, 0};  // picture size that was found to fit into memory
 };
 
-// How a run's own evaluations look at pictures.
+// The views of a run's own evaluations.
 Views views_of(const Config& config);
-// Pictures are looked at as the config says; refers to the model.
+// A predictor with the config's views. It keeps a reference to the model.
 Predictor predictor_of(const nn::Segmenter& model, const Config& config);
 
-// How eval and predict are to look at pictures: as the run does where nothing is said.
+// Views given to eval and predict; what is not given stays as in the run.
 struct ViewOptions {
   std::vector<double> scales;
   std::optional<bool> flip;
   std::optional<int64_t> stride, short_side, long_side;
 
-  // The config with them. Throws Error that names the option.
+  // Returns the config with these views. Throws Error that names the option.
   Config of(Config config) const;
-  std::string arguments() const;  // " --stride 32", as on a command line
+  std::string arguments() const;  // as on a command line: " --stride 32"
 };
 
-Tensor numbers(const data::Image& classes);  // u8 [height, width], of a picture with one channel
+Tensor numbers(const data::Image& classes);  // u8 [height, width]; `classes` has one channel
 
 struct EvaluateOptions {
   apps::PictureChange change = {};  // a corruption
-  // What was predicted for sample i of the set.
+  // Called with the prediction for sample i of the data set.
   std::function<void(int64_t i, const data::SegmentationSample&, const data::Image& classes)> seen = {};
-  apps::Tick tick = {};    // after each picture
-  data::Share share = {};  // of the pictures, one a batch
+  apps::Tick tick = {};    // called after each picture
+  data::Share share = {};  // this process's share of the pictures, one per batch
 };
 
 struct Totals {
@@ -78,9 +78,9 @@ struct Totals {
   int64_t count = 0;  // pictures
   bool complete = false;
 };
-// Predicts every picture of the set at its own size and counts classes against labels; stand-ins for damaged
-// pictures are not counted. The next picture is made ready beside the prediction. Stops early, with what it
-// has, when a stop was requested.
+// Predicts every picture of the set at its own size and compares with the labels. Replacements of damaged
+// pictures are not counted. A background thread loads the next picture. If a stop was requested, returns
+// early with the totals so far.
 Totals evaluate(const Predictor& predictor, const data::SegmentationDataset& data,
                 const EvaluateOptions& options = {});
 

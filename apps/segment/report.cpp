@@ -12,7 +12,6 @@
 #include "data/corruptions.h"
 #include "data/resize.h"
 
-// A run's report, and several runs side by side.
 namespace pursuit::segment {
 
 using apps::ComparedRun, apps::MeasuredWith, apps::Report;
@@ -95,8 +94,7 @@ void add_corruptions(Report& report, const Results& results) {
                                                       percent(results.scores.mean_iou)));
 }
 
-// A picture, its label and what the model says, in rows; pictures from all over the split that the highlights
-// are of.
+// Rows of picture, label and prediction; the pictures are spread evenly over the main evaluation's split.
 void add_samples(Report& report, const RunRecord& r, const Results* main) {
   constexpr int64_t most = 6;
   constexpr int side = 240;
@@ -137,7 +135,7 @@ void add_samples(Report& report, const RunRecord& r, const Results* main) {
   report.swatches("Colours", colours);
 }
 
-// A score of -1 is none.
+// Empty for a score of -1.
 std::optional<double> known(double score) { return score < 0 ? std::nullopt : std::optional(score); }
 
 }  // namespace
@@ -182,7 +180,7 @@ ComparedRun compared(const RunRecord& run) {
   for (const Results& r : run.newest) {
     MeasuredWith with = apps::measured_with(r, "pictures", own);
     with.emplace_back("views", r.views);
-    // What was found on the same pictures in other ways stands beside it.
+    // Columns show the main evaluation, others of the same pictures, and all with corruptions.
     const bool asks = !r.corrupted.empty() || (r.fingerprint == main->fingerprint && r.data == main->data);
     c.add({.name = "mIoU", .percent = true, .with = with}, known(r.scores.mean_iou), 100, asks);
     c.add({.name = "pixel acc", .percent = true, .with = with}, known(r.scores.pixel_accuracy), 100, asks);

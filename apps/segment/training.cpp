@@ -16,7 +16,7 @@ namespace pursuit::segment {
 
 namespace {
 
-// Fills in what the data decides; a resumed run's data must still have the run's classes.
+// Fills in the fields that depend on the data. Throws Error if the classes of a resumed run have changed.
 Config with_data(Config config, const data::SegmentationDataset& train) {
   if (config.classes.empty())
     complete(config, train);
@@ -25,7 +25,7 @@ Config with_data(Config config, const data::SegmentationDataset& train) {
   return config;
 }
 
-// Throws Error unless it can be trained with these pictures.
+// Returns the config. Throws Error if classes, memory or the number of pictures do not suffice.
 const Config& checked(const Config& config, const data::SegmentationDataset& train,
                       const data::SegmentationDataset& validation) {
   apps::check_classes(validation.classes(), config.classes);
