@@ -16,7 +16,7 @@ int train(const Config& config, const apps::RunOptions& options,
 
 struct EvalOptions : apps::EvalOptions {
   std::string split = "test";
-  std::vector<std::string> windows;  // names of Window; none: as the run was trained
+  std::vector<std::string> windows;  // names of Window; empty: the rows of training
   bool word_swap = false;
   data::WordSwapOptions swap;
 };

@@ -105,7 +105,7 @@ bool lines_stand_alone(const Config& c) { return c.data.empty() && c.rows == Row
 
 const std::vector<data::TextFile>& files_of(const data::TextSource& source, data::TextSplit split,
                                             const Config& config) {
-  // Every text has a train and a valid split.
+  // Only test can be missing: every text has a train and a valid split.
   if (source.split(split).empty())
     fail("lm",
          data_name(config) + " has no split " + data::name_of(split) + ": give --split valid, or train");

@@ -16,8 +16,8 @@ inline constexpr int64_t longest_context = 1 << 20;  // tokens
 
 enum class Norm { pre, post };
 inline std::vector<Choice<Norm>> choices_of(Norm) {
-  return {{"pre", Norm::pre, "inside the branches, and one at the end"},
-          {"post", Norm::post, "after every sum"}};
+  return {{"pre", Norm::pre, "before attention and MLP, and at the end"},
+          {"post", Norm::post, "after every residual addition"}};
 }
 
 enum class Level { word, byte };
@@ -30,8 +30,8 @@ inline std::vector<Choice<Decay>> choices_of(Decay) {
 
 using Rows = data::TextBatchOptions::Mode;
 
-// Everything that makes a run what it is: the options of `lm train`, also as the files in recipes/ and as
-// config.json in a run's folder. With the vocabulary in it, it is all that resume, eval and generate need.
+// The options of `lm train`. Recipes hold them too, and config.json in a run's folder, from which resume,
+// eval and generate rebuild the model, the vocabulary included.
 struct Config : apps::AttentionFields, apps::TrainingFields {
   static constexpr const char *app = "lm", *unit = "tokens";
   using Model = nn::TransformerLm;
@@ -53,7 +53,7 @@ struct Config : apps::AttentionFields, apps::TrainingFields {
   std::string cache;
   bool shuffle = true;
   int64_t vocabulary_limit = 0, min_count = 1;
-  int64_t eval_tokens = 0;  // of the validation split; 0: all
+  int64_t eval_tokens = 0;  // evaluated tokens of the validation split; 0: all
 
   // regularisation
   Decay decay = Decay::matrices;
@@ -63,8 +63,8 @@ struct Config : apps::AttentionFields, apps::TrainingFields {
   bool locater_unbounded = false;
 
   // filled in when the data is opened
-  std::string vocabulary;    // one word a line; empty: bytes
-  double unknown_share = 0;  // of the training text
+  std::string vocabulary;    // one word per line; empty: bytes
+  double unknown_share = 0;  // fraction of <unk> in the training text
 
   Config() {
     causal = true;
@@ -78,47 +78,48 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("depth", c.depth, "Number of blocks", apps::Range{1, 1000});
   f("heads", c.heads, "Attention heads", apps::Range{1, 65536});
   f("hidden", c.hidden, "Hidden width of the MLP", apps::Range{1, 1 << 22});
-  f("context", c.context, "Tokens of a window", apps::Range{1, longest_context});
-  f("norm", c.norm, "Layer norms");
-  f("activation", c.activation, "Of the MLP");
+  f("context", c.context, "Tokens in a window", apps::Range{1, longest_context});
+  f("norm", c.norm, "Place of the layer norms");
+  f("activation", c.activation, "Activation of the MLP");
   f("positions", c.positions, "Position embeddings");
   f("init", c.init, "Initial weights");
   f("attention-bias", c.attention_bias, "Biases in the attention's projections");
-  f("scale-embedding", c.scale_embedding, "Embeddings times the square root of the width");
-  f("tied", c.tied, "The output layer shares the embedding's rows");
-  f("output-bias", c.output_bias, "A bias for every word, and for every cluster of an adaptive softmax");
-  f("dropout", c.dropout, "Dropout rate of the embedded tokens and of what every branch adds",
-    apps::below(0, 1));
+  f("scale-embedding", c.scale_embedding, "Multiply the embeddings by the square root of the width");
+  f("tied", c.tied, "The output layer shares the embedding's weights");
+  f("output-bias", c.output_bias, "Biases in the output layer: one per word and per cluster");
+  f("dropout", c.dropout, "Dropout rate of the embeddings and of the residual branches", apps::below(0, 1));
   f("activation-dropout", c.activation_dropout, "Dropout rate of the MLP's hidden units", apps::below(0, 1));
   f("output-dropout", c.output_dropout, "Dropout rate of the final features", apps::below(0, 1));
   f("cutoffs", c.cutoffs,
-    "Adaptive softmax: where its clusters begin, as far as there are words (none: a softmax over all)",
+    "Adaptive softmax: first word of each cluster; those past the vocabulary are ignored (none: full "
+    "softmax)",
     apps::Range{1, 1e9});
-  f("div-value", c.div_value, "Adaptive softmax, not tied: how much narrower every next cluster is",
+  f("div-value", c.div_value,
+    "Adaptive softmax, not tied: factor by which every cluster is narrower than the one before",
     apps::Range{1, 1e6});
   f("data", c.data, "Folder with the text (left out: the built-in grammar)");
   f("level", c.level, "What the text is split into");
-  f("vocabulary-limit", c.vocabulary_limit, "Words of the vocabulary, the rest is <unk> (0: all)",
-    apps::any_count);
+  f("vocabulary-limit", c.vocabulary_limit,
+    "Largest number of words in the vocabulary; the others are <unk> (0: no limit)", apps::any_count);
   f("min-count", c.min_count, "Words that occur less often in the training text are <unk>",
     apps::Range{1, 1e9});
   f("rows", c.rows, "Rows of a batch");
-  f("shuffle", c.shuffle, "A new order of the rows every epoch; false: as the text goes on");
-  f("cache", c.cache, "Folder for the encoded text (left out: in the run's)");
+  f("shuffle", c.shuffle, "Shuffle the rows every epoch; false: keep the order of the text");
+  f("cache", c.cache, "Folder for the encoded text (left out: in the run's folder)");
   f("eval-tokens", c.eval_tokens, "Evaluate on this many tokens of the validation split (0: all)",
     apps::any_count);
   f("decay", c.decay, "What weight decay applies to");
   f("locater", c.locater, "Weight of the LOCATER regulariser in the loss (0: off)", apps::Range{0, 1e6});
   f("locater-form", c.locater_form, "Form of the regulariser");
-  f("locater-trace", c.locater_trace, "anchor: the trace of W_QK that it holds", apps::Range{-1e9, 1e9});
-  f("locater-beta", c.locater_beta, "anchor: how firmly", apps::Range{0, 1e6});
+  f("locater-trace", c.locater_trace, "anchor: target c of the trace of W_QK", apps::Range{-1e9, 1e9});
+  f("locater-beta", c.locater_beta, "anchor: weight beta of the trace term", apps::Range{0, 1e6});
   f("locater-unbounded", c.locater_unbounded, "Allow --locater-form tr2, which has no lower bound");
   for_each_training_field(c, f);
   f("vocabulary", c.vocabulary, "");
   f("unknown-share", c.unknown_share, "", apps::Range{0, 1});
 }
 
-// Checks values that no option checks by itself; throws Error that names the option.
+// Checks options against each other. Throws Error that names the option.
 void validate(const Config& config);
 
 data::Vocabulary vocabulary(const Config& config);
@@ -126,23 +127,24 @@ nn::LmConfig model_config(const Config& config);
 std::vector<apps::ModelSize> model_sizes(const Config& config);
 nn::LocaterOptions locater_options(const Config& config);
 data::CorpusOptions corpus_options(const Config& config, const std::string& folder);
-// Rows of `batch_size`, for training or, in order, for evaluation.
+// Options of the batches for training, and for evaluation (not shuffled).
 data::TextBatchOptions train_rows(const Config& config, const data::Share& share);
 data::TextBatchOptions evaluation_rows(const Config& config, const data::Share& share = {});
 
-// The entropy of the built-in grammar in nats a token: no model expects a smaller loss. 0 for other data.
+// The entropy of the built-in grammar in nats per token, a lower bound of the expected loss. 0 for other
+// data.
 double source_entropy(const Config& config);
 
-// Whether every line of the text is a document and the model was trained on documents.
+// True if every line of the text is a document and the model was trained on documents.
 bool lines_stand_alone(const Config& config);
 
-// The files of a split of a run's data. Throws Error that names the others if there is no such split.
+// The files of a split. Throws Error that names the existing splits if there is no such split.
 const std::vector<data::TextFile>& files_of(const data::TextSource& source, data::TextSplit split,
                                             const Config& config);
 
-// "WikiText", "the built-in grammar": the data's folder without its path.
+// The name of the data's folder without its path, or "the built-in grammar".
 std::string data_name(const Config& config);
-// "RPC-Attention (4 iterations, blocks 0 to 3)"
+// For example "RPC-Attention (4 iterations, blocks 0 to 3)".
 std::string describe_attention(const Config& config);
 
 }  // namespace pursuit::lm

@@ -15,7 +15,7 @@ namespace pursuit::lm {
 
 namespace {
 
-// The files of a split, each with words swapped.
+// Returns the files with words swapped, and adds to the counts.
 std::vector<data::TextFile> attacked(const std::vector<data::TextFile>& files,
                                      const data::WordSwapOptions& options, data::WordSwap& counts) {
   std::vector<data::TextFile> out;
@@ -30,7 +30,7 @@ std::vector<data::TextFile> attacked(const std::vector<data::TextFile>& files,
   return out;
 }
 
-// How many swapped words stand in tokens that the vocabulary lacks.
+// The number of swapped words whose token is not in the vocabulary.
 int64_t unknown(const data::WordSwap& swap, const data::Vocabulary& vocabulary) {
   int64_t count = 0;
   for (const auto& [token, times] : swap.tokens)
@@ -38,7 +38,7 @@ int64_t unknown(const data::WordSwap& swap, const data::Vocabulary& vocabulary) 
   return count;
 }
 
-// Throws Error unless the model knows the word that is put in the place of others: any other is easily
+// Throws Error unless the replacement is in the vocabulary: otherwise it becomes <unk>, which is easily
 // predicted.
 void check_replacement(const std::string& word, const data::Vocabulary& vocabulary) {
   if (word.find_first_of(" \t\r\n") != word.npos || word.empty())
@@ -59,7 +59,7 @@ std::string describe(const data::WordSwapOptions& o) {
                      o.keep_stop_words ? "NLTK's stop words kept" : "stop words swapped too", o.seed);
 }
 
-// What was asked for beside windows and swapped words, as far as results depend on it.
+// The given options that results depend on, without windows and word swap.
 std::string arguments(const EvalOptions& o) {
   std::string text = "--split " + o.split;
   if (!o.data.empty()) text += " --data " + apps::quoted(o.data);

@@ -29,7 +29,7 @@ int generate_text(const GenerateOptions& options) {
     apps::note("note: the run's vocabulary lacks these words of the prompt, the model reads <unk>: {}\n",
                fmt::format("{}", fmt::join(unknown, " ")));
   std::string shown;
-  // Of bytes, a character may take several words.
+  // At byte level a UTF-8 character may take several tokens.
   const auto show = [&](bool all) {
     const std::string now = words.decode(text);
     const size_t end = all ? now.size() : now.size() - apps::unfinished_bytes(now);

@@ -20,8 +20,8 @@ namespace pursuit::lm {
 
 namespace {
 
-// Mean over the queries of the first rows, [depth, heads]. Rows are taken without what fills them up, those
-// of one length together.
+// Mean entropies over the queries of the first rows, [depth, heads]. Padding is cut off; rows of the same
+// length form a batch.
 std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBatches& rows, Inspection& out) {
   const nn::LmConfig& c = model.config();
   std::map<int64_t, std::vector<int64_t>> by_length;
@@ -48,7 +48,7 @@ std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBat
     const std::vector<double> mean = entropy.to_vector();
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += mean[i] * double(ids.size());
     queries += double(ids.size());
-    even += double(n) * std::lgamma(double(length) + 1);  // sum of log t, the tokens that query t sees
+    even += double(n) * std::lgamma(double(length) + 1);  // sum of log t over queries t
   }
   for (double& sum : sums) sum /= std::max(queries, 1.0);
   out.even_entropy = even / std::max(queries, 1.0);
@@ -57,13 +57,14 @@ std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBat
 
 std::string name_of(const HeadFacts& h) { return fmt::format("layer {}, head {}", h.layer, h.head); }
 
-// "Measured on the valid split of wikitext-2, 1000 tokens, raw weights, step 10."; empty if it is not known.
+// For example "Measured on the valid split of wikitext-2, 1000 tokens, raw weights, step 10."; empty if the
+// file does not say.
 std::string measured_on(const Inspection& i) {
   if (i.split.empty()) return "";
   return fmt::format("Measured on the {} split of {}.", i.split, apps::describe(i.conditions, "tokens"));
 }
 
-// Charts of many heads can no longer be told apart.
+// More lines in a chart could not be told apart.
 constexpr size_t most_lines = 8;
 
 }  // namespace
@@ -135,7 +136,7 @@ nlohmann::ordered_json to_json(const Inspection& inspection) {
 
 Inspection inspection_from_json(const nlohmann::ordered_json& json) {
   Inspection out;
-  // Files written before say nothing of them.
+  // Older files have no conditions.
   if (json.contains("conditions")) {
     out.conditions = apps::conditions_from_json(json.at("conditions"), "tokens");
     json.at("split").get_to(out.split);

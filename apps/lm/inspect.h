@@ -13,36 +13,36 @@
 
 namespace pursuit::lm {
 
-// What one head's attention is like.
+// Statistics of one head's attention.
 struct HeadFacts {
   int64_t layer = 0, head = 0;
   double entropy = 0;                             // nats, mean over queries and sequences
-  nn::QkStatistics w;                             // of its query-key matrix
-  std::vector<std::complex<double>> eigenvalues;  // of it, by falling modulus
+  nn::QkStatistics w;                             // of the query-key matrix W_QK
+  std::vector<std::complex<double>> eigenvalues;  // of W_QK, by descending modulus
 };
 
 struct Inspection {
-  apps::Conditions conditions;  // of the weights and the text, whose tokens `count` are
+  apps::Conditions conditions;  // weights and text; `count` is the text's number of tokens
   std::string split;
-  int64_t tokens = 0;       // of a window
-  int64_t sequences = 0;    // that the entropy is the mean of
-  double temperature = 0;   // that the scores are divided by
-  double even_entropy = 0;  // of causal attention that is even over all a query sees: mean of log t
+  int64_t tokens = 0;       // per window
+  int64_t sequences = 0;    // over which the entropy is averaged
+  double temperature = 0;   // divisor of the attention scores
+  double even_entropy = 0;  // entropy of uniform causal attention: mean of log t over positions t
   std::vector<HeadFacts> heads;
 
   std::vector<double> propagation(const HeadFacts& head) const;  // rho_i, see nn/qk_matrix.h
 };
 
-// Over the first `sequences` rows of a text; none leaves the entropy 0.
+// Averages over the first `sequences` rows of a text. Without rows the entropy is 0.
 Inspection inspect(const nn::TransformerLm& model, data::TextBatches& rows, int64_t sequences);
 
-// Means over all heads, for the metrics: attention_entropy, qk_trace, qk_norm, qk_trace_of_square,
-// qk_concentration.
+// Means over all heads for the metrics, under the keys attention_entropy, qk_trace, qk_norm,
+// qk_trace_of_square and qk_concentration.
 nlohmann::ordered_json summary(const Inspection& inspection);
 
 nlohmann::ordered_json to_json(const Inspection& inspection);
 Inspection inspection_from_json(const nlohmann::ordered_json& json);
-void write_inspection(const std::string& folder, const Inspection& inspection);  // inspect.json of a run
+void write_inspection(const std::string& folder, const Inspection& inspection);  // to the run's inspect.json
 apps::Table to_table(const Inspection& inspection);
 void add_inspection(apps::Report& report, const Inspection& inspection);
 

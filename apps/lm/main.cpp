@@ -11,22 +11,23 @@ using namespace pursuit;
 using namespace pursuit::lm;
 
 void add_eval(apps::Program<RunRecord>& program) {
-  const auto [command, e] = program.add("eval", "Perplexity, also with swapped words", lm::eval);
+  const auto [command, e] = program.add("eval", "Measure perplexity, also with swapped words", lm::eval);
   apps::add_eval_options(command, e, "Windows per batch (0: the run's)");
   command.add_option("--data", e.data, "Another text, in the run's vocabulary (default: the run's)");
   command.add_option("--split", e.split, "train, valid or test")->capture_default_str();
   command
       .add_option("--window", e.windows,
-                  "What a token is predicted from: " + choice_help<Window>() +
-                      "; several, or all (default: as trained). A document of WikiText begins at a heading "
-                      "' = Title = ' after an empty line, of other text with a file, of the built-in grammar "
-                      "with a line")
+                  "Context of the predictions: " + choice_help<Window>() +
+                      "; several, or all (default: as trained). A document begins in WikiText at a heading "
+                      "' = Title = ' after an empty line, in the built-in grammar with every line, in other "
+                      "text with every file")
       ->delimiter(',');
-  command.add_flag("--word-swap", e.word_swap, "Also with words swapped in the text, before it is split");
-  apps::add_number(command, "--swap-rate", e.swap.rate, "Share of a line's words, at least one word a line",
-                   apps::above(0, 1));
+  command.add_flag("--word-swap", e.word_swap, "Also with words swapped in the text, before tokenization");
+  apps::add_number(command, "--swap-rate", e.swap.rate,
+                   "Share of each line's words to swap, at least one word per line", apps::above(0, 1));
   command
-      .add_option("--swap-word", e.swap.replacement, "What stands in their place, a word of the vocabulary")
+      .add_option("--swap-word", e.swap.replacement,
+                  "Replacement of the swapped words, a word of the vocabulary")
       ->capture_default_str();
   command
       .add_option("--keep-stop-words", e.swap.keep_stop_words,
@@ -42,26 +43,27 @@ void add_generate(apps::Program<RunRecord>& program) {
   const auto [command, g] = program.add("generate", "Write text", generate_text);
   nn::SamplingOptions& sampling = g.generation.sampling;
   apps::add_load_options(command, g.checkpoint, g.load);
-  command.add_option("--prompt", g.prompt, "What the text begins with; words with spaces between");
+  command.add_option("--prompt", g.prompt, "Start of the text, words separated by spaces");
   apps::add_number(command, "--tokens", g.generation.count, "Words (or bytes) to write", apps::Range{1, 1e9});
-  apps::add_number(command, "--temperature", sampling.temperature, "0: always the most probable word",
-                   apps::Range{0, 1e6});
-  apps::add_number(command, "--top-k", sampling.top_k, "Of the k most probable words (0: all)",
+  apps::add_number(command, "--temperature", sampling.temperature,
+                   "Sampling temperature (0: always the most probable word)", apps::Range{0, 1e6});
+  apps::add_number(command, "--top-k", sampling.top_k, "Sample from the k most probable words (0: all)",
                    apps::any_count);
-  apps::add_number(command, "--top-p", sampling.top_p, "Of the fewest words with this probability together",
-                   apps::above(0, 1));
+  apps::add_number(command, "--top-p", sampling.top_p,
+                   "Sample from the fewest words with this total probability", apps::above(0, 1));
   apps::add_number(command, "--seed", g.seed, "Seed", apps::any_seed);
   command.add_flag("--no-unknown", g.no_unknown, "Never write <unk>");
-  command.add_flag("--no-cache", g.no_cache, "Read the whole window anew for every word");
+  command.add_flag("--no-cache", g.no_cache, "No key-value cache: recompute the whole window for every word");
 }
 
 void add_inspect(apps::Program<RunRecord>& program) {
   const auto [command, i] = program.add(
-      "inspect", "Entropy, query-key eigenvalues and signal propagation of every head", inspect_run);
+      "inspect", "Compute entropy, query-key eigenvalues and signal propagation of every head", inspect_run);
   apps::add_load_options(command, i.checkpoint, i.load);
   command.add_option("--data", i.data, "Another text for the entropy (default: the run's)");
   command.add_option("--split", i.split, "train, valid or test")->capture_default_str();
-  apps::add_number(command, "--sequences", i.sequences, "Windows for the entropy", apps::Range{1, 1e9});
+  apps::add_number(command, "--sequences", i.sequences, "Number of windows for the entropy",
+                   apps::Range{1, 1e9});
   command.add_flag("--json", i.json, "Print JSON instead of a table");
 }
 

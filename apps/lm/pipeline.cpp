@@ -13,7 +13,7 @@ namespace pursuit::lm {
 
 namespace {
 
-// The sum over a batch of rows [-1, length].
+// The sum of -log p over a batch of rows [-1, length].
 double nats_of(const nn::TransformerLm& model, const data::TextBatch& batch, int64_t length) {
   const Device device = model.embed_weight.device();
   const int64_t rows = int64_t(batch.ids.size()) / length;
@@ -65,7 +65,7 @@ Totals evaluate_sliding(const nn::TransformerLm& model, std::span<const int32_t>
     fail("lm", "got " + std::to_string(text.size()) + " tokens in batches of " + std::to_string(batch_size) +
                    " windows, need at least 1 of each");
   const int64_t size = int64_t(text.size()), length = std::min(model.config().context, size);
-  // Window w reads the tokens before w, w + 1, ... and predicts those.
+  // Window w predicts tokens w, w + 1, ..., w + length - 1.
   const auto add_window = [&](int64_t w, data::TextBatch& batch) {
     for (int64_t t = 0; t < length; ++t) {
       batch.ids.push_back(w + t == 0 ? line_end : text[size_t(w + t - 1)]);

@@ -10,7 +10,6 @@
 #include "apps/lm/results.h"
 #include "data/fingerprint.h"
 
-// A run's report, and several runs side by side.
 namespace pursuit::lm {
 
 using apps::Best, apps::Column, apps::Report;
@@ -81,7 +80,7 @@ void add_sample(Report& report, const RunRecord& r) {
   report.code(words.decode(text));
 }
 
-// Perplexities of different vocabularies cannot be compared.
+// Identifies the vocabulary: perplexities of different vocabularies are not comparable.
 std::string describe_vocabulary(const Config& c) {
   if (c.level == Level::byte) return "bytes";
   return fmt::format("{} words {}", vocabulary(c).size(), data::fingerprint(c.vocabulary).substr(0, 6));

@@ -23,13 +23,13 @@ void check_memory(const Config& config, int64_t evaluated_tokens) {
                        [&] { train_on_shapes(config, evaluated_tokens); });
 }
 
-// Before the text is looked at, whose vocabulary only adds to it.
+// Checks memory before the text is read, with the smallest vocabulary.
 void check_with_few_words(Config config) {
   if (config.level == Level::word && config.vocabulary.empty()) config.vocabulary = "<eos>\n<unk>\n";
   check_memory(config, 1);
 }
 
-// Fills in what the data decides; a resumed run's data must still have the run's vocabulary.
+// Fills in the fields that depend on the data. Throws Error if the vocabulary of a resumed run has changed.
 Config with_data(Config config, const data::Corpus& corpus) {
   const std::string list = corpus.vocabulary.list();
   if (config.vocabulary.empty())
@@ -150,14 +150,15 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
 
   std::string valid_fingerprint() const { return data::fingerprint(corpus_.source.valid, config_.data); }
 
-  // Of a batch of any rank, at most. A GPU must know it before, and where the order of the text is the same
-  // in every epoch it can be counted; elsewhere it is the number of tokens.
+  // Upper bound of the number of different words in a batch of any rank; a GPU needs it in advance. It is
+  // counted if the order of the text is the same in every epoch, else it is the number of tokens.
   int64_t most_words(Device device) {
     if (config_.shuffle || !config_.tied || share_.of == 1 || !device.is_cuda())
       return config_.batch_size * config_.context;
     data::TextBatches all(corpus_.train, corpus_.vocabulary.line_end(),
                           train_rows(config_, {0, share_.of, share_.of}));
-    std::vector<int64_t> last_batch(size_t(corpus_.vocabulary.size()), -1);  // in which a word occurred
+    std::vector<int64_t> last_batch(size_t(corpus_.vocabulary.size()),
+                                    -1);  // per word: the last batch with it
     int64_t most = 0;
     for (int64_t number = 0; number < all.steps() * share_.of; ++number) {
       all.get(0, number / share_.of, number % share_.of, rows_);
@@ -168,7 +169,7 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
     return most;
   }
 
-  // Rank 0 numbers the words of a new text, the others read what it has written.
+  // Rank 0 encodes a new text and writes the cache, then the other ranks read it.
   static data::Corpus open_in_turn(distributed::Communicator& ranks, const Config& config,
                                    const std::string& folder) {
     check_with_few_words(config);
@@ -183,12 +184,13 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
   Config config_;
   nn::TransformerLm model_;
   data::Share share_;
-  data::TextBatches train_rows_, valid_rows_, inspected_;  // valid_rows_: this rank's; inspected_: all
+  data::TextBatches train_rows_, valid_rows_,
+      inspected_;  // valid_rows_: of this rank; inspected_: of all ranks
   data::TextBatch rows_;
-  int64_t epoch_ = 0, step_ = 0;  // of the epoch
+  int64_t epoch_ = 0, step_ = 0;  // step within the epoch
   std::optional<StepInput> input_;
   Totals totals_;          // of the last evaluation
-  Inspection inspection_;  // likewise
+  Inspection inspection_;  // of the last evaluation
 };
 
 }  // namespace
