@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 using Named = std::vector<std::pair<std::string, Tensor>>;
 
 constexpr std::string_view ema_prefix = "ema.", optimizer_prefix = "optimizer.";
-constexpr const char* flat_average = "ema.values";  // of runs made before: all of them in one buffer
+constexpr const char* flat_average = "ema.values";  // in older runs: all averages in one buffer
 
 const std::string& metadata(const TensorFile& file, const char* key, const std::string& path) {
   const auto it = file.metadata.find(key);
@@ -49,13 +49,13 @@ RunState state_of(const TensorFile& file, const std::string& path) {
   return s;
 }
 
-// Names for a message, the first few of many.
+// Collects names for a message, which shows the first ten.
 class NameList {
  public:
   void add(const std::string& name) {
     if (count_++ < shown) names_ += " " + name;
   }
-  // "; what: name name and 7 more", or nothing.
+  // "; what: name name and 7 more"; empty without names.
   std::string text(const char* what) const {
     if (count_ == 0) return "";
     return std::string("; ") + what + ":" + names_ +
@@ -68,7 +68,6 @@ class NameList {
   int64_t count_ = 0;
 };
 
-// As a file takes it.
 Tensor on_cpu(const Tensor& t) { return t.detach().to(cpu).contiguous(); }
 
 std::map<std::string, Tensor> tensors_of(const nn::Module& model) {
@@ -85,7 +84,8 @@ void restore(const Checkpoint& c, const std::string& name, const Tensor& into) {
   copy_values(into, it->second.to(into.dtype()));
 }
 
-// The averaged weights under the names of the model's tensors; counts, which have no average, as they are.
+// The averaged weights under the names of the model's tensors. Integer buffers (counts) have no average and
+// are returned unchanged.
 Named averages(const Checkpoint& c, const nn::Module& model) {
   Named all;
   const auto flat = c.file.tensors.find(flat_average);

@@ -12,21 +12,21 @@
 #include "nn/module.h"
 #include "nn/optim.h"
 
-// Checkpoints of a run's folder: safetensors that hold the parameters and buffers under their names, the
-// averaged weights under the same names behind "ema.", what the optimizer needs, and in the metadata the
-// config, where the run stands and checksums (checksums.h).
+// Checkpoints in a run's folder. They are safetensors files with the parameters and buffers under their
+// names, the averaged weights under the same names with the prefix "ema.", and the optimizer's state. The
+// metadata holds the config, the run's progress and checksums (checksums.h).
 namespace pursuit::apps {
 
-// With the config and the tensors this is all that going on bit for bit needs.
+// The run's progress. Together with the config and the tensors it suffices to resume bit for bit.
 struct RunState {
-  int64_t step = 0, epoch = 0, batch = 0;  // optimizer steps done, those of them in the epoch under way
-  int64_t evaluated = 0;                   // the step of the last evaluation
+  int64_t step = 0, epoch = 0, batch = 0;  // finished steps, epochs, and steps of the current epoch
+  int64_t evaluated = 0;                   // step of the last evaluation
   double best_score = std::numeric_limits<double>::lowest();
-  // Of the epoch under way, so that a resumed epoch reports the same mean loss.
+  // Of the current epoch, so that a resumed epoch reports the same mean loss.
   double loss_sum = 0;
   int64_t loss_count = 0;
 };
-// As an app's config, see apps/run/fields.h.
+// The fields of the "progress" JSON, see apps/run/fields.h.
 template <class State, class F>
 requires std::same_as<std::remove_const_t<State>, RunState>
 void for_each_field(State& s, const F& f) {
@@ -39,52 +39,52 @@ void for_each_field(State& s, const F& f) {
   f("loss_count", s.loss_count, "");
 }
 
-std::string checkpoint_path(const std::string& folder);  // of the last one
-std::string previous_path(const std::string& folder);    // of the one before it
-std::string best_path(const std::string& folder);        // of the best evaluation's, if the run keeps it
-bool holds_run(const std::string& folder);               // any of the three
+std::string checkpoint_path(const std::string& folder);  // the newest checkpoint
+std::string previous_path(const std::string& folder);    // the one before
+std::string best_path(const std::string& folder);        // the best evaluation's, written under --keep-best
+bool holds_run(const std::string& folder);               // true if any of the three exists
 
 struct Checkpoint {
   std::string path;
-  std::string name;  // of the run's folder or the file, for tables
+  std::string name;  // name of the run's folder or of the file, for tables
   nlohmann::ordered_json config;
   RunState state;
   TensorFile file;
 
-  // The model's own tensors: what belongs to the optimizer and the averaged weights is left out.
+  // The model's parameters and buffers, without optimizer state and averaged weights.
   std::vector<std::pair<std::string, Tensor>> parameters() const;
 };
-// From a run's folder or a file. Throws Error that names the file, and the tensor if one is damaged, also if
-// it is another app's. If a folder's last checkpoint cannot be read, a line on stderr says so and the one
-// before it is opened. Checksums are compared if `verify`; a line on stderr says if a run's file has none.
+// Opens the checkpoint of a run's folder, or a file. If a folder's newest checkpoint cannot be read, prints a
+// line to stderr and opens the one before. With `verify` compares checksums; prints a line to stderr if a
+// run's file has none. Throws Error that names the file and a damaged tensor, or if another app wrote it.
 Checkpoint open_checkpoint(const std::string& app, const std::string& run_or_file, bool verify = true);
 
-bool has_average(const Checkpoint& checkpoint);  // whether it holds averaged weights too
+bool has_average(const Checkpoint& checkpoint);  // true if it holds averaged weights
 
-// Throws Error that lists missing, unexpected and mismatched names unless these are the model's tensors.
+// Throws Error that lists missing, unexpected and mismatched names if these are not the model's tensors.
 void check_parameters(const nn::Module& model, const std::vector<std::pair<std::string, Tensor>>& tensors,
                       const std::string& file);
-// Copies values by name into the model, after the same check.
+// The same check, then copies the values by name into the model.
 void load_parameters(nn::Module& model, const std::vector<std::pair<std::string, Tensor>>& tensors,
                      const std::string& file);
-// Those of a checkpoint; with `ema` the averaged ones.
+// Loads a checkpoint's parameters; with `ema` its averaged ones.
 void load_parameters(nn::Module& model, const Checkpoint& checkpoint, bool ema = false);
 
-bool all_finite(const Tensor& t);  // f32 on the CPU, contiguous
+bool all_finite(const Tensor& t);  // `t`: f32 on the CPU, contiguous
 
-// Weights, or what a model makes of its input, are not finite: its training has diverged.
+// Weights or outputs of a model are not finite: training has diverged.
 struct NotFinite : Error {
   using Error::Error;
 };
-// Throws NotFinite that names the tensor, and writes nothing, if a value is not finite. With `old_name` the
-// file that was there stays under that name.
+// Writes a checkpoint. With `old_name` an existing file is renamed to it first. Throws NotFinite that names
+// the tensor if a value is not finite; then nothing is written.
 void save_checkpoint(const std::string& path, const std::string& app, const nlohmann::ordered_json& config,
                      const RunState& state, nn::Module& model, nn::Optimizer& optimizer, const nn::Ema* ema,
                      const std::string& old_name = "");
-// The parameters alone, with the config: a file to give away.
+// Writes only parameters and config, for distribution.
 void save_weights(const std::string& path, const std::string& app, const nlohmann::ordered_json& config,
                   const nn::Module& model);
-// Restores all of it.
+// Restores model, optimizer and averaged weights; returns the progress.
 RunState resume(const Checkpoint& checkpoint, nn::Module& model, nn::Optimizer& optimizer, nn::Ema* ema);
 
 }  // namespace pursuit::apps

@@ -56,9 +56,9 @@ nn::AttentionConfig attention_config(const AttentionFields& f) {
   return {.kind = f.attention, .options = f.kind_options, .layers = f.layers, .other = f.other_attention};
 }
 
-// Also of a config that somebody else wrote and nothing has checked yet.
+// Must accept any config: one read from a file may not have been validated yet.
 std::string describe_attention(const AttentionFields& f, int64_t depth, const std::string& more) {
-  constexpr int64_t most_blocks = 1000;  // as many as --depth takes
+  constexpr int64_t most_blocks = 1000;  // the largest --depth
   const std::vector<std::string> kinds = nn::attention_kinds();
   if (std::find(kinds.begin(), kinds.end(), f.attention) == kinds.end() || depth > most_blocks ||
       !nn::are_layers(f.layers, depth))

@@ -12,8 +12,8 @@
 #include "nn/optim.h"
 #include "nn/schedule.h"
 
-// The part of a Config that every app has, see apps/run/fields.h: an app's Config derives from these and
-// its for_each_field calls theirs.
+// The fields that every app's Config has (see apps/run/fields.h). An app's Config derives from these structs
+// and its for_each_field calls theirs.
 namespace CLI {
 class App;
 }
@@ -23,26 +23,25 @@ namespace pursuit::apps {
 struct AttentionFields {
   std::string attention = "softmax", layers = "auto", other_attention = "auto";
   nn::KindOptions kind_options = nn::default_kind_options();  // of all kinds
-  bool causal = false;                                        // what the app's models are
+  bool causal = false;                                        // set by the app's Config
 
-  // What `layers` replaced: of pictures --layer, the block that iterates (-1: all), of text
-  // --iterated-layers, how many of the first ones do. In a run's config.json, and as an option that --help
-  // leaves out.
+  // Options of older versions that `layers` replaced, in config.json and as options hidden from --help. Image
+  // models had --layer, the block that iterates (-1: all); language models had --iterated-layers, how many of
+  // the first blocks iterate.
   void read_old(const nlohmann::ordered_json& config);
   void add_old(CLI::App& app);
 };
 
-std::string kinds_help(bool causal);  // "Attention kind: clipped, ..."
+std::string kinds_help(bool causal);  // for example "Attention kind: clipped, ..."
 
-// The options of kinds come from the list of kinds.
 template <class C, class F> void for_each_attention_field(C& c, const F& f) {
   static const std::string kinds = kinds_help(c.causal);
   f("attention", c.attention, kinds.c_str());
   f("layers", c.layers,
-    "Blocks that run it: all, none, or numbers and ranges such as 0,3-5 (auto: the first one of kinds that "
-    "iterate, all of others)");
+    "Blocks with this kind: all, none, or numbers and ranges such as 0,3-5 (auto: the first block if the "
+    "kind iterates, else all)");
   f("other-attention", c.other_attention,
-    "Kind of the other blocks (auto: symmetric where keys serve as queries, else softmax)");
+    "Kind of the other blocks (auto: symmetric if keys serve as queries, else softmax)");
   for (const nn::KindOption& option : nn::attention_options())
     if (c.causal || !option.of_causal)
       std::visit([&](auto& value) { f(option.name.c_str(), value, option.help.c_str(), option.range); },
@@ -50,23 +49,22 @@ template <class C, class F> void for_each_attention_field(C& c, const F& f) {
 }
 
 nn::AttentionConfig attention_config(const AttentionFields& fields);
-// "RPC-Attention (4 iterations, block 0)" of a model with so many blocks; `more` is said after the blocks of
-// kinds that iterate.
+// For example "RPC-Attention (4 iterations, block 0)" for a model of `depth` blocks. `more` is inserted after
+// the blocks of a kind that iterates.
 std::string describe_attention(const AttentionFields& fields, int64_t depth, const std::string& more = "");
 
 enum class LrStep { batch, epoch };
 inline std::vector<Choice<LrStep>> choices_of(LrStep) {
-  return {{"batch", LrStep::batch}, {"epoch", LrStep::epoch, "as some published recipes"}};
+  return {{"batch", LrStep::batch}, {"epoch", LrStep::epoch, "as in some published recipes"}};
 }
 
 enum class EvalWeights { ema, raw };
 inline std::vector<Choice<EvalWeights>> choices_of(EvalWeights) {
-  return {{"ema", EvalWeights::ema, "the averaged ones, where --ema keeps them"},
-          {"raw", EvalWeights::raw, "the last ones"}};
+  return {{"ema", EvalWeights::ema, "averaged, if --ema is on"}, {"raw", EvalWeights::raw, "as trained"}};
 }
 
 struct TrainingFields {
-  int64_t epochs = 10, steps = 0;  // steps > 0: so many, whatever the epochs
+  int64_t epochs = 10, steps = 0;  // steps > 0 overrides epochs
   int64_t batch_size = 128, accumulate = 1, ranks = 1, eval_batch_size = 256;
   nn::OptimizerConfig::Kind optimizer = nn::OptimizerConfig::Kind::adamw;
   nn::Schedule::Kind schedule = nn::Schedule::Kind::cosine;
@@ -82,19 +80,18 @@ struct TrainingFields {
   int64_t checkpoint_steps = 0;  // 0: by time only
   double eval_every = 1;         // epochs
   bool keep_best = false;
-  // Of the training and the evaluation data, filled in when they are opened, see data/fingerprint.h.
+  // Fingerprints of training and evaluation data (data/fingerprint.h), filled in when they are opened.
   std::string data_fingerprint;
 };
 
 template <class C, class F> void for_each_training_field(C& c, const F& f) {
   f("epochs", c.epochs, "Epochs, unless --steps is given", Range{1, 4194303});
-  f("steps", c.steps, "End after this many steps, and the schedule with them (0: after --epochs)", any_count);
+  f("steps", c.steps, "Number of steps of training and schedule (0: by --epochs)", any_count);
   f("batch-size", c.batch_size, "Samples per batch", Range{1, 1 << 24});
-  f("accumulate", c.accumulate, "Batches per step, one after the other: their gradients add up",
-    Range{1, 65536});
+  f("accumulate", c.accumulate, "Gradient accumulation: batches per step", Range{1, 65536});
   f("ranks", c.ranks,
-    "Processes of this machine that train together, each with batches of its own: one a GPU; on CPUs they "
-    "share the cores",
+    "Data-parallel processes on this machine, each with its own batches: one per GPU; on CPUs they share the "
+    "cores",
     Range{1, 65536});
   f("eval-batch-size", c.eval_batch_size, "Samples per batch in evaluation", Range{1, 1 << 24});
   f("optimizer", c.optimizer, "Optimizer");
@@ -108,35 +105,36 @@ template <class C, class F> void for_each_training_field(C& c, const F& f) {
   f("clip-norm", c.clip_norm, "Clip the gradient's norm (0: off)", Range{0, 1e9});
   f("ema", c.ema, "Decay of the averaged weights (0: off)", below(0, 1));
   f("eval-weights", c.eval_weights, "Weights that are evaluated and used");
-  f("dtype", c.dtype, "What the model computes in");
+  f("dtype", c.dtype, "Data type of the model's computations");
   f("device", c.device, "auto, cpu, cuda, cuda:1");
   f("seed", c.seed, "Seed of weights, order, augmentation and dropout", any_seed);
   f("threads", c.threads, "CPU threads (0: all)", any_threads);
   f("checkpoint-seconds", c.checkpoint_seconds, "Save at least this often, seconds", Range{0, 1e9});
-  f("checkpoint-steps", c.checkpoint_steps, "Save every so many steps too (0: by time)", any_count);
-  f("eval-every", c.eval_every, "Evaluate every so many epochs, also parts of one (0: at the end only)",
+  f("checkpoint-steps", c.checkpoint_steps, "Save after every so many steps too (0: by time only)",
+    any_count);
+  f("eval-every", c.eval_every, "Evaluate every so many epochs; fractions are allowed (0: at the end only)",
     Range{0, 1e6});
   f("keep-best", c.keep_best, "Keep the weights of the best evaluation too, as best.safetensors");
   f("data-fingerprint", c.data_fingerprint, "");
 }
 
-// What a rank takes of the training batches.
+// A rank's share of the training batches.
 data::Share share(const TrainingFields& fields, int rank);
-// The samples of a step: "512 (2 ranks, 4 times 64)".
+// The samples of a step, for example "512 (2 ranks, 4 times 64)".
 std::string describe_batch(const TrainingFields& fields);
 
-// The weights that the run's evaluations are of, and that commands use unless told otherwise: "ema" or "raw".
+// The weights that evaluations and other commands use by default: "ema" or "raw".
 std::string evaluated_weights(const TrainingFields& fields);
 
-// The data-fingerprint of a config: those of the training and the evaluation data. A run that goes on has
-// `recorded` one; throws Error that names the data if it is another.
+// Returns the config's data-fingerprint: those of training and evaluation data, joined. A resumed run has
+// `recorded` one; throws Error that names the data if it has changed.
 std::string same_data(const std::string& recorded, const std::pair<std::string, std::string>& found,
                       const std::string& data);
 
 nn::OptimizerConfig optimizer_config(const TrainingFields& fields);
 nn::Schedule schedule(const TrainingFields& fields);  // in epochs
 
-// Checks values that no option checks by itself; throw Error that names the option and starts with `app`.
+// Check options against each other. Throw Error that starts with `app` and names the option.
 void validate(const char* app, const AttentionFields& fields, int64_t depth);
 void validate(const char* app, const TrainingFields& fields);
 

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t without_limit = std::numeric_limits<int64_t>::max();
 
-// The number behind the first word `key` of a file; with an empty key the file's only one. None for "max".
+// The number after the word `key` in a file; with an empty key the file's only number. Empty for "max".
 std::optional<int64_t> number_in(const fs::path& file, const std::string& key = "") {
   std::ifstream in(file);
   std::string word;
@@ -31,7 +31,7 @@ std::optional<int64_t> number_in(const fs::path& file, const std::string& key = 
   return std::nullopt;
 }
 
-// What one cgroup leaves. Its use holds the file cache, which gives way.
+// The memory that one cgroup's limit leaves. Its usage includes the file cache, which can be reclaimed.
 int64_t left_in_cgroup(const fs::path& folder, bool version2) {
   const auto limit = number_in(folder / (version2 ? "memory.max" : "memory.limit_in_bytes"));
   const auto used = number_in(folder / (version2 ? "memory.current" : "memory.usage_in_bytes"));
@@ -42,8 +42,8 @@ int64_t left_in_cgroup(const fs::path& folder, bool version2) {
   return std::max<int64_t>(0, *limit - std::max<int64_t>(0, *used - cache));
 }
 
-// The least that the process's cgroup and those above it leave. In a container the path may be one of the
-// host's, which is not there; the mount's own root is the container's then.
+// The least memory that the process's cgroup and its ancestors leave. In a container the path may be the
+// host's and not exist; then the root of the mount is the container's cgroup.
 int64_t left_in_cgroups(const std::string& root) {
   std::ifstream in(root + "/proc/self/cgroup");
   int64_t least = without_limit;

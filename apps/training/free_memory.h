@@ -6,19 +6,18 @@
 
 namespace pursuit::apps {
 
-// What this process may still take, and what sets the limit: "available memory", "the cgroup's limit",
-// "ulimit -v", "memory of cuda:0".
+// The memory that this process can still allocate, and its limit.
 struct FreeMemory {
   int64_t bytes;
-  std::string limit;
+  std::string limit;  // "available memory", "the cgroup's limit", "ulimit -v" or "memory of cuda:0"
 };
 
-// On a host this is the least of what the system can give (MemAvailable, page cache included), what the
-// limits of its cgroups leave (version 1 or 2, without the file cache) and what `ulimit -v` leaves. `root` is
-// where /proc and /sys are. If several `processes` start together, each may take its part of the host's.
+// On a host this is the minimum of MemAvailable (which includes the page cache), of what the cgroups' limits
+// (version 1 or 2, file cache not counted as used) leave, and of what `ulimit -v` leaves. `root` is the
+// folder that holds /proc and /sys. With several `processes` each gets an equal part of the host's memory.
 FreeMemory free_memory(Device device, int processes = 1, const std::string& root = "");
 
-// "6.1 GiB", "512 MiB"
+// For example "6.1 GiB" or "512 MiB".
 std::string format_bytes(int64_t bytes);
 
 }  // namespace pursuit::apps

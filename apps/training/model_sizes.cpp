@@ -10,7 +10,7 @@ namespace pursuit::apps {
 
 namespace {
 
-// How many different words follow the name, up to the next dot: blocks.0, blocks.1, ...
+// The number of different words that follow the name up to the next dot: blocks.0, blocks.1, ...
 int64_t count_blocks(const TensorFile& file, const std::string& name) {
   std::set<std::string> numbers;
   for (auto it = file.tensors.lower_bound(name); it != file.tensors.end() && it->first.starts_with(name);

@@ -7,30 +7,29 @@
 #include "engine/core/shapes_only.h"
 #include "nn/vit.h"
 
-// A config that was read from a file is not to be trusted: before a model is built from it, the fields that
-// size the model are held against the tensors that are there.
+// A config read from a file is not trusted: before a model is built from it, the fields that set the model's
+// sizes are compared with the tensors in the checkpoint.
 namespace pursuit::apps {
 
-// What a field of the config makes of a tensor.
+// A size that follows from a field of the config and that a tensor must have.
 struct ModelSize {
   static constexpr int blocks = -1;
 
   std::string field;   // "dim"
-  int64_t value = 0;   // the size that follows from it
-  std::string tensor;  // "patch_embed.proj.weight"
-  int dimension =
-      0;  // of the tensor that has this size; or `blocks`: the tensors' names go on with so many numbers
+  int64_t value = 0;   // the size
+  std::string tensor;  // "patch_embed.proj.weight"; with `blocks` a prefix: "blocks."
+  int dimension = 0;   // of the tensor; or `blocks`: the number of blocks under the prefix
 };
 
-// Those of a vision transformer whose tensors' names begin with `prefix`.
+// The sizes of a vision transformer whose tensors' names begin with `prefix`.
 std::vector<ModelSize> vit_sizes(const nn::VitConfig& config, const std::string& prefix = "");
 
-// Throws Error that names the field, what it asks for and what is there.
+// Throws Error that names the field, the size it needs and the tensor's size.
 void check_sizes(const std::vector<ModelSize>& sizes, const TensorFile& file);
 
-// Throws Error that names `source`, the file that the config is from, and the field unless a Model of the
-// config has exactly these tensors. Takes no memory for the model. The app supplies validate(config),
-// model_config(config) and model_sizes(config).
+// Checks that a Model of the config has exactly the checkpoint's tensors, without allocating the model. The
+// app supplies validate(config), model_config(config) and model_sizes(config). Throws Error that names the
+// field and `source`, the config's file.
 template <class Model, class Config>
 void check_config(const Config& config, const std::string& source, const Checkpoint& checkpoint) {
   try {

@@ -16,7 +16,7 @@ namespace pursuit::apps {
 
 namespace {
 
-// The model name of the first processor, "unknown" where the system does not tell.
+// The model name of the first processor; "unknown" if the system does not tell.
 std::string processor() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {

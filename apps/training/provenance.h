@@ -5,25 +5,24 @@
 #include "apps/run/json.h"
 #include "apps/training/fields.h"
 
-// What a run and its results were made with.
+// The program and machine that made a run and its results.
 namespace pursuit::apps {
 
-// Of the sources that this program was built from, "3d9d05f0a1b2" or "3d9d05f0a1b2-dirty"; "unknown" without
-// git. In a file that the build generates.
+// The commit this program was built from: "3d9d05f0a1b2" or "3d9d05f0a1b2-dirty"; "unknown" without git. The
+// build generates the file that defines it.
 extern const char* const build_commit;
 
 // {"version", "commit", "processor", "device", "threads"} of this program on this machine.
 nlohmann::ordered_json provenance(const std::string& device);
 
-// Of results that this program measures, as far as data and samples do not say it: with `weights` (raw or
-// ema) of a step of a run.
+// The conditions of a measurement with the `weights` (raw or ema) of a run's step, except data and samples.
 Conditions conditions(const TrainingFields& fields, const std::string& weights, int64_t step,
                       const std::string& run);
 
-// Writes a run's config.json: the config and beside it "made-by", a list of what provenance() said, with the
-// app, from a step "from" on. Going on with a run (step > 0) adds to the list that is there, if it is another
-// program or machine. A run's "id" (see run_id) is drawn when it begins. Checkpoints have the config alone,
-// so that those of equal runs hold equal bytes.
+// Writes a run's config.json: the config, the run's "id" (see run_id), which is drawn when the run starts,
+// and "made-by", a list of provenance() with the app and the step "from" which it holds. Resuming (step > 0)
+// adds an entry if program or machine have changed. Checkpoints hold only the config, so that equal runs have
+// equal checkpoints.
 void write_config(const std::string& folder, nlohmann::ordered_json config, const std::string& app,
                   const std::string& device, int64_t step = 0);
 

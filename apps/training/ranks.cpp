@@ -33,7 +33,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What the operating system was given for this process.
+// The command line of this process.
 std::vector<std::string> own_arguments() {
   std::vector<std::string> words;
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -47,7 +47,7 @@ std::string hexadecimal(const std::string& bytes) {
   return text;
 }
 
-// Tells the other ranks when this one was asked to stop.
+// Passes a stop request of this rank on to the others.
 class StopWatch {
  public:
   explicit StopWatch(distributed::Communicator& ranks) {
@@ -67,8 +67,8 @@ struct Started {
   pid_t pid;
 };
 
-// The first exit code that is not 0. Ranks end together, and see themselves when one is lost; what is left of
-// them after that, a process that was stopped for one, is killed.
+// Waits for all ranks; returns the first exit code that is not 0. Ranks notice a lost rank by themselves and
+// end; those that still run 5 seconds after the first end (suspended ones, for example) are killed.
 int wait_for(std::vector<Started> running) {
   constexpr milliseconds beat(50), last_words(5'000);
   int code = 0;
@@ -80,7 +80,7 @@ int wait_for(std::vector<Started> running) {
       int status = 0;
       if (waitpid(s.pid, &status, WNOHANG) != s.pid) return false;
       const int ended = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-      // The others know it only while they are connected with it.
+      // Ranks that were not connected yet cannot report the loss.
       if (WIFSIGNALED(status) && !killed && !stop_requested())
         note("error: rank {} is lost (signal {}: {})\n", s.rank, WTERMSIG(status),
              strsignal(WTERMSIG(status)));
@@ -113,7 +113,7 @@ void keep_batches(int64_t batches, TrainingFields& f) {
 
 int launch_ranks(int64_t ranks) {
   using namespace distributed;
-  // The number may come from a config.json that somebody else wrote.
+  // The number may come from an untrusted config.json.
   const int64_t processors = std::max<int64_t>(1, std::thread::hardware_concurrency()), most = 8 * processors;
   if (ranks > most)
     fail("ranks",
@@ -124,7 +124,7 @@ int launch_ranks(int64_t ranks) {
   if (!listener) fail("ranks", "no port is free on the loopback address");
   setenv("PURSUIT_PORT", std::to_string(own_address(*listener).port()).c_str(), 1);
   setenv("PURSUIT_RANKS", std::to_string(ranks).c_str(), 1);
-  // In the environment, which only this user can read; a command line is everybody's.
+  // Other users can read a command line, but not the environment.
   if (!getenv("PURSUIT_JOB_SECRET")) setenv("PURSUIT_JOB_SECRET", hexadecimal(random_bytes(32)).c_str(), 1);
   const std::vector<std::string> words = own_arguments();
   std::vector<char*> arguments;
@@ -136,7 +136,7 @@ int launch_ranks(int64_t ranks) {
     const pid_t pid = fork();
     if (pid < 0) fail("ranks", fmt::format("rank {} cannot be started: {}", rank, std::strerror(errno)));
     if (pid == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGTERM);  // none outlives this process
+      prctl(PR_SET_PDEATHSIG, SIGTERM);  // ends with this process
       setenv("PURSUIT_RANK", std::to_string(rank).c_str(), 1);
       if (rank == 0) {
         fcntl(listener->descriptor(), F_SETFD, 0);

@@ -5,7 +5,7 @@
 #include "apps/training/fields.h"
 #include "engine/distributed/communicator.h"
 
-// Training by several processes, see engine/distributed.
+// Data-parallel training by several processes, see engine/distributed.
 namespace pursuit::apps {
 
 struct RankOptions {
@@ -13,38 +13,37 @@ struct RankOptions {
   DType wire = DType::f32;
 };
 
-// Sets how many batches each rank accumulates so that a step has as many `batches` as before. Throws Error if
-// the ranks cannot share them equally.
+// Sets the batches that each rank accumulates so that a step has `batches` in all. Throws Error if the ranks
+// cannot share them equally.
 void keep_batches(int64_t batches, TrainingFields& fields);
 
-// Starts this program with its own arguments as so many ranks of this machine, and waits for them. What stops
-// this process stops them; one that is lost ends the others. Returns their exit code. Throws
-// Error if they are more than 8 a processor.
+// Starts this program with its own arguments as `ranks` processes on this machine and waits for them. A stop
+// signal is passed on to them; if one is lost the others end. Returns the first exit code that is not 0.
+// Throws Error for more than 8 ranks per processor.
 int launch_ranks(int64_t ranks);
 
-// Runs body(ranks) with the other ranks of this process's job; without a launcher it is the only one. Of the
-// device "cuda" every rank of a machine has a GPU of its own. Notes
-// of other ranks than 0 begin with their number. An exception ends the others too, with its text. Returns the
-// body's exit code.
+// Connects to the other ranks of this job (without a launcher there are none), runs body(ranks) and returns
+// its exit code. With the device "cuda" every rank of a machine gets its own GPU. Notes of ranks above 0
+// begin with the rank. An exception ends the other ranks too, which print its text.
 int with_ranks(const std::string& device, const RankOptions& options,
                const std::function<int(distributed::Communicator& ranks)>& body);
 
-// What the config.json of a run says of the job that trains it: torchrun's name for it and the command line.
-// Empty under another launcher: only torchrun starts a job again when a rank is lost.
+// A hash of torchrun's job id and the command line, which config.json records. Empty under other launchers:
+// only torchrun restarts a job when a rank is lost.
 std::string job_name();
-// Whether the launcher started this job again, and the folder holds the run that it began.
+// True if the launcher restarted this job and the folder holds the run that the job began.
 bool began_before(const std::string& folder);
 
-// A rank's part of the evaluation's batches.
+// A rank's share of the evaluation's batches.
 inline data::Share share_of_evaluation(const distributed::Communicator& ranks) {
   return {ranks.rank(), 1, ranks.size()};
 }
 
-// The sum over all ranks, in place.
+// Sums the counts over all ranks, in place.
 void add_up(distributed::Communicator& ranks, std::vector<int64_t>& counts);
-// What the reduction makes of a number that every rank has.
+// Reduces one value per rank.
 double reduced(distributed::Communicator& ranks, double value, distributed::Reduction reduction);
-// The numbers of all ranks.
+// The values of all ranks, in the order of the ranks.
 template <class T> std::vector<T> gathered(distributed::Communicator& ranks, T value) {
   const Tensor mine = from_vector(std::vector<T>{value}, {1});
   const Tensor all = empty({ranks.size(), 1}, mine.dtype());

@@ -13,7 +13,7 @@ namespace pursuit::apps {
 
 namespace {
 
-// What kernels, threads, loader and decoders hold of the host: 5 to 50 MiB in tests/hostile/memory_test.cpp.
+// Host memory of kernels, threads, loader and decoders: 5 to 50 MiB in tests/hostile/memory_test.cpp.
 constexpr int64_t beside_the_pool = 24 << 20;
 
 }  // namespace

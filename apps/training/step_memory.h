@@ -4,19 +4,19 @@
 
 #include "apps/training/task.h"
 
-// What work takes of a device's memory, known before it is taken: it is done on shapes alone, see
-// engine/core/shapes_only.h.
+// The device memory that work needs, computed in advance by running it on shapes alone
+// (engine/core/shapes_only.h).
 namespace pursuit::apps {
 
-// What a training does with its model: gradients, optimizer, averaged weights, one step and an evaluation.
-// For shapes alone.
+// Runs on shapes alone what training does with its model: gradients, optimizer, averaged weights, one step
+// and an evaluation.
 void train_on_shapes(nn::Module& model, const TrainingFields& fields, const std::function<nn::Loss()>& loss,
                      const std::function<void()>& evaluate);
 
-// Bytes that the process takes at most, on the device, for `work`, which makes all its tensors by itself.
+// The peak memory in bytes that `work` takes on the device. `work` must create all its tensors.
 int64_t memory_of(Device device, const std::function<void()>& work);
 
-// Throws Error with both figures and what to `lower` unless the device has as much as `work` takes.
+// Throws Error with both sizes and the options to `lower` if the device has less memory than `work` takes.
 void require_memory(const char* app, Device device, const std::string& lower,
                     const std::function<void()>& work);
 

@@ -14,23 +14,23 @@ struct Metric {
   double value;
 };
 
-// What an evaluation of the current weights found.
+// The result of evaluating the current weights.
 struct Validation {
   std::vector<Metric> metrics;
-  std::string text;      // "test loss 0.3100  test accuracy 91.20 %"
-  double score = 0;      // the larger the better
-  bool complete = true;  // false: it was stopped half-way
+  std::string text;      // for example "test loss 0.3100  test accuracy 91.20 %"
+  double score = 0;      // larger is better
+  bool complete = true;  // false if it was stopped early
 };
 
-// What is trained: model, data and loss of an app, a batch of next_batch being that of share() in fields.h. A
-// TrainingRun does the rest.
+// What an app supplies to be trained by run_training(): model, data and loss. next_batch returns the batches
+// of this rank's share (fields.h).
 class Task : public nn::Objective {
  public:
   virtual std::string app() const = 0;   // "classify"
-  virtual std::string unit() const = 0;  // of SentBatch::samples: "images"
+  virtual std::string unit() const = 0;  // unit of SentBatch::samples: "images"
   virtual const TrainingFields& fields() const = 0;
   virtual nlohmann::ordered_json config() const = 0;
-  virtual std::vector<std::string> head() const = 0;  // lines on data and model, printed at the start
+  virtual std::vector<std::string> head() const = 0;  // lines about data and model, printed at the start
 
   virtual nn::Module& model() = 0;
   virtual bool decays(const std::string& name, const Tensor& parameter) const {
@@ -38,11 +38,11 @@ class Task : public nn::Objective {
   }
 
   virtual int64_t steps_per_epoch() const = 0;
-  // Batches follow from this step of the epoch on.
+  // The next batch is the first of this step of the epoch.
   virtual void start_epoch(int64_t epoch, int64_t step) = 0;
 
   virtual Validation evaluate() = 0;
-  // After the last step and its evaluation: results and report into the run's folder, the summary to stdout.
+  // Called after the last evaluation: writes results and report to the run's folder and a summary to stdout.
   virtual void finish(const std::string& folder, int64_t step) = 0;
 };
 

@@ -71,7 +71,6 @@ class TrainingRun {
             fields_.dtype),
         optimizer_(flat_, optimizer_config(fields_)),
         schedule_(schedule(fields_)) {
-    // The schedule ends where the run does.
     if (fields_.steps > 0) schedule_.total = double(last_step()) / double(task.steps_per_epoch());
     if (fields_.ema > 0) ema_.emplace(flat_, fields_.ema);
     if (start.checkpoint) go_on_from(*start.checkpoint);
@@ -89,7 +88,7 @@ class TrainingRun {
       return 0;
     }
     bar_.emplace("train", state_.step, end, ProgressOptions{.quiet = quiet_, .unit = task_.unit()});
-    // What a stop cut off: the evaluation at the step that the checkpoint is of.
+    // Repeats the evaluation at the checkpoint's step if a stop interrupted it.
     if (state_.step < end && evaluation_is_due()) evaluate();
     task_.start_epoch(state_.epoch, state_.batch);
     while (state_.step < end && !stop_) {
@@ -111,7 +110,7 @@ class TrainingRun {
       return 1;
     }
     if (leads_) task_.finish(folder_, state_.step);
-    save();  // says that nothing is left to do
+    save();  // marks the run as finished
     return 0;
   }
 
@@ -147,25 +146,25 @@ class TrainingRun {
     if (error) fail("train", "cannot create " + folder_ + ": " + error.message());
     if (!lock_) lock_.emplace(folder_);
     check_no_run(options_);
-    // No evaluation of the old run adds its results between the old files' end and the new config.json.
+    // The lock keeps an evaluation of the old run from adding results before the new config.json is written.
     const FolderLock files(folder_);
     if (!resuming) remove_old_run(folder_);
-    // An evaluation after the checkpoint's last one is done again.
+    // Evaluations after the checkpoint's last one are repeated, so their records are dropped.
     const auto keep = [&](int64_t step, const Json& line) {
       return step <= (line.contains("train_loss") ? state_.evaluated : state_.step);
     };
     metrics_.emplace(metrics_path(), resuming ? MetricsWriter::Keep(keep) : nullptr);
     events_.emplace((fs::path(folder_) / "tensorboard").string(),
                     resuming ? std::optional(state_.step) : std::nullopt);
-    // Last, so that a start that fails leaves the file as it was.
+    // Written last, so that a failed start does not change the file.
     Json noted = config;
     if (const std::string job = job_name(); !job.empty()) noted["job"] = job;
     write_config(folder_, noted, task_.app(), fields_.device, state_.step);
     if (!quiet_) print_head();
   }
 
-  // The task's config, and the changes of resumed starts so far, this one's too. The checkpoint says what its
-  // steps were trained with; config.json may have been edited since.
+  // The task's config with the "changes" of all resumed starts, this one included. The checkpoint's config is
+  // compared, because config.json may have been edited since.
   Json config_with_changes(const Json& trained) const {
     Json config = task_.config(), changes = Json::array();
     const std::string file = config_path(folder_);
@@ -173,7 +172,7 @@ class TrainingRun {
       if (!change.is_object() || !change.contains("to") ||
           !change.value("step", Json()).is_number_integer() || !change.value("option", Json()).is_string())
         fail("config", file + ": 'changes' is damaged; remove it");
-      // One behind the checkpoint never held: what holds from here on is found below.
+      // A change after the checkpoint's step was never trained with; the loop below finds the current ones.
       const int64_t step = change["step"];
       const std::string option = change["option"];
       if (step < state_.step ||
@@ -205,17 +204,16 @@ class TrainingRun {
   int64_t last_step() const {
     return fields_.steps > 0 ? fields_.steps : fields_.epochs * task_.steps_per_epoch();
   }
-  // The option that says so.
   const char* limit() const { return fields_.steps > 0 ? "--steps" : "--epochs"; }
 
   double learning_rate() const {
-    // The published schedule by epochs moves after each epoch: an epoch has the rate of the one before.
+    // Published recipes step the schedule after each epoch, so that epoch e trains with the rate of e - 1.
     if (fields_.lr_step == LrStep::epoch) return schedule_.at(double(std::max<int64_t>(0, state_.epoch - 1)));
     return schedule_.at(double(state_.step) / double(task_.steps_per_epoch()));
   }
 
-  // Starts a step. On a GPU its loss is looked at when the next one has been started, so that the GPU always
-  // has work.
+  // Starts a step. On a GPU its loss is read after the next step has been started, so that the GPU never
+  // waits.
   void step() {
     const double lr = learning_rate();
     task_.model().set_training(true);
@@ -225,8 +223,8 @@ class TrainingRun {
     under_way_.push_back({state_.step, state_.epoch, state_.batch, samples, lr});
     finish_steps(flat_.on_gpu() ? 1 : 0);
     if (options_.ranks.check_replicas && ranks_.size() > 1) check_replicas();
-    // The end of an epoch evaluates and saves by itself: a checkpoint never says "epoch 1, all batches done",
-    // which a run that goes on from its last step would keep.
+    // The last step of an epoch is evaluated and saved by next_epoch(), so that no checkpoint has batch ==
+    // steps_per_epoch().
     if (state_.batch == task_.steps_per_epoch()) return;
     if (state_.step < last_step() && evaluation_is_due()) evaluate();
     const bool due = fields_.checkpoint_steps > 0 && state_.step % fields_.checkpoint_steps == 0;
@@ -281,10 +279,10 @@ class TrainingRun {
     return every > 0 && std::floor(double(state_.step) / every) > std::floor(double(state_.step - 1) / every);
   }
 
-  // False: it was stopped half-way.
+  // Returns false if it was stopped early.
   bool evaluate() {
     finish_steps(0);
-    // The best weights are never there without a checkpoint to go on from.
+    // best.safetensors must not exist without a checkpoint to resume from.
     if (fields_.keep_best && !kept_) save();
     const Clock::time_point start = Clock::now();
     const std::string slow = slow_rank();
@@ -327,15 +325,15 @@ class TrainingRun {
       state_.best_score = validation.score;
       if (fields_.keep_best) save_to(best_path(folder_));
     }
-    // What the evaluation took belongs to no training step.
+    // The time of the evaluation does not count in the training rate.
     evaluated_ = Clock::now();
     logged_ += std::chrono::duration_cast<Clock::duration>(evaluated_ - start);
     waited_ = ranks_.waited();
     return true;
   }
 
-  // "  waited for rank 3: 12 %": by how much of the time since the last evaluation another rank has waited
-  // longer than the one that was waited for. Empty below 5 % and below a second.
+  // For example "  waited for rank 3: 12 %". The slowest rank waits least; the figure is how much longer the
+  // fastest rank waited, as a share of the time since the last evaluation. Empty below 5 % or one second.
   std::string slow_rank() const {
     if (ranks_.size() == 1) return "";
     const double seconds = seconds_since(evaluated_);
@@ -346,7 +344,7 @@ class TrainingRun {
     return fmt::format("  waited for rank {}: {:.0f} %", least - waited.begin(), 100 * longer / seconds);
   }
 
-  // The hash of the weights is the same on all ranks.
+  // Throws Error unless the hash of the weights is the same on all ranks.
   void check_replicas() const {
     const Tensor values = flat_.values.to(cpu);
     const auto hashes = gathered(ranks_, int64_t(XXH3_64bits(values.raw(), size_t(values.bytes()))));
@@ -358,7 +356,7 @@ class TrainingRun {
   void save() {
     finish_steps(0);
     const std::string path = checkpoint_path(folder_);
-    // A second checkpoint of a step replaces the first, and a damaged one is not kept.
+    // A second checkpoint of the same step and a damaged one are replaced instead of kept.
     const bool keep_old = kept_ && kept_->path == path && kept_->step != state_.step;
     save_to(path, keep_old ? previous_path(folder_) : "");
     kept_ = {path, state_.step};
@@ -398,11 +396,11 @@ class TrainingRun {
   std::optional<TensorboardWriter> events_;
   std::optional<Progress> bar_;
   Clock::time_point started_, saved_, logged_, evaluated_;
-  double waited_ = 0;  // see Communicator::waited, by the last evaluation
+  double waited_ = 0;  // Communicator::waited at the last evaluation
   int64_t samples_ = 0;
 };
 
-// What all ranks must have in common. A long value is told by its hash.
+// The settings that must be equal on all ranks. Long values are hashed.
 distributed::Description description(const Task& task, const RunOptions& o, const RunStart& start) {
   static const std::set<std::string> own = {"device", "threads", "workers", "cache"};
   distributed::Description all = {
@@ -434,10 +432,10 @@ void add_run_options(CLI::App& command, RunOptions& o, const std::string& defaul
   command.add_flag("--no-graph", o.no_graph,
                    "Run every step operator by operator, also on a GPU; same result");
   command.add_flag("--ordered-reduce", o.ranks.ordered_reduce,
-                   "Several ranks: add gradients in the order of the ranks, as --accumulate does");
-  add_choice<DType>(command, "--wire", o.ranks.wire, "Several ranks: what gradients travel as");
+                   "Several ranks: add gradients in rank order, as --accumulate does");
+  add_choice<DType>(command, "--wire", o.ranks.wire, "Several ranks: data type in which gradients are sent");
   command.add_flag("--check-replicas", o.ranks.check_replicas,
-                   "Several ranks: compare their weights after every step");
+                   "Several ranks: compare the weights of all ranks after every step");
   command.add_flag("--quiet", o.quiet, "No progress on stderr");
 }
 
@@ -492,7 +490,7 @@ RunStart start_run(const std::string& app, const nlohmann::ordered_json& config,
   start.checkpoint = open_checkpoint(app, o.resume, o.verify);
   if (!start.checkpoint->file.metadata.contains("progress"))
     fail("train", start.checkpoint->path + " holds weights alone, no training to go on with");
-  // Other ranks may share the batches of a step, each accumulating more or fewer.
+  // The number of ranks may change if ranks * accumulate stays the same.
   const auto batches = [](const Json& c) {
     int64_t product = 1;
     for (const char* factor : {"ranks", "accumulate"})

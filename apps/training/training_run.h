@@ -16,7 +16,7 @@ class App;
 
 namespace pursuit::apps {
 
-// The options of `train` that are no part of the run itself.
+// The options of `train` that are not part of the config.
 struct RunOptions {
   std::string recipe, out, resume;
   bool quiet = false, overwrite = false, no_graph = false, verify = true;
@@ -24,40 +24,39 @@ struct RunOptions {
 
   const std::string& folder() const { return resume.empty() ? out : resume; }
 };
-// What --recipe and --resume name is read before the parser runs, see apps/command/command_line.h.
-// `default_out` is for the help.
+// Recipe and resumed config are read before the parser runs (apps/command/command_line.h). `default_out` is
+// shown in the help.
 void add_run_options(CLI::App& command, RunOptions& options, const std::string& default_out);
 
-// Throws Error if --out holds a run already that is not to be replaced, or one that is being trained.
+// Throws Error if --out holds a run and --overwrite is not given, or a run that is being trained.
 void check_folder(const RunOptions& options);
 
-// Throws CLI::ValidationError that names an option which may not stand beside --resume.
+// Throws CLI::ValidationError that names a given option which --resume does not allow.
 void check_resume_options(const CLI::App& train);
 
-// Whether an option of `train` may stand beside --resume: what changes no result, and how long the run is.
+// True if --resume allows the option: it changes the run's length or device but not its result.
 bool may_change(const std::string& option);
 
-// What a training begins with.
+// The state in which training starts.
 struct RunStart {
-  std::optional<TrainingLock> lock;      // of the folder that --resume names
-  std::optional<Checkpoint> checkpoint;  // that it goes on from
+  std::optional<TrainingLock> lock;      // of the resumed folder, on rank 0
+  std::optional<Checkpoint> checkpoint;  // to resume from
 };
-// Before anything is built: locks and reads what --resume names. `config` is the run's, with what the command
-// line changes in it. Throws Error that names the file and the field if it is not that of the checkpoint.
-// Of several ranks the first holds the lock.
+// Locks the folder of --resume and reads its checkpoint, before anything is built. `config` is the run's,
+// with the changes of the command line. Throws Error that names file and field if it differs from the
+// checkpoint's.
 RunStart start_run(const std::string& app, const nlohmann::ordered_json& config, const RunOptions& options,
                    int rank);
-// Trains to the end of the epochs, or until a signal (apps/terminal/signals.h). The run's folder gets
-// config.json, checkpoint.safetensors, the one before it (and best.safetensors), metrics.jsonl, TensorBoard
-// events, and what the task's finish() writes. What is not finite is never saved. Going on with `resume`
-// gives the same bits and records as a run that was never stopped; what a resumed run changes stands in
-// config.json under "changes", with the step from which on it holds. A run that is
-// finished is left as it is. Of several ranks the first writes and speaks for all. Returns the process's exit
-// code.
+// Trains to the last step, or until a signal (apps/terminal/signals.h). Writes to the run's folder
+// config.json, checkpoint.safetensors, checkpoint-previous.safetensors (and best.safetensors), metrics.jsonl,
+// TensorBoard events and what the task's finish() writes; never saves weights that are not finite. A resumed
+// run gives the same bits and records as one that was never stopped; options it changes are listed in
+// config.json under "changes", with the step from which they hold. A finished run is not changed. Only rank 0
+// writes and prints. Returns the process's exit code.
 int run_training(Task& task, const RunOptions& options, RunStart start, distributed::Communicator& ranks);
 
-// `train` of an app whose task is AppTask(config, options, ranks). The config of a run that goes on is held
-// against the tensors of its checkpoint, see check_config.
+// The `train` command of an app with the task AppTask(config, options, ranks). The config of a resumed run is
+// compared with the tensors of its checkpoint (check_config).
 template <class AppTask, class Config>
 int train(const Config& config, const RunOptions& options, distributed::Communicator& ranks) {
   RunStart start = start_run(Config::app, fields_to_json(config), options, ranks.rank());
