@@ -23,7 +23,7 @@ constexpr const char* time_column = "train time";
 
 std::string speed_column(const std::string& unit) { return unit + "/s"; }
 
-// What the runs of one group share.
+// The options that the runs of a group have in common.
 ordered_json without_seed(ordered_json options) {
   for (const char* key :
        {"seed", "threads", "workers", "cache", "cache-mib", "checkpoint-seconds", "checkpoint-steps"})
@@ -31,7 +31,7 @@ ordered_json without_seed(ordered_json options) {
   return options;
 }
 
-// What makes rows unlike each other though their numbers share a column.
+// Notes differences between runs whose numbers share a column.
 void note_unlike(Comparison& comparison, const std::vector<ComparedRun>& runs) {
   const auto note = [&](const char* what, std::string ComparedRun::*member) {
     std::set<std::string> values;
@@ -45,7 +45,7 @@ void note_unlike(Comparison& comparison, const std::vector<ComparedRun>& runs) {
   note("were measured by different programs", &ComparedRun::programs);
 }
 
-// Headings, and what all columns share.
+// Sets the columns' headings and the shared conditions.
 void set_headings(Comparison& comparison) {
   std::map<std::string, std::set<std::string>> seen;
   for (const Column& column : comparison.columns)
@@ -66,7 +66,7 @@ void set_headings(Comparison& comparison) {
 
 bool same(const Column& a, const Column& b) { return a.name == b.name && a.with == b.with; }
 
-// `runs` are in the group.
+// `runs`: number of runs in the group.
 std::string cell(const Column& column, const Measure& m, size_t runs) {
   if (column.duration) return format_duration(m.mean());
   const std::string mean = fmt::format("{:.{}f}", m.mean(), column.decimals);
@@ -174,7 +174,7 @@ Table to_table(const Comparison& comparison) {
   Table table{{"run", "n", "attention", "params"}, {}, {Best::none, Best::none, Best::none, Best::none}};
   for (const Column& column : comparison.columns) {
     table.columns.push_back(column.heading);
-    // A single number is the best of nothing.
+    // The best value is marked only if there are several.
     const auto has = [&](const RunGroup& g) { return g.measures.contains(column.heading); };
     const bool mark = std::count_if(comparison.groups.begin(), comparison.groups.end(), has) > 1;
     table.best.push_back(mark ? column.best : Best::none);

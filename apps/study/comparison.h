@@ -11,62 +11,63 @@
 #include "apps/study/run_record.h"
 #include "apps/terminal/table.h"
 
-// Several runs side by side, whatever the app.
+// The comparison of several runs as a table; the same for all apps.
 namespace pursuit::apps {
 
-// What numbers were measured with, by name: {"data", "camvid test"}.
+// Names and values of a measurement's conditions, for example {"data", "camvid test"}.
 using MeasuredWith = std::vector<std::pair<std::string, std::string>>;
 
 struct Column {
   std::string name;
   int decimals = 2;
   Best best = Best::highest;
-  bool duration = false;  // in seconds
-  bool percent = false;   // of a whole
-  int place = 0;          // columns of a lower one stand further left
-  // Numbers that were measured with anything else stand in a column of their own. The first entry is the
-  // number of samples, which is always in the heading; the others are where they tell columns apart.
+  bool duration = false;  // values are seconds
+  bool percent = false;   // values are percentages
+  int place = 0;          // columns are sorted by it, left to right
+  // Numbers measured under other conditions get a column of their own. The first entry, the number of
+  // samples, is always in the heading; others are if they differ between columns.
   MeasuredWith with = {};
   std::string heading = {};  // "top-1 (1000)"; filled in by compare_runs
 };
-// "train loss", "images/s" (or another unit's) and "train time", which every run has.
+// The columns "train loss", "images/s" (or another unit) and "train time", which every run has.
 std::vector<Column> training_columns(const std::string& unit = "images");
 
-// An evaluation's conditions for a column; `own` are the weights that the run is evaluated on.
+// An evaluation's conditions for a column. `own`: the weights of the run's own evaluations, "raw" or "ema".
 MeasuredWith measured_with(const Conditions& conditions, const std::string& unit, const std::string& own);
 
-// What an app says of one run.
+// One run's values in a comparison, filled in by the app.
 struct ComparedRun {
   std::string name = {};
-  nlohmann::ordered_json options = {};  // of its config, see options_to_json
+  nlohmann::ordered_json options = {};  // of its config (options_to_json)
   std::string attention = "-";
   std::optional<int64_t> parameters = {};
-  std::string weights = {};                // that it is evaluated on
-  std::string programs = {};               // that measured, where that is known
-  std::vector<std::string> problems = {};  // what of it cannot be read
+  std::string weights = {};                // of its evaluations: "averaged" or "raw"
+  std::string programs = {};               // version and commit that measured, if known
+  std::vector<std::string> problems = {};  // files that cannot be read, and why
   struct Value {
     Column column;
     double value;
-    bool asks;  // for a column; the others stand in columns that another run asks for
+    bool asks;  // true: the column is shown; false: only if another run shows it
   };
-  std::vector<Value> values = {};  // a later one of the same column counts; what is not finite is left out
+  std::vector<Value> values = {};
 
+  // Adds value * scale, or replaces the column's earlier value. Ignores empty and non-finite values.
   void add(const Column& column, std::optional<double> value, double scale = 1, bool asks = true);
-  // Takes note of what numbers that ask for a column were measured with, of a run that is evaluated on `own`
-  // weights.
+  // Records weights and program of values that are shown; `own` as in measured_with.
   void measured(const Conditions& conditions, const std::string& own);
-  // Those of training_columns().
+  // Adds the values of training_columns().
   void add_training(const RunFolder& run, const std::string& unit = "images");
 };
 
-// One measure over the runs of a group, as far as they have it.
+// The values of one column in the runs of a group; runs may lack it.
 struct Measure {
   std::vector<double> values;
   double mean() const;
   double spread() const;  // sample standard deviation; 0 for a single value
 };
 
-// Runs that differ in their seed alone, or in what changes no result (threads, caches, checkpoint intervals).
+// Runs that differ only in the seed or in options without influence on results (threads, caches, checkpoint
+// intervals).
 struct RunGroup {
   std::vector<std::string> names;
   ComparedRun first;
@@ -75,15 +76,15 @@ struct RunGroup {
 std::string name_of(const RunGroup& group);
 
 struct Comparison {
-  std::vector<RunGroup> groups;          // in the order in which their first run was given
-  std::vector<Column> columns;           // of the measures that any group asks for
+  std::vector<RunGroup> groups;          // in the order of their first runs
+  std::vector<Column> columns;           // those that any run shows
   MeasuredWith shared;                   // conditions that all columns share
   std::vector<std::string> differences;  // options in which the groups differ
-  std::vector<std::string> notes;        // what makes the rows unlike each other, and could not be read
+  std::vector<std::string> notes;        // reasons why rows are not comparable; files that cannot be read
 };
 Comparison compare_runs(const std::vector<ComparedRun>& runs);
 
-// What every comparison says of a run (RunRecord); the app adds what it measured.
+// The values that every app shows of a run (a RunRecord); the app adds its scores.
 template <class Record> ComparedRun compared_run(const Record& run, bool with_training = true) {
   ComparedRun c;
   c.name = run.name;
@@ -95,7 +96,7 @@ template <class Record> ComparedRun compared_run(const Record& run, bool with_tr
   return c;
 }
 
-// compared(run) is what an app says of a run.
+// Compares runs; compared(run) is the app's function that returns a run's ComparedRun.
 template <class Record, class Compared>
 Comparison compare(const std::vector<Record>& records, const Compared& compared) {
   std::vector<ComparedRun> runs;
@@ -105,10 +106,10 @@ Comparison compare(const std::vector<Record>& records, const Compared& compared)
 
 Table to_table(const Comparison& comparison);
 Table differences_table(const Comparison& comparison);  // a row for every option in which the groups differ
-// "in parentheses: pictures; data: camvid test; dtype: f32"; empty if nothing was evaluated.
+// For example "in parentheses: pictures; data: camvid test; dtype: f32"; empty if nothing was evaluated.
 std::string describe_shared(const Comparison& comparison);
 nlohmann::ordered_json to_json(const Comparison& comparison);
-// To stdout: the table and what the options of the runs differ in, or all of it as JSON.
+// Prints to stdout the table and the differing options, or everything as JSON.
 void print(const Comparison& comparison, bool markdown, bool json);
 
 }  // namespace pursuit::apps

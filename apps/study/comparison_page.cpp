@@ -49,7 +49,7 @@ void write_comparison(const std::string& file, const std::string& app, const Com
       "Runs that differ in their seed alone stand together: mean and sample standard deviation.";
   if (const std::string shared = describe_shared(comparison); !shared.empty())
     caption += " Numbers " + shared + ".";
-  // As many measures as there are do not fit the page side by side, runs mostly do.
+  // The narrower orientation fits the page.
   const Table table = to_table(comparison);
   report.table(table.rows.size() < table.columns.size() ? transposed(table) : table, caption);
   for (const std::string& note : comparison.notes) report.paragraph("Note: " + note + ".");

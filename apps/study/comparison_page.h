@@ -9,24 +9,22 @@
 
 namespace pursuit::apps {
 
-// What an app adds to the page that compares its runs.
+// An app's part of the page that compares runs.
 struct ComparisonPage {
-  std::string title;  // "Comparison of 3 image classifiers"
+  std::string title;  // for example "Comparison of 3 image classifiers"
   std::vector<Curve> curves;
-  std::function<void(Report&)> sections = {};  // of the app's own
+  std::function<void(Report&)> sections = {};  // adds the app's own sections
 };
 
-// Bars of everything that a comparison has in %, a series for each group.
+// A bar chart of all percentages in a comparison, one series per group.
 BarChart score_bars(const std::string& title, const Comparison& comparison);
 
-// Several runs side by side as one HTML file: the table, scores as bars, curves, and the options in which
-// they differ.
+// Writes a comparison as one HTML file: table, score bars, curves and differing options.
 void write_comparison(const std::string& file, const std::string& app, const Comparison& comparison,
                       const std::vector<const RunFolder*>& runs, const ComparisonPage& page);
 
-// An app's runs side by side, also as such a page where `file` is not empty. Beside the app's Record stand
-// compared(record) and comparison_page(records). Throws Error that names the folder and what it lacks if one
-// is no run.
+// Compares an app's runs; writes the page too if `file` is not empty. The app defines compared(record) and
+// comparison_page(records) for its Record. Throws Error that names a folder that is no run.
 template <class Record>
 Comparison compare_runs(const std::vector<std::string>& folders, const std::string& file = "") {
   const std::vector<Record> records = read_runs<Record>(folders);

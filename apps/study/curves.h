@@ -8,8 +8,8 @@
 
 namespace pursuit::apps {
 
-// A chart over the steps of training, of what metrics.jsonl has under some keys. A run's report shows all of
-// its lines, a comparison the first one of every run.
+// A chart of metrics over the steps of training. `key` is a key of metrics.jsonl. A run's report shows all
+// lines, a comparison the first line of every run.
 struct Curve {
   struct Line {
     std::string key, name;
@@ -20,12 +20,12 @@ struct Curve {
   double scale = 1;
   std::string caption = {};
 };
-// Percent of what the metrics have as a fraction.
+// A metric in [0, 1] as a curve in percent.
 inline Curve percent_curve(const std::string& title, const std::string& key, const std::string& name) {
   return {.title = title, .unit = "%", .lines = {{key, name}}, .scale = 100};
 }
 
-// A line of a run, under another name; without points if the metrics lack the key.
+// A run's data for a line, called `name`; without points if the metrics lack the key.
 inline LineSeries series_of(const RunFolder& run, const Curve& curve, const Curve::Line& line,
                             const std::string& name) {
   LineSeries series{.name = name,

@@ -12,18 +12,17 @@
 #include "apps/terminal/signals.h"
 #include "apps/training/provenance.h"
 
-// What `eval` of every app does.
 namespace pursuit::apps {
 
 struct EvalOptions {
-  std::string checkpoint, data;  // data empty: the run's own
+  std::string checkpoint, data;  // data empty: the run's
   LoadOptions load;
-  int64_t limit = 0, batch_size = 0;  // 0: all samples, the run's
+  int64_t limit = 0, batch_size = 0;  // 0: all samples; the run's batch size
   bool quiet = false, json = false;
 };
 
-// One call of `eval`. Every complete result is kept in the run's folder at once, so that a stop loses nothing
-// of it. Results of a checkpoint file are only shown.
+// One call of `eval`, for all apps. Every complete result is written to the run's folder at once, so that a
+// stop loses none. Results of a checkpoint file are only printed.
 template <class Record> class Evaluation {
  public:
   using Config = typename Record::Config;
@@ -36,7 +35,7 @@ template <class Record> class Evaluation {
 
   // Returns the exit code.
   int run() {
-    run_ = run_id(asked_.checkpoint);  // before the weights, which another training may replace
+    run_ = run_id(asked_.checkpoint);  // read before the weights, which another training may replace
     loaded_ = load_model<Config>(asked_.checkpoint, asked_.load);
     config_ = loaded_.config;
     if constexpr (requires { config_.data; })
@@ -59,18 +58,18 @@ template <class Record> class Evaluation {
   }
 
  protected:
-  virtual void open() = 0;     // the data, as config_ says; throws Error if it cannot be scored
-  virtual bool measure() = 0;  // keeps results; false if a stop was requested
+  virtual void open() = 0;     // opens the config's data; throws Error if the model cannot be scored on it
+  virtual bool measure() = 0;  // measures and calls keep(); returns false if a stop was requested
   virtual nlohmann::ordered_json json() const = 0;
   virtual void print() const = 0;  // as text, to stdout
 
-  // What a result is measured with, but the data's name and fingerprint, and the options.
+  // Results with their conditions, except the data's name and fingerprint and the options.
   Results measured() const {
     Results r;
     static_cast<Conditions&>(r) = conditions(config_, loaded_.weights, loaded_.state.step, run_);
     return r;
   }
-  // An Error of writing is thrown at the end: no result is lost because it cannot be written.
+  // Saves results. If writing fails, run() throws the Error at the end, after all results are printed.
   void keep(const Results& results) {
     any_ = true;
     try {
@@ -81,12 +80,12 @@ template <class Record> class Evaluation {
   }
 
   LoadedModel<Config> loaded_;
-  Config config_;  // the run's, with what the options change
+  Config config_;  // the run's, changed by the options
 
  private:
   const EvalOptions& asked_;
-  std::string folder_, run_;  // folder_ empty: nothing is kept
-  bool any_ = false;          // result is complete
+  std::string folder_, run_;  // folder_ empty: results are not saved
+  bool any_ = false;          // true once a result is complete
   std::optional<Error> failed_;
 };
 

@@ -9,10 +9,9 @@
 
 namespace pursuit::apps {
 
-// A model's parameters and buffers under their names as safetensors, without what training needs beside them.
-// The config and checksums are in the metadata, so that the app's other commands read the file as a
-// checkpoint; of averaged weights the config says nothing, as there is one set of weights. Throws Error
-// rather than take the place of a file of a run.
+// Writes a model's parameters and buffers under their names as safetensors, without training state. Config
+// and checksums are in the metadata, so that the app's other commands read the file as a checkpoint. The
+// config's `ema` is 0, because the file has one set of weights. Throws Error if `file` is one of a run's.
 template <class Config> void export_weights(const LoadedModel<Config>& loaded, const std::string& file) {
   prepare_output(file);
   Config config = loaded.config;

@@ -11,27 +11,27 @@
 
 namespace pursuit::apps {
 
-// How a trained model is loaded, by every command that uses one.
+// Options of all commands that load a trained model.
 struct LoadOptions {
-  std::optional<EvalWeights> weights = {};  // none: those that the run's evaluations are of
+  std::optional<EvalWeights> weights = {};  // empty: those of the run's own evaluations
   std::string device = "auto";
-  std::optional<DType> dtype = {};  // none: the run's
-  int threads = 0;                  // 0: as many as before
-  bool verify = true;               // compare the checksums
+  std::optional<DType> dtype = {};  // empty: the run's
+  int threads = 0;                  // 0: unchanged
+  bool verify = true;               // compare checksums
 
-  std::string arguments() const;  // "--weights raw --dtype bf16": what results depend on
+  std::string arguments() const;  // those that results depend on: "--weights raw --dtype bf16"
 };
 
 template <class Config> struct LoadedModel {
-  Config config;  // with the device and the dtype that were asked for
+  Config config;  // with the device and dtype of the options
   RunState state;
   std::unique_ptr<typename Config::Model> model;
-  std::string name;     // the folder's or the file's, for tables
+  std::string name;     // of the folder or the file, for tables
   std::string weights;  // "raw" or "ema"
 };
 
-// Of a checkpoint, whose metadata holds the config too: off the tape, in evaluation mode, on the device. The
-// app supplies validate(config), model_config(config) and model_sizes(config).
+// Loads the model of a checkpoint onto the device, in evaluation mode and without gradients. The app supplies
+// validate(config), model_config(config) and model_sizes(config).
 template <class Config>
 LoadedModel<Config> load_model(const Checkpoint& checkpoint, const LoadOptions& options) {
   using Model = typename Config::Model;
@@ -52,13 +52,12 @@ LoadedModel<Config> load_model(const Checkpoint& checkpoint, const LoadOptions& 
   load_parameters(*loaded.model, checkpoint, loaded.weights == "ema");
   for (const nn::NamedTensor& p : loaded.model->parameters()) *p.tensor = p.tensor->detach();
   loaded.model->to(device_from_name(loaded.config.device));
-  // Pictures bring a dtype with them, words do not.
+  // Image models compute in the dtype of their input; language models, whose input is integers, are told.
   if constexpr (requires { loaded.model->set_dtype(loaded.config.dtype); })
     loaded.model->set_dtype(loaded.config.dtype);
   return loaded;
 }
 
-// From a run's folder or a checkpoint file.
 template <class Config>
 LoadedModel<Config> load_model(const std::string& run_or_file, const LoadOptions& options = {}) {
   return load_model<Config>(open_checkpoint(Config::app, run_or_file, options.verify), options);

@@ -15,9 +15,9 @@
 
 namespace pursuit::apps {
 
-// The command line of an app, named Config::app. Its main is
+// The command line of an app, named Config::app. Record is the app's RunRecord. The app's main is
 //   int main(int argc, char** argv) { return run_main(argc, argv, run); }
-// where run(args) makes a Program, adds its subcommands and returns run(args). Record is the app's RunRecord.
+// where its function run(args) makes a Program, adds subcommands and returns program.run(args).
 template <class Record> class Program {
  public:
   using Config = typename Record::Config;
@@ -29,7 +29,7 @@ template <class Record> class Program {
     app.require_subcommand(1);
   }
 
-  // `train`, which train(config, options, ranks) does.
+  // Adds `train`, which calls train(config, options, ranks).
   template <class Train>
   void add_train(const std::string& help, std::vector<std::string>& args, Train train) {
     add_train_command(app, help, args, config_, options_, code, train);
@@ -39,7 +39,7 @@ template <class Record> class Program {
     CLI::App& command;
     Options& options;
   };
-  // A subcommand, which run(options) does; the caller adds what sets the options.
+  // Adds a subcommand, which calls run(options). The caller adds the command-line options to `command`.
   template <class Options>
   Subcommand<Options> add(const std::string& name, const std::string& help, int (*run)(const Options&)) {
     const auto options = std::make_shared<Options>();
@@ -48,7 +48,7 @@ template <class Record> class Program {
     return {*command, *options};
   }
 
-  // Adds what every app has beside its own subcommands. Returns the process's exit code.
+  // Adds the subcommands that all apps have and parses the arguments. Returns the process's exit code.
   int run(std::vector<std::string> args) {
     add_compare_command(app, compare_runs<Record>);
     add_report_command(app, write_report<Record>);
@@ -59,7 +59,7 @@ template <class Record> class Program {
   }
 
   CLI::App app;
-  int code = 0;  // what the subcommand returned
+  int code = 0;  // exit code of the subcommand
 
  private:
   std::string about_export_;

@@ -6,20 +6,19 @@
 #include "apps/run/json.h"
 #include "apps/run/run_folder.h"
 
-// The command lines that made a run and its results.
 namespace pursuit::apps {
 
-// A word for a shell's command line.
+// Quotes a word for a shell, if necessary.
 std::string quoted(const std::string& word);
 
-// A train command that begins with a recipe (empty: none), whose options are `of`; and in how many they
-// differ.
+// The train command of a run with the options `used`: the recipe (empty: none), whose options are `of`, and
+// the options in which both differ.
 std::string train_command(const std::string& app, const std::string& folder, const std::string& recipe,
                           const nlohmann::ordered_json& of, const nlohmann::ordered_json& used);
 size_t count_differences(const nlohmann::ordered_json& of, const nlohmann::ordered_json& used);
 
-// "APP train --recipe NAME --out FOLDER ..." with the options whose values differ from those of the recipe
-// that takes the fewest, or of none; and a line on what --resume changed.
+// The train command of a run, "APP train --recipe NAME --out FOLDER ...", with the recipe, or none, that
+// leaves the fewest differing options. A second line names the changes of --resume.
 template <class Config> std::string train_command(const std::string& folder, const Config& config) {
   const std::string app = Config::app;
   const nlohmann::ordered_json used = options_to_json(config);
@@ -36,7 +35,7 @@ template <class Config> std::string train_command(const std::string& folder, con
       fewest = count_differences(of, used);
       best = train_command(app, folder, name, of, used);
     } catch (const Error&) {
-      // A damaged recipe is no reason to have no report.
+      // A damaged recipe must not prevent a report.
     }
   }
   if (const std::string changes = changes_of_run(folder); !changes.empty())

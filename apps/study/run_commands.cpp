@@ -20,14 +20,16 @@ void add_weights_option(CLI::App& command, LoadOptions& o) {
   command.add_flag_function(
       "--ema,!--no-ema", [&o](int64_t times) { o.weights = times > 0 ? EvalWeights::ema : EvalWeights::raw; },
       "Short for --weights ema and --weights raw");
-  command.add_flag("--no-verify{false}", o.verify, "Load without comparing checksums, a quarter faster");
+  command.add_flag("--no-verify{false}", o.verify,
+                   "Do not compare checksums; loading takes a quarter less time");
 }
 
 void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o) {
   command.add_option("--checkpoint", checkpoint, "Folder of a run, or a checkpoint file")->required();
   add_weights_option(command, o);
   command.add_option("--device", o.device, "auto, cpu, cuda")->capture_default_str();
-  add_choice<DType>(command, "--dtype", o.dtype, "What the model computes in (default: the run's)");
+  add_choice<DType>(command, "--dtype", o.dtype,
+                    "Data type of the model's computations (default: the run's)");
   add_number(command, "--threads", o.threads, "CPU threads (0: all)", any_threads);
 }
 

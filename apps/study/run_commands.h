@@ -13,28 +13,27 @@ namespace pursuit::apps {
 struct EvalOptions;
 }
 
-// What the subcommands on finished runs share.
 namespace pursuit::apps {
 
-// --weights raw|ema, --ema and --no-ema for short, and --no-verify.
+// Adds --weights raw|ema, its short forms --ema and --no-ema, and --no-verify.
 void add_weights_option(CLI::App& command, LoadOptions& options);
-// --checkpoint, and how it is loaded.
+// Adds --checkpoint and the options of LoadOptions.
 void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& options);
 
-// Those of every `eval`; `batch` is the help of --batch-size.
+// Adds the options of every `eval`; `batch` is the help text of --batch-size.
 void add_eval_options(CLI::App& command, EvalOptions& options, const std::string& batch);
 
-// Before a file is written that no run keeps: throws Error rather than have it take the place of one that a
-// run does (check_output), and removes the temporary files of writers that were killed in its folder.
+// Call before writing a file outside a run. Throws Error if it would replace a file of a run (check_output).
+// Removes temporary files that killed writers left in its folder.
 void prepare_output(const std::string& file);
 
 // See compare_runs in comparison_page.h.
 using CompareRuns = Comparison (*)(const std::vector<std::string>& folders, const std::string& page);
-// `compare RUN...` prints it: a table, Markdown or JSON; --report names the page. A folder that is named
-// twice counts once.
+// Adds `compare RUN...`, which prints a table, Markdown or JSON; --report FILE writes the page. A repeated
+// folder counts once.
 void add_compare_command(CLI::App& app, CompareRuns compare);
 
-// `report RUN` writes a run's report.html anew.
+// Adds `report RUN`, which rewrites a run's report.html.
 void add_report_command(CLI::App& app, std::function<void(const std::string&)> write_report);
 
 }  // namespace pursuit::apps

@@ -13,20 +13,20 @@
 
 namespace pursuit::apps {
 
-// What an app says in the report.html of a run, in this order, between what every report has.
+// An app's parts of a run's report.html, in the order of the page.
 struct RunPage {
   std::string title, subtitle;
-  std::vector<Highlight> highlights = {};  // of the results; behind them size, speed and time
-  std::vector<Curve> curves = {};          // of the training
+  std::vector<Highlight> highlights = {};  // scores; size, speed and time follow
+  std::vector<Curve> curves = {};          // of training
   std::function<void(Report&)> results = {};
-  std::string evaluations_caption = {};  // of the table of everything in eval.json
+  std::string evaluations_caption = {};  // of the table of all entries of eval.json
   std::string samples_title = {};
-  std::function<void(Report&)> samples = {};                    // what loads the model
-  std::vector<std::pair<std::string, std::string>> facts = {};  // behind the config's options
-  std::vector<std::string> commands = {};                       // that evaluated
+  std::function<void(Report&)> samples = {};                    // adds samples; may load the model
+  std::vector<std::pair<std::string, std::string>> facts = {};  // shown after the config's options
+  std::vector<std::string> commands = {};                       // that repeat the evaluations
 };
 
-// What a page says of the run itself; empty where its config cannot be read.
+// The parts of a page that come from the run's config.
 struct PageConfig {
   std::string app, unit;
   std::optional<int64_t> parameters;
@@ -37,11 +37,11 @@ void write_page(const RunFolder& run, const RunPage& page, const Table& evaluati
                 const std::optional<PageConfig>& config);
 
 using Cells = std::vector<std::pair<std::string, std::string>>;  // headings and text of a table's row
-// What every row on an evaluation begins with; `unit` is of the samples.
+// The first cells of every evaluation's row; `unit`: unit of the samples.
 Cells condition_cells(const Conditions& conditions, const std::string& unit);
 
-// Writes the report.html of a run from what its folder holds. Beside the app's Record stand page_of(record)
-// and cells_of(results), which a row of the table of evaluations has behind its conditions.
+// Writes a run's report.html from the files in its folder. The app defines page_of(record) and
+// cells_of(results), the cells that follow the conditions in the table of evaluations.
 template <class Record> void write_report(const std::string& folder) {
   using Config = typename Record::Config;
   const FolderLock lock(folder);
@@ -66,7 +66,8 @@ template <class Record> void write_report(const std::string& folder) {
   write_page(record, page, evaluations, config);
 }
 
-// A section of what add(results) writes of each evaluation for which wanted(results) holds; none without one.
+// Adds a section in which add(results) writes each evaluation for which wanted(results) is true; no section
+// if there is none.
 template <class Results, class Wanted, class Add>
 void add_section(Report& report, const std::string& title, const std::string& about,
                  const std::vector<Results>& evaluations, Wanted wanted, Add add) {

@@ -13,11 +13,11 @@ std::string app_of_run(const std::string& folder) {
   try {
     const auto json = read_json_object(config);
     if (json.contains("made-by")) return json.at("made-by").at(0).at("app");
-    // Runs of before config.json said so.
+    // Older runs name the app only in the checkpoint.
     const std::string file = checkpoint_path(folder);
     return std::filesystem::exists(file) ? load_safetensors(file).metadata["app"] : "";
   } catch (const std::exception&) {
-    return "";  // what is damaged is reported by whoever reads it
+    return "";  // the reader of the file reports the damage
   }
 }
 

@@ -11,22 +11,21 @@
 
 namespace pursuit::apps {
 
-// The program whose run a folder is: "classify"; empty if nothing in it says so.
+// The app that trained the run in a folder, for example "classify"; empty if unknown.
 std::string app_of_run(const std::string& folder);
-// Throws Error that names the folder unless it is a run of `app`, as far as it says.
+// Throws Error that names the folder if it is a run of another app.
 void check_app(const std::string& folder, const std::string& app);
 
-// What a run's folder holds, as far as it can be read, for reports and comparisons: its config and what is in
-// its eval.json.
+// Config and evaluations of a run's folder, for reports and comparisons. Files that cannot be read are noted
+// in `problems`.
 template <class ConfigType, class ResultsType> struct RunRecord : RunFolder {
   using Config = ConfigType;
   using Results = ResultsType;
 
   std::optional<Config> config;
   std::string changes;           // see changes_of_run
-  std::vector<Results> results;  // all that eval.json holds ...
-  std::vector<Results>
-      newest;  // ... and of those the ones of the weights that the run is at, see of_last_step
+  std::vector<Results> results;  // all of eval.json
+  std::vector<Results> newest;   // of these, the results of the run's current step, see of_last_step
 
   explicit RunRecord(const std::string& path) : RunFolder(path) {
     check_app(folder, Config::app);
@@ -42,8 +41,8 @@ template <class ConfigType, class ResultsType> struct RunRecord : RunFolder {
 // Throws Error that names the folder and what it lacks.
 [[noreturn]] void fail_no_run(const RunFolder& run);
 
-// A run's options, and what --resume changed on the way: runs that differ in that are no two seeds of one
-// setting. Several ranks are as many accumulated batches.
+// The options by which a comparison groups runs. They include the changes of --resume, which make a run
+// another setting. Ranks and accumulated batches count as one number, batches per step.
 template <class Record> nlohmann::ordered_json compared_options(const Record& run) {
   nlohmann::ordered_json options = options_to_json(*run.config);
   options.erase("ranks");
@@ -53,8 +52,8 @@ template <class Record> nlohmann::ordered_json compared_options(const Record& ru
   return options;
 }
 
-// Those of several folders, under the folders' names, or as given where names repeat. Throws Error that names
-// a folder that is no run of the app.
+// Reads the runs in several folders. A run is named by its folder's last name, or by the whole path if names
+// repeat. Throws Error that names a folder that is no run of the app.
 template <class Record> std::vector<Record> read_runs(const std::vector<std::string>& folders) {
   std::vector<Record> runs;
   std::multiset<std::string> names;
@@ -68,7 +67,7 @@ template <class Record> std::vector<Record> read_runs(const std::vector<std::str
   return runs;
 }
 
-// Of the model that a config makes; empty if it makes none. Takes no memory for the model.
+// The number of parameters of a config's model; empty if the config is invalid. Does not allocate the model.
 template <class Config> std::optional<int64_t> parameter_count(const Config& config) {
   try {
     const ShapesOnly only;

@@ -11,8 +11,8 @@
 
 namespace pursuit::apps {
 
-// A task whose results and report are those of the app's Record. Config::app is the program's name,
-// Config::unit what it counts.
+// A task that writes results and report of the app's Record. Config::app is the program's name, Config::unit
+// the unit of its samples.
 template <class Record> class TaskOf : public Task {
  public:
   using Config = typename Record::Config;
@@ -30,9 +30,9 @@ template <class Record> class TaskOf : public Task {
   }
 
  protected:
-  virtual const Config& settings() const = 0;           // with what the data filled in
-  virtual void fill(Results& results) const = 0;        // what the last evaluation found, and on which data
-  virtual std::string summary(int64_t step) const = 0;  // of that, for stdout
+  virtual const Config& settings() const = 0;           // including the fields filled in from the data
+  virtual void fill(Results& results) const = 0;        // sets scores and data of the last evaluation
+  virtual std::string summary(int64_t step) const = 0;  // of the last evaluation, for stdout
 
   Results results(const std::string& folder, int64_t step) const {
     Results r;

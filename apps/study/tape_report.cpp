@@ -47,7 +47,7 @@ void write_tape(const std::string& dot, const std::string& file) {
   const std::string source = file.substr(0, file.size() - 4) + ".dot";
   prepare_output(source);
   write_text(source, dot);
-  // An absolute path does not begin with a dash.
+  // Absolute paths cannot be mistaken for options.
   if (draw_svg(std::filesystem::absolute(source), std::filesystem::absolute(file))) {
     std::filesystem::remove(source);
     return print("{}\n", file);

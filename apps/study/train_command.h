@@ -15,16 +15,16 @@
 
 namespace pursuit::apps {
 
-// "classify-rpc": the name of a run for which none is given. `word`, if not empty, replaces the kind.
+// The default name of a run, "classify-rpc". `word`, if not empty, replaces the attention kind.
 template <class Config> std::string run_kind(const Config& config, const std::string& word = "") {
   std::string kind = Config::app;
   if constexpr (requires { config.attention; }) kind += "-" + (word.empty() ? config.attention : word);
   return kind;
 }
 
-// Adds `train` to an app's command line. --resume and --recipe are read here, before the parser runs: they
-// set the defaults of the options. `code` becomes what train(config, options, ranks) returns, or, if --ranks
-// starts other processes, what those return. All arguments must outlive the parser.
+// Adds `train` to an app's command line. --resume and --recipe are read before the parser runs, because they
+// set the defaults of the options. `code` is set to the exit code of train(config, options, ranks), or of the
+// processes that --ranks starts. All arguments must outlive the parser.
 template <class Config, class Train> void add_train_command(CLI::App& app, const std::string& help,
                                                             std::vector<std::string>& args, Config& config,
                                                             RunOptions& options, int& code, Train train) {
@@ -40,7 +40,7 @@ template <class Config, class Train> void add_train_command(CLI::App& app, const
   CLI::App* command = app.add_subcommand("train", help);
   add_run_options(*command, options, "runs/" + run_kind(config, "ATTENTION") + "-SEED");
   add_options(*command, config);
-  int64_t batches = config.ranks * config.accumulate;  // of a step of the run that goes on
+  int64_t batches = config.ranks * config.accumulate;  // per step of the resumed run
   command->callback([&, command, train, recipe, batches]() mutable {
     if (!options.resume.empty()) check_resume_options(*command);
     if (!recipe.requires_data.empty() && !names_data(config))
