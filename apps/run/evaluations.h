@@ -14,46 +14,44 @@
 #include "apps/run/run_lock.h"
 #include "engine/base/error.h"
 
-// eval.json in a run's folder: {"evaluations": [...]}, the one written last at the end. What an app measures,
-// its Results, is a type derived from Conditions, beside which stand
+// eval.json in a run's folder: {"evaluations": [...]}, the newest entry last. An app's Results derive from
+// Conditions and come with
 //   to_json(results)                 an entry of the file
-//   from_json(entry, all)            adds to `all` what an entry holds
-//   alike(a, b)                      whether they were measured alike, so that they are of one entry
-//   unite(old, fresh)                that entry, of an older and a newer evaluation; left out: the newer one
+//   from_json(entry, all)            appends an entry's results to `all`
+//   alike(a, b)                      true if both have the same conditions and share an entry
+//   unite(old, fresh)                merges an older and a newer entry; default: the newer one
 namespace pursuit::apps {
 
-// What a result was measured with. Results of unlike conditions stand beside each other: none takes another's
-// place, and no mean is over both.
+// The conditions of a measurement. Results under different conditions are separate entries; one never
+// replaces the other, and no mean is taken over both.
 struct Conditions {
   std::string data;                // without paths: "cifar10 test"
-  std::string fingerprint = {};    // of the samples that were evaluated, see data/fingerprint.h
-  int64_t count = 0;               // of them: pictures, or tokens that were predicted
+  std::string fingerprint = {};    // of the evaluated samples, see data/fingerprint.h
+  int64_t count = 0;               // evaluated samples: pictures, or predicted tokens
   std::string weights = "raw";     // or "ema"
-  int64_t step = 0;                // optimizer steps behind the weights
+  int64_t step = 0;                // optimizer steps of the weights
   std::string dtype = {};          // of the model
-  std::string options = {};        // of `eval` that lead to these, as on a command line
+  std::string options = {};        // options of `eval` that repeat the measurement
   nlohmann::ordered_json made_by;  // see apps/training/provenance.h
-  std::string run = {};            // whose weights were loaded, see run_id
+  std::string run = {};            // run_id of the weights' run
 };
 
-// Whether all of them agree but the options; of what they were made by, the program alone: its version and
-// commit.
+// True if all conditions but `options` agree; of `made_by` only the program's version and commit.
 bool alike(const Conditions& a, const Conditions& b);
 
-// `count` names the samples' number. Files written before there were fingerprints say neither them nor dtype
-// and program, which stay empty.
+// `count` is the JSON key of Conditions::count. Fields that older files lack stay empty.
 nlohmann::ordered_json to_json(const Conditions& conditions, const char* count = "count");
 Conditions conditions_from_json(const nlohmann::ordered_json& json, const char* count = "count");
 
-// "version commit" of the program; "not recorded" if it is not known.
+// "VERSION COMMIT" of the program; "not recorded" if unknown.
 std::string program(const Conditions& conditions);
 
-// "camvid test, 233 pictures, averaged weights, step 3120, bf16"
+// For example "camvid test, 233 pictures, averaged weights, step 3120, bf16".
 std::string describe(const Conditions& conditions, const std::string& unit);
 
 std::string evaluations_path(const std::string& folder);
 
-// All of a folder's; none if there is no file. Throws Error that names the file if it is damaged.
+// All results in a folder's eval.json; empty if there is no file. Throws Error that names a damaged file.
 template <class Results> std::vector<Results> read_evaluations(const std::string& folder) {
   const std::string path = evaluations_path(folder);
   std::vector<Results> all;
@@ -69,8 +67,8 @@ template <class Results> std::vector<Results> read_evaluations(const std::string
 
 template <class Results> Results unite(const Results&, const Results& fresh) { return fresh; }
 
-// Writes `fresh` behind the others, atomically; it takes the place of one that was measured alike, united
-// with it. Throws Error if another run has begun in the folder since the weights of `fresh` were loaded.
+// Adds `fresh` to eval.json, atomically. An entry with the same conditions is merged with it (unite). Throws
+// Error if another run has started in the folder since the weights of `fresh` were loaded.
 template <class Results> void add_evaluation(const std::string& folder, Results fresh) {
   const FolderLock lock(folder);
   if (fresh.run != run_id(folder))
@@ -90,7 +88,7 @@ template <class Results> void add_evaluation(const std::string& folder, Results 
                         json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
-// `old` with each of `fresh` in the place of the one with the same key, or at the end.
+// `old` with each element of `fresh` replacing the one with the same key, or appended.
 template <class T, class Key>
 std::vector<T> united(std::vector<T> old, const std::vector<T>& fresh, const Key& key) {
   for (const T& f : fresh) {
@@ -103,9 +101,8 @@ std::vector<T> united(std::vector<T> old, const std::vector<T>& fresh, const Key
   return old;
 }
 
-// Those of the weights that the run is at; if there are none, of those that were evaluated last. A run that
-// went back to an earlier checkpoint may have results of more steps, an evaluation beside a training of
-// fewer.
+// The results of the run's current step; if there are none, of the step of the newest result. Results may be
+// of later steps (the run went back to an earlier checkpoint) or of earlier ones (training has continued).
 template <class Results> std::vector<Results> of_last_step(std::vector<Results> all, const RunFolder& run) {
   const auto is_at = [](std::optional<int64_t> step) {
     return [step](const Results& r) { return r.step == step; };
@@ -116,9 +113,9 @@ template <class Results> std::vector<Results> of_last_step(std::vector<Results> 
   return all;
 }
 
-// The one that stands for the run: as far as there is any, the one that is most `like` the run's own
-// evaluations (the larger the more), on the weights that it is evaluated on, of the most samples, the one
-// written last. Null if there is none.
+// The run's main evaluation: the one with the largest like(results), which rates the similarity to the run's
+// own evaluations; among equals one of the `weights`, then the one with most samples, then the newest. Null
+// if `all` is empty.
 template <class Results, class Like> const Results* main_evaluation(const std::vector<Results>& all,
                                                                     const std::string& weights,
                                                                     const Like& like) {

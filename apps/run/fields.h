@@ -12,12 +12,12 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 
-// An app describes once what a run of it is made of: beside its Config stands
+// An app lists the fields of its Config once, in
 //   template <class C, class F> void for_each_field(C& config, const F& f)
-// which calls f("learning-rate", config.learning_rate, "Help", range) for every member, with an empty help
-// for those that are saved with a run but are no option. Numbers, also in lists, have a range; what is no
-// number has none. An enum is one of its choices (engine/base/choice.h), which the option's help lists.
-// Options, config.json and recipes all follow from that list.
+// which calls f("learning-rate", config.learning_rate, "Help", range) for every member. An empty help means
+// that the field is saved with a run but is not an option. Only numbers and lists of numbers have a range.
+// The values of an enum are its choices (engine/base/choice.h). Options, config.json and recipes are derived
+// from the list.
 namespace pursuit::apps {
 
 template <class Config> nlohmann::ordered_json fields_to_json(const Config& config) {
@@ -28,7 +28,7 @@ template <class Config> nlohmann::ordered_json fields_to_json(const Config& conf
   return json;
 }
 
-// Those of its fields that are options: what else is saved follows from the data.
+// The fields that are options; the others follow from the data.
 template <class Config> nlohmann::ordered_json options_to_json(const Config& config) {
   nlohmann::ordered_json json;
   for_each_field(config, [&](const char* name, const auto& member, const char* help, Range = {}) {
@@ -37,8 +37,8 @@ template <class Config> nlohmann::ordered_json options_to_json(const Config& con
   return json;
 }
 
-// Throws Error that starts with `app` and names the field unless every number is within its range, and text
-// is UTF-8, as config.json must be.
+// Throws Error that starts with `app` and names the field if a number is out of its range or text is not
+// UTF-8, which config.json needs.
 template <class Config> void check_fields(const char* app, const Config& config) {
   for_each_field(config, [&]<class T>(const char* name, const T& member, const char* help, Range range = {}) {
     const std::string shown = *help ? "--" + std::string(name) : fmt::format("'{}'", name);
@@ -56,7 +56,7 @@ template <class Config> void check_fields(const char* app, const Config& config)
   });
 }
 
-// An option's value as it is written on a command line.
+// An option's value as on a command line.
 inline std::string option_text(const nlohmann::ordered_json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) return value.dump();
@@ -65,7 +65,7 @@ inline std::string option_text(const nlohmann::ordered_json& value) {
   return list;
 }
 
-// What the JSON object leaves out keeps its default. Throws Error that names the file and the field.
+// Missing fields keep their defaults. Throws Error that names the file and the field.
 template <class Config> Config fields_from_json(const nlohmann::ordered_json& json, const std::string& file) {
   if (!json.is_object()) fail("config", file + ": the config is no JSON object; it is damaged");
   Config config;

@@ -15,8 +15,8 @@ class MetricsWriter {
  public:
   using Keep = std::function<bool(int64_t step, const nlohmann::ordered_json& line)>;
 
-  // Starts a new file. With `keep` goes on behind the lines of the old one of which it is true, and those
-  // without a step; a torn last line is dropped. Throws pursuit::Error that names the file.
+  // Starts a new file. With `keep` continues the old file: keeps the lines for which it is true and lines
+  // without a step, drops a partial last line. Throws pursuit::Error that names the file.
   explicit MetricsWriter(const std::string& path, const Keep& keep = {});
 
   // `values` is a JSON object without "step". Values that are not finite are written as null (JSON has no
@@ -28,8 +28,8 @@ class MetricsWriter {
   std::ofstream file_;
 };
 
-// All lines of a metrics.jsonl. A torn last line (the writer was killed) is left out; a damaged line before
-// it is an Error that names file and line.
+// All lines of a metrics.jsonl without a partial last line (its writer was killed). Throws Error that names
+// file and line if another line is damaged.
 std::vector<nlohmann::ordered_json> read_metrics(const std::string& path);
 
 // The (step, value) pairs of the lines that have `key`; null is NaN.

@@ -21,7 +21,7 @@ constexpr const char* checkpoints[] = {"checkpoint.safetensors", "checkpoint-pre
                                        "best.safetensors"};
 constexpr const char* records[] = {"eval.json", "inspect.json", "metrics.jsonl", "report.html",
                                    "tensorboard"};
-constexpr const char* kept[] = {"config.json", "training.lock", "cache"};  // for a new run in the folder
+constexpr const char* kept[] = {"config.json", "training.lock", "cache"};  // when a run is replaced
 
 bool is_one_of(const auto& names, const fs::path& name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
@@ -64,7 +64,7 @@ std::optional<double> RunFolder::last(const std::string& key) const {
   return series.back().second;
 }
 
-// The clock of a resumed run starts again at 0.
+// "seconds" starts at 0 again when a run is resumed.
 std::optional<double> RunFolder::training_seconds() const {
   double done = 0, last = 0;
   for (const auto& [step, seconds] : apps::metric_series(metrics, "seconds")) {

@@ -1,11 +1,11 @@
 #pragma once
 #include <string>
 
-// Two programs on one run's folder. Both locks are the system's (flock): they end with the process that holds
-// them, however it ends.
+// Locks against two programs using one run's folder. They are flock(2) locks, which the system releases when
+// their process ends.
 namespace pursuit::apps {
 
-// A descriptor that is closed with its owner, and its lock with it; not passed on to other programs.
+// Owns a file descriptor and its lock; the descriptor is not inherited by other programs.
 class LockedFile {
  public:
   LockedFile() = default;
@@ -19,21 +19,21 @@ class LockedFile {
   int descriptor_ = -1;
 };
 
-// Held by the program that trains a run. FOLDER/training.lock says which one that is.
+// Held by the program that trains a run. FOLDER/training.lock names its process.
 class TrainingLock {
  public:
-  // Throws Error that says which process of which host trains there, and since when.
+  // Throws Error that names the process and host that hold the lock, and since when.
   explicit TrainingLock(const std::string& folder);
 
  private:
   LockedFile file_;
 };
 
-// Throws likewise if a run is trained in the folder now. Nothing is locked or made.
+// Throws the same Error if a run is being trained in the folder. Locks and creates nothing.
 void check_not_in_training(const std::string& folder);
 
-// Held while a file of a run's folder is read, added to and written again; waits for others. Removes the
-// temporary files of those that were killed meanwhile.
+// Held while a file of a run's folder is read, extended and rewritten. The constructor waits for the lock and
+// removes temporary files of killed writers.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& folder);

@@ -14,7 +14,7 @@ namespace pursuit::apps {
 // CRC32C of the payload, all little endian; the payload is a tensorflow.Event protocol buffer.
 class TensorboardWriter {
  public:
-  // With resume_step, TensorBoard hides what earlier event files of the folder hold for later steps.
+  // With resume_step, TensorBoard hides values of later steps in the folder's earlier event files.
   explicit TensorboardWriter(const std::string& folder, std::optional<int64_t> resume_step = std::nullopt);
 
   // Writes the values of one step and flushes. Values are stored as f32. Throws pursuit::Error that names the
