@@ -13,7 +13,7 @@
 
 namespace pursuit::apps {
 
-// Throws "--option is VALUE, need ..." unless `ok`. `app` names the program.
+// Throws Error "APP: --option is VALUE, need ..." unless `ok`.
 template <class T> void check_range(const char* app, const char* option, T value, bool ok, const char* need) {
   if (ok) return;
   std::ostringstream text;
@@ -21,15 +21,15 @@ template <class T> void check_range(const char* app, const char* option, T value
   fail(app, text.str());
 }
 
-// Throws with the list of known words unless `value` is one of them.
+// Throws Error that lists the known words unless `value` is one of them.
 inline void check_word(const char* app, const char* option, const std::string& value,
                        const std::vector<std::string>& known) {
   if (std::find(known.begin(), known.end(), value) == known.end())
     fail(app, fmt::format("--{} is '{}', need one of {}", option, value, fmt::join(known, ", ")));
 }
 
-// Throws unless the data has as many classes as the model `knows`, and none of them at another number; other
-// names are noted on stderr.
+// Throws Error if the data's number of classes or their order differs from the model's (`knows`). Names
+// unknown to the model are noted on stderr.
 inline void check_classes(const std::vector<std::string>& has, const std::vector<std::string>& knows) {
   if (has.size() != knows.size())
     fail("eval",
@@ -48,7 +48,7 @@ inline void check_classes(const std::vector<std::string>& has, const std::vector
     note("note: the data's classes have other names than the model's; they are taken by number\n");
 }
 
-// Throws unless the training pictures fill the `batches` of a step: a partial one is left out.
+// Throws Error unless the training pictures fill a step of `batches` batches; partial steps are dropped.
 inline void check_batch(int64_t pictures, int64_t batch_size, int64_t batches) {
   if (pictures / batches >= batch_size) return;
   if (batches == 1)

@@ -11,7 +11,7 @@ namespace pursuit::apps {
 
 namespace {
 
-// Letters to put in, take out, change or swap with their neighbour (Damerau's distance, restricted).
+// Edit distance with insertions, deletions, substitutions and swaps of neighbours (optimal string alignment).
 size_t edits(const std::string& a, const std::string& b) {
   std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i)
@@ -31,7 +31,7 @@ size_t edits(const std::string& a, const std::string& b) {
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& known,
                          const std::string& before) {
-  constexpr size_t longest = 100;  // characters of a word that is looked at
+  constexpr size_t longest = 100;  // longer words get no suggestion
   if (word.size() > longest) return "";
   const std::string* nearest = nullptr;
   size_t fewest = std::max<size_t>(2, word.size() / 3) + 1;

@@ -16,8 +16,8 @@ namespace pursuit::apps {
 
 namespace {
 
-// What is wrong; of a word that the parser did not know, what was meant. Where an option cannot take its
-// value, that may have been the next option, and the word what belongs to it.
+// The error message, with a suggestion for an unknown word. If an option rejects its value, the value may
+// have been meant as the next option, and the unknown word as that option's value.
 std::string complaint(const CLI::App& app, const CLI::App& command, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(true);
   const bool of_value =

@@ -9,24 +9,22 @@ namespace CLI {
 class App;
 }
 
-// What the main functions of the apps share.
 namespace pursuit::apps {
 
-// The value of an option before the parser runs: a recipe and a resumed run set the defaults that it starts
-// from.
+// The value of an option, read before the parser runs: recipes and resumed runs set the parser's defaults.
 std::optional<std::string> peek(const std::vector<std::string>& args, const std::string& option);
 
-// `recipes` lists the recipes of the app, which is named like its folder.
+// Adds `recipes`, which lists the recipes of the app called app.get_name().
 void add_recipes_command(CLI::App& app);
 
 // The names of a command's options, without the dashes.
 std::vector<std::string> option_names(const CLI::App& command);
 
-// Parses the arguments and runs the callbacks. Returns 2 after a usage error, of which it says on one line
-// what is meant by a mistyped command or option, and 0 otherwise.
+// Parses the arguments and runs the callbacks. Returns 0, or 2 after a usage error, which is printed on one
+// line with a suggestion for a mistyped command or option.
 int parse(CLI::App& app, std::vector<std::string> args);
 
-// main of a program whose one option is --seed; `about` is what its help says of it.
+// The main function of a program whose only option is --seed; `about` describes it in --help.
 int run_with_seed(int argc, char** argv, const std::string& about,
                   const std::function<void(uint64_t seed)>& body);
 

@@ -11,7 +11,7 @@
 
 namespace pursuit::apps {
 
-// Refuses numbers outside of a range. Text that is no number is left to the option.
+// Rejects numbers out of the range. Text that is no number is left to the option's own check.
 inline CLI::Validator within(Range range) {
   return CLI::Validator(
       [range](const std::string& text) {
@@ -22,7 +22,7 @@ inline CLI::Validator within(Range range) {
       "");
 }
 
-// Refuses what is neither true nor false: the next option, for instance.
+// Rejects anything but true and false, for example the next option's name.
 inline const CLI::Validator boolean(
     [](std::string& text) {
       bool value = false;
@@ -31,8 +31,7 @@ inline const CLI::Validator boolean(
     },
     "");
 
-// An option that takes one of an enum's choices, see engine/base/choice.h. Target is the enum, or an optional
-// of it.
+// Adds an option for an enum with choices (engine/base/choice.h). Target is the enum or an optional of it.
 template <class E, class Target>
 CLI::Option* add_choice(CLI::App& app, const std::string& flag, Target& target, const std::string& help) {
   const auto set = [&target, flag](const std::string& word) {
@@ -44,8 +43,7 @@ CLI::Option* add_choice(CLI::App& app, const std::string& flag, Target& target, 
   return app.add_option_function<std::string>(flag, set, help + ": " + choice_help<E>());
 }
 
-// An option that takes a number within the range, or a list of them with commas between. --help shows its
-// default.
+// Adds an option for a number in the range, or for a comma-separated list. --help shows its default.
 template <class T> CLI::Option* add_number(CLI::App& app, const std::string& flag, T& value,
                                            const std::string& help, Range range) {
   CLI::Option* option = app.add_option(flag, value, help)->check(within(range));
@@ -55,8 +53,8 @@ template <class T> CLI::Option* add_number(CLI::App& app, const std::string& fla
   return option;
 }
 
-// Adds an option for every field of a config that is one, see fields.h. If an option is given twice (in a
-// recipe and on the command line), the last one wins, also if it is a list.
+// Adds an option for every field of a config that is an option (apps/run/fields.h). If one is given twice (in
+// a recipe and on the command line), the last one wins; lists are not joined.
 template <class Config> void add_options(CLI::App& app, Config& config) {
   for_each_field(config, [&]<class T>(const char* name, T& member, const char* help, Range range = {}) {
     if (!*help) return;

@@ -62,7 +62,7 @@ Recipe read_recipe(const std::string& app, const std::string& name) {
     for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
       if (item.name == "++" || item.name == "--") continue;  // a section begins or ends
       const std::string value = fmt::format("{}", fmt::join(item.inputs, ","));
-      // The parser takes the quotes of whole strings away.
+      // The parser strips quotes only from complete strings.
       if (const char quote = value.empty() ? ' ' : value[0]; quote == '"' || quote == '\'')
         fail("recipe",
              fmt::format("{}: '{}': the string {} does not end", recipe.file, item.fullname(), value));

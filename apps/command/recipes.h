@@ -13,35 +13,34 @@ namespace pursuit::apps {
 
 struct Recipe {
   std::string name, file;
-  // `requires-data` in the file: the data set that the settings are made for, without which a training would
-  // learn something else. Empty: what is built in will do.
+  // "requires-data" in the file: the data set of the settings. If not empty, --data must be given.
   std::string requires_data;
-  std::vector<std::pair<std::string, std::string>> settings;  // as on a command line, without the dashes
+  std::vector<std::pair<std::string, std::string>> settings;  // options without dashes, and their values
 };
 
 std::vector<std::string> recipe_names(const std::string& app);
 
-// The name of one of the app's, or a file's path. Throws Error with the list of names, or naming the file.
+// Reads one of the app's recipes, or a file by its path. Throws Error that lists the names or names the file.
 Recipe read_recipe(const std::string& app, const std::string& name);
 
-// Gives the settings to options of the same names. Throws Error that names the file and the setting.
+// Sets the options of the same names. Throws Error that names the file and the setting.
 void set_options(const Recipe& recipe, CLI::App& options);
 
-// Whether a config names data, as those of most apps can, and not what is built in.
+// True if the config has a data folder, and does not use built-in data.
 template <class Config> bool names_data(const Config& config) {
   if constexpr (requires { config.data; }) return !config.data.empty();
   return false;
 }
 
-// What the settings say becomes what the options start from.
+// Sets the config's fields to the recipe's settings.
 template <class Config> void apply(const Recipe& recipe, Config& config) {
   CLI::App options;
   add_options(options, config);
   set_options(recipe, options);
 }
 
-// The app's validate(config), of a config that begins with the recipe: its Error names the recipe if that is
-// as wrong by itself, without what the command line says beside it.
+// Calls the app's validate(config) for a config made from the recipe and the command line. If the recipe
+// alone gives the same Error, the Error names the recipe's file.
 template <class Config> void validate_with(const Recipe& recipe, const Config& config) {
   try {
     validate(config);
