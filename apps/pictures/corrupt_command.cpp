@@ -23,7 +23,7 @@ namespace {
 struct CorruptOptions {
   std::vector<std::string> images, corruptions = {"all"}, severities = {"all"};
   std::string out, frost;  // folders
-  int size = 0;            // first looked at as data::imagenet_view does; 0: corrupted as they are
+  int size = 0;            // resize and crop with data::imagenet_view first; 0: do not
   uint64_t seed = 0;
 };
 
@@ -59,7 +59,8 @@ int corrupt(const CorruptOptions& options) {
 
 void add_corrupt_command(CLI::App& app, int& code) {
   const auto c = std::make_shared<CorruptOptions>();
-  CLI::App* command = app.add_subcommand("corrupt", "Pictures under the corruptions of ImageNet-C, as PNG");
+  CLI::App* command =
+      app.add_subcommand("corrupt", "Apply the corruptions of ImageNet-C to pictures, write PNG files");
   command->add_option("images", c->images, "JPEG or PNG files, or folders of them")->required();
   command->add_option("--corruption", c->corruptions, "all, or names: gaussian_noise,fog,...")
       ->delimiter(',')

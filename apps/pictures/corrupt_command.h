@@ -6,7 +6,7 @@ class App;
 
 namespace pursuit::apps {
 
-// `corrupt` writes pictures under the corruptions of ImageNet-C. `code` becomes its exit code.
+// Adds `corrupt`, which writes pictures with the corruptions of ImageNet-C. `code` is set to its exit code.
 void add_corrupt_command(CLI::App& app, int& code);
 
 }  // namespace pursuit::apps

@@ -13,24 +13,23 @@
 #include "apps/terminal/table.h"
 #include "data/corruptions.h"
 
-// What the apps on pictures evaluate: their scores on a set of pictures, and under corruptions of them.
 namespace pursuit::apps {
 
-// Scores is an app's type, beside which stand read_scores(json, scores) and write_scores(json, scores).
+// Scores of an app under one corruption. The app defines read_scores(json, scores) and write_scores(json,
+// scores) for its type Scores.
 template <class Scores> struct Corrupted {
   std::string name;
   int severity = 0;
   Scores scores;
 };
 
-// All of it on the same pictures with the same weights and the same seed.
+// Scores on a set of pictures, clean and corrupted, with the same weights and seed.
 template <class ScoresType> struct PictureResults : Conditions {
   using Scores = ScoresType;
 
-  uint64_t seed = 0;  // of corruptions and attacks
-  std::string frost =
-      "drawn";    // crystals of the corruption frost: drawn, or the name of a folder of overlays
-  Scores scores;  // of the pictures as they are; unknown: not measured on just these
+  uint64_t seed = 0;            // of corruptions and attacks
+  std::string frost = "drawn";  // overlays of the corruption frost: "drawn", or their folder's name
+  Scores scores;                // on clean pictures; unknown if not measured
   std::vector<Corrupted<Scores>> corrupted;
 };
 
@@ -49,7 +48,7 @@ template <class Scores> nlohmann::ordered_json to_json(const PictureResults<Scor
   json["seed"] = r.seed;
   json["frost"] = r.frost;
   write_scores(json, r.scores);
-  // For those who read one of them alone, each says on how many pictures it is.
+  // Each has its own "count", for readers of one alone.
   json["corrupted"] = nlohmann::ordered_json::array();
   for (const Corrupted<Scores>& c : r.corrupted) {
     nlohmann::ordered_json one = {{"name", c.name}, {"severity", c.severity}, {"count", r.count}};
@@ -59,8 +58,8 @@ template <class Scores> nlohmann::ordered_json to_json(const PictureResults<Scor
   return json;
 }
 
-// An entry of eval.json. In older files a corruption or an attack may have been on fewer pictures than the
-// entry's: such ones become entries of their own, whose other scores are not known.
+// An entry of eval.json. In older files a corruption or attack may be on fewer pictures than its entry. Those
+// become separate entries (`fewer`), whose other scores are unknown.
 template <class Results> class PictureEntry {
  public:
   explicit PictureEntry(const nlohmann::ordered_json& json) {
@@ -99,7 +98,7 @@ template <class Scores> std::set<int> severities_of(const std::vector<Corrupted<
   return all;
 }
 
-// A row for each corruption that was evaluated and a column for each severity; cell(scores) is the text.
+// A row per evaluated corruption and a column per severity; cell(scores) returns the text.
 template <class Scores, class Cell>
 Table corruption_table(const std::vector<Corrupted<Scores>>& corrupted, const Cell& cell) {
   const std::set<int> severities = severities_of(corrupted);
@@ -116,8 +115,8 @@ Table corruption_table(const std::vector<Corrupted<Scores>>& corrupted, const Ce
   return table;
 }
 
-// Which corruptions were evaluated: "all at 1-5", "fog, snow at 2", "fog at 1,3; snow at 2". In brief more
-// than three are only counted: "5 types at 1,3,5".
+// The evaluated corruptions as text: "all at 1-5", "fog, snow at 2", "fog at 1,3; snow at 2". If `brief`,
+// more than three are only counted: "5 types at 1,3,5".
 template <class Scores>
 std::string corruption_set(const std::vector<Corrupted<Scores>>& corrupted, bool brief = false) {
   std::map<std::string, std::set<int>> severities;
@@ -137,7 +136,7 @@ std::string corruption_set(const std::vector<Corrupted<Scores>>& corrupted, bool
   return text;
 }
 
-// " --corruptions fog,snow --severities 1,2" for what was evaluated.
+// Options of `eval` that repeat the corruptions: " --corruptions fog,snow --severities 1,2".
 template <class Scores> std::string corruption_arguments(const std::vector<Corrupted<Scores>>& corrupted) {
   if (corrupted.empty()) return "";
   std::set<std::string> names;

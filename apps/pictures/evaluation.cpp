@@ -24,17 +24,17 @@ std::string PictureEvalOptions::arguments(int64_t looked_at) const {
 }
 
 void add_picture_eval_options(CLI::App& command, PictureEvalOptions& o) {
-  add_eval_options(command, o, "Pictures, or windows of them, per batch (0: the run's)");
+  add_eval_options(command, o, "Pictures (or windows) per batch (0: the run's)");
   command.add_option("--data", o.data, "Another data set (default: the run's)");
-  command.add_option("--format", o.format, "Layout of --data (default: found out)");
-  add_number(command, "--first", o.first, "Evaluate the first this many pictures (0: all)", any_count);
+  command.add_option("--format", o.format, "Layout of --data (default: detected)");
+  add_number(command, "--first", o.first, "Use only the first pictures, this many (0: all)", any_count);
   add_number(command, "--limit", o.limit,
-             "Of these evaluate this many, evenly spaced (of drawn scenes the first; 0: all)", any_count);
+             "Evaluate this many of them, evenly spaced (the first of drawn scenes; 0: all)", any_count);
   command.add_option("--corruptions", o.corruptions, "all, or names: gaussian_noise,fog,...")->delimiter(',');
   add_number(command, "--severities", o.severities, "Severities of the corruptions", Range{1, 5});
   command.add_option("--frost", o.frost, "Folder with frost overlays (default: drawn ones)");
   add_number(command, "--seed", o.seed, "Seed of corruptions and attacks", any_seed);
-  command.add_flag("--skip-bad", o.skip_bad, "Go on without damaged pictures and count them");
+  command.add_flag("--skip-bad", o.skip_bad, "Skip damaged pictures and count them");
 }
 
 }  // namespace pursuit::apps

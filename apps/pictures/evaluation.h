@@ -20,7 +20,6 @@ namespace CLI {
 class App;
 }
 
-// `eval` of the apps on pictures: scores on the pictures as they are, and under corruptions of them.
 namespace pursuit::apps {
 
 struct PictureEvalOptions : EvalOptions {
@@ -28,20 +27,20 @@ struct PictureEvalOptions : EvalOptions {
   std::vector<std::string> corruptions;  // "all" or names
   std::vector<int> severities = {1, 2, 3, 4, 5};
   std::string frost;  // folder of overlays
-  int64_t first = 0;
+  int64_t first = 0;  // evaluate only the first pictures; 0: all
   uint64_t seed = 0;
   bool skip_bad = false;
 
-  // What was asked for, as far as results depend on it, as on a command line; `looked_at` pictures (0: all).
+  // The options that results depend on, as on a command line, with --limit `looked_at` (0: all pictures).
   std::string arguments(int64_t looked_at) const;
 };
 
 void add_picture_eval_options(CLI::App& command, PictureEvalOptions& options);
 
-// A picture before anything else is done with it, and its number in the data set.
+// Changes a picture before all other processing; `number` is its index in the data set.
 using PictureChange = std::function<data::Image(const data::Image& picture, int64_t number)>;
 
-// One call of `eval` of pictures.
+// One call of `eval` of an app on pictures: scores on clean and corrupted pictures.
 template <class Record, class DataSet> class PictureEvaluation : public Evaluation<Record> {
  public:
   using Results = typename Record::Results;
@@ -56,18 +55,19 @@ template <class Record, class DataSet> class PictureEvaluation : public Evaluati
  protected:
   using Evaluation<Record>::config_, Evaluation<Record>::loaded_;
 
-  // Opens data_ as config_ says and checks that it can be scored; fills in results_.
+  // Opens data_ with config_, checks that the model can be scored on it and sets the conditions of results_.
   virtual void open_data() = 0;
-  virtual std::string data_line() const = 0;                      // what is evaluated, for stderr
-  virtual std::string skipped_are() const { return "left out"; }  // damaged pictures, under --skip-bad
-  // Scores all pictures after a change; none if a stop was requested.
+  virtual std::string data_line() const = 0;                      // describes the data, for stderr
+  virtual std::string skipped_are() const { return "left out"; }  // fate of damaged pictures (--skip-bad)
+  // Scores all pictures after a change. Returns empty if a stop was requested.
   virtual std::optional<Scores> score(const PictureChange& change, const Tick& tick) = 0;
-  // Scores them as they are, into results_; false if a stop was requested.
+  // Scores the clean pictures into results_. Returns false if a stop was requested.
   virtual bool clean() = 0;
-  virtual bool more() { return true; }  // likewise what the app has beside corruptions
+  // The app's further measurements. Returns false if a stop was requested.
+  virtual bool more() { return true; }
   nlohmann::ordered_json json() const override { return to_json(results_); }
 
-  // What a result is measured with, but the data's name and fingerprint.
+  // Results with their conditions, except the data's name and fingerprint.
   Results measured_on(DType dtype, int64_t looked_at) const {
     Results r = this->measured();
     r.dtype = name_of(dtype);

@@ -40,7 +40,7 @@ int predict_pictures(
       [&](const std::string& file, const std::string& why) {
         report.push_back({{"image", file}, {"error", why}});
       });
-  // File names need not be UTF-8, JSON must be.
+  // JSON must be UTF-8, but file names may not be.
   if (options.json) print("{}\n", Lines{report.dump(2, ' ', false, Json::error_handler_t::replace)});
   return code;
 }

@@ -3,9 +3,9 @@
 #include "nn/init.h"
 #include "nn/vit.h"
 
-// The part of a Config that the apps on pictures share: a vision transformer, and how pictures are read.
 namespace pursuit::apps {
 
+// The fields that the Configs of the apps on pictures share: vision transformer and data.
 struct VisionFields : AttentionFields {
   // model
   int64_t patch = 0, dim = 192, depth = 12, heads = 3;
@@ -13,7 +13,7 @@ struct VisionFields : AttentionFields {
   nn::Init init = nn::Init::timm;
 
   // data
-  std::string data;  // empty: what is built in
+  std::string data;  // empty: built-in data
   std::string format = "auto";
   int64_t limit = 0, test_limit = 0;
   bool skip_bad = false;
@@ -28,29 +28,28 @@ template <class C, class F> void for_each_vision_field(C& c, const F& f) {
   f("depth", c.depth, "Number of blocks", Range{1, 1000});
   f("heads", c.heads, "Attention heads", Range{1, 65536});
   f("mlp-ratio", c.mlp_ratio, "Hidden width of the MLP over the model's width", above(0, 64));
-  f("ln-eps", c.ln_eps, "What LayerNorm adds to the variance (timm: 1e-6; PyTorch and Segmenter: 1e-5)",
-    above(0, 1));
+  f("ln-eps", c.ln_eps, "Epsilon of LayerNorm (timm: 1e-6; PyTorch and Segmenter: 1e-5)", above(0, 1));
   f("dropout", c.dropout, "Dropout rate after the position embedding", below(0, 1));
   f("drop-path", c.drop_path, "Drop path rate of the last block (grows linearly from 0)", below(0, 1));
   f("init", c.init, "Initial weights");
-  f("limit", c.limit, "Train on this many pictures, evenly spaced (of drawn scenes the first; 0: all)",
+  f("limit", c.limit, "Train on this many pictures, evenly spaced (the first of drawn scenes; 0: all)",
     any_count);
   f("test-limit", c.test_limit,
-    "Evaluate on this many pictures, evenly spaced (of drawn scenes the first; 0: all)", any_count);
+    "Evaluate on this many pictures, evenly spaced (the first of drawn scenes; 0: all)", any_count);
   f("skip-bad", c.skip_bad, "Replace damaged pictures by the next good one and count them");
   f("cache-mib", c.cache_mib, "Memory for decoded pictures, MiB", Range{0, 1 << 30});
   f("workers", c.workers, "Threads that prepare batches (0: the training thread itself)", any_threads);
   f("flip", c.flip, "Probability of a horizontal flip", Range{0, 1});
 }
 
-// What of a model these fields say; image size, channels and classes are left.
+// The model's config without image size, channels and classes.
 nn::VitConfig vit_config(const VisionFields& fields);
 
-// Checks values that no option checks by itself, the attention's too; throws Error that names the option and
-// starts with `app`.
+// Checks options against each other, those of attention included. Throws Error that starts with `app` and
+// names the option.
 void validate(const char* app, const VisionFields& fields);
 
-// The statistics that normalise pictures: one of each for a channel, all finite, `std` above 0. Throws Error.
+// Throws Error unless mean and std have one finite value per channel and std is positive.
 void check_statistics(const char* app, const std::vector<double>& mean, const std::vector<double>& std,
                       int64_t channels);
 
