@@ -9,11 +9,11 @@ struct Tick {
   std::string label;
 };
 
-// One axis of a chart: maps values to [0, 1] and knows where its ticks are.
+// An axis of a chart: maps values to [0, 1] and places the ticks.
 class Axis {
  public:
-  // An axis over [low, high] (the data's range, finite; positive if `log`). A range without extent is
-  // widened; `margin` is the part of the range that is added on both sides.
+  // An axis over the data's range [low, high], finite, and positive if `log`. An empty range is widened.
+  // `margin` is the fraction of the range that is added on both sides.
   Axis(double low, double high, bool log, double margin);
 
   double position(double value) const;

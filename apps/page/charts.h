@@ -8,11 +8,10 @@ namespace pursuit::apps {
 
 struct LineSeries {
   std::string name = {};
-  std::vector<std::pair<double, double>> points =
-      {};  // (x, y), by rising x; a y that is not finite leaves a gap
+  std::vector<std::pair<double, double>> points = {};  // (x, y) by ascending x; non-finite y: a gap
   bool dashed = false;
-  // With more than 20 points: a local straight-line fit (LOESS) over a twentieth of them to either side; the
-  // raw line stays visible, faint.
+  // With more than 20 points: LOESS, a local linear fit over 1/20 of the points to either side. The raw line
+  // is drawn faintly behind it.
   bool smooth = false;
 };
 
@@ -45,13 +44,13 @@ struct ConfusionChart {
   std::string caption = {};
 };
 
-// HTML of one chart, to be used inside a Report. They throw pursuit::Error if sizes do not fit.
+// The HTML of a chart, for use in a Report. Throws pursuit::Error if sizes do not match.
 std::string to_html(const LineChart& chart);
 std::string to_html(const BarChart& chart);
-// A table with shaded cells and the recall of every class; a picture of the matrix above 30 classes.
+// A table with shaded cells and the recall of every class; above 30 classes an image of the matrix.
 std::string to_html(const ConfusionChart& matrix);
 
-// The frame that all charts share: title, what is measured, legend (left out for a single series), body,
+// The parts that all charts share: title, measured quantity, legend (omitted for a single series), body,
 // caption.
 struct LegendEntry {
   std::string name;

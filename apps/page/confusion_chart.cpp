@@ -17,7 +17,7 @@ constexpr size_t largest_table = 30;
 struct Counts {
   const ConfusionChart& matrix;
   size_t size;
-  std::vector<int64_t> totals;  // pictures of every true class
+  std::vector<int64_t> totals;  // number of pictures per true class
 
   explicit Counts(const ConfusionChart& m) : matrix(m), size(m.classes.size()) {
     if (size == 0 || m.counts.size() != size * size)

@@ -15,7 +15,7 @@ struct Sample {
   float weight;  // of `high`
 };
 
-// Where pixel `i` of `size` falls on a grid of `cells`, centres at +0.5, clamped at the borders.
+// The position of pixel `i` of `size` on a grid of `cells`, centres at +0.5, clamped at the borders.
 Sample sample_position(int i, int size, int cells) {
   const float position = (float(i) + 0.5f) * float(cells) / float(size) - 0.5f;
   const float clamped = std::clamp(position, 0.0f, float(cells - 1));

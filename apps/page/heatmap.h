@@ -11,14 +11,14 @@ namespace pursuit::apps {
 // anchors, linear in between). `value` is clamped to [0, 1].
 std::array<uint8_t, 3> heat_color(float value);
 
-// Lays an attention map over a picture (RGB or grey; the result is RGB). `map` holds [grid_h, grid_w] finite
-// values in row order; it is scaled so that its smallest value is 0 and its largest 1 (all equal: 0),
-// upsampled bilinearly (pixel centres at +0.5), coloured, and mixed in with weight `opacity`.
+// Blends an attention map over a picture (RGB or grey; the result is RGB). `map` [grid_h, grid_w] has finite
+// values. It is scaled to the range 0 to 1 (all equal: 0), upsampled bilinearly (pixel centres at +0.5),
+// coloured, and blended with weight `opacity`.
 data::Image blend_heatmap(const data::Image& rgb, const std::vector<float>& map, int grid_h, int grid_w,
                           float opacity = 0.6f);
 
-// A map [grid, grid] over a picture, RGB; small pictures are enlarged first, so that a side has at least
-// `side` pixels and every pixel stays a square.
+// Blends a map [grid, grid] over a picture. Small pictures are enlarged by a whole factor first, so that the
+// shorter side has at least `side` pixels.
 data::Image attention_overlay(const data::Image& picture, const std::vector<float>& map, int grid,
                               int side = 224);
 // The picture and, to its right, the overlay.

@@ -8,8 +8,8 @@
 
 namespace pursuit::apps {
 
-// Text made safe for HTML content and quoted attributes. Control characters become spaces (tabs and line
-// breaks stay), bytes that are not UTF-8 become U+FFFD.
+// Escapes text for HTML content and quoted attributes. Control characters except tabs and line breaks become
+// spaces; bytes that are not UTF-8 become U+FFFD.
 std::string escape_html(std::string_view text);
 
 std::string base64(const std::vector<uint8_t>& bytes);

@@ -83,7 +83,7 @@ const Glyph& glyph_of(std::string_view character) {
   return found == std::end(glyphs) ? frame : *found;
 }
 
-// Takes the first character off the text; a byte that is not UTF-8 is one.
+// Removes and returns the first character; an invalid byte counts as one.
 std::string_view next_character(std::string_view& utf8) {
   const std::string_view first = utf8.substr(0, std::max<size_t>(1, utf8_length(utf8)));
   utf8.remove_prefix(first.size());

@@ -17,7 +17,7 @@ namespace {
 
 using Points = std::vector<std::pair<double, double>>;
 
-// Points that can be drawn; those that cannot become gaps (y is NaN).
+// The points, with gaps (y is NaN) in place of those that cannot be drawn.
 Points drawable(const LineSeries& series, const LineChart& chart) {
   Points points;
   for (auto [x, y] : series.points) {
@@ -52,9 +52,9 @@ Points thinned(const Points& points) {
   return kept;
 }
 
-// Each point moved onto the straight line that fits it and its neighbours best, by weighted least squares
-// over `reach` points to either side with tricube weights (Cleveland 1979): follows a slope without lag, at
-// the ends too.
+// LOESS (Cleveland 1979): replaces each point by the value of a line fitted by weighted least squares, with
+// tricube weights, to `reach` points on either side. Unlike a moving average it does not lag on slopes or at
+// the ends.
 Points smoothed(const Points& points, int reach) {
   Points known;
   std::copy_if(points.begin(), points.end(), std::back_inserter(known),
@@ -72,14 +72,14 @@ Points smoothed(const Points& points, int reach) {
       w += weight, wx += weight * x, wxx += weight * x * x, wy += weight * y, wxy += weight * x * y;
     }
     const double determinant = w * wxx - wx * wx;
-    // All at one x: their mean.
+    // The mean if all points have the same x.
     out.back().second = determinant > 1e-12 * w * wxx ? (wxx * wy - wx * wxy) / determinant : wy / w;
     ++at;
   }
   return out;
 }
 
-// The picture's own coordinates run from 0 to 1000 both ways; CSS stretches it to the window.
+// SVG coordinates run from 0 to 1000 in both directions; CSS stretches the chart to the window.
 constexpr double extent = 1000;
 
 struct Frame {

@@ -45,7 +45,7 @@ void Report::key_values(const std::vector<std::pair<std::string, std::string>>& 
 void Report::table(const Table& table, const std::string& caption) {
   const auto numbers = number_columns(table);
   const auto best = best_cells(table);
-  // Where rows are what is compared, the columns hold mostly numbers.
+  // In a table that compares columns row by row, cells are mostly numbers, so they are right-aligned.
   const auto cell_class = [&](size_t column) {
     return numbers[column] ? " class=\"number\"" : table.best_of_row && column > 0 ? " class=\"right\"" : "";
   };
@@ -106,7 +106,7 @@ std::string Report::html() const {
   std::string contents;
   for (size_t i = 0; i < sections_.size(); ++i)
     contents += fmt::format("<a href=\"#section-{}\">{}</a>", i + 1, escape_html(sections_[i]));
-  // The policy makes the browser itself refuse anything that is not inside the file.
+  // The content security policy makes the browser refuse external resources.
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"

@@ -31,17 +31,17 @@ struct PictureGrid {
   std::string caption = {};
 };
 
-// Builds report.html: one file without external resources (styles, charts and pictures are inside) that works
-// without JavaScript, in light and dark, on wide and narrow windows. All text is escaped. Charts that follow
-// each other share a row where the window is wide enough.
+// Builds report.html: a single file with styles, charts and pictures, without external resources. It works
+// without JavaScript, in light and dark mode, in wide and narrow windows. All text is escaped. Consecutive
+// charts share a row in a wide window.
 class Report {
  public:
   explicit Report(std::string title, std::string subtitle = "");
 
-  void section(const std::string& title);  // also an entry of the contents line
+  void section(const std::string& title);  // also listed in the table of contents
   void heading(const std::string& title);
   void paragraph(const std::string& text);
-  void code(const std::string& text);  // a command line or a file, as it is
+  void code(const std::string& text);  // preformatted: a command line or a file
   void highlights(const std::vector<Highlight>& highlights);
   void key_values(const std::vector<std::pair<std::string, std::string>>& entries);
   void table(const Table& table, const std::string& caption = "");
@@ -49,13 +49,12 @@ class Report {
   void chart(const BarChart& chart);
   void chart(const ConfusionChart& matrix);
   void pictures(const PictureGrid& grid);
-  // What colours mean, as small squares with their names.
+  // A legend of small coloured squares with names.
   void swatches(const std::string& title,
                 const std::vector<std::pair<std::array<uint8_t, 3>, std::string>>& colours);
 
   std::string html() const;
-
-  // Writes html() atomically.
+  // Writes html() to a file, atomically. Throws Error that names the file.
   void write(const std::string& path) const;
 
  private:

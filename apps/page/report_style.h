@@ -7,8 +7,8 @@ namespace pursuit::apps {
 // Universal Design" (2008), lightened for dark windows.
 extern const std::string_view report_css;
 
-// Shows the values under the pointer in line charts. Free of '<' and '&', so that the page is also
-// well-formed XML.
+// The script that shows the values under the pointer in line charts. It must not contain '<' or '&', so that
+// the page is well-formed XML too.
 extern const std::string_view report_script;
 
 }  // namespace pursuit::apps
