@@ -8,11 +8,11 @@
 #include "engine/base/line_prefix.h"
 #include "engine/base/text.h"
 
-// What the apps print. Text may come from a file (names of classes and files, words, configs): a control
-// character or a line break in it never reaches the terminal.
+// Output of the apps. Text may come from files (names of classes and files, words, configs), so control
+// characters and line breaks in it are escaped.
 namespace pursuit::apps {
 
-// Text that has line breaks of its own, as a table or a generated story.
+// Text whose line breaks are kept, such as a table or a generated story.
 struct Lines {
   std::string text;
 };
@@ -28,12 +28,12 @@ template <class T> auto shown(const T& value) {
 
 template <class... T> using Format = fmt::format_string<decltype(shown(std::declval<const T&>()))...>;
 
-// To stdout. run_main sees to what could not be written.
+// Prints to stdout. run_main reports write errors.
 template <class... T> void print(Format<T...> format, const T&... values) {
   fmt::print(format, shown(values)...);
 }
 
-// To stderr. What cannot be written is let go: no work ends because nobody looks at it.
+// Prints to stderr. Write errors are ignored, so that a closed stderr does not stop any work.
 template <class... T> void note(Format<T...> format, const T&... values) {
   const std::string line = line_prefix + fmt::format(format, shown(values)...);
   std::fwrite(line.data(), 1, line.size(), stderr);

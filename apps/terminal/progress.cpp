@@ -118,7 +118,7 @@ std::string Progress::bar_line(int columns) const {
   const int filled = static_cast<int>(done * length);
   std::string full, rest;
   for (int i = 0; i < length; ++i) (i < filled ? full : rest) += unicode_ ? "━" : i < filled ? "#" : "-";
-  // Without colour the two halves must differ in shape.
+  // Without colour the finished and the remaining part need different characters.
   if (unicode_ && !color_) {
     rest.clear();
     for (int i = filled; i < length; ++i) rest += "─";
@@ -128,7 +128,7 @@ std::string Progress::bar_line(int columns) const {
 }
 
 void Progress::draw_bar() {
-  // The last column stays free: writing into it makes some terminals wrap.
+  // The last column is not used, because some terminals wrap after it.
   put("\r" + bar_line(terminal_columns(options_.stream) - 1) + "\033[K");
   shown_time_ = options_.clock();
   shown_step_ = step_;

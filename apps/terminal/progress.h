@@ -15,26 +15,25 @@ struct ProgressOptions {
   std::function<double()> clock = {};  // seconds; steady clock if empty
 };
 
-// Shows how far a loop has come: on a terminal one line that is redrawn (bar, steps, rate, time left, note;
-// at most ten times a second, cut to the window's width), otherwise plain lines. The environment variable
+// Shows the progress of a loop. On a terminal it redraws one line (bar, steps, rate, time left, note) at most
+// ten times a second, cut to the window's width; otherwise it prints plain lines. The environment variable
 // NO_COLOR turns colours off; TERM=dumb counts as no terminal. Not thread-safe.
 class Progress {
  public:
-  // Steps run from `first` (not 0 when resuming) to `total`; `total` 0 means that the end is not known.
+  // Steps run from `first` (the resumed step, else 0) to `total` (0: unknown).
   Progress(std::string label, int64_t first, int64_t total, ProgressOptions options = {});
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `step` steps are done; `items` images (or tokens) were processed since the last call; `note` is shown at
-  // the end of the line, e.g. "loss 2.31".
+  // Sets the number of finished steps. `items` images or tokens were processed since the last call. `note` is
+  // shown at the end of the line, for example "loss 2.31".
   void update(int64_t step, int64_t items, const std::string& note = "");
 
   // Prints a line above the bar.
   void print(const std::string& line);
 
-  // Shows the last state and ends the line. The destructor does the same, so that an exception leaves a clean
-  // line.
+  // Shows the last state and ends the line. The destructor calls it too.
   void finish();
 
  private:
@@ -51,12 +50,12 @@ class Progress {
   bool finished_ = false, bar_shown_ = false;
   double start_time_, update_time_, shown_time_;
   int64_t shown_step_;
-  // Sums over the recent past, fading with a time constant of 15 s; their quotients are the rates.
+  // Exponentially decaying sums with a time constant of 15 s; the rates are their quotients.
   double recent_seconds_ = 0, recent_steps_ = 0, recent_items_ = 0;
 };
 
-using Tick = std::function<void(int64_t count)>;  // done so far
-// Reports one of several pieces of work to their bar; `before` it so much was done.
+using Tick = std::function<void(int64_t count)>;  // called with the number of finished items
+// Reports one part of the work to a bar; `before` items were finished before this part.
 inline Tick ticker(Progress& bar, int64_t before, const std::string& note) {
   return [&bar, before, note, last = int64_t(0)](int64_t done) mutable {
     bar.update(before + done, done - last, note);

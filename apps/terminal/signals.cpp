@@ -25,7 +25,7 @@ double seconds_since_first_interrupt() {
 
 // Calls only functions that are safe inside a signal handler.
 void on_signal(int signal, siginfo_t* info, void*) {
-  // A SIGPIPE of our own writes means that whoever read the progress is gone. That ends no training.
+  // SIGPIPE from our own writes means that the reader of our output has ended, which must not stop training.
   if (signal == SIGPIPE && info->si_pid == getpid()) return;
   const int saved_errno = errno;
   // One key press can arrive twice within milliseconds: from the terminal and from a launcher that forwards
@@ -54,7 +54,7 @@ void catch_stop_signals() {
   for (const int signal : signals) sigaddset(&action.sa_mask, signal);
   struct sigaction before = {};
   for (const int signal : signals) {
-    // nohup has SIGHUP ignored, and that stays.
+    // SIGHUP stays ignored under nohup.
     const bool by_nohup =
         signal == SIGHUP && sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
     if (!by_nohup) sigaction(signal, &action, nullptr);

@@ -61,7 +61,7 @@ bool is_unit_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '%' || c == '/' || c == ' ';
 }
 
-// What the SI or binary prefix at the front of a unit multiplies by; 1 if there is none ("ms", "MPixel").
+// The factor of a unit's SI or binary prefix; 1 if it has none ("ms", "MPixel").
 double prefix_factor(std::string_view unit) {
   const size_t power =
       unit.empty() ? std::string_view::npos : std::string_view("kMGT").find(unit[0] == 'K' ? 'k' : unit[0]);

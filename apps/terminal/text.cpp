@@ -15,7 +15,7 @@ struct Character {
   int width;
 };
 
-// The character at the front; a byte that does not start a valid one is a character of its own.
+// The first character; an invalid byte counts as one.
 Character next_character(std::string_view text) {
   const size_t length = utf8_length(text);
   if (length == 0) return {1, 1};

@@ -9,16 +9,16 @@ namespace pursuit::apps {
 // emoji, 1 for everything else. A byte that is not valid UTF-8 counts as one column.
 int display_width(std::string_view text);
 
-// How many bytes at the end begin a character that is not finished.
+// The number of bytes at the end that are an incomplete character.
 size_t unfinished_bytes(std::string_view text);
 
-// The longest beginning of `text` that takes at most `columns` columns; never cuts a character in two.
+// The longest prefix of whole characters that takes at most `columns` columns.
 std::string cut_to_width(std::string_view text, int columns);
 
-// "0:42", "12:05", "3:07:09", "2d 03:07:09"; "?" if not finite or negative.
+// "0:42", "12:05", "3:07:09", "2d 03:07:09"; "?" for negative or non-finite values.
 std::string format_duration(double seconds);
 
-// A count for people: "0.42", "8.1", "812", "12.3k", "4.56M", "1.20G".
+// A count in short form: "0.42", "8.1", "812", "12.3k", "4.56M", "1.20G".
 std::string format_count(double value);
 
 }  // namespace pursuit::apps
