@@ -22,7 +22,7 @@ namespace pursuit::bench {
 
 namespace {
 
-constexpr double bar_over_nodes = 7;  // percent of a step that may be exposed there
+constexpr double bar_over_nodes = 7;  // largest allowed exposed communication over nodes, percent of a step
 
 struct Options {
   std::vector<std::string> names = {"all"};
@@ -33,7 +33,7 @@ struct Options {
   double contention = 12;  // percent
 };
 
-// Of a setting what it was simulated with, and the least that stayed exposed, by slices.
+// A setting's least exposed communication, over the numbers of slices, and how it was simulated.
 struct Outcome {
   std::string setting, times, embedding;
   double exposed = 0, bar = 0;
@@ -42,7 +42,7 @@ struct Outcome {
 
 std::string number(double x, int digits) { return fmt::format("{:.{}f}", x, digits); }
 
-// How a tied embedding's gradient is exchanged: whole, or by rows of the words that were looked up.
+// Exchange of a tied embedding's gradient: whole, or only the rows of words in the batch.
 struct Route {
   std::string name;
   int64_t rows = 0;
@@ -145,33 +145,34 @@ void add_ddp_command(CLI::App& app) {
   const auto o = std::make_shared<Options>();
   CLI::App* ddp =
       app.add_subcommand("ddp",
-                         "Simulates data-parallel training steps on GPUs: slices of the flat "
-                         "buffer of gradients are all-reduced beside the backward pass, and the "
-                         "table shows by how much a step is longer than one GPU's alone. Times of "
-                         "kernels are those that --measure wrote, else estimates, and called so.");
+                         "Simulate data-parallel training steps on GPUs: slices of the flat buffer "
+                         "of gradients are all-reduced during the backward pass. The table shows by "
+                         "how much a step is longer than on one GPU. Kernel times are measured ones "
+                         "(--times), else estimates, which the table marks.");
   Network& n = o->network;
   const apps::Range positive = apps::above(0, 1e9);
   ddp->add_option("names", o->names, "published settings; all")->capture_default_str();
   apps::add_number(*ddp, "--ranks", n.ranks, "GPUs in all", {1, 65536});
   apps::add_number(*ddp, "--nodes", n.nodes, "machines", {1, 65536});
-  apps::add_number(*ddp, "--bandwidth", n.bandwidth, "of a GPU within its node, as the ring sees it, GB/s",
+  apps::add_number(*ddp, "--bandwidth", n.bandwidth, "ring bandwidth of a GPU within its node, GB/s",
                    positive);
-  apps::add_number(*ddp, "--latency", n.latency, "of a step of the ring within a node, microseconds",
+  apps::add_number(*ddp, "--latency", n.latency, "latency of a ring step within a node, microseconds",
                    {0, 1e9});
-  apps::add_number(*ddp, "--node-bandwidth", n.node_bandwidth, "of a GPU to other nodes, GB/s", positive);
+  apps::add_number(*ddp, "--node-bandwidth", n.node_bandwidth, "bandwidth of a GPU to other nodes, GB/s",
+                   positive);
   apps::add_number(*ddp, "--node-latency", n.node_latency,
-                   "of a step of the ring between nodes, microseconds", {0, 1e9});
-  apps::add_number(*ddp, "--slices", o->slices, "of the flat buffer", {1, 1000})->allow_extra_args(false);
-  apps::add_choice<DType>(*ddp, "--wire", o->wire, "What gradients travel as")
+                   "latency of a ring step between nodes, microseconds", {0, 1e9});
+  apps::add_number(*ddp, "--slices", o->slices, "numbers of slices of the flat buffer to try", {1, 1000})
+      ->allow_extra_args(false);
+  apps::add_choice<DType>(*ddp, "--wire", o->wire, "Data type in which gradients are sent")
       ->default_str(choice_name(o->wire));
   apps::add_number(*ddp, "--contention", o->contention,
-                   "percent of its speed that the backward pass loses while a collective runs; NCCL takes "
-                   "some 16 of 132 multiprocessors",
+                   "speed that the backward pass loses while a collective runs, percent; NCCL takes about 16 "
+                   "of 132 multiprocessors",
                    apps::below(0, 100));
-  ddp->add_option("--times", o->times, "file of measured times; settings that it lacks are estimated");
+  ddp->add_option("--times", o->times, "file of measured times; missing settings are estimated");
   ddp->add_option("--measure", o->measure,
-                  "measures the settings' steps on --device and writes them to this file, beside those that "
-                  "it holds of other settings")
+                  "measure the settings' steps on --device and add them to this file")
       ->excludes("--times");
   ddp->add_option("--device", o->device, "for --measure: auto, cpu, cuda, cuda:1")->capture_default_str();
   apps::add_choice<DType>(*ddp, "--dtype", o->dtype, "for --measure; master weights are f32")

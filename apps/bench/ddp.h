@@ -6,7 +6,8 @@ class App;
 
 namespace pursuit::bench {
 
-// `bench ddp`: what of the communication of data-parallel training stays exposed, by simulation.
+// Adds `bench ddp`, which simulates how much communication of data-parallel training is exposed (not
+// overlapped with computation).
 void add_ddp_command(CLI::App& app);
 
 }  // namespace pursuit::bench

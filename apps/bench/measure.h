@@ -5,29 +5,29 @@
 namespace pursuit::bench {
 
 struct Protocol {
-  int steps = 10;      // timed samples, at least
-  double seconds = 1;  // and for at least as long
-  // Waits for the device. Then a sample is as many steps as take 20 ms, and their mean, so that the host may
-  // run ahead as it does in training. Empty: a step has ended when it returns, and each is a sample.
+  int steps = 10;      // minimum number of timed samples
+  double seconds = 1;  // minimum time
+  // Waits for the device. A sample is then the mean of as many steps as take 20 ms, so that the host can run
+  // ahead as in training. Empty: steps are synchronous, and each is a sample.
   std::function<void()> wait = {};
-  // Of several ranks: rank 0's value on all of them, so that all run as many steps.
+  // With several ranks: returns rank 0's value on all, so that all run the same number of steps.
   std::function<double(double)> of_rank_0 = {};
 };
 
 struct Measurement {
   int steps = 0;  // samples
   double median_ms = 0, min_ms = 0, max_ms = 0;
-  // Median processor time, all threads together: with one thread what a step takes on an idle machine.
+  // Median CPU time of a step, summed over the threads; for one thread the wall time on an idle machine.
   double cpu_ms = 0;
-  // Share of the threads' time in which they stood ready but waited for a processor. Figures with more than a
-  // few percent were taken on a busy machine.
+  // Fraction of time in which runnable threads waited for a CPU. More than a few percent mean a busy machine.
   double waited = 0;
 };
 
-// Runs the step for at least 3 times and 0.2 s untimed, then by the protocol.
+// Warms up with at least 3 steps and 0.2 s, then measures by the protocol.
 Measurement measure(const std::function<void()>& step, const Protocol& protocol);
 
-// Of this process, in bytes, since the last reset_peak_rss(), which may be refused: then since its start.
+// The peak resident memory of this process in bytes since reset_peak_rss(), or since its start if the system
+// refused the reset.
 int64_t peak_rss();
 void reset_peak_rss();
 

@@ -7,17 +7,17 @@
 
 namespace pursuit::bench {
 
-// The step of a workload at its batch: the parts by profiles, scaled to what a whole step takes as it is run
-// in training.
+// Measures a workload's step with its default batch. The parts come from profiles and are scaled to the time
+// of a whole step as run in training.
 StepTimes measure_times(const Workload& workload, DType dtype, Device device);
 
-// Steps that were measured, by workload.
+// Measured steps by workload.
 struct MeasuredTimes {
   std::string device;
   std::map<std::string, StepTimes> steps;
 };
 void write_times(const MeasuredTimes& times, const std::string& path);
-// Throws Error that names the file where it is not one of write_times.
+// Reads a file of write_times. Throws Error that names the file if it is not one.
 MeasuredTimes read_times(const std::string& path);
 
 }  // namespace pursuit::bench

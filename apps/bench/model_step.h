@@ -7,21 +7,21 @@
 
 namespace pursuit::bench {
 
-// A training step of a model with everything it needs: forward, loss, backward and the optimizer's.
+// A training step of a model: forward, loss, backward and optimizer.
 class ModelStep {
  public:
   virtual ~ModelStep() = default;
-  // Once; on a GPU it may still be running then.
+  // Runs one step; asynchronous on a GPU.
   virtual void run() = 0;
-  // Once, operator by operator, waiting for the device wherever a gradient arrives.
+  // Runs one step operator by operator and waits for the device whenever a gradient arrives.
   virtual StepTimes profile() = 0;
-  // Once for each of them, without dropout; the means of all ranks.
+  // Runs steps without dropout; returns their losses, averaged over the ranks.
   virtual std::vector<double> losses(int steps) = 0;
 
-  // Writes a safetensors file: the parameters by their names, and the batch as batch.images and so on.
+  // Writes a safetensors file with the parameters and the batch ("batch.images" etc.).
   virtual void save(const std::string& path) const = 0;
-  // From now on this is the step of one rank, with its part of the batch and the mean of all ranks'
-  // gradients. `ranks` outlives it.
+  // Makes this the step of one rank: with its part of the batch and gradients averaged over the ranks.
+  // `ranks` must outlive it.
   virtual void join(distributed::Communicator& ranks) = 0;
 };
 

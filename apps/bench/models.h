@@ -8,8 +8,7 @@
 
 namespace pursuit::bench {
 
-// Training steps on random data: with AdamW, that of a language model with Adam and clipped gradients, as
-// published.
+// Workloads that train on random data with AdamW, language models with Adam and clipping as published.
 Workload training(const std::string& name, const std::string& what, int64_t batch,
                   const nn::VitConfig& config);
 Workload segmentation(const std::string& name, const std::string& what, int64_t batch,

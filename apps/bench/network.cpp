@@ -4,7 +4,7 @@ namespace pursuit::bench {
 
 namespace {
 
-// `steps` of a ring, on which every GPU sends `bytes` in all.
+// Time of a ring of `steps` steps in which every GPU sends `bytes` in total.
 double ring_ms(double steps, double bytes, double bandwidth, double latency) {
   return steps * latency * 1e-3 + bytes / bandwidth * 1e-6;
 }

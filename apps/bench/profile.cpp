@@ -19,7 +19,7 @@ StepTimes profile(const std::vector<nn::NamedTensor>& parameters, Device device,
     int64_t arrivals;  // before this step
     bool ready = false;
   };
-  std::vector<Leaf> leaves;  // as times.gradients
+  std::vector<Leaf> leaves;  // in the order of times.gradients
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
     times.gradients.push_back({p->name, p->tensor->numel(), 0});
     leaves.push_back({p->tensor->node().get(), p->tensor->node()->arrivals});
@@ -28,7 +28,7 @@ StepTimes profile(const std::vector<nn::NamedTensor>& parameters, Device device,
   const double start = now();
   const Tensor loss = forward();
   const double middle = now();
-  double last = middle;  // when the last operator was done
+  double last = middle;  // end of the last operator
   const auto note_arrivals = [&] {
     for (size_t i = 0; i < leaves.size(); ++i)
       if (!leaves[i].ready && leaves[i].node->arrivals > leaves[i].arrivals) {
@@ -37,7 +37,7 @@ StepTimes profile(const std::vector<nn::NamedTensor>& parameters, Device device,
       }
   };
   {
-    // Sees an operator's gradients before the leaves get them, so what has arrived is of the one before.
+    // Runs before the leaves receive an operator's gradients: what has arrived is of the previous operator.
     const Observer of_gradients([&](const Tensor&) {
       note_arrivals();
       last = now();

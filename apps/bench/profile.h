@@ -7,8 +7,8 @@
 
 namespace pursuit::bench {
 
-// Runs a training step operator by operator and waits for the device wherever a gradient arrives. The
-// parameters' gradients are zero, `forward` gives the loss, `update` is the optimizer's.
+// Runs a training step operator by operator and waits for the device whenever a gradient arrives. The
+// parameters' gradients must be zero; `forward` returns the loss, `update` is the optimizer's step.
 StepTimes profile(const std::vector<nn::NamedTensor>& parameters, Device device,
                   const std::function<Tensor()>& forward, const std::function<void()>& update);
 

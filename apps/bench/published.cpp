@@ -7,8 +7,8 @@ namespace pursuit::bench {
 
 namespace {
 
-// The whole step of one GPU. Kernels as they are: read and disassembled, no kernel has run on a GPU yet.
-// Kernels as planned: what the roofline leaves of the goals for an H100.
+// Estimates of one GPU's step: from the current kernels (by reading and disassembling; none has run on a GPU
+// yet), and from the planned ones (the goals for an H100, limited by the roofline).
 constexpr const char *as_they_are = "kernels as they are", *as_planned = "kernels as planned";
 
 using Shapes = std::vector<Shape>;
@@ -19,13 +19,13 @@ Work product_work(double rows, const Shape& weight) {
   return linear_work(rows, double(weight.numel()) / double(weight[0]), double(weight[0]));
 }
 
-// Of a layer of a vision transformer whose tokens are `batch` times c.tokens().
+// The work of one layer of a vision transformer on `batch` pictures.
 Work vit_work(const nn::VitConfig& c, int64_t batch, const std::string& layer, const Shapes& parameters) {
   const double tokens = double(c.tokens()), rows = double(batch) * tokens, dim = double(c.dim);
   if (layer.empty() || is_norm(layer)) return pass_work(rows, dim);
   if (layer == "head") return product_work(double(batch), parameters[0]);
   Work w = product_work(rows, parameters[0]);
-  if (layer == "patch_embed.proj") w.backward_macs /= 2;  // the pictures have no gradient
+  if (layer == "patch_embed.proj") w.backward_macs /= 2;  // pictures need no gradient
   if (layer.ends_with("attn.qkv")) {
     const int64_t block = std::stoll(layer.substr(std::string("blocks.").size()));
     w = w + attention_work(rows, dim, tokens, double(nn::iterations_of_block(c.attention, block)));
@@ -41,10 +41,10 @@ Work segmenter_work(const nn::SegmenterConfig& c, int64_t batch, const std::stri
   nn::VitConfig d = c.encoder;
   d.extra_tokens = d.classes;
   const double rows = double(batch * d.tokens());
-  // Projections of patches and of classes, and their products.
+  // Projections of patches and classes, and the product of both.
   if (layer == "decoder") return linear_work(rows, double(d.dim), double(d.dim + d.classes));
   if (layer == "decoder.mask_norm") {
-    // Upsampling and cross-entropy, which never leave the chip: 30 us a picture of 512 x 512 pixels.
+    // Fused upsampling and cross-entropy: 30 us per picture of 512 x 512 pixels.
     const double bytes = 30e-6 * hbm_bandwidth * double(batch) / 2;
     return pass_work(rows, double(d.classes)) + Work{0, bytes, 0, bytes};
   }
@@ -55,7 +55,7 @@ Work lm_work(const nn::LmConfig& c, int64_t batch, const std::string& layer, con
   const double rows = double(batch * c.context), dim = double(c.dim);
   if (layer == "embed" || is_norm(layer)) return pass_work(rows, dim);
   if (layer == "output") return {};
-  // The head for every token, and of the tails what WikiText-103's words fall into: 3, 4.5 and 1 percent.
+  // The head for all tokens, the tails for 3, 4.5 and 1 percent of them (WikiText-103's words).
   if (layer == "output.head.cluster")
     return linear_work(rows, dim, double(c.cutoffs[0]) + double(c.cutoffs.size())) +
            linear_work(0.03 * rows, dim, double(c.cutoffs[1] - c.cutoffs[0])) +
@@ -107,7 +107,7 @@ std::vector<Published> published() {
         {as_planned, estimate_of(deit_rpc, rpc, 8, vit_work)}},
        3},
       {segment, {{as_planned, estimate_of(segment, segmenter, 2.5, segmenter_work)}}},
-      // 24,576 tokens of WikiText-2, in windows from everywhere, are of 5,317 to 5,688 words.
+      // 24,576 tokens of WikiText-2 in random windows have 5,317 to 5,688 different words.
       {language_model,
        {{as_planned, estimate_of(language_model, lm, 6, lm_work)}},
        5,

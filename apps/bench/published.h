@@ -7,14 +7,14 @@
 
 namespace pursuit::bench {
 
-// A published setting as it is trained on GPUs: `workload.batch` is that of one GPU.
+// A published training setting; `workload.batch` is the batch of one GPU.
 struct Published {
   Workload workload;
-  // The step by plan, where nothing was measured; by what it rests on.
+  // Estimated steps, used without measurements; the key names the assumption.
   std::map<std::string, StepTimes> estimates;
-  double bar = 100;  // percent of a step that communication may leave exposed, in one node
-  // Of a language model: the weight of its tied embedding, its width, the rows of it that a step of one GPU
-  // looks up, and the words among them, at most.
+  double bar = 100;  // largest allowed exposed communication in one node, percent of a step
+  // Language models: name and width of the tied embedding, and upper bounds of the rows that a step of one
+  // GPU looks up and of the different words among them.
   std::string tied = {};
   int64_t width = 0, lookups = 0, words = 0;
 };

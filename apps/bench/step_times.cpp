@@ -7,8 +7,7 @@ namespace pursuit::bench {
 namespace {
 
 constexpr double bf16_bytes = 2;
-constexpr double adamw_bytes =
-    28;  // of a parameter: its gradient read, itself and two moments read and written
+constexpr double adamw_bytes = 28;  // per parameter: reads the gradient; reads and writes it and two moments
 
 double ms(double macs, double bytes) { return (2 * macs / bf16_products + bytes / hbm_bandwidth) * 1e3; }
 
@@ -43,7 +42,7 @@ StepTimes estimate(const std::vector<nn::NamedTensor>& parameters, double step_m
                    const std::function<Work(const std::string&, const std::vector<Shape>&)>& work) {
   StepTimes times;
   double elements = 0;
-  std::map<std::string, double> done;  // when, by layer; its parameters need not lie side by side
+  std::map<std::string, double> done;  // end of each layer, whose parameters may be apart
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
     const std::string layer = layer_of(p->name);
     if (!done.contains(layer)) {

@@ -9,8 +9,8 @@ namespace pursuit::bench {
 namespace {
 
 constexpr double index_bytes = 4;
-constexpr double conversion_bytes = 12;  // f32 read and bf16 written before, bf16 read and f32 written after
-constexpr double scatter_bytes = 12;     // an element of a row is read, added to f32 and written
+constexpr double conversion_bytes = 12;  // per element: f32 to bf16 before, bf16 to f32 after
+constexpr double scatter_bytes = 12;     // per element of a row: read, add to f32, write
 
 double memory_ms(double bytes) { return bytes / hbm_bandwidth * 1e3; }
 
@@ -18,7 +18,7 @@ double memory_ms(double bytes) { return bytes / hbm_bandwidth * 1e3; }
 
 Replay replay(double backward, const std::vector<Collective>& collectives, double contention) {
   Replay r;
-  double done = 0, now = 0, busy = 0;  // work of the backward pass, the time, when the last collective ends
+  double done = 0, now = 0, busy = 0;  // backward work done, current time, end of the last collective
   const auto run_until = [&](double work) {
     if (work <= done) return;
     const double beside = std::clamp((busy - now) * (1 - contention), 0.0, work - done);
@@ -76,7 +76,7 @@ Exposure expose(const StepTimes& step, const Exchange& exchange, const Network& 
     check(tied != whole.end(), "ddp", "the tied embedding is no parameter of the model");
     Slice of_output{tied->elements, tied->ready};
     whole.erase(tied);
-    // The output layer is the first that backward reaches.
+    // Backward begins with the output layer.
     for (const StepTimes::Gradient& g : whole) of_output.ready = std::min(of_output.ready, g.ready);
     reduce(of_output);
   }
@@ -86,7 +86,7 @@ Exposure expose(const StepTimes& step, const Exchange& exchange, const Network& 
     const double numbers = double(exchange.rows * exchange.width);
     const double bytes = numbers * exchange.bytes + double(exchange.rows) * index_bytes;
     add(step.backward, bytes, network.all_gather_ms(bytes));
-    // A rank's own rows are added in its backward pass as it is.
+    // A rank's own rows are already added in its backward pass.
     after = memory_ms((network.ranks - 1) * numbers * scatter_bytes);
   }
   e.exposed_ms = replay(step.backward, collectives, exchange.contention).end + after - step.backward;

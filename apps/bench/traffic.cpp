@@ -31,7 +31,7 @@ std::vector<std::string> row_of(const KernelTraffic& k) {
 void print_traffic(const Workload& workload, int64_t batch, DType dtype, bool json) {
   const Device device = cuda_device();
   const Step step = workload.make(batch, dtype, device);
-  step.run();  // what is recorded, or done once
+  step.run();  // warm-up: allocations, graph capture
   synchronize(device);
   std::vector<KernelTraffic> kernels = cuda::traffic_of([&] {
     step.run();

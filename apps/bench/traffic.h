@@ -3,7 +3,7 @@
 
 namespace pursuit::bench {
 
-// What every kernel of a step moves, as cuda/traffic.h counts it: a table, or one JSON object.
+// Prints the memory traffic of every kernel of a step (cuda/traffic.h) as a table or a JSON object.
 void print_traffic(const Workload& workload, int64_t batch, DType dtype, bool json);
 
 }  // namespace pursuit::bench

@@ -13,10 +13,10 @@
 
 namespace pursuit::bench {
 
-// As the apps do it, always with the same batch.
+// A model trained as in the apps, always on the same batch.
 template <class Model> class TrainedModel : public ModelStep, public nn::Objective {
  public:
-  using Batch = std::map<std::string, Tensor>;  // [batch, ...], where the model is
+  using Batch = std::map<std::string, Tensor>;  // [batch, ...], on the model's device
   using Loss = std::function<Tensor(const Model&, const Batch&)>;
 
   TrainedModel(std::unique_ptr<Model> model, DType dtype, Device device, const nn::OptimizerConfig& config,
@@ -50,7 +50,7 @@ template <class Model> class TrainedModel : public ModelStep, public nn::Objecti
       means.push_back(step_->loss(optimizer_.steps() - 1));
     }
     model_->set_training(true);
-    use(*ranks_);  // what was recorded is of a model in evaluation
+    use(*ranks_);  // discards the graph of the model in evaluation mode
     return means;
   }
 
