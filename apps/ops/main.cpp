@@ -4,7 +4,7 @@
 #include "engine/driver/program.h"
 #include "engine/program/program.h"
 
-// ops list | check | grad | canaries | bench: every operator of the inventory over its own samples.
+// ops list | check | grad | canaries | bench: tests or times every registered operator with its own samples.
 using namespace pursuit;
 
 namespace {
