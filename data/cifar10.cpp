@@ -111,4 +111,17 @@ std::unique_ptr<Dataset> open_cifar10(const std::string& path, Split split, cons
   return std::make_unique<Cifar10>(path, files);
 }
 
+namespace {
+
+const DatasetFormats::Entry registered{
+    {.name = "cifar10",
+     .files = "data_batch_*.bin and test_batch*.bin",
+     .find =
+         [](const std::string& path) {
+           return folder_with(path, "cifar-10-batches-bin", {"data_batch_", "test_batch"});
+         },
+     .open = open_cifar10}};
+
+}  // namespace
+
 }  // namespace pursuit::data

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "data/files.h"
+#include "data/format.h"
 #include "data/image.h"
 
 namespace pursuit::data {
-
-enum class Split { train, test };
 
 struct Sample {
   Image image;
@@ -37,8 +37,6 @@ class Dataset {
   virtual int64_t skipped() const { return 0; }
 };
 
-inline const std::vector<std::string> dataset_formats = {"auto", "idx", "cifar10", "folder", "synthetic"};
-
 struct DatasetOptions {
   std::string format = "auto";
   int64_t first = 0;  // keep only the first samples; 0: all
@@ -65,9 +63,11 @@ struct DatasetOptions {
   uint64_t synthetic_seed = 0;
 };
 
-// Opens the data at `path`; an empty path is the synthetic set. "auto" detects the layout of the folder.
-// Throws pursuit::Error that names the file if the folder has no known layout or a file is damaged, or if
-// both a path and the synthetic set are given.
+using DatasetFormats = Formats<Dataset, DatasetOptions>;
+
+// Opens the data at `path`; an empty path is the synthetic set. "auto" detects the format of the folder.
+// Split::val is the held-out part, as test is. Throws pursuit::Error that names the file if the folder has no
+// known format or a file is damaged, or if both a path and the synthetic set are given.
 std::unique_ptr<Dataset> open_dataset(const std::string& path, Split split,
                                       const DatasetOptions& options = {});
 
@@ -94,23 +94,5 @@ std::unique_ptr<Dataset> open_synthetic(Split split, int size = 32, uint64_t see
 
 // The sample indices selected by the options `first` and `limit` from a set of `size`.
 std::vector<int64_t> samples_in_use(int64_t size, int64_t first, int64_t limit);
-
-// Helpers for datasets: the visible names in a folder, sorted, and the non-empty lines of a text file of at
-// most max_list_bytes, without byte order mark. Both throw pursuit::Error that names the path if it cannot be
-// read.
-struct Listing {
-  std::vector<std::string> files, folders;
-};
-Listing list_folder(const std::string& path);
-inline constexpr size_t max_list_bytes = size_t(64) << 20;  // many times the longest list of a published set
-std::vector<std::string> read_lines(const std::string& path);
-
-// Whether the path is a folder; false also if it is not accessible.
-bool has_folder(const std::string& path);
-// Throws Error that says why it is not a folder: missing, a file, or not accessible.
-void require_folder(const char* where, const std::string& path);
-
-// Whether the name ends in .jpg, .jpeg or .png, in any case.
-bool is_image_file(const std::string& name);
 
 }  // namespace pursuit::data

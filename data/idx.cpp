@@ -194,4 +194,15 @@ std::unique_ptr<Dataset> open_idx(const std::string& path, Split split) {
   return std::make_unique<IdxDataset>(images_path, labels_path, read_classes(path));
 }
 
+namespace {
+
+const DatasetFormats::Entry registered{
+    {.name = "idx",
+     .files = "train-images-idx3-ubyte[.gz] and its three companions",
+     .find = [](const std::string& path) { return folder_with(path, "raw", {"idx3-ubyte"}); },
+     .open = [](const std::string& folder, Split split,
+                const DatasetOptions&) { return open_idx(folder, split); }}};
+
+}  // namespace
+
 }  // namespace pursuit::data

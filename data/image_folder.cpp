@@ -118,7 +118,7 @@ std::unique_ptr<Dataset> open_image_folder(const std::string& path, Split split,
                                            const DatasetOptions& options) {
   const fs::path root(path), train = root / "train";
   fs::path folder = train;
-  if (split == Split::test) {
+  if (split != Split::train) {
     folder = has_folder(root / "val") ? root / "val" : has_folder(root / "test") ? root / "test" : root;
     if (folder == root && has_folder(train)) {
       fail("image_folder", path + " holds train but neither val nor test: need one of them to test on");
@@ -134,5 +134,23 @@ std::unique_ptr<Dataset> open_image_folder(const std::string& path, Split split,
            path + ": the class folder '" + printable(name) + "' has a name that is not UTF-8; rename it");
   return std::make_unique<ImageFolder>(folder.string(), std::move(classes), options);
 }
+
+namespace {
+
+std::string find_image_folder(const std::string& path) {
+  for (const std::string& name : list_folder(path).folders) {
+    if (name == "train" || name == "val" || name == "test") return path;
+    const std::vector<std::string> files = list_folder((fs::path(path) / name).string()).files;
+    if (std::any_of(files.begin(), files.end(), is_image_file)) return path;
+  }
+  return "";
+}
+
+const DatasetFormats::Entry registered{{.name = "folder",
+                                        .files = "train/<class>/*.jpg with val/<class>/*.jpg",
+                                        .find = find_image_folder,
+                                        .open = open_image_folder}};
+
+}  // namespace
 
 }  // namespace pursuit::data

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "data/dataset.h"
 #include "data/figures.h"
 #include "data/segmentation.h"
 #include "engine/base/error.h"
@@ -20,7 +21,7 @@ constexpr double kColourSpread = 45;
 
 class Scenes : public SegmentationDataset {
  public:
-  Scenes(const std::string& split, int64_t size, int64_t first, int width, int height, uint64_t seed)
+  Scenes(Split split, int64_t size, int64_t first, int width, int height, uint64_t seed)
       : split_(split), size_(size), first_(first), width_(width), height_(height), seed_(seed) {
     classes_.push_back("ground");
     colours_.push_back({60, 60, 60});
@@ -31,9 +32,11 @@ class Scenes : public SegmentationDataset {
   }
 
   int64_t size() const override { return size_; }
-  std::string name(int64_t i) const override { return "scene-" + split_ + "#" + std::to_string(i); }
+  std::string name(int64_t i) const override {
+    return std::string("scene-") + choice_name(split_) + "#" + std::to_string(i);
+  }
   std::string label_file(int64_t) const override { return ""; }
-  std::string split() const override { return split_; }
+  Split split() const override { return split_; }
   const std::vector<std::string>& classes() const override { return classes_; }
   const std::vector<Rgb>& colours() const override { return colours_; }
 
@@ -57,7 +60,7 @@ class Scenes : public SegmentationDataset {
   }
 
  private:
-  std::string split_;
+  Split split_;
   int64_t size_, first_;
   int width_, height_;
   uint64_t seed_;
@@ -67,9 +70,9 @@ class Scenes : public SegmentationDataset {
 
 }  // namespace
 
-std::unique_ptr<SegmentationDataset> open_scenes(const std::string& split, int64_t size, int width,
-                                                 int height, uint64_t seed) {
-  const int64_t at = split == "train" ? 0 : split == "val" ? 1 : 2;
+std::unique_ptr<SegmentationDataset> open_scenes(Split split, int64_t size, int width, int height,
+                                                 uint64_t seed) {
+  const int64_t at = split == Split::train ? 0 : split == Split::val ? 1 : 2;
   const int64_t all = at == 0 ? kTrainSize : kTestSize;
   if (size < 0 || std::min(width, height) < 16 || std::max(width, height) > 1024)
     fail("scenes", "got " + std::to_string(size) + " scenes of " + std::to_string(width) + " x " +
@@ -77,5 +80,15 @@ std::unique_ptr<SegmentationDataset> open_scenes(const std::string& split, int64
   return std::make_unique<Scenes>(split, size == 0 ? all : std::min(size, all), at << 32, width, height,
                                   seed);
 }
+
+namespace {
+
+const SegmentationFormats::Entry registered{
+    {.name = "scenes", .open = [](const std::string&, Split split, const SegmentationOptions& options) {
+       const int64_t all = open_scenes(split)->size();
+       return open_scenes(split, int64_t(samples_in_use(all, options.first, options.limit).size()));
+     }}};
+
+}  // namespace
 
 }  // namespace pursuit::data

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/format.h"
 #include "data/image.h"
 #include "data/label_key.h"
 
@@ -26,15 +27,12 @@ class SegmentationDataset {
   virtual SegmentationSample get(int64_t i) const = 0;
   virtual std::string name(int64_t i) const = 0;        // for messages: a file path, or "scene-train#12"
   virtual std::string label_file(int64_t i) const = 0;  // path of sample i's label map; empty: none
-  virtual std::string split() const = 0;                // of the samples: "train", "val" or "test"
+  virtual Split split() const = 0;                      // of the samples
   virtual const std::vector<std::string>& classes() const = 0;
   virtual const std::vector<Rgb>& colours() const = 0;  // per class, for drawing label maps
   // Damaged or incomplete pairs so far; stays 0 without SegmentationOptions::skip_bad.
   virtual int64_t skipped() const { return 0; }
 };
-
-inline const std::vector<std::string> segmentation_formats = {"auto",       "ade20k", "camvid",
-                                                              "coco_stuff", "folder", "scenes"};
 
 struct SegmentationOptions {
   std::string format = "auto";
@@ -47,7 +45,9 @@ struct SegmentationOptions {
   int64_t cache_bytes = 0;
 };
 
-// Opens one split ("train", "val" or "test") of the data at `path`; an empty path is the drawn scenes.
+using SegmentationFormats = Formats<SegmentationDataset, SegmentationOptions>;
+
+// Opens one split of the data at `path`; an empty path is the drawn scenes.
 // A set with only one of val and test uses it for both; split() tells which. "auto" detects the
 // layout:
 //   ade20k      images/{training,validation}, annotations/{training,validation}, objectInfo150.txt; value 0
@@ -61,12 +61,12 @@ struct SegmentationOptions {
 // layout does not fit or files have no partner, or if both a path and the scenes are given; get() throws if a
 // file is damaged, the sizes differ or a label is unknown. Pixels are used as stored; an image whose EXIF
 // data says to turn it is reported on stderr, once.
-std::unique_ptr<SegmentationDataset> open_segmentation(const std::string& path, const std::string& split,
+std::unique_ptr<SegmentationDataset> open_segmentation(const std::string& path, Split split,
                                                        const SegmentationOptions& options = {});
 
 // Overlapping figures (circle, square, ...) on a textured background, drawn on demand; the labels are exact.
-// 2000 scenes for train, 200 others for val, 200 for test (no other name is valid), or `size` of them.
-std::unique_ptr<SegmentationDataset> open_scenes(const std::string& split, int64_t size = 0, int width = 128,
+// 2000 scenes for train, 200 others for val, 200 for test, or `size` of them.
+std::unique_ptr<SegmentationDataset> open_scenes(Split split, int64_t size = 0, int width = 128,
                                                  int height = 96, uint64_t seed = 0);
 
 }  // namespace pursuit::data

@@ -80,4 +80,13 @@ std::unique_ptr<Dataset> open_synthetic(Split split, int size, uint64_t seed) {
   return std::make_unique<Synthetic>(split, size, seed);
 }
 
+namespace {
+
+const DatasetFormats::Entry registered{
+    {.name = "synthetic", .open = [](const std::string&, Split split, const DatasetOptions& options) {
+       return open_synthetic(split, options.synthetic_size, options.synthetic_seed);
+     }}};
+
+}  // namespace
+
 }  // namespace pursuit::data

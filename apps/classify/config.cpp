@@ -35,7 +35,7 @@ void validate(const Config& c) {
   apps::check_fields(Config::app, c);
   apps::validate(Config::app, static_cast<const apps::VisionFields&>(c));
   apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
-  check_word(Config::app, "format", c.format, data::dataset_formats);
+  check_word(Config::app, "format", c.format, data::DatasetFormats::names());
   if (c.classes.empty()) return;  // the fields that depend on the data are not filled in yet
   if (c.channels != 1 && c.channels != 3)
     fail(Config::app, fmt::format("'channels' is {}, need 1 or 3", c.channels));

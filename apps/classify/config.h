@@ -53,9 +53,7 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("patch", c.patch, "Side of a patch in pixels (0: 4 for pictures up to 64 pixels, else 16)",
     apps::Range{0, 4096});
   f("data", c.data, "Folder with the data set (left out: built-in drawn shapes)");
-  static const std::string formats =
-      fmt::format("Layout of the data: {}", fmt::join(data::dataset_formats, ", "));
-  f("format", c.format, formats.c_str());
+  f("format", c.format, data::DatasetFormats::help());
   f("train-files", c.train_files, "cifar10: batch files to train on");
   f("test-files", c.test_files, "cifar10: batch files to test on");
   f("crop", c.crop, "Training crop");

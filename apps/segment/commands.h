@@ -15,7 +15,7 @@ int train(const Config& config, const apps::RunOptions& options,
 
 struct EvalOptions : apps::PictureEvalOptions {
   ViewOptions views;
-  std::string split = "test";
+  data::Split split = data::Split::test;
   std::string save_predictions;  // folder
 
   EvalOptions() { severities = {1}; }

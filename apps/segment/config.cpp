@@ -41,8 +41,9 @@ void validate(const Config& c) {
   apps::check_fields(Config::app, c);
   apps::validate(Config::app, static_cast<const apps::VisionFields&>(c));
   apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
-  check_word(Config::app, "format", c.format, data::segmentation_formats);
-  check_word(Config::app, "validation", c.validation, {"val", "test"});
+  check_word(Config::app, "format", c.format, data::SegmentationFormats::names());
+  check_range(Config::app, "validation", choice_name(c.validation), c.validation != data::Split::train,
+              "val or test");
   for (const auto& [name, side] : {std::pair{"height", c.height}, {"width", c.width}})
     check_range(Config::app, name, side, side % c.patch == 0, "a multiple of --patch");
   check_range(Config::app, "stride", c.stride, c.stride <= std::min(c.height, c.width),

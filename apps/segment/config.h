@@ -25,7 +25,8 @@ struct Config : apps::VisionFields, apps::TrainingFields {
   int64_t decoder_depth = 2;
   double decoder_dropout = 0.1, decoder_attention_dropout = 0, decoder_activation_dropout = 0;
   bool iterate_decoder = true;
-  std::string encoder, validation = "val";
+  std::string encoder;
+  data::Split validation = data::Split::val;
 
   // evaluation: sliding windows, scales, flip
   int64_t stride = 0;
@@ -70,11 +71,9 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("encoder", c.encoder,
     "Start from the encoder of this run or checkpoint of `classify`, its position embeddings resized");
   f("data", c.data, "Folder with the data set (left out: built-in drawn scenes)");
-  static const std::string formats =
-      fmt::format("Layout of the data: {}", fmt::join(data::segmentation_formats, ", "));
-  f("format", c.format, formats.c_str());
+  f("format", c.format, data::SegmentationFormats::help());
   f("validation", c.validation,
-    "Split to evaluate during training: val or test; if the data has only one, that one");
+    "Split to evaluate during training; if the data has only one of val and test, that one");
   f("short-side", c.short_side,
     "Resize pictures to this shorter side: in evaluation, and in training before the random ratio (0: no "
     "resizing)",

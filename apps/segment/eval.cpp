@@ -33,13 +33,14 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
     config_ = options_.views.of(config_);
     predictor_ = predictor_of(*loaded_.model, config_);
     data_ = segment::open_data(config_, options_.split, options_.first);
-    if (data_->size() == 0) fail("eval", "the " + data_->split() + " split is empty");
+    if (data_->size() == 0) fail("eval", fmt::format("the {} split is empty", choice_name(data_->split())));
     apps::check_classes(data_->classes(), config_.classes);
     results_ = measured_on(config_.dtype, options_.limit);
     results_.data = describe_data(config_, data_->split());
     results_.fingerprint = data::fingerprint(*data_, config_.data);
     results_.views = describe(predictor_.views);
-    if (options_.split != "test") results_.options += " --split " + options_.split;
+    if (options_.split != data::Split::test)
+      results_.options += fmt::format(" --split {}", choice_name(options_.split));
     results_.options += options_.views.arguments();
   }
 

@@ -33,10 +33,8 @@ void add_eval(apps::Program<RunRecord>& program) {
       "eval", "Measure pixel accuracy, mean accuracy and mIoU: clean, under corruptions", segment::eval);
   apps::add_picture_eval_options(command, e);
   add_view_options(command, e.views);
-  command
-      .add_option("--split", e.split,
-                  "train, val or test; if the data has only one of val and test, that one")
-      ->capture_default_str();
+  apps::add_choice<data::Split>(command, "--split", e.split,
+                                "Split to evaluate; if the data has only one of val and test, that one");
   command.add_option("--save-predictions", e.save_predictions,
                      "Write the predicted class numbers to this folder, a PNG for each picture");
 }

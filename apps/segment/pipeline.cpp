@@ -15,18 +15,17 @@
 
 namespace pursuit::segment {
 
-std::unique_ptr<data::SegmentationDataset> open_data(const Config& c, const std::string& split,
-                                                     int64_t first) {
+std::unique_ptr<data::SegmentationDataset> open_data(const Config& c, data::Split split, int64_t first) {
   data::SegmentationOptions o;
   o.format = c.data.empty() && c.format == "auto" ? "scenes" : c.format;
   o.first = first;
-  o.limit = split == "train" ? c.limit : c.test_limit;
+  o.limit = split == data::Split::train ? c.limit : c.test_limit;
   o.skip_bad = c.skip_bad;
   o.cache_bytes = c.cache_mib << 20;
   auto data = data::open_segmentation(c.data, split, o);
   if (data->split() != split)
-    apps::note("note: {} has no split {}; {} is taken in its place\n", apps::last_name(c.data), split,
-               data->split());
+    apps::note("note: {} has no split {}; {} is taken in its place\n", apps::last_name(c.data),
+               choice_name(split), choice_name(data->split()));
   return data;
 }
 
@@ -72,8 +71,8 @@ data::LoaderOptions train_loader_options(const Config& c, const data::Share& sha
   return o;
 }
 
-std::string describe_data(const Config& config, const std::string& split) {
-  return (config.data.empty() ? "scenes" : apps::last_name(config.data)) + " " + split;
+std::string describe_data(const Config& config, data::Split split) {
+  return (config.data.empty() ? "scenes" : apps::last_name(config.data)) + " " + choice_name(split);
 }
 
 StepInput::StepInput(const Config& c, Device device)

@@ -14,7 +14,7 @@ namespace pursuit::segment {
 // Opens a split of the config's data; `first` (0: all) and the config's limit as in
 // data::SegmentationOptions. If the data has only one of val and test, opens that one for both and prints a
 // note to stderr.
-std::unique_ptr<data::SegmentationDataset> open_data(const Config& config, const std::string& split,
+std::unique_ptr<data::SegmentationDataset> open_data(const Config& config, data::Split split,
                                                      int64_t first = 0);
 
 // Fills in the fields that depend on the data: classes, colours, mean and std.
@@ -23,8 +23,7 @@ void complete(Config& config, const data::SegmentationDataset& train);
 data::SegmentationTransform train_transform(const Config& config);
 data::LoaderOptions train_loader_options(const Config& config, const data::Share& share);
 
-// For example "camvid test"; `split` is its name in the data set.
-std::string describe_data(const Config& config, const std::string& split);
+std::string describe_data(const Config& config, data::Split split);  // for example "camvid test"
 
 // The input tensors of all steps; each batch is copied into them.
 struct StepInput {

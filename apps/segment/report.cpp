@@ -22,7 +22,7 @@ std::string subtitle(const RunRecord& r) {
   if (!r.config) return r.name;
   const Config& c = *r.config;
   return fmt::format("{}: {}, windows of {} x {}, patch {}, {} blocks of width {}, {} decoder, seed {}",
-                     r.name, describe_data(c, "train"), c.width, c.height, c.patch, c.depth, c.dim,
+                     r.name, describe_data(c, data::Split::train), c.width, c.height, c.patch, c.depth, c.dim,
                      choice_name(c.decoder), c.seed);
 }
 
@@ -101,10 +101,10 @@ void add_samples(Report& report, const RunRecord& r, const Results* main) {
   const auto loaded = apps::load_model<Config>(r.folder);
   const Predictor predictor = predictor_of(*loaded.model, loaded.config);
   const Config& c = loaded.config;
-  const std::string split = main && main->data == describe_data(c, "test") ? "test" : c.validation;
-  const auto pictures = open_data(c, split);
+  const bool on_test = main && main->data == describe_data(c, data::Split::test);
+  const auto pictures = open_data(c, on_test ? data::Split::test : c.validation);
   const int64_t count = std::min(most, pictures->size());
-  apps::PictureGrid grid{.title = "Pictures of the " + pictures->split() + " split",
+  apps::PictureGrid grid{.title = fmt::format("Pictures of the {} split", choice_name(pictures->split())),
                          .pictures = {},
                          .columns = 3,
                          .headings = {"picture", "label", "prediction"},
@@ -153,7 +153,7 @@ apps::RunPage page_of(const RunRecord& r) {
   page.title = r.config ? "Segmenter with " + describe_attention(*r.config) : "Semantic segmentation";
   page.subtitle = subtitle(r);
   page.highlights = highlights(r, main);
-  page.curves = training_curves(r.config ? r.config->validation : "validation");
+  page.curves = training_curves(r.config ? choice_name(r.config->validation) : "validation");
   page.results = [&r, main](Report& report) {
     add_classes(report, main);
     apps::add_section(

@@ -81,7 +81,7 @@ Results unite(const Results& old, const Results& fresh) {
 }
 
 const Results* main_evaluation(const std::vector<Results>& results, const Config& c) {
-  const std::string test = describe_data(c, "test"), watched = describe_data(c, c.validation);
+  const std::string test = describe_data(c, data::Split::test), watched = describe_data(c, c.validation);
   const std::string views = describe(views_of(c));
   return apps::main_evaluation(results, apps::evaluated_weights(c), [&](const Results& r) {
     return std::tuple(r.data == test, r.data == watched, r.views == views);

@@ -29,7 +29,8 @@ Config with_data(Config config, const data::SegmentationDataset& train) {
 const Config& checked(const Config& config, const data::SegmentationDataset& train,
                       const data::SegmentationDataset& validation) {
   apps::check_classes(validation.classes(), config.classes);
-  if (validation.size() == 0) fail("train", "the " + config.validation + " split is empty");
+  if (validation.size() == 0)
+    fail("train", fmt::format("the {} split is empty", choice_name(config.validation)));
   const data::Image first = validation.get(0).image;
   apps::require_memory("train", device_from_name(config.device),
                        "--batch-size, --eval-batch-size, --height, --width, --dim or --depth",
@@ -42,7 +43,7 @@ class Segmentation : public apps::TaskOf<RunRecord> {
  public:
   Segmentation(const Config& config, const apps::RunOptions& options, distributed::Communicator& ranks)
       : ranks_(ranks),
-        train_data_(open_data(config, "train")),
+        train_data_(open_data(config, data::Split::train)),
         config_(with_data(config, *train_data_)),
         validation_data_(open_data(config_, config_.validation)),
         validation_fingerprint_(data::fingerprint(*validation_data_, config_.data)),
@@ -66,7 +67,7 @@ class Segmentation : public apps::TaskOf<RunRecord> {
     return {
         fmt::format("data   {}: {} training and {} {} pictures, {} classes",
                     config_.data.empty() ? "built-in scenes" : config_.data, train_data_->size(),
-                    validation_data_->size(), config_.validation, config_.classes.size()),
+                    validation_data_->size(), choice_name(config_.validation), config_.classes.size()),
         fmt::format("model  {}, width {}, {} blocks, {} heads, patch {}, input {} x {}, {} decoder: {:.2f} "
                     "M parameters",
                     describe_attention(config_), config_.dim, config_.depth, config_.heads, config_.patch,
@@ -104,8 +105,8 @@ class Segmentation : public apps::TaskOf<RunRecord> {
     v.metrics = {{"pixel_accuracy", "val/pixel_accuracy", s.pixel_accuracy},
                  {"mean_accuracy", "val/mean_accuracy", s.mean_accuracy},
                  {"mean_iou", "val/mean_iou", s.mean_iou}};
-    v.text = fmt::format("{} pixel accuracy {} %  mIoU {} %", config_.validation, percent(s.pixel_accuracy),
-                         percent(s.mean_iou));
+    v.text = fmt::format("{} pixel accuracy {} %  mIoU {} %", choice_name(config_.validation),
+                         percent(s.pixel_accuracy), percent(s.mean_iou));
     v.score = s.mean_iou;
     return v;
   }
@@ -120,7 +121,7 @@ class Segmentation : public apps::TaskOf<RunRecord> {
   void fill(Results& results) const override {
     results.data = describe_data(config_, config_.validation);
     results.views = describe(views_of(config_));
-    results.options = "--split " + config_.validation;
+    results.options = fmt::format("--split {}", choice_name(config_.validation));
     if (config_.test_limit > 0) results.options += fmt::format(" --limit {}", config_.test_limit);
     results.fingerprint = validation_fingerprint_;
     results.set_scores(totals_->confusion, totals_->count, config_.classes);

@@ -165,8 +165,8 @@ template <class R> struct RowKernels {
   void (*exp_sum_rows)(const R* logits, int64_t rows, int64_t cols, int64_t ld, R* stats);
   // Rows labelled ignore_index get loss 0 and gradient 0. Returns -1, or the first row whose label is neither
   // ignore_index nor in [0, cols); that row and later ones are not computed.
-  int64_t (*cross_entropy_rows)(const R* logits, const int32_t* labels, int64_t rows, int64_t cols,
-                                int64_t ld, int32_t ignore_index, R smoothing, R scale, R* loss, R* grad,
+  int64_t (*cross_entropy_rows)(const R* logits, const int64_t* labels, int64_t rows, int64_t cols,
+                                int64_t ld, int64_t ignore_index, R smoothing, R scale, R* loss, R* grad,
                                 int64_t ldg);
   // targets [rows, cols] with stride ldt. Entries with target 0 contribute 0, even if the logit is -inf.
   void (*soft_cross_entropy_rows)(const R* logits, const R* targets, int64_t rows, int64_t cols, int64_t ld,

@@ -34,8 +34,7 @@ struct CrossEntropy {
       std::vector<R> wide;
       for (int64_t i = b; i < e; ++i) {
         if (labels[i] == ignore_index) continue;
-        const auto label = int32_t(labels[i]);
-        rows<R>().cross_entropy_rows(widen_row(logits + i * cols, cols, wide), &label, 1, cols, cols, -1,
+        rows<R>().cross_entropy_rows(widen_row(logits + i * cols, cols, wide), labels + i, 1, cols, cols, -1,
                                      R(smoothing), 1, &losses[size_t(i)], nullptr, cols);
       }
     });
@@ -54,10 +53,9 @@ struct CrossEntropy {
       for (int64_t i = b; i < e; ++i) {
         std::fill_n(gx + i * cols, cols, T{});
         if (labels[i] == ignore_index) continue;
-        const auto label = int32_t(labels[i]);
         R loss;
         change_row(gx + i * cols, cols, wide_gradient, [&](R* to) {
-          rows<R>().cross_entropy_rows(widen_row(logits + i * cols, cols, wide), &label, 1, cols, cols, -1,
+          rows<R>().cross_entropy_rows(widen_row(logits + i * cols, cols, wide), labels + i, 1, cols, cols, -1,
                                        R(smoothing), *factor, &loss, to, cols);
         });
       }

@@ -34,7 +34,7 @@ class Rows : public data::SegmentationDataset {
   }
   std::string name(int64_t i) const override { return "row " + std::to_string(i); }
   std::string label_file(int64_t) const override { return ""; }
-  std::string split() const override { return "test"; }
+  data::Split split() const override { return data::Split::test; }
   const std::vector<std::string>& classes() const override { return classes_; }
   const std::vector<data::Rgb>& colours() const override { return colours_; }
 

@@ -78,7 +78,7 @@ TEST_CASE("segment: a config comes back from JSON, bad values are named") {
   refused("--scales", [](Config& c) { c.scales = {}; });
   refused("--ratio-max", [](Config& c) { c.ratio_max = 0.1; });
   refused("--max-class-share", [](Config& c) { c.max_class_share = 0; });
-  refused("--validation", [](Config& c) { c.validation = "dev"; });
+  refused("--validation", [](Config& c) { c.validation = data::Split::train; });
   refused("colours", [](Config& c) { c.classes = {"a"}; });
   refused("attention", [](Config& c) { c.attention = "none"; });
   CHECK(contains(message_of([] {
@@ -99,7 +99,7 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   const auto at = [&](const std::string& name) { return folder.file(name); };
   const std::string run = at("run");
   Config config = tiny(nn::SegmenterDecoder::mask);
-  config.validation = "test";
+  config.validation = data::Split::test;
   config.stride = 16;
   config.scales = {1, 1.5};
   config.eval_flip = true;
@@ -149,7 +149,6 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   refused("--stride", [](EvalOptions& o) { o.views.stride = 33; });
   refused("--scales", [](EvalOptions& o) { o.views.scales = {0}; });
   refused("nowhere", [](EvalOptions& o) { o.checkpoint = "nowhere"; });
-  refused("dev", [](EvalOptions& o) { o.split = "dev"; });
 
   data::write_png(at("a picture.png"), data::Image(40, 30, 3));
   apps::write_file_atomically(at("broken.png"), "not a picture");

@@ -16,7 +16,7 @@ namespace pursuit::corruptions {
 
 std::vector<data::Image> pictures() {
   constexpr int count = 4, side = 224;
-  const auto scenes = data::open_scenes("test", count, side, side);
+  const auto scenes = data::open_scenes(data::Split::test, count, side, side);
   std::vector<data::Image> all;
   for (int64_t i = 0; i < scenes->size(); ++i) all.push_back(scenes->get(i).image);
   return all;

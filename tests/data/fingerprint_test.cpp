@@ -91,9 +91,9 @@ TEST_CASE("fingerprint: of files that hold many samples, and of drawn ones") {
 
   CHECK(of("") == of(""));
   CHECK(of("") != fingerprint(*open_dataset("", Split::train), ""));
-  const auto scenes = [](const std::string& split) { return fingerprint(*open_segmentation("", split), ""); };
-  CHECK(scenes("val") == scenes("val"));
-  CHECK(scenes("val") != scenes("test"));
+  const auto scenes = [](Split split) { return fingerprint(*open_segmentation("", split), ""); };
+  CHECK(scenes(Split::val) == scenes(Split::val));
+  CHECK(scenes(Split::val) != scenes(Split::test));
   const TextSource grammar = open_text("");
   CHECK(fingerprint(grammar.train, "") != fingerprint(grammar.valid, ""));
 }
@@ -107,7 +107,7 @@ TEST_CASE("fingerprint: of label maps too") {
     std::ofstream(at.path / name / "classes.txt") << "sky\n";
     SegmentationOptions options;
     const std::string path = at.file(name);
-    return fingerprint(*open_segmentation(path, "train", options), path);
+    return fingerprint(*open_segmentation(path, Split::train, options), path);
   };
   const std::string first = of_labels("one", "1.png", 4);
   CHECK(of_labels("two", "1.png", 4) == first);

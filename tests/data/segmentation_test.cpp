@@ -166,7 +166,7 @@ TEST_CASE("label key: numbers, ignored entries and colours") {
 }
 
 TEST_CASE("segmentation: a set says which split it is of, and has the one of val and test that there is") {
-  const auto split_of = [](const Folder& folder, const char* asked) {
+  const auto split_of = [](const Folder& folder, Split asked) {
     return open_segmentation(folder.str(), asked)->split();
   };
   const Folder held_out, folders, camvid, ade, coco;
@@ -186,16 +186,17 @@ TEST_CASE("segmentation: a set says which split it is of, and has the one of val
   }
   ade.text("objectInfo150.txt", "Idx\tRatio\tTrain\tVal\tName\n1\t0.1\t1\t1\twall\n");
   for (const Folder* folder : {&held_out, &camvid, &ade, &coco}) {
-    CHECK(split_of(*folder, "train") == "train");
-    CHECK(split_of(*folder, "val") == "val");
-    CHECK(split_of(*folder, "test") == "val");
+    CHECK(split_of(*folder, Split::train) == Split::train);
+    CHECK(split_of(*folder, Split::val) == Split::val);
+    CHECK(split_of(*folder, Split::test) == Split::val);
   }
-  CHECK(split_of(folders, "val") == "test");
-  CHECK(split_of(folders, "test") == "test");
-  for (const char* split : {"train", "val", "test"}) CHECK(open_segmentation("", split)->split() == split);
+  CHECK(split_of(folders, Split::val) == Split::test);
+  CHECK(split_of(folders, Split::test) == Split::test);
+  for (const Split split : {Split::train, Split::val, Split::test})
+    CHECK(open_segmentation("", split)->split() == split);
   SegmentationOptions options;
   options.format = "scenes";
-  CHECK_THROWS_WITH_AS(open_segmentation(held_out.str(), "val", options),
+  CHECK_THROWS_WITH_AS(open_segmentation(held_out.str(), Split::val, options),
                        doctest::Contains("format scenes is drawn, but the data is to be that of"),
                        pursuit::Error);
 }
@@ -203,7 +204,8 @@ TEST_CASE("segmentation: a set says which split it is of, and has the one of val
 TEST_CASE("segmentation folder: splits, held-out pictures, limit and errors") {
   const Folder folder;
   folder.pairs(21);
-  const auto train = open_segmentation(folder.str(), "train"), val = open_segmentation(folder.str(), "val");
+  const auto train = open_segmentation(folder.str(), Split::train),
+             val = open_segmentation(folder.str(), Split::val);
   CHECK(train->size() == 19);
   CHECK(val->size() == 2);
   std::set<std::string> names;
@@ -216,39 +218,37 @@ TEST_CASE("segmentation folder: splits, held-out pictures, limit and errors") {
   CHECK(sample.labels.pixels == std::vector<uint8_t>{0, 1, 255, 1});
   SegmentationOptions options;
   options.limit = 4;
-  const auto few = open_segmentation(folder.str(), "train", options);
+  const auto few = open_segmentation(folder.str(), Split::train, options);
   CHECK(few->size() == 4);
   CHECK(few->name(3) == train->name(14));
   CHECK(few->get(3).index == 14);
   options.limit = 0;
   options.first = 3;
-  const auto first = open_segmentation(folder.str(), "train", options);
+  const auto first = open_segmentation(folder.str(), Split::train, options);
   CHECK(first->size() == 3);
   CHECK(first->name(2) == train->name(2));
   options.limit = 2;
-  CHECK(open_segmentation(folder.str(), "train", options)->get(1).index == 1);
-  CHECK(open_segmentation("", "val", options)->size() == 2);
+  CHECK(open_segmentation(folder.str(), Split::train, options)->get(1).index == 1);
+  CHECK(open_segmentation("", Split::val, options)->size() == 2);
 
-  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "dev"), doctest::Contains("unknown split: got dev"),
-                       pursuit::Error);
   options.format = "kitti";
-  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train", options),
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), Split::train, options),
                        doctest::Contains("unknown format: got kitti"), pursuit::Error);
-  CHECK_THROWS_WITH_AS(open_segmentation(folder.str() + "/none", "train"),
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str() + "/none", Split::train),
                        doctest::Contains("none does not exist"), pursuit::Error);
-  CHECK_THROWS_WITH_AS(open_segmentation(folder.str() + "/images", "train"),
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str() + "/images", Split::train),
                        doctest::Contains("no known layout"), pursuit::Error);
 
   folder.picture("labels/lonely.png", 2, 2, 1, {0});
-  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train"),
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), Split::train),
                        doctest::Contains("lonely: need a picture of that name"), pursuit::Error);
   fs::remove(folder.path / "labels/lonely.png");
   fs::remove(folder.path / "labels/p15.png");
-  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train"),
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), Split::train),
                        doctest::Contains("p15.png has no label map"), pursuit::Error);
   options = {};
   options.skip_bad = true;
-  const auto rest = open_segmentation(folder.str(), "train", options);
+  const auto rest = open_segmentation(folder.str(), Split::train, options);
   CHECK(rest->size() == 18);
   CHECK(rest->skipped() == 1);
 }
@@ -257,17 +257,17 @@ TEST_CASE("segmentation folder: split folders, damaged pairs and the cache") {
   const Folder folder;
   folder.pairs(3, "train/");
   folder.pairs(2, "val/");
-  CHECK(open_segmentation(folder.str(), "train")->size() == 3);
-  CHECK(open_segmentation(folder.str(), "test")->size() == 2);  // there is no other
+  CHECK(open_segmentation(folder.str(), Split::train)->size() == 3);
+  CHECK(open_segmentation(folder.str(), Split::test)->size() == 2);  // there is no other
   folder.picture("labels/train/p11.png", 3, 2, 1, {0});
-  const auto strict = open_segmentation(folder.str(), "train");
+  const auto strict = open_segmentation(folder.str(), Split::train);
   CHECK_THROWS_WITH_AS(strict->get(1), doctest::Contains("labels/train/p11.png has 3 x 2 pixels"),
                        pursuit::Error);
   CHECK_THROWS_WITH_AS(strict->get(1), doctest::Contains("images/train/p11.png has 2 x 2"), pursuit::Error);
   SegmentationOptions options;
   options.skip_bad = true;
   options.cache_bytes = 16;  // of one pair
-  const auto lenient = open_segmentation(folder.str(), "train", options);
+  const auto lenient = open_segmentation(folder.str(), Split::train, options);
   CHECK(lenient->get(0).index == 0);
   CHECK(lenient->get(1).index == -1);
   CHECK(lenient->get(1).image.pixels[0] == 2);
@@ -281,10 +281,10 @@ TEST_CASE("segmentation folder: split folders, damaged pairs and the cache") {
 DATA_TEST_CASE("segmentation: the real CamVid loads", "camvid") {
   SegmentationOptions few;
   few.limit = 5;
-  const auto camvid = open_segmentation(shared_data("camvid"), "test", few);
-  CHECK(open_segmentation(shared_data("camvid"), "train")->size() == 367);
-  CHECK(open_segmentation(shared_data("camvid"), "val")->size() == 101);
-  CHECK(open_segmentation(shared_data("camvid"), "test")->size() == 233);
+  const auto camvid = open_segmentation(shared_data("camvid"), Split::test, few);
+  CHECK(open_segmentation(shared_data("camvid"), Split::train)->size() == 367);
+  CHECK(open_segmentation(shared_data("camvid"), Split::val)->size() == 101);
+  CHECK(open_segmentation(shared_data("camvid"), Split::test)->size() == 233);
   CHECK(camvid->classes().size() == 11);
   CHECK(camvid->get(0).image.width == 480);
   const Counts of_camvid = counts_of(*camvid);
@@ -294,7 +294,7 @@ DATA_TEST_CASE("segmentation: the real CamVid loads", "camvid") {
 }
 
 DATA_TEST_CASE("segmentation: a real ADE20K folder loads", "ADEChallengeData2016") {
-  for (const char* split : {"train", "val"}) {
+  for (const Split split : {Split::train, Split::val}) {
     const auto ade = open_segmentation(shared_data("ADEChallengeData2016"), split);
     CHECK(ade->size() == 3);
     CHECK(ade->classes().size() == 150);
@@ -305,7 +305,7 @@ DATA_TEST_CASE("segmentation: a real ADE20K folder loads", "ADEChallengeData2016
     CHECK(std::all_of(counts.begin() + 150, counts.begin() + 255, [](int64_t n) { return n == 0; }));
     // The raw number 0 is what is ignored, and the others are shifted by one.
     const fs::path file = fs::path(ade->name(0)).filename().replace_extension(".png");
-    const std::string folder = std::string(split) == "train" ? "training" : "validation";
+    const std::string folder = split == Split::train ? "training" : "validation";
     const Image raw =
         to_grey(read_image(shared_data("ADEChallengeData2016/annotations/" + folder + "/" + file.string())));
     const Image labels = ade->get(0).labels;
@@ -318,9 +318,9 @@ DATA_TEST_CASE("segmentation: a real ADE20K folder loads", "ADEChallengeData2016
 }
 
 DATA_TEST_CASE("segmentation: a real COCO-Stuff folder loads", "coco_stuff") {
-  const auto coco = open_segmentation(shared_data("coco_stuff"), "train");
+  const auto coco = open_segmentation(shared_data("coco_stuff"), Split::train);
   CHECK(coco->size() == 13);
-  CHECK(open_segmentation(shared_data("coco_stuff"), "test")->size() == 8);
+  CHECK(open_segmentation(shared_data("coco_stuff"), Split::test)->size() == 8);
   CHECK(coco->classes().size() == 182);
   const Counts of_coco = counts_of(*coco);
   CHECK(of_coco[kIgnoredLabel] > 0);
@@ -333,14 +333,14 @@ TEST_CASE("camvid: a list names files by their stem, without one the folder coun
     folder.picture(std::string("train/") + stem + ".png", 2, 2, 3, {5});
     folder.picture(std::string("trainannot/") + stem + ".png", 2, 2, 1, {0, 10, 11, 3});
   }
-  CHECK(open_segmentation(folder.str(), "train")->size() == 3);
+  CHECK(open_segmentation(folder.str(), Split::train)->size() == 3);
   folder.text("train.txt", "/other/place/c.png /other/place/c.png\n/other/place/a.png x\n");
-  const auto listed = open_segmentation(folder.str(), "train");
+  const auto listed = open_segmentation(folder.str(), Split::train);
   REQUIRE(listed->size() == 2);
   CHECK(listed->name(0) == folder.at("train/c.png"));
   CHECK(listed->get(0).labels.pixels == std::vector<uint8_t>{0, 10, 255, 3});
   folder.text("train.txt", "/other/place/d.png x\n");
-  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train"), doctest::Contains("d: need a picture"),
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), Split::train), doctest::Contains("d: need a picture"),
                        pursuit::Error);
 }
 
@@ -348,20 +348,20 @@ TEST_CASE("ade20k: a damaged class list is named") {
   const Folder folder;
   fs::create_directories(folder.path / "images/training");
   fs::create_directories(folder.path / "annotations/training");
-  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train"),
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), Split::train),
                        doctest::Contains("objectInfo150.txt': cannot be opened: No such file"),
                        pursuit::Error);
   folder.text("objectInfo150.txt", "Idx\tRatio\tTrain\tVal\tName\n1\t0.1\t1\t1\twall\n3\t0.1\t1\t1\tsky\n");
-  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train"),
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), Split::train),
                        doctest::Contains("line 3: need the class number 2"), pursuit::Error);
   folder.text("objectInfo150.txt", "Idx\tRatio\tTrain\tVal\tName\n1\t0.1\t1\t1\twall\n");
-  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), "train"), doctest::Contains("holds no picture"),
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), Split::train), doctest::Contains("holds no picture"),
                        pursuit::Error);
 }
 
 TEST_CASE("scenes: repeatable, different between splits, every class drawn, labels where the figures are") {
-  const auto train = open_segmentation("", "train"), again = open_segmentation("", "train");
-  const auto val = open_segmentation("", "val"), test = open_segmentation("", "test");
+  const auto train = open_segmentation("", Split::train), again = open_segmentation("", Split::train);
+  const auto val = open_segmentation("", Split::val), test = open_segmentation("", Split::test);
   CHECK(train->size() == 2000);
   CHECK(val->size() == 200);
   const SegmentationSample sample = train->get(7);
@@ -372,7 +372,7 @@ TEST_CASE("scenes: repeatable, different between splits, every class drawn, labe
   CHECK(test->get(7).image.pixels != val->get(7).image.pixels);
   CHECK(sample.labels.width == 128);
   CHECK(sample.labels.height == 96);
-  const auto few = open_scenes("train", 40, 64, 48, 3);
+  const auto few = open_scenes(Split::train, 40, 64, 48, 3);
   CHECK(few->size() == 40);
   const Counts counts = counts_of(*few);
   const auto classes = few->classes().size();
@@ -392,9 +392,7 @@ TEST_CASE("scenes: repeatable, different between splits, every class drawn, labe
   }
   REQUIRE(all > 100);
   CHECK(double(near) / double(all) > 0.99);
-  CHECK_THROWS_WITH_AS(open_segmentation("", "dev"), doctest::Contains("unknown split: got dev"),
-                       pursuit::Error);
-  CHECK_THROWS_AS(open_scenes("train", 0, 8, 8), pursuit::Error);
+  CHECK_THROWS_AS(open_scenes(Split::train, 0, 8, 8), pursuit::Error);
 }
 
 namespace {
@@ -554,7 +552,7 @@ TEST_CASE("resize_nearest: the pixel under each centre") {
 }
 
 TEST_CASE("loader: pairs come the same whatever the threads, and resume in mid-epoch") {
-  const auto set = open_scenes("train", 37, 48, 32, 1);
+  const auto set = open_scenes(Split::train, 37, 48, 32, 1);
   SegmentationAugment augmentation;
   augmentation.crop_width = augmentation.crop_height = 24;
   augmentation.short_side = 0;

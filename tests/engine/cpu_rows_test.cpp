@@ -429,8 +429,7 @@ TEST_CASE("cpu rows: cross-entropy with labels and with soft targets") {
       CAPTURE(smoothing);
       Floats z = Floats(rows, cols).fill(normal(18, 3.0));
       for (int64_t j = 0; j < cols; ++j) z(1, j) += 5000.0f;
-      const std::vector<int32_t> labels = {0, static_cast<int32_t>(cols - 1), -100,
-                                           static_cast<int32_t>(cols / 2), 0};
+      const std::vector<int64_t> labels = {0, cols - 1, -100, cols / 2, 0};
       Floats soft(rows, cols, true), soft_given = Floats(rows, cols).fill(normal(19));
       for (int64_t i = 0; i < rows; ++i) {
         const std::vector<double> p = softmax(soft_given, i, cols);
@@ -475,7 +474,7 @@ TEST_CASE("cpu rows: cross-entropy with labels and with soft targets") {
       }
     }
     Floats z = Floats(3, cols).fill(normal(20)), loss(1, 3);
-    const std::vector<int32_t> high = {0, static_cast<int32_t>(cols), 0}, negative = {0, 0, -1};
+    const std::vector<int64_t> high = {0, cols, 0}, negative = {0, 0, -1};
     CHECK(kernels.cross_entropy_rows(z.data(), high.data(), 3, cols, z.ld, -100, 0, 1, loss.data(), nullptr,
                                      0) == 1);
     CHECK(kernels.cross_entropy_rows(z.data(), negative.data(), 3, cols, z.ld, -100, 0, 1, loss.data(),
@@ -581,7 +580,7 @@ TEST_CASE("cpu rows: exp_sum_rows takes parts that are all -inf, and keeps a NaN
 TEST_CASE("cpu rows: a masked class costs nothing where its target is 0") {
   for (const RowKernels<float>* kernels : all_kernels()) {
     const std::vector<float> z = {1.0f, -kInf, 2.0f}, t = {0.5f, 0.0f, 0.5f};
-    const int32_t label = 2;
+    const int64_t label = 2;
     float hard = 0.0f, soft = 0.0f;
     std::vector<float> grad(3);
     const double lse = std::log(std::exp(1.0) + std::exp(2.0));

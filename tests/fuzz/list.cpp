@@ -1,4 +1,4 @@
-#include "data/segmentation_files.h"
+#include "data/segmentation.h"
 #include "engine/base/error.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -17,7 +17,7 @@ void read(std::string_view input) {
   (void)made;
   const std::string folder = write_folder("set", input);
   for (const char* format : {"camvid", "ade20k"}) try {
-      data::list_segmentation(format, folder, "train", false);
+      data::open_segmentation(folder, data::Split::train, {.format = format});
     } catch (const Error&) {
     }
 }
