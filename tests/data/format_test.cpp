@@ -56,7 +56,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 TEST_CASE("formats: one that registers itself is found, listed and named in messages") {
   const TemporaryFolder dir;
   const std::string path = dir.path.string();
-  CHECK(has(error_of(path), "train.greys with test.greys (greys), train-images-idx3-ubyte"));
+  CHECK(has(error_of(path), "train.greys with test.greys (greys) and train-images-idx3-ubyte"));
   write(dir.file("train.greys"), "7\n200\n9\n");
   write(dir.file("test.greys"), "128\n");
   const auto train = open_dataset(path, Split::train), few = open_dataset(path, Split::train, {.limit = 2});
