@@ -4,50 +4,33 @@
 #include <cmath>
 #include <numbers>
 
+#include "data/kernels.h"
 #include "engine/base/error.h"
 
 namespace pursuit::data {
 namespace {
 
-// Interpolation weights of 2 (bilinear) or 4 (bicubic) neighbours at a fraction t in [0, 1).
-template <int kTaps> std::array<double, kTaps> weights(double t) {
-  if constexpr (kTaps == 2) {
-    return {1 - t, t};
-  } else {
-    const double t2 = t * t, t3 = t2 * t;
-    return {-t + 2 * t2 - t3, 1 - 2 * t2 + t3, t + t2 - t3, t3 - t2};
-  }
-}
+constexpr int kBorder = 2;  // as far as a bicubic window at a pixel of the image reaches
 
-template <int kTaps, int kChannels> void sample(const Image& image, double x, double y, uint8_t* to) {
-  const double left = std::floor(x - 0.5), top = std::floor(y - 0.5);
-  const auto wx = weights<kTaps>(x - 0.5 - left), wy = weights<kTaps>(y - 0.5 - top);
-  const int x0 = int(left) - (kTaps / 2 - 1), y0 = int(top) - (kTaps / 2 - 1);
-  double sum[kChannels] = {};
-  for (int j = 0; j < kTaps; ++j) {
-    const uint8_t* row = image.at(0, std::clamp(y0 + j, 0, image.height - 1));
-    for (int i = 0; i < kTaps; ++i) {
-      const uint8_t* p = row + std::clamp(x0 + i, 0, image.width - 1) * kChannels;
-      const double w = wy[size_t(j)] * wx[size_t(i)];
-      for (int c = 0; c < kChannels; ++c) sum[c] += w * p[c];
+// The image as [height, width, 4] with its border pixels repeated outwards.
+template <int kChannels> std::vector<uint8_t> with_border(const Image& image) {
+  const int width = image.width + 2 * kBorder, height = image.height + 2 * kBorder;
+  std::vector<uint8_t> out(size_t(width) * size_t(height) * 4);
+  uint8_t* to = out.data();
+  for (int y = 0; y < height; ++y) {
+    const uint8_t* from = image.at(0, std::clamp(y - kBorder, 0, image.height - 1));
+    for (int x = 0; x < width; ++x, to += 4) {
+      for (int c = 0; c < kChannels; ++c) to[c] = from[c];
+      if (x >= kBorder && x + 1 < width - kBorder) from += kChannels;
     }
   }
-  for (int c = 0; c < kChannels; ++c) to[c] = uint8_t(std::clamp(sum[c], 0.0, 255.0));
+  return out;
 }
 
-template <int kTaps, int kChannels>
-Image transform(const Image& image, const std::array<double, 6>& m, Colour fill) {
-  Image out(image.width, image.height, kChannels);
-  uint8_t* to = out.pixels.data();
-  for (int y = 0; y < out.height; ++y)
-    for (int x = 0; x < out.width; ++x, to += kChannels) {
-      const double px = m[0] * (x + 0.5) + m[1] * (y + 0.5) + m[2],
-                   py = m[3] * (x + 0.5) + m[4] * (y + 0.5) + m[5];
-      if (px >= 0 && px < image.width && py >= 0 && py < image.height)
-        sample<kTaps, kChannels>(image, px, py, to);
-      else
-        std::copy_n(fill.begin(), kChannels, to);
-    }
+template <int kChannels> Image filled(int width, int height, Colour fill) {
+  Image out(width, height, kChannels);
+  for (size_t i = 0; i < out.pixels.size(); i += kChannels)
+    for (size_t c = 0; c < kChannels; ++c) out.pixels[i + c] = fill[c];
   return out;
 }
 
@@ -55,9 +38,16 @@ Image transform(const Image& image, const std::array<double, 6>& m, Colour fill)
 
 Image affine(const Image& image, const std::array<double, 6>& m, Filter filter, Colour fill) {
   if (filter == Filter::box) fail("affine", "filter: got box, need bilinear or bicubic");
-  const bool cubic = filter == Filter::bicubic;
-  if (image.channels == 3) return cubic ? transform<4, 3>(image, m, fill) : transform<2, 3>(image, m, fill);
-  return cubic ? transform<4, 1>(image, m, fill) : transform<2, 1>(image, m, fill);
+  if (image.pixels.empty()) return image;
+  const bool rgb = image.channels == 3;
+  const std::vector<uint8_t> bordered = rgb ? with_border<3>(image) : with_border<1>(image);
+  Image out = (rgb ? filled<3> : filled<1>)(image.width, image.height, fill);
+  AffineMap map;
+  std::copy(m.begin(), m.end(), map.m);
+  for (int y = 0; y < image.height; ++y)
+    picture_kernels().affine_row(bordered.data(), kBorder, image.width, image.height, map,
+                                 filter == Filter::bicubic ? 4 : 2, y, image.channels, out.at(0, y));
+  return out;
 }
 
 Image rotate(const Image& image, double degrees, Filter filter, Colour fill) {

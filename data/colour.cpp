@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
+#include "data/kernels.h"
 #include "engine/base/error.h"
 
 namespace pursuit::data {
@@ -34,16 +36,11 @@ std::array<int64_t, 256> histogram(const Image& image, int channel) {
 // 3 x 3 mean with a centre weight of 5; border pixels do not change.
 Image smooth(const Image& image) {
   Image out = image;
-  const int step = image.channels, row = image.width * image.channels;
-  for (int y = 1; y + 1 < image.height; ++y) {
-    const uint8_t* in = image.at(0, y);
-    uint8_t* to = out.at(0, y);
-    for (int i = step; i < row - step; ++i) {
-      int sum = 4 * in[i];
-      for (int k : {i - row, i, i + row}) sum += in[k - step] + in[k] + in[k + step];
-      to[i] = uint8_t((2 * sum + 13) / 26);
-    }
-  }
+  if (image.width < 3) return out;
+  const int step = image.channels;
+  for (int y = 1; y + 1 < image.height; ++y)
+    picture_kernels().smooth(image.at(1, y), size_t(image.width - 2) * size_t(step),
+                             ptrdiff_t(image.width) * step, step, out.at(1, y));
   return out;
 }
 
@@ -53,11 +50,8 @@ Image blend(const Image& first, const Image& second, double factor) {
   if (first.width != second.width || first.height != second.height || first.channels != second.channels)
     fail("blend", "the pictures differ in shape");
   Image out(first.width, first.height, first.channels);
-  const float f = float(factor);
-  for (size_t i = 0; i < out.pixels.size(); ++i) {
-    const int a = first.pixels[i], b = second.pixels[i];
-    out.pixels[i] = uint8_t(std::clamp(float(a) + f * float(b - a), 0.0f, 255.0f));
-  }
+  picture_kernels().blend(first.pixels.data(), second.pixels.data(), out.pixels.size(), float(factor),
+                          out.pixels.data());
   return out;
 }
 
@@ -67,8 +61,7 @@ Image adjust_brightness(const Image& image, double factor) {
 
 Image adjust_contrast(const Image& image, double factor) {
   const Image grey = to_grey(image);
-  double total = 0;
-  for (uint8_t v : grey.pixels) total += v;
+  const double total = double(std::accumulate(grey.pixels.begin(), grey.pixels.end(), int64_t(0)));
   Image mean(image.width, image.height, image.channels);
   std::fill(mean.pixels.begin(), mean.pixels.end(), uint8_t(total / double(grey.pixels.size()) + 0.5));
   return blend(mean, image, factor);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 
+#include "data/kernels.h"
 #include "data/png.h"
 #include "engine/base/error.h"
 #include "engine/files/atomic_file.h"
@@ -173,10 +174,7 @@ Image to_rgb(const Image& image) {
 Image to_grey(const Image& image) {
   if (image.channels == 1) return image;
   Image out(image.width, image.height, 1);
-  for (size_t i = 0; i < out.pixels.size(); ++i) {
-    const uint8_t* p = &image.pixels[3 * i];
-    out.pixels[i] = uint8_t((19595u * p[0] + 38470u * p[1] + 7471u * p[2] + 0x8000u) >> 16);
-  }
+  picture_kernels().grey(image.pixels.data(), out.pixels.size(), out.pixels.data());
   return out;
 }
 

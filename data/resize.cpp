@@ -4,14 +4,11 @@
 #include <cmath>
 #include <cstring>
 
+#include "data/kernels.h"
 #include "engine/base/error.h"
 
 namespace pursuit::data {
 namespace {
-
-// Weights are fixed-point numbers with 22 fraction bits. The other bits of an int32 are 8 for the pixel, 2
-// for the overshoot of the cubic filter, and the sign. This is as in Pillow, so results agree bit for bit.
-constexpr int kFractionBits = 22;
 
 double filter_support(Filter filter) {
   switch (filter) {
@@ -39,14 +36,13 @@ double filter_weight(Filter filter, double x) {
   }
 }
 
-// Output i of one axis is the sum of weights[offset + k] * input[first + k], k < count.
+// The windows of one axis. Their weights are in `weights`.
 struct Taps {
-  struct Window {
-    int first, count;
-    size_t offset;
-  };
   std::vector<Window> windows;
   std::vector<int32_t> weights;
+
+  int begin() const { return windows.front().first; }
+  int end() const { return windows.back().first + windows.back().count; }
 };
 
 // The taps of outputs [begin, begin + count) of `out`.
@@ -55,6 +51,7 @@ Taps make_taps(int in, int out, int begin, int count, Filter filter) {
   // At scale 1 every filter returns the pixel itself, and resize skips the axis.
   const double support = in == out ? 0.5 : filter_support(filter) * stretch;
   Taps taps;
+  std::vector<size_t> offsets;
   std::vector<double> window;
   for (int i = begin; i < begin + count; ++i) {
     const double centre = (i + 0.5) * scale;
@@ -66,46 +63,65 @@ Taps make_taps(int in, int out, int begin, int count, Filter filter) {
       window.push_back(filter_weight(filter, (k - centre + 0.5) / stretch));
       total += window.back();
     }
-    taps.windows.push_back({first, last - first, taps.weights.size()});
+    taps.windows.push_back({first, last - first, nullptr});
+    offsets.push_back(taps.weights.size());
     for (double w : window) taps.weights.push_back(int32_t(std::lround(w / total * (1 << kFractionBits))));
   }
+  for (size_t i = 0; i < offsets.size(); ++i) taps.windows[i].weights = &taps.weights[offsets[i]];
   return taps;
 }
 
-uint8_t to_byte(int32_t sum) { return uint8_t(std::clamp(sum >> kFractionBits, 0, 255)); }
+size_t round_up(size_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-// Resizes rows [begin, end) of the picture along x.
-template <int kChannels> Image resize_rows(const Image& image, int begin, int end, const Taps& taps) {
-  Image out(int(taps.windows.size()), end - begin, kChannels);
-  for (int y = begin; y < end; ++y) {
-    uint8_t* to = out.at(0, y - begin);
-    for (const Taps::Window& window : taps.windows) {
-      const uint8_t* from = image.at(window.first, y);
-      const int32_t* weights = &taps.weights[window.offset];
-      int32_t sum[kChannels];
-      for (int c = 0; c < kChannels; ++c) sum[c] = 1 << (kFractionBits - 1);
-      for (int k = 0; k < window.count; ++k)
-        for (int c = 0; c < kChannels; ++c) sum[c] += weights[k] * from[k * kChannels + c];
-      for (int c = 0; c < kChannels; ++c) *to++ = to_byte(sum[c]);
-    }
+// Rows of bytes, `stride` apart; rows and their length are rounded up to whole vectors.
+struct Rows {
+  Rows(size_t bytes, size_t count) : stride(round_up(bytes)), bytes(stride * round_up(count)) {}
+  size_t stride;
+  std::vector<uint8_t> bytes;
+};
+
+// Rows [begin, end) of the box resized along x.
+Rows resize_rows(const Image& image, const Box& box, int begin, int end, Taps taps) {
+  const size_t channels = size_t(image.channels), count = taps.windows.size();
+  const int left = taps.begin();
+  const size_t from = size_t(taps.end() - left) * channels;
+  for (Window& window : taps.windows) window.first -= left;
+  Rows out(count * channels, size_t(end - begin));
+  std::vector<uint8_t> scratch((from + out.stride) * kLanes);
+  for (int y = begin; y < end; y += kLanes) {
+    const uint8_t* rows[kLanes];
+    for (int r = 0; r < kLanes; ++r) rows[r] = image.at(box.x + left, box.y + std::min(y + r, end - 1));
+    picture_kernels().weigh_columns(rows, from, taps.windows.data(), count, image.channels, scratch.data(),
+                                    &out.bytes[size_t(y - begin) * out.stride], out.stride);
   }
   return out;
 }
 
-// `image` starts at row `begin` of the picture for which the taps were made.
-Image resize_columns(const Image& image, int begin, const Taps& taps) {
-  Image out(image.width, int(taps.windows.size()), image.channels);
-  const size_t row = size_t(image.width) * size_t(image.channels);
-  std::vector<int32_t> sum(row);
-  for (int y = 0; y < out.height; ++y) {
-    const Taps::Window& window = taps.windows[size_t(y)];
-    std::fill(sum.begin(), sum.end(), 1 << (kFractionBits - 1));
-    for (int k = 0; k < window.count; ++k) {
-      const uint8_t* from = image.at(0, window.first - begin + k);
-      const int32_t weight = taps.weights[window.offset + size_t(k)];
-      for (size_t i = 0; i < row; ++i) sum[i] += weight * from[i];
-    }
-    std::transform(sum.begin(), sum.end(), out.at(0, y), to_byte);
+// Columns [left, left + width) of rows [begin, end) of the box.
+Rows copy_rows(const Image& image, const Box& box, int begin, int end, int left, int width) {
+  const size_t bytes = size_t(width) * size_t(image.channels);
+  Rows out(bytes, size_t(end - begin));
+  for (int y = begin; y < end; ++y)
+    std::memcpy(&out.bytes[size_t(y - begin) * out.stride], image.at(box.x + left, box.y + y), bytes);
+  return out;
+}
+
+// `part` of a box of the image resized to width x height.
+Image resize_box(const Image& image, const Box& box, int width, int height, const Box& part, Filter filter) {
+  const Taps across = make_taps(box.width, width, part.x, part.width, filter);
+  Taps down = make_taps(box.height, height, part.y, part.height, filter);
+  const int begin = down.begin(), end = down.end();
+  const Rows rows = width == box.width ? copy_rows(image, box, begin, end, part.x, part.width)
+                                       : resize_rows(image, box, begin, end, across);
+  Image out(part.width, part.height, image.channels);
+  const size_t bytes = size_t(part.width) * size_t(image.channels);
+  for (int y = 0; y < part.height; ++y) {
+    Window& window = down.windows[size_t(y)];
+    window.first -= begin;
+    if (height == box.height)
+      std::memcpy(out.at(0, y), &rows.bytes[size_t(y) * rows.stride], bytes);
+    else
+      picture_kernels().weigh_rows(rows.bytes.data(), rows.stride, window, bytes, out.at(0, y));
   }
   return out;
 }
@@ -136,14 +152,7 @@ Image resize(const Image& image, int width, int height, Filter filter) {
 
 Image resize(const Image& image, int width, int height, const Box& part, Filter filter) {
   check_sizes("resize", image, width, height, part);
-  const Taps across = make_taps(image.width, width, part.x, part.width, filter),
-             down = make_taps(image.height, height, part.y, part.height, filter);
-  const Taps::Window& last = down.windows.back();
-  const int begin = down.windows.front().first, end = last.first + last.count;
-  const Image rows = width == image.width  ? crop(image, part.x, begin, part.width, end - begin)
-                     : image.channels == 3 ? resize_rows<3>(image, begin, end, across)
-                                           : resize_rows<1>(image, begin, end, across);
-  return height == image.height ? rows : resize_columns(rows, begin, down);
+  return resize_box(image, {0, 0, image.width, image.height}, width, height, part, filter);
 }
 
 Image resize_nearest(const Image& image, int width, int height) {
@@ -202,14 +211,23 @@ Image imagenet_view(const Image& image, int size, Filter filter) {
 
 Image resized_crop(const Image& image, int x, int y, int width, int height, int new_width, int new_height,
                    Filter filter) {
+  check_size("resized_crop", image, width, height);
+  check_size("resized_crop", image, new_width, new_height);
+  const Box box{x, y, width, height}, all{0, 0, new_width, new_height};
+  if (x >= 0 && y >= 0 && width <= image.width - x && height <= image.height - y)
+    return resize_box(image, box, new_width, new_height, all, filter);
   return resize(crop(image, x, y, width, height), new_width, new_height, filter);
 }
 
 Image flip_horizontal(const Image& image) {
   Image out(image.width, image.height, image.channels);
-  for (int y = 0; y < image.height; ++y)
-    for (int x = 0; x < image.width; ++x)
-      std::copy_n(image.at(x, y), image.channels, out.at(image.width - 1 - x, y));
+  const ptrdiff_t channels = image.channels;
+  for (int y = 0; y < image.height; ++y) {
+    const uint8_t* from = image.at(0, y);
+    uint8_t* to = out.at(image.width - 1, y);
+    for (int x = 0; x < image.width; ++x, from += channels, to -= channels)
+      for (ptrdiff_t c = 0; c < channels; ++c) to[c] = from[c];
+  }
   return out;
 }
 

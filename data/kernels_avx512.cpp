@@ -1,0 +1,2 @@
+#define PURSUIT_ISA_NAMESPACE pictures_avx512
+#include "data/kernels.inc"
