@@ -11,6 +11,7 @@
 #include <sstream>
 #include <utility>
 
+#include "data/resize.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/files/atomic_file.h"
@@ -25,6 +26,9 @@ class Subset : public Dataset {
       : whole_(std::move(whole)), numbers_(std::move(numbers)) {}
   int64_t size() const override { return int64_t(numbers_.size()); }
   Sample get(int64_t i) const override { return whole_->get(numbers_.at(size_t(i))); }
+  Sample get(int64_t i, const ChoosePart& choose) const override {
+    return whole_->get(numbers_.at(size_t(i)), choose);
+  }
   int64_t label(int64_t i) const override { return whole_->label(numbers_.at(size_t(i))); }
   std::string name(int64_t i) const override { return whole_->name(numbers_.at(size_t(i))); }
   const std::vector<std::string>& classes() const override { return whole_->classes(); }
@@ -38,6 +42,12 @@ class Subset : public Dataset {
 };
 
 }  // namespace
+
+Sample Dataset::get(int64_t i, const ChoosePart& choose) const {
+  Sample sample = get(i);
+  sample.image = part_of(sample.image, choose);
+  return sample;
+}
 
 std::vector<int64_t> Dataset::present_classes() const {
   std::vector<int64_t> all(classes().size());

@@ -25,6 +25,9 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
   virtual Sample get(int64_t i) const = 0;
+  // The part of the image that `choose` names, by default cut out of the whole; see decode_part. `choose` may
+  // be called again, for the image that replaces a damaged one.
+  virtual Sample get(int64_t i, const ChoosePart& choose) const;
   virtual int64_t label(int64_t i) const = 0;
   // For messages and lists of predictions: a file path, or "train-images-idx3-ubyte.gz#123".
   virtual std::string name(int64_t i) const = 0;
@@ -51,6 +54,8 @@ struct DatasetOptions {
   bool skip_bad = false;
   // folder: class names in label order, e.g. of a trained model. Default: those of the train split.
   std::vector<std::string> classes = {};
+  // folder: how JPEGs are decoded. Parts by libjpeg-turbo are neither prepared nor cached.
+  Decoding decoding = {};
   // folder: called once on each decoded image before caching, e.g. to resize the shorter
   // side.
   std::function<Image(Image)> prepare = {};

@@ -29,12 +29,17 @@ template <class T> class DecodedFiles {
 
   // Item i and its index; with skip_bad, those of the next good item (after the last comes the first).
   std::pair<T, int64_t> get(int64_t i) const {
-    if (!skip_bad_) return {cached(i), i};
+    return get(i, [this](int64_t candidate) { return cached(candidate); });
+  }
+
+  // The same, decoded by load(i) instead and not cached.
+  template <class Load> std::pair<T, int64_t> get(int64_t i, const Load& load) const {
+    if (!skip_bad_) return {load(i), i};
     for (int64_t step = 0; step < size_; ++step) {
       const int64_t candidate = (i + step) % size_;
       if (known_bad(candidate)) continue;
       try {
-        return {cached(candidate), candidate};
+        return {load(candidate), candidate};
       } catch (const Error&) {
         const std::lock_guard lock(mutex_);
         bad_.insert(candidate);

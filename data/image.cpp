@@ -6,8 +6,10 @@
 #include <memory>
 #include <numeric>
 
+#include "data/jpeg_turbo.h"
 #include "data/kernels.h"
 #include "data/png.h"
+#include "data/resize.h"
 #include "engine/base/error.h"
 #include "engine/files/atomic_file.h"
 
@@ -58,7 +60,10 @@ std::string jpeg_damage(const uint8_t* bytes, size_t size) {
                 kTemporary = 0x01;
   constexpr int kHuffmanTables = 0xc4;
   for (size_t i = 2; i + 1 < size;) {
-    if (bytes[i] != 0xff || bytes[i + 1] == 0x00 || bytes[i + 1] == 0xff) {
+    const void* const next = std::memchr(bytes + i, 0xff, size - 1 - i);
+    if (!next) break;
+    i = size_t(static_cast<const uint8_t*>(next) - bytes);
+    if (bytes[i + 1] == 0x00 || bytes[i + 1] == 0xff) {
       ++i;
       continue;
     }
@@ -91,24 +96,18 @@ void check_encodable(const Image& image, const char* where) {
                     std::to_string(image.pixels.size()) + " bytes, need at least 1 x 1 with 1 or 3 channels");
 }
 
-}  // namespace
-
-// Rejects sizes that are empty or too large.
-void check_pixels(const std::string& name, int64_t width, int64_t height) {
-  if (width < 1 || height < 1 || height > kMaxPixels / width)
-    fail("decode_image", name + ": got " + std::to_string(width) + " x " + std::to_string(height) +
-                             " pixels, need 1 to 64 megapixels; scale the picture down");
-}
-
-Image decode_image(const uint8_t* bytes, size_t size, const std::string& name) {
+// Checked before any decoder, which trusts some lengths in the file.
+void check_file(const uint8_t* bytes, size_t size, const std::string& name) {
   constexpr const char* where = "decode_image";
   if (size == 0) fail(where, name + ": the file is empty");
   if (size > INT_MAX) fail(where, name + ": the file is larger than 2 GiB");
-  if (is_png(bytes, size)) return decode_png(bytes, size, name);
+  if (is_png(bytes, size)) return;
   if (!is_jpeg(bytes, size)) fail(where, name + ": neither a JPEG nor a PNG file");
-
-  // Checked before stb_image, which trusts some lengths in the file.
   if (const std::string damage = jpeg_damage(bytes, size); !damage.empty()) fail(where, name + ": " + damage);
+}
+
+Image decode_stb(const uint8_t* bytes, size_t size, const std::string& name) {
+  constexpr const char* where = "decode_image";
   int width = 0, height = 0, channels = 0;
   if (!stbi_info_from_memory(bytes, int(size), &width, &height, &channels))
     fail(where, name + ": the header cannot be read (" + stbi_failure_reason() + "); the file is damaged");
@@ -122,6 +121,41 @@ Image decode_image(const uint8_t* bytes, size_t size, const std::string& name) {
   return image;
 }
 
+}  // namespace
+
+// Rejects sizes that are empty or too large.
+void check_pixels(const std::string& name, int64_t width, int64_t height) {
+  if (width < 1 || height < 1 || height > kMaxPixels / width)
+    fail("decode_image", name + ": got " + std::to_string(width) + " x " + std::to_string(height) +
+                             " pixels, need 1 to 64 megapixels; scale the picture down");
+}
+
+void check_part(const char* where, const Box& box, int width, int height) {
+  const auto within = [](int begin, int size, int whole) {
+    return begin >= 0 && size >= 1 && size <= whole - begin;
+  };
+  if (!within(box.x, box.width, width) || !within(box.y, box.height, height))
+    fail(where, "part: got " + std::to_string(box.width) + " x " + std::to_string(box.height) + " from x " +
+                    std::to_string(box.x) + ", y " + std::to_string(box.y) + ", need one within " +
+                    std::to_string(width) + " x " + std::to_string(height));
+}
+
+Image decode_image(const uint8_t* bytes, size_t size, const std::string& name, const Decoding& decoding) {
+  check_file(bytes, size, name);
+  if (is_png(bytes, size)) return decode_png(bytes, size, name);
+  return decoding.decoder == Decoder::turbo ? decode_turbo(bytes, size, name, false)
+                                            : decode_stb(bytes, size, name);
+}
+
+Image decode_part(const uint8_t* bytes, size_t size, const std::string& name, const Decoding& decoding,
+                  const ChoosePart& choose) {
+  if (decoding.decoder == Decoder::turbo && !is_png(bytes, size)) {
+    check_file(bytes, size, name);
+    return decode_turbo(bytes, size, name, decoding.scaled, choose);
+  }
+  return part_of(decode_image(bytes, size, name, decoding), choose);
+}
+
 std::vector<uint8_t> read_bytes(const std::string& path) {
   const InputFile file(path);
   if (file.size() > INT_MAX) file.reject("is larger than 2 GiB");
@@ -130,9 +164,9 @@ std::vector<uint8_t> read_bytes(const std::string& path) {
   return bytes;
 }
 
-Image read_image(const std::string& path) {
+Image read_image(const std::string& path, const Decoding& decoding) {
   const std::vector<uint8_t> bytes = read_bytes(path);
-  return decode_image(bytes.data(), bytes.size(), path);
+  return decode_image(bytes.data(), bytes.size(), path, decoding);
 }
 
 std::vector<uint8_t> encode_png(const Image& image) {

@@ -1,7 +1,10 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "engine/base/choice.h"
 
 namespace pursuit::data {
 
@@ -24,13 +27,40 @@ struct Box {
   int x = 0, y = 0, width = 0, height = 0;
 };
 
+enum class Decoder { stb, turbo };
+inline std::vector<Choice<Decoder>> choices_of(Decoder) {
+  return {{"stb", Decoder::stb, "stb_image, which every build has"},
+          {"turbo", Decoder::turbo, "libjpeg-turbo, of parts only their rows and columns"}};
+}
+
+// How JPEGs are decoded. At full size the two decoders differ by at most 3 levels.
+struct Decoding {
+  Decoder decoder = Decoder::stb;
+  bool scaled = false;  // turbo: a part at 1/2, 1/4 or 1/8 where it still has the pixels that are needed
+};
+
 // Reads a JPEG or PNG as RGB (grey is converted, an alpha channel is dropped).
 // Throws pursuit::Error that names the file if it is missing, damaged, truncated or over 64
 // megapixels.
-Image read_image(const std::string& path);
+Image read_image(const std::string& path, const Decoding& decoding = {});
 
 // The same from bytes in memory; `name` is used in errors.
-Image decode_image(const uint8_t* bytes, size_t size, const std::string& name);
+Image decode_image(const uint8_t* bytes, size_t size, const std::string& name, const Decoding& decoding = {});
+
+// A part of a picture that is to be resized to width x height (0: not resized).
+struct Part {
+  Box box;
+  int width = 0, height = 0;
+};
+using ChoosePart = std::function<Part(int width, int height)>;  // of a picture of that size
+
+// The part that `choose` names: the pixels of decode_image, or, scaled, fewer of them. Damage outside the part
+// may go unnoticed.
+Image decode_part(const uint8_t* bytes, size_t size, const std::string& name, const Decoding& decoding,
+                  const ChoosePart& choose);
+
+// Throws Error unless the box lies within width x height and is not empty.
+void check_part(const char* where, const Box& box, int width, int height);
 
 // Throws Error that names the file unless the image has 1 to 64 megapixels.
 void check_pixels(const std::string& name, int64_t width, int64_t height);

@@ -15,14 +15,14 @@ namespace fs = std::filesystem;
 class ImageFolder : public Dataset {
  public:
   ImageFolder(const std::string& root, std::vector<std::string> classes, const DatasetOptions& options)
-      : root_(root), classes_(std::move(classes)), skip_bad_(options.skip_bad) {
+      : root_(root), classes_(std::move(classes)), decoding_(options.decoding), skip_bad_(options.skip_bad) {
     const std::vector<std::string> folders = list_folder(root_).folders;
     check_known(folders);
     for (const std::string& name : folders) add_class(name);
     std::sort(present_.begin(), present_.end());
     if (files_.empty()) fail("image_folder", root_ + " holds no class folder with pictures in it");
     const auto load = [this, prepare = options.prepare](int64_t i) {
-      Image image = read_image(name(i));
+      Image image = read_image(name(i), decoding_);
       return prepare ? prepare(std::move(image)) : image;
     };
     const auto bytes = [](const Image& image) { return int64_t(image.pixels.size()); };
@@ -46,6 +46,15 @@ class ImageFolder : public Dataset {
 
   Sample get(int64_t i) const override {
     auto [image, found] = pictures_->get(i);
+    return {std::move(image), label(found), found == i ? i : -1};
+  }
+
+  Sample get(int64_t i, const ChoosePart& choose) const override {
+    if (decoding_.decoder != Decoder::turbo) return Dataset::get(i, choose);
+    auto [image, found] = pictures_->get(i, [&](int64_t candidate) {
+      const std::vector<uint8_t> bytes = read_bytes(name(candidate));
+      return decode_part(bytes.data(), bytes.size(), name(candidate), decoding_, choose);
+    });
     return {std::move(image), label(found), found == i ? i : -1};
   }
 
@@ -105,6 +114,7 @@ class ImageFolder : public Dataset {
 
   const std::string root_;
   const std::vector<std::string> classes_;
+  const Decoding decoding_;
   const bool skip_bad_;
   std::vector<File> files_;
   std::vector<int64_t> present_;

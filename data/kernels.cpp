@@ -1,7 +1,5 @@
 #include "data/kernels.h"
 
-#include <string>
-
 #include "engine/cpu/rows.h"
 
 namespace pursuit::data {
@@ -16,11 +14,14 @@ namespace pictures_avx512 {
 extern const PictureKernels kernels;
 }
 
+const PictureKernels& picture_kernels(const std::string& isa) {
+  return isa == "avx512" ? pictures_avx512::kernels
+         : isa == "avx2" ? pictures_avx2::kernels
+                         : pictures_sse2::kernels;
+}
+
 const PictureKernels& picture_kernels() {
-  static const PictureKernels& chosen = [isa = std::string(rows<float>().isa)]() -> const PictureKernels& {
-    if (isa.starts_with("avx512")) return pictures_avx512::kernels;
-    return isa == "avx2" ? pictures_avx2::kernels : pictures_sse2::kernels;
-  }();
+  static const PictureKernels& chosen = picture_kernels(rows<float>().isa);
   return chosen;
 }
 

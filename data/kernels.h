@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 // The inner loops on pictures, compiled for several instruction sets from kernels.inc. All sets give the same
 // bits: sums of integers are exact, and those of floating point have one order and no fused multiply-adds.
@@ -44,5 +45,7 @@ struct PictureKernels {
 
 // Those of the instruction set that the engine's row kernels use, see PURSUIT_ISA.
 const PictureKernels& picture_kernels();
+// "avx512", "avx2" or "sse2", which the processor must have.
+const PictureKernels& picture_kernels(const std::string& isa);
 
 }  // namespace pursuit::data

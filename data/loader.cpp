@@ -30,9 +30,15 @@ void require(bool ok, const std::string& what, int64_t got, const std::string& n
 Loader::Loader(const Dataset& dataset, Transform transform, const LoaderOptions& options)
     : Loader(
           dataset.size(), 1,
-          [&dataset, transform = std::move(transform)](int64_t i, Random& random, std::span<uint8_t> picture,
-                                                       std::span<int64_t> label) {
-            const Sample sample = dataset.get(i);
+          [&dataset, transform = std::move(transform), part = options.part](
+              int64_t i, Random& random, std::span<uint8_t> picture, std::span<int64_t> label) {
+            // A picture that turns out damaged after its part was drawn leaves its draws to the next.
+            const Random start = random;
+            const auto choose = [&](int width, int height) {
+              random = start;
+              return part(width, height, random);
+            };
+            const Sample sample = part ? dataset.get(i, choose) : dataset.get(i);
             transform(sample, random, picture);
             label[0] = sample.label;
             return sample.index;

@@ -43,9 +43,11 @@ struct LoaderOptions {
   // variants.
   int64_t repeats = 1;
   RandomErasing erasing{.probability = 0};  // parameters of Batch::erased
-  Share share;                              // this process's share of the epoch's batches
-  int threads = 2;                          // 0: work in the thread that calls next()
-  int64_t prefetch = 4;                     // batches prepared or in progress at any time; bounds the memory
+  // Draws the part of a picture that the transform is given, before the picture is decoded. Empty: all of it.
+  std::function<Part(int width, int height, Random&)> part = {};
+  Share share;           // this process's share of the epoch's batches
+  int threads = 2;       // 0: work in the thread that calls next()
+  int64_t prefetch = 4;  // batches prepared or in progress at any time; bounds the memory
   uint64_t seed = 0;
 };
 

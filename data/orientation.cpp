@@ -105,9 +105,9 @@ Image upright(const Image& image, int orientation) {
   return out;
 }
 
-Image read_upright(const std::string& path) {
+Image read_upright(const std::string& path, const Decoding& decoding) {
   const std::vector<uint8_t> bytes = read_bytes(path);
-  return upright(decode_image(bytes.data(), bytes.size(), path), orientation(bytes));
+  return upright(decode_image(bytes.data(), bytes.size(), path, decoding), orientation(bytes));
 }
 
 }  // namespace pursuit::data

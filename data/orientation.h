@@ -18,6 +18,6 @@ int orientation(std::span<const uint8_t> file);
 Image upright(const Image& image, int orientation);
 
 // read_image, turned upright.
-Image read_upright(const std::string& path);
+Image read_upright(const std::string& path, const Decoding& decoding = {});
 
 }  // namespace pursuit::data

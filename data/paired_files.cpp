@@ -40,6 +40,7 @@ class PairedFiles : public SegmentationDataset {
  public:
   PairedFiles(SegmentationFiles files, const std::string& path, const SegmentationOptions& options)
       : files_(std::move(files)),
+        decoding_(options.decoding),
         numbers_(samples_in_use(int64_t(files_.pairs.size()), options.first, options.limit)),
         decoded_(
             path, size(), [this](int64_t i) { return load(i); },
@@ -71,7 +72,8 @@ class PairedFiles : public SegmentationDataset {
     const auto& [image, labels] = pair(i);
     const std::vector<uint8_t> bytes = read_bytes(image);
     warn_if_turned(image, orientation(bytes));
-    SegmentationSample sample{decode_image(bytes.data(), bytes.size(), image), files_.key.read(labels)};
+    SegmentationSample sample{decode_image(bytes.data(), bytes.size(), image, decoding_),
+                              files_.key.read(labels)};
     if (sample.image.width != sample.labels.width || sample.image.height != sample.labels.height)
       fail(where, labels + " has " + size_of(sample.labels) + " pixels, but its picture " + image + " has " +
                       size_of(sample.image) + "; both need the same size");
@@ -79,6 +81,7 @@ class PairedFiles : public SegmentationDataset {
   }
 
   const SegmentationFiles files_;
+  const Decoding decoding_;
   const std::vector<int64_t> numbers_;  // indices of the pairs in use
   DecodedFiles<SegmentationSample> decoded_;
 };

@@ -135,13 +135,7 @@ void check_size(const char* where, const Image& image, int width, int height) {
 
 void check_sizes(const char* where, const Image& image, int width, int height, const Box& part) {
   check_size(where, image, width, height);
-  const auto within = [](int begin, int size, int whole) {
-    return begin >= 0 && size >= 1 && size <= whole - begin;
-  };
-  if (!within(part.x, part.width, width) || !within(part.y, part.height, height))
-    fail(where, "part: got " + std::to_string(part.width) + " x " + std::to_string(part.height) + " from x " +
-                    std::to_string(part.x) + ", y " + std::to_string(part.y) + ", need one within " +
-                    std::to_string(width) + " x " + std::to_string(height));
+  check_part(where, part, width, height);
 }
 
 }  // namespace
@@ -194,6 +188,12 @@ Image crop(const Image& image, int x, int y, int width, int height) {
                 size_t(right - left) * size_t(image.channels));
   }
   return out;
+}
+
+Image part_of(const Image& image, const ChoosePart& choose) {
+  const Box box = choose(image.width, image.height).box;
+  check_part("part_of", box, image.width, image.height);
+  return crop(image, box.x, box.y, box.width, box.height);
 }
 
 Image center_crop(const Image& image, int width, int height) {

@@ -24,6 +24,9 @@ Image resize_shorter(const Image& image, int size, Filter filter);
 // The rectangle with its top left corner at (x, y). Pixels outside the image are black.
 Image crop(const Image& image, int x, int y, int width, int height);
 
+// The box that `choose` names. Throws if it reaches beyond the image.
+Image part_of(const Image& image, const ChoosePart& choose);
+
 // The central width x height pixels, with torchvision's rounding of odd margins.
 Image center_crop(const Image& image, int width, int height);
 

@@ -41,6 +41,7 @@ struct SegmentationOptions {
   // Do not fail on an image without label map (or the reverse) but leave it out, and replace a damaged pair
   // by the next good one (after the last comes the first).
   bool skip_bad = false;
+  Decoding decoding = {};  // of the images
   // Cache decoded pairs up to this many bytes; others are decoded each time.
   int64_t cache_bytes = 0;
 };

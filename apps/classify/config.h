@@ -35,6 +35,7 @@ struct Config : apps::VisionFields, apps::TrainingFields {
   bool rand_augment = false;
   double colour_jitter = 0, random_erasing = 0, mixup = 0, cutmix = 0, label_smoothing = 0.1;
   int64_t repeats = 1;
+  bool scaled_decoding = false;
 
   // filled in when the data is opened
   int64_t channels = 0;
@@ -67,6 +68,8 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("cutmix", c.cutmix, "CutMix alpha (0: off)", apps::Range{0, 1e6});
   f("label-smoothing", c.label_smoothing, "Label smoothing", apps::below(0, 1));
   f("repeats", c.repeats, "Repeated augmentation: variants of a picture per epoch", apps::Range{1, 1000});
+  f("scaled-decoding", c.scaled_decoding,
+    "With --decoder turbo: decode crops at 1/2, 1/4 or 1/8 where that leaves the model's pixels");
   for_each_training_field(c, f);
   f("channels", c.channels, "", apps::Range{0, 3});
   f("test-split", c.test_split, "");

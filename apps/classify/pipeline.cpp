@@ -19,6 +19,8 @@ namespace pursuit::classify {
 
 namespace {
 
+constexpr data::RandomResizedCrop crop_options;
+
 data::Image with_channels(const Config& c, const data::Image& image) {
   if (image.channels == c.channels) return image;
   return c.channels == 1 ? data::to_grey(image) : data::to_rgb(image);
@@ -106,6 +108,7 @@ std::unique_ptr<data::Dataset> open_data(const Config& c, data::Split split, int
   o.train_files = c.train_files;
   o.test_files = c.test_files;
   o.skip_bad = c.skip_bad;
+  o.decoding = {c.decoder, c.scaled_decoding};
   o.cache_bytes = c.cache_mib << 20;
   o.classes = split == data::Split::test ? c.classes : std::vector<std::string>{};
   if (c.image_size > 0 && split == data::Split::train) {
@@ -149,7 +152,7 @@ data::Transform train_transform(const Config& c) {
     const int size = int(c.image_size);
     data::Image image = with_channels(c, sample.image);
     if (c.crop == Crop::resized) {
-      image = data::random_resized_crop(image, size, random);
+      image = data::resize(image, size, size, crop_options.filter);
     } else {
       if (image.width != size || image.height != size) image = evaluation_view(c, image);
       if (c.crop == Crop::padded)
@@ -179,6 +182,10 @@ data::LoaderOptions train_loader_options(const Config& c, const data::Share& sha
   o.shuffle = o.drop_last = true;
   o.repeats = c.repeats;
   o.erasing.probability = c.random_erasing;
+  if (c.crop == Crop::resized)
+    o.part = [size = int(c.image_size)](int width, int height, Random& random) {
+      return data::Part{data::draw_crop(width, height, random, crop_options), size, size};
+    };
   return o;
 }
 

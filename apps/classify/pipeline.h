@@ -32,6 +32,7 @@ void complete(Config& config, const data::Dataset& train);
 data::Image evaluation_view(const Config& config, const data::Image& image,
                             data::Filter filter = data::Filter::bicubic);
 
+// Of the parts of pictures that train_loader_options draws.
 data::Transform train_transform(const Config& config);
 // `change`, a corruption, is applied to the evaluation view before normalisation. With it views are resized
 // bilinearly, as in ImageNet-C; without it bicubically.

@@ -10,9 +10,12 @@
 #include <numeric>
 #include <thread>
 
+#include "data/jpeg_turbo.h"
+#include "data/kernels.h"
 #include "data/resize.h"
 #include "engine/base/error.h"
 #include "engine/base/random.h"
+#include "engine/cpu/rows.h"
 #include "tests/needs.h"
 #include "tests/temporary_folder.h"
 
@@ -54,9 +57,9 @@ int largest_difference(const Image& a, const std::vector<int>& b) {
 }
 
 // The message of the Error that decoding throws; empty if it does not throw.
-std::string decode_error(const std::vector<uint8_t>& bytes) {
+std::string decode_error(const std::vector<uint8_t>& bytes, Decoder decoder = Decoder::stb) {
   try {
-    decode_image(bytes.data(), bytes.size(), "picture.bin");
+    decode_image(bytes.data(), bytes.size(), "picture.bin", {decoder});
   } catch (const pursuit::Error& error) {
     return error.what();
   }
@@ -223,6 +226,164 @@ TEST_CASE("damaged bytes give an error or a picture, never a crash; a PNG always
     bytes[size_t(random.below(int64_t(bytes.size())))] ^= uint8_t(1 + random.below(255));
     CHECK(names_file(decode_error(bytes)));
   }
+}
+
+// JPEGs of all kinds: drawn ones with full and halved colours, and those of shared/data that are there.
+std::vector<std::vector<uint8_t>> some_jpegs() {
+  std::vector<std::vector<uint8_t>> all;
+  for (const int quality : {40, 85, 95}) {
+    all.push_back(encode_jpeg(waves(197, 161), quality));
+    all.push_back(encode_jpeg(formula(61, 200, 3), quality));
+    all.push_back(encode_jpeg(to_grey(waves(100, 37)), quality));
+  }
+  const std::string folder = shared_data("imagenet-samples");
+  if (std::filesystem::exists(folder))
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+      if (entry.is_regular_file()) all.push_back(file_bytes(entry.path().string()));
+  return all;
+}
+
+TEST_CASE("the two decoders of JPEGs agree within 3 levels, 99.99 % of the values within 2") {
+  if (!pursuit::data::has_turbo()) return;
+  int64_t counts[256] = {}, total = 0;
+  for (const auto& bytes : some_jpegs()) {
+    const Image stb = decode_image(bytes.data(), bytes.size(), "memory"),
+                turbo = decode_image(bytes.data(), bytes.size(), "memory", {Decoder::turbo});
+    REQUIRE(stb.width == turbo.width);
+    REQUIRE(stb.pixels.size() == turbo.pixels.size());
+    for (size_t i = 0; i < stb.pixels.size(); ++i) ++counts[std::abs(stb.pixels[i] - turbo.pixels[i])];
+    total += int64_t(stb.pixels.size());
+  }
+  REQUIRE(total > 100000);
+  CHECK(counts[0] < total);  // two decoders
+  CHECK(double(counts[0] + counts[1] + counts[2]) >= 0.9999 * double(total));
+  CHECK(counts[0] + counts[1] + counts[2] + counts[3] == total);
+}
+
+TEST_CASE("a part of a JPEG is that of the whole picture") {
+  pursuit::Random random(5);
+  for (const Decoder decoder : {Decoder::stb, Decoder::turbo}) {
+    if (decoder == Decoder::turbo && !pursuit::data::has_turbo()) continue;
+    for (const auto& bytes : some_jpegs()) {
+      const Image whole = decode_image(bytes.data(), bytes.size(), "memory", {decoder});
+      for (int i = 0; i < 12; ++i) {
+        Box box;
+        const auto choose = [&](int width, int height) {
+          box.width = int(1 + random.below(i < 6 ? width : std::min(width, 20)));
+          box.height = int(1 + random.below(i < 6 ? height : std::min(height, 20)));
+          box.x = int(random.below(width - box.width + 1));
+          box.y = int(random.below(height - box.height + 1));
+          return Part{box, 8, 8};
+        };
+        const Image part = decode_part(bytes.data(), bytes.size(), "memory", {decoder}, choose);
+        CHECK(part.pixels == crop(whole, box.x, box.y, box.width, box.height).pixels);
+      }
+    }
+    const auto bytes = encode_jpeg(waves(40, 30), 90);
+    for (const Box outside : {Box{0, 0, 41, 30}, Box{-1, 0, 5, 5}, Box{0, 30, 1, 1}, Box{0, 0, 0, 3}})
+      CHECK_THROWS_AS(decode_part(bytes.data(), bytes.size(), "memory", {decoder},
+                                  [&](int, int) { return Part{outside}; }),
+                      pursuit::Error);
+  }
+}
+
+TEST_CASE("scaled decoding leaves the pixels that are needed, near those of the resized part") {
+  if (!pursuit::data::has_turbo()) return;
+  const auto bytes = encode_jpeg(waves(800, 640), 95);
+  const Image whole = decode_image(bytes.data(), bytes.size(), "memory", {Decoder::turbo});
+  for (const int side : {60, 100, 150, 300}) {
+    const Box box{83, 41, 640, 560};
+    const Image part =
+        decode_part(bytes.data(), bytes.size(), "memory", {Decoder::turbo, true}, [&](int, int) {
+          return Part{box, side, side};
+        });
+    const int by = side <= 70 ? 8 : side <= 140 ? 4 : side <= 280 ? 2 : 1;
+    CHECK(part.width == 640 / by);
+    CHECK(part.height == 560 / by);
+    const Image whole_part = crop(whole, box.x, box.y, box.width, box.height);
+    CHECK(mean_difference(resize(part, side, side, Filter::bicubic),
+                          resize(whole_part, side, side, Filter::bicubic)) < (by == 1 ? 1e-9 : 2.5));
+  }
+}
+
+TEST_CASE("hostile JPEGs are refused by both decoders, in a line that names the file") {
+  if (!pursuit::data::has_turbo()) return;
+  const auto whole = encode_jpeg(waves(64, 48), 80);
+  REQUIRE(decode_error(whole, Decoder::turbo).empty());
+  for (size_t keep = 0; keep < whole.size(); keep += 5) {
+    const std::vector<uint8_t> cut(whole.begin(), whole.begin() + ptrdiff_t(keep));
+    CHECK(names_file(decode_error(cut, Decoder::turbo)));
+    CHECK(decode_error(cut, Decoder::turbo) == decode_error(cut));
+  }
+  auto large = whole;  // 65535 x 65535 in its frame header
+  const uint8_t frame[] = {0xff, 0xc0};
+  const auto at = std::search(large.begin(), large.end(), frame, frame + 2);
+  REQUIRE(at != large.end());
+  std::fill(at + 5, at + 9, uint8_t(0xff));
+  CHECK(decode_error(large, Decoder::turbo).find("megapixels") != std::string::npos);
+  CHECK(names_file(decode_error(large)));
+  pursuit::Random random(3);
+  int refused = 0;
+  for (int i = 0; i < 300; ++i) {
+    auto bytes = whole;
+    for (int k = 0; k < 4; ++k) bytes[size_t(random.below(int64_t(bytes.size())))] = uint8_t(random.next());
+    const std::string message = decode_error(bytes, Decoder::turbo);
+    refused += !message.empty();
+    CHECK((message.empty() || (names_file(message) && message.find('\n') == std::string::npos)));
+  }
+  CHECK(refused > 0);
+}
+
+TEST_CASE("kernels of pictures: all instruction sets give the same bits") {
+  pursuit::Random random(11);
+  std::vector<uint8_t> bytes(64 * 64 * 4 + 64);
+  for (uint8_t& b : bytes) b = uint8_t(random.next());
+  std::vector<int32_t> weights;
+  for (int i = 0; i < 40; ++i) weights.push_back(int32_t(random.below(1 << 22)) / 6 - (1 << 18));
+  const auto results = [&](const std::string& isa) {
+    const PictureKernels& k = picture_kernels(isa);
+    std::vector<uint8_t> all;
+    const auto keep = [&](const std::vector<uint8_t>& out) { all.insert(all.end(), out.begin(), out.end()); };
+    for (const int count : {1, 2, 7}) {
+      std::vector<uint8_t> out(45, 1);
+      k.weigh_rows(bytes.data(), 64, {3, count, weights.data()}, out.size(), out.data());
+      keep(out);
+      const uint8_t* rows[kLanes];
+      for (int r = 0; r < kLanes; ++r) rows[r] = &bytes[size_t(r) * 70];
+      const std::vector<Window> windows = {
+          {0, count, &weights[2]}, {4, 3, &weights[5]}, {11, 2, &weights[20]}};
+      for (const int channels : {1, 3}) {
+        std::vector<uint8_t> scratch(kLanes * 64), columns(kLanes * 16);
+        k.weigh_columns(rows, size_t(13 * channels), windows.data(), 3, channels, scratch.data(),
+                        columns.data(), 16);
+        for (int r = 0; r < kLanes; ++r)
+          all.insert(all.end(), &columns[size_t(r) * 16], &columns[size_t(r) * 16] + 3 * channels);
+      }
+    }
+    for (const int taps : {2, 4})
+      for (const int channels : {1, 3})
+        for (const AffineMap& map :
+             {AffineMap{{0.9, 0.2, 1.3, -0.3, 1.1, 4}}, AffineMap{{1, 0, 2.5, 0, 1, 0}}})
+          for (const int y : {0, 17, 39}) {
+            std::vector<uint8_t> row(size_t(50 * channels), 9);
+            k.affine_row(bytes.data(), 2, 50, 40, map, taps, y, channels, row.data());
+            keep(row);
+          }
+    std::vector<uint8_t> out(1003);
+    for (const float factor : {-0.7f, 0.3f, 1.9f}) {
+      k.blend(bytes.data(), &bytes[2000], out.size(), factor, out.data());
+      keep(out);
+    }
+    k.grey(bytes.data(), out.size(), out.data());
+    keep(out);
+    k.smooth(&bytes[300], out.size(), 100, 3, out.data());
+    keep(out);
+    return all;
+  };
+  const std::vector<uint8_t> plain = results("sse2");
+  REQUIRE(plain.size() > 4000);
+  for (const char* isa : {"avx2", "avx512"})
+    if (pursuit::isa_supported(isa)) CHECK_MESSAGE(results(isa) == plain, isa);
 }
 
 TEST_CASE("luma as Pillow rounds it") {

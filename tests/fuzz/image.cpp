@@ -1,6 +1,8 @@
 #include "data/image.h"
 
+#include "data/jpeg_turbo.h"
 #include "data/orientation.h"
+#include "engine/base/error.h"
 #include "tests/fuzz/png.h"
 
 namespace pursuit::fuzz {
@@ -10,7 +12,17 @@ namespace {
 void read(std::string_view input) {
   const std::span bytes(reinterpret_cast<const uint8_t*>(input.data()), input.size());
   const int orientation = data::orientation(bytes);
-  data::upright(data::decode_image(bytes.data(), bytes.size(), "input"), orientation);
+  for (const data::Decoder decoder : {data::Decoder::turbo, data::Decoder::stb}) {
+    if (decoder == data::Decoder::turbo && !data::has_turbo()) continue;
+    const auto choose = [](int width, int height) {
+      return data::Part{{width / 3, height / 4, width - width / 3, (height + 1) / 2}, 2, 2};
+    };
+    try {
+      data::decode_part(bytes.data(), bytes.size(), "input", {decoder, true}, choose);
+    } catch (const Error&) {
+    }
+    data::upright(data::decode_image(bytes.data(), bytes.size(), "input", {decoder}), orientation);
+  }
 }
 
 std::vector<std::string> seeds() {
