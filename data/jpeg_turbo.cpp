@@ -20,7 +20,8 @@ bool has_turbo() { return false; }
 
 Image decode_turbo(const uint8_t*, size_t, const std::string&, bool, const ChoosePart&) {
   fail("decode_image",
-       "this build has no libjpeg-turbo; install libjpeg62-turbo-dev and build again, or use --decoder stb");
+       "this build has no libjpeg-turbo; install libjpeg62-turbo-dev and build again, or use --jpeg-decoder "
+       "stb");
 }
 
 #else

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "data/shuffle.h"
+#include "data/wait_timer.h"
 #include "engine/base/error.h"
 #include "engine/base/streams.h"
 #include "engine/inspect/trace.h"
@@ -151,6 +152,7 @@ void Loader::fill(Batch& batch, int64_t number, int64_t row) const {
 
 bool Loader::next(Batch& batch) {
   if (taken_ >= batches_per_epoch()) return false;
+  const WaitTimer timer(waited_);
   const int64_t number = taken_;
   if (slots_.empty()) {
     ++taken_;

@@ -80,6 +80,10 @@ class Loader {
   // (the first one of the batch); the next call continues with the following batch.
   bool next(Batch& batch);
 
+  double waited() const {
+    return waited_;
+  }  // seconds that next() has waited for batches, since the beginning
+
  private:
   // Loads, transforms and labels one row; returns the sample's index, -1 for a replacement.
   using FillRow =
@@ -108,6 +112,7 @@ class Loader {
   int64_t epoch_ = 0;
   std::vector<int64_t> order_;  // the epoch's samples, before repetition and sharing
   int64_t taken_ = 0;           // the batch that next() returns next
+  double waited_ = 0;
 
   std::mutex mutex_;
   std::condition_variable slot_free_, slot_done_;

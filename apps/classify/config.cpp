@@ -35,8 +35,8 @@ void validate(const Config& c) {
   apps::check_fields(Config::app, c);
   apps::validate(Config::app, static_cast<const apps::VisionFields&>(c));
   apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
-  if (c.scaled_decoding && c.decoder != data::Decoder::turbo)
-    fail(Config::app, "--scaled-decoding needs --decoder turbo: stb decodes whole pictures");
+  if (c.scaled_decoding && c.jpeg_decoder != data::Decoder::turbo)
+    fail(Config::app, "--scaled-decoding needs --jpeg-decoder turbo: stb decodes whole pictures");
   check_word(Config::app, "format", c.format, data::DatasetFormats::names());
   if (c.classes.empty()) return;  // the fields that depend on the data are not filled in yet
   if (c.channels != 1 && c.channels != 3)

@@ -69,7 +69,7 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("label-smoothing", c.label_smoothing, "Label smoothing", apps::below(0, 1));
   f("repeats", c.repeats, "Repeated augmentation: variants of a picture per epoch", apps::Range{1, 1000});
   f("scaled-decoding", c.scaled_decoding,
-    "With --decoder turbo: decode crops at 1/2, 1/4 or 1/8 where that leaves the model's pixels");
+    "With --jpeg-decoder turbo: decode crops at 1/2, 1/4 or 1/8 where that leaves the model's pixels");
   for_each_training_field(c, f);
   f("channels", c.channels, "", apps::Range{0, 3});
   f("test-split", c.test_split, "");

@@ -108,7 +108,7 @@ std::unique_ptr<data::Dataset> open_data(const Config& c, data::Split split, int
   o.train_files = c.train_files;
   o.test_files = c.test_files;
   o.skip_bad = c.skip_bad;
-  o.decoding = {c.decoder, c.scaled_decoding};
+  o.decoding = {c.jpeg_decoder, c.scaled_decoding};
   o.cache_bytes = c.cache_mib << 20;
   o.classes = split == data::Split::test ? c.classes : std::vector<std::string>{};
   if (c.image_size > 0 && split == data::Split::train) {

@@ -46,7 +46,8 @@ int predict(const PredictOptions& options) {
                                 -depth, depth - 1, depth));
   const size_t top = std::min(size_t(options.top), loaded.config.classes.size());
   return apps::predict_pictures(options, [&](const std::string& file, const std::string& base) {
-    const Prediction p = look_at(loaded, data::read_upright(file, {loaded.config.decoder}), options.block);
+    const Prediction p =
+        look_at(loaded, data::read_upright(file, {loaded.config.jpeg_decoder}), options.block);
     const std::string picture = base + "-attention.png";
     data::write_png(picture, apps::attention_pair(p.view, p.attention, p.grid));
     return apps::PicturePrediction{

@@ -113,6 +113,8 @@ class Classification : public apps::TaskOf<RunRecord> {
     return {batch_.size};
   }
 
+  double waited_for_data() const override { return loader_.waited(); }
+
   nn::Loss loss() override { return classify::loss(model_, config_, *input_); }
 
   apps::Validation evaluate() override {

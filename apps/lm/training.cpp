@@ -97,6 +97,8 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
     return {rows_.count, double(rows_.count) / double(rows_.labels.size())};
   }
 
+  double waited_for_data() const override { return train_rows_.waited(); }
+
   nn::Loss loss() override { return lm::loss(model_, config_, *input_); }
 
   apps::Validation evaluate() override {

@@ -19,7 +19,7 @@ struct VisionFields : AttentionFields {
   int64_t limit = 0, test_limit = 0;
   bool skip_bad = false;
   int64_t cache_mib = 512;
-  data::Decoder decoder = data::Decoder::stb;
+  data::Decoder jpeg_decoder = data::Decoder::stb;
   int workers = 1;
   double flip = 0.5;
 };
@@ -40,7 +40,7 @@ template <class C, class F> void for_each_vision_field(C& c, const F& f) {
     "Evaluate on this many pictures, evenly spaced (the first of drawn scenes; 0: all)", any_count);
   f("skip-bad", c.skip_bad, "Replace damaged pictures by the next good one and count them");
   f("cache-mib", c.cache_mib, "Memory for decoded pictures, MiB", Range{0, 1 << 30});
-  f("decoder", c.decoder, "What decodes JPEGs");
+  f("jpeg-decoder", c.jpeg_decoder, "What decodes JPEGs");
   f("workers", c.workers, "Threads that prepare batches (0: the training thread itself)", any_threads);
   f("flip", c.flip, "Probability of a horizontal flip", Range{0, 1});
 }

@@ -84,6 +84,14 @@ std::optional<double> RunFolder::per_second(const std::string& unit) const {
   return rates[rates.size() / 2];
 }
 
+std::optional<double> RunFolder::data_wait() const {
+  double sum = 0;
+  int64_t count = 0;
+  for (const auto& [step, share] : apps::metric_series(metrics, "data_wait"))
+    if (std::isfinite(share)) sum += share, ++count;
+  return count > 0 ? std::optional(sum / double(count)) : std::nullopt;
+}
+
 void remove_old_run(const std::string& folder) {
   std::error_code error;
   for (const char* name : checkpoints) fs::remove(fs::path(folder) / name, error);

@@ -27,6 +27,7 @@ struct RunFolder {
   std::optional<double> training_seconds() const;
   // The median of "images_per_second", or of another unit.
   std::optional<double> per_second(const std::string& unit = "images") const;
+  std::optional<double> data_wait() const;  // share of the training time, mean
 };
 
 // Removes the files of an earlier run, so that they are not taken for the new run's.

@@ -21,7 +21,7 @@ std::unique_ptr<data::SegmentationDataset> open_data(const Config& c, data::Spli
   o.first = first;
   o.limit = split == data::Split::train ? c.limit : c.test_limit;
   o.skip_bad = c.skip_bad;
-  o.decoding.decoder = c.decoder;
+  o.decoding.decoder = c.jpeg_decoder;
   o.cache_bytes = c.cache_mib << 20;
   auto data = data::open_segmentation(c.data, split, o);
   if (data->split() != split)

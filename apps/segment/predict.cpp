@@ -15,7 +15,7 @@ int predict(const PredictOptions& options) {
   const std::vector<std::string>& classes = config.classes;
   const std::vector<data::Rgb>& colours = config.colours;
   return apps::predict_pictures(options, [&](const std::string& file, const std::string& base) {
-    const data::Image picture = data::read_upright(file, {config.decoder}),
+    const data::Image picture = data::read_upright(file, {config.jpeg_decoder}),
                       labels = predictor.classes_of(picture);
     const data::Image mask = apps::colour_mask(labels, colours);
     data::write_png(base + "-classes.png", labels);

@@ -87,6 +87,8 @@ class Segmentation : public apps::TaskOf<RunRecord> {
     return {batch_.size, 1 - double(void_pixels) / double(batch_.labels.size())};
   }
 
+  double waited_for_data() const override { return loader_.waited(); }
+
   nn::Loss loss() override { return segment::loss(model_, config_, *input_); }
 
   apps::Validation evaluate() override {

@@ -17,6 +17,8 @@ std::vector<Highlight> highlights_of(const RunFolder& run, const RunPage& page,
   if (config->parameters) all.push_back({"Parameters", format_count(double(*config->parameters))});
   if (const auto rate = run.per_second(config->unit))
     all.push_back({"Throughput", format_count(*rate) + "/s", "training " + config->unit});
+  if (const auto share = run.data_wait())
+    all.push_back({"Waiting for data", fmt::format("{:.1f} %", 100 * *share), "of the training time"});
   if (const auto seconds = run.training_seconds())
     all.push_back({"Training time", format_duration(*seconds), "with evaluations"});
   return all;
@@ -28,6 +30,8 @@ void add_training(Report& report, const RunFolder& run, std::vector<Curve> curve
   curves.push_back({.title = "Learning rate", .unit = "", .lines = {{"lr", "lr"}}});
   curves.push_back(
       {.title = "Throughput", .unit = unit + "/s", .lines = {{unit + "_per_second", "training"}}});
+  curves.push_back(
+      {.title = "Waiting for data", .unit = "share of the time", .lines = {{"data_wait", "training"}}});
   for (const Curve& curve : curves) {
     LineChart chart{.title = curve.title,
                     .x_label = "step",

@@ -41,6 +41,9 @@ class Task : public nn::Objective {
   // The next batch is the first of this step of the epoch.
   virtual void start_epoch(int64_t epoch, int64_t step) = 0;
 
+  // Seconds that next_batch has waited for data, since the beginning; of this process.
+  virtual double waited_for_data() const = 0;
+
   virtual Validation evaluate() = 0;
   // Called after the last evaluation: writes results and report to the run's folder and a summary to stdout.
   virtual void finish(const std::string& folder, int64_t step) = 0;

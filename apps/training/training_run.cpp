@@ -251,14 +251,22 @@ class TrainingRun {
   }
 
   void report(const StepUnderWay& s, double loss) {
-    bar_->update(s.number, s.samples, fmt::format("loss {:.3f}", loss));
     samples_ += s.samples;
+    const double seconds = std::max(1e-9, seconds_since(logged_)),
+                 wait = (task_.waited_for_data() - waited_for_data_) / seconds;
+    bar_->update(s.number, s.samples,
+                 fmt::format("loss {:.3f}, {:.0f} % waiting for data", loss, 100 * wait));
     if (s.number % log_every != 0 || !leads_) return;
-    const double rate = double(samples_) / std::max(1e-9, seconds_since(logged_));
+    const double rate = double(samples_) / seconds;
     const std::string rate_name = task_.unit() + "_per_second";
-    metrics_->write(s.number, {{"epoch", epochs(s.number)}, {"loss", loss}, {"lr", s.lr}, {rate_name, rate}});
-    events_->scalars(s.number, {{"train/loss", loss}, {"train/lr", s.lr}, {"train/" + rate_name, rate}});
+    metrics_->write(
+        s.number,
+        {{"epoch", epochs(s.number)}, {"loss", loss}, {"lr", s.lr}, {rate_name, rate}, {"data_wait", wait}});
+    events_->scalars(
+        s.number,
+        {{"train/loss", loss}, {"train/lr", s.lr}, {"train/" + rate_name, rate}, {"train/data_wait", wait}});
     samples_ = 0;
+    waited_for_data_ = task_.waited_for_data();
     logged_ = Clock::now();
   }
 
@@ -396,8 +404,9 @@ class TrainingRun {
   std::optional<TensorboardWriter> events_;
   std::optional<Progress> bar_;
   Clock::time_point started_, saved_, logged_, evaluated_;
-  double waited_ = 0;  // Communicator::waited at the last evaluation
-  int64_t samples_ = 0;
+  double waited_ = 0;           // Communicator::waited at the last evaluation
+  int64_t samples_ = 0;         // since the last line of metrics
+  double waited_for_data_ = 0;  // Task::waited_for_data at that line
 };
 
 // The settings that must be equal on all ranks. Long values are hashed.

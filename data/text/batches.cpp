@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "data/shuffle.h"
+#include "data/wait_timer.h"
 #include "engine/base/error.h"
 
 namespace pursuit::data {
@@ -38,6 +39,7 @@ void TextBatches::get(int64_t epoch, int64_t step, int64_t batch, TextBatch& out
     fail("text", "there is no batch " + std::to_string(batch) + " of step " + std::to_string(step) +
                      " in epoch " + std::to_string(epoch) + ", need 0 to " +
                      std::to_string(options_.share.count - 1) + " of 0 to " + std::to_string(steps() - 1));
+  const WaitTimer timer(waited_);
   if (options_.shuffle && order_of_ != epoch) {
     order_ = shuffled(rows(), options_.seed, epoch);
     order_of_ = epoch;

@@ -46,6 +46,7 @@ class TextBatches {
   void get(int64_t epoch, int64_t step, TextBatch& out) { get(epoch, step, 0, out); }
   // Batch `batch` of this share in a step.
   void get(int64_t epoch, int64_t step, int64_t batch, TextBatch& out);
+  double waited() const { return waited_; }  // seconds in get, since the beginning
 
  private:
   struct Row {
@@ -58,6 +59,7 @@ class TextBatches {
   std::vector<Row> rows_;
   std::vector<int64_t> order_;
   int64_t order_of_ = -1;  // its epoch
+  double waited_ = 0;
 };
 
 }  // namespace pursuit::data

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "data/text/corpus_cache.h"
+#include "data/text/word_table.h"
 #include "engine/base/error.h"
 
 namespace pursuit::data {
@@ -25,6 +27,66 @@ bool is_article_heading(std::string_view line) {
 
 bool is_blank(std::string_view line) { return next_word(line).empty(); }
 
+struct Place {
+  const std::string& file;
+  int64_t line;  // from 1
+};
+
+// The ids of a text by id_of(word, place), or of its bytes. A line ends with 0, or its newline.
+template <class F> Encoded encode_lines(const std::vector<TextFile>& files, TextSource::Layout layout,
+                                        bool bytes, const F& id_of) {
+  Encoded out;
+  for (const TextFile& file : files) {
+    bool after_blank = true, all_blank = true;  // of the previous line; of the document so far
+    int64_t number = 0;
+    for_each_line(file, bytes, [&](std::string_view line) {
+      const bool begins =
+          layout == TextSource::Layout::grammar || number == 0 ||
+          (layout == TextSource::Layout::wiki && after_blank && !all_blank && is_article_heading(line));
+      if (begins) out.documents.push_back(int64_t(out.ids.size()));
+      after_blank = is_blank(line);
+      all_blank = all_blank && after_blank;
+      ++number;
+      if (bytes)
+        for (const char c : line) out.ids.push_back(uint8_t(c));
+      else
+        for (std::string_view word; !(word = next_word(line)).empty();)
+          out.ids.push_back(id_of(word, Place{file.name, number}));
+      out.ids.push_back(bytes ? '\n' : 0);
+    });
+  }
+  return out;
+}
+
+Tokens tokens_of(Encoded encoded) {
+  const auto owner = std::make_shared<const Encoded>(std::move(encoded));
+  return {owner->ids, owner->documents, owner};
+}
+
+// The vocabulary of the training text, and the text by it, in one pass over the text: words are numbered as
+// they come, and renumbered by frequency in the end.
+void number_words(Corpus& corpus, const CorpusOptions& options) {
+  WordTable table;
+  std::vector<int64_t> counts;
+  const std::vector<TextFile>& files = corpus.source.train;
+  Encoded encoded =
+      encode_lines(files, corpus.source.layout, false, [&](std::string_view word, const Place&) {
+        const int32_t number = table.add(word);
+        if (size_t(number) == counts.size()) counts.push_back(0);
+        ++counts[size_t(number)];
+        return number + 1;  // 0 ends lines
+      });
+  corpus.vocabulary = Vocabulary::of_counts(table.words(), counts, options.min_count,
+                                            options.vocabulary_limit, files.empty() ? "" : files[0].name);
+  std::vector<int32_t> ids{0};
+  for (const std::string_view word : table.words()) {
+    const int64_t id = corpus.vocabulary.find(word);
+    ids.push_back(int32_t(id < 0 ? corpus.vocabulary.unknown() : id));
+  }
+  for (int32_t& id : encoded.ids) id = ids[size_t(id)];
+  corpus.train = tokens_of(std::move(encoded));
+}
+
 std::string per_cent(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
@@ -42,35 +104,19 @@ Tokens first_tokens(Tokens tokens, int64_t count) {
 }
 
 Tokens encode(const std::vector<TextFile>& files, TextSource::Layout layout, const Vocabulary& vocabulary) {
-  const auto out = std::make_shared<Encoded>();
-  for (const TextFile& file : files) {
-    bool after_blank = true, all_blank = true;  // of the previous line; of the document so far
-    int64_t number = 0;
-    for_each_line(file, vocabulary.is_bytes(), [&](std::string_view line) {
-      const bool begins =
-          layout == TextSource::Layout::grammar || number == 0 ||
-          (layout == TextSource::Layout::wiki && after_blank && !all_blank && is_article_heading(line));
-      if (begins) out->documents.push_back(int64_t(out->ids.size()));
-      after_blank = is_blank(line);
-      all_blank = all_blank && after_blank;
-      ++number;
-      if (vocabulary.is_bytes()) {
-        for (const char c : line) out->ids.push_back(uint8_t(c));
-      } else {
-        for (std::string_view word; !(word = next_word(line)).empty();) {
-          int64_t id = vocabulary.find(word);
-          if (id < 0) id = vocabulary.unknown();
-          if (id < 0)
-            fail("text", file.name + ": line " + std::to_string(number) + ": the word '" + std::string(word) +
-                             "' is not in the vocabulary, which has no <unk>; is this text of another data "
-                             "set? For a vocabulary with <unk> train with --min-count 2");
-          out->ids.push_back(int32_t(id));
-        }
-      }
-      out->ids.push_back(int32_t(vocabulary.line_end()));
-    });
-  }
-  return {out->ids, out->documents, out};
+  if (vocabulary.is_bytes())
+    return tokens_of(encode_lines(files, layout, true, [](const auto&, auto) { return 0; }));
+  WordTable table;
+  for (const std::string& word : vocabulary.words()) table.add(word);
+  const int32_t unknown = int32_t(vocabulary.unknown());
+  return tokens_of(encode_lines(files, layout, false, [&](std::string_view word, const Place& place) {
+    const int32_t id = table.find(word);
+    if (id < 0 && unknown < 0)
+      fail("text", place.file + ": line " + std::to_string(place.line) + ": the word '" + std::string(word) +
+                       "' is not in the vocabulary, which has no <unk>; is this text of another data "
+                       "set? For a vocabulary with <unk> train with --min-count 2");
+    return id < 0 ? unknown : id;
+  }));
 }
 
 double unknown_share(const Tokens& tokens, const Vocabulary& vocabulary) {
@@ -102,10 +148,12 @@ Corpus open_corpus(const std::string& path, const CorpusOptions& options) {
     corpus.from_cache = true;
   } else {
     const TextSource& source = corpus.source;
-    corpus.vocabulary = options.bytes
-                            ? Vocabulary::of_bytes()
-                            : Vocabulary::of_words(source.train, options.min_count, options.vocabulary_limit);
-    corpus.train = encode(source.train, source.layout, corpus.vocabulary);
+    if (options.bytes) {
+      corpus.vocabulary = Vocabulary::of_bytes();
+      corpus.train = encode(source.train, source.layout, corpus.vocabulary);
+    } else {
+      number_words(corpus, options);
+    }
     corpus.valid = encode(source.valid, source.layout, corpus.vocabulary);
     corpus.test = encode(source.test, source.layout, corpus.vocabulary);
     if (cached) write_cache(corpus, options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "data/text/word_table.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 
@@ -22,6 +23,11 @@ struct Flaw {
 std::optional<Flaw> find_flaw(std::string_view line) {
   size_t word = 0;  // start of the current word
   for (size_t i = 0; i < line.size();) {
+    if (const unsigned char c = static_cast<unsigned char>(line[i]);
+        c > ' ' && c < 0x80 && i - word < longest_word) {
+      ++i;
+      continue;
+    }
     const size_t length = utf8_length(line.substr(i));
     if (length == 0) return Flaw{i, "is not valid UTF-8; convert it, or read the data as bytes"};
     if (line[i] == '\0') return Flaw{i, "is a NUL, which text does not hold; is the file damaged?"};
@@ -33,7 +39,8 @@ std::optional<Flaw> find_flaw(std::string_view line) {
 }
 
 struct Count {
-  int64_t count = 0, first = 0;
+  std::string_view word;
+  int64_t count;
 };
 
 }  // namespace
@@ -64,30 +71,36 @@ void for_each_line(const TextFile& file, bool bytes, const std::function<void(st
 Vocabulary Vocabulary::of_bytes() { return {}; }
 
 Vocabulary Vocabulary::of_words(const std::vector<TextFile>& files, int64_t min_count, int64_t limit) {
-  if (min_count < 1) fail("vocabulary", "min_count is " + std::to_string(min_count) + ", need at least 1");
-  if (limit < 0 || (limit > 0 && limit < 3))
-    fail("vocabulary", "the limit is " + std::to_string(limit) + ", need 0 (all words) or at least 3");
-  std::unordered_map<std::string_view, Count> counts;
+  WordTable table;
+  std::vector<int64_t> counts;
   for (const TextFile& file : files)
     for_each_line(file, false, [&](std::string_view line) {
       for (std::string_view word; !(word = next_word(line)).empty();) {
-        Count& c = counts[word];
-        if (c.count++ == 0) c.first = int64_t(counts.size());
+        const size_t number = size_t(table.add(word));
+        if (number == counts.size()) counts.push_back(0);
+        ++counts[number];
       }
     });
-  counts.erase(end_of_line);
-  if (counts.empty())
-    fail("vocabulary", (files.empty() ? "the training text" : files[0].name) + " holds no word");
-  std::vector<std::pair<std::string_view, Count>> sorted(counts.begin(), counts.end());
-  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
-    return a.second.count != b.second.count ? a.second.count > b.second.count
-                                            : a.second.first < b.second.first;
-  });
+  return of_counts(table.words(), counts, min_count, limit, files.empty() ? "" : files[0].name);
+}
+
+Vocabulary Vocabulary::of_counts(const std::vector<std::string_view>& words,
+                                 const std::vector<int64_t>& counts, int64_t min_count, int64_t limit,
+                                 const std::string& name) {
+  if (min_count < 1) fail("vocabulary", "min_count is " + std::to_string(min_count) + ", need at least 1");
+  if (limit < 0 || (limit > 0 && limit < 3))
+    fail("vocabulary", "the limit is " + std::to_string(limit) + ", need 0 (all words) or at least 3");
+  std::vector<Count> sorted;
+  for (size_t i = 0; i < words.size(); ++i)
+    if (words[i] != end_of_line) sorted.push_back({words[i], counts[i]});
+  if (sorted.empty()) fail("vocabulary", (name.empty() ? "the training text" : name) + " holds no word");
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Count& a, const Count& b) { return a.count > b.count; });
   const auto rare =
-      std::find_if(sorted.begin(), sorted.end(), [&](const auto& w) { return w.second.count < min_count; });
+      std::find_if(sorted.begin(), sorted.end(), [&](const Count& w) { return w.count < min_count; });
   int64_t kept = rare - sorted.begin();
   if (limit > 0) kept = std::min(kept, limit - 1);
-  const auto is_unknown = [](const auto& w) { return w.first == unknown_word; };
+  const auto is_unknown = [](const Count& w) { return w.word == unknown_word; };
   const bool leaves_out = kept < int64_t(sorted.size());
   const bool add_unknown =
       leaves_out && std::find_if(sorted.begin(), sorted.begin() + kept, is_unknown) == sorted.begin() + kept;
@@ -97,7 +110,7 @@ Vocabulary Vocabulary::of_words(const std::vector<TextFile>& files, int64_t min_
   v.add(end_of_line);
   // <unk> replaces all other words, so it is frequent and gets a low id.
   if (add_unknown) v.add(unknown_word);
-  for (int64_t i = 0; i < kept; ++i) v.add(sorted[size_t(i)].first);
+  for (int64_t i = 0; i < kept; ++i) v.add(sorted[size_t(i)].word);
   return v;
 }
 

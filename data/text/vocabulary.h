@@ -21,6 +21,9 @@ class Vocabulary {
   // most frequent first, up to `limit` entries including <eos> and <unk> (0: no limit). Other words become
   // <unk>, which is added if it is not a word itself.
   static Vocabulary of_words(const std::vector<TextFile>& files, int64_t min_count = 1, int64_t limit = 0);
+  // The same from words in order of their first occurrence, and how often each occurs; `name` is of the text.
+  static Vocabulary of_counts(const std::vector<std::string_view>& words, const std::vector<int64_t>& counts,
+                              int64_t min_count, int64_t limit, const std::string& name);
   // From words in order of their ids, one per line. Throws Error that names `name` and the line if a word is
   // empty, contains white space, occurs twice or is not UTF-8, or if the first is not <eos>.
   static Vocabulary of_list(std::string_view list, const std::string& name);

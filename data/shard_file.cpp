@@ -1,0 +1,163 @@
+#include "data/shard_file.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cstring>
+
+#include "data/image.h"
+#include "engine/base/error.h"
+
+namespace pursuit::data {
+namespace {
+
+constexpr uint64_t kMagic = 0x6472616873757000;  // "\0pushard"
+constexpr uint32_t kVersion = 1;
+
+struct Foot {
+  uint64_t end, count, index, hash;
+};
+
+static_assert(sizeof(ShardHead) == 48 && sizeof(ShardEntry) == 40 && sizeof(Foot) == 32);
+
+uint64_t hash_of(std::span<const uint8_t> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+// The checksum in the foot.
+uint64_t hash_of(const ShardHead& head, std::string_view index, const Foot& foot) {
+  const uint64_t parts[] = {XXH3_64bits(&head, sizeof head), XXH3_64bits(index.data(), index.size()),
+                            foot.end, foot.count, foot.index};
+  return XXH3_64bits(parts, sizeof parts);
+}
+
+void put(std::string& out, const void* bytes, size_t count) {
+  out.append(static_cast<const char*>(bytes), count);
+}
+void put_number(std::string& out, uint64_t number) { put(out, &number, sizeof number); }
+void put_text(std::string& out, const std::string& text) {
+  put_number(out, text.size());
+  out += text;
+}
+
+// Reads an index; `ok` turns false where it ends too early.
+struct Reader {
+  std::string_view bytes;
+  bool ok = true;
+
+  bool take(void* to, uint64_t count) {
+    ok = ok && count <= bytes.size();
+    if (!ok) return false;
+    if (count > 0) std::memcpy(to, bytes.data(), count);
+    bytes.remove_prefix(count);
+    return true;
+  }
+  uint64_t number() {
+    uint64_t value = 0;
+    return take(&value, sizeof value) ? value : 0;
+  }
+  // A length of items of at least `each` bytes.
+  uint64_t length(uint64_t each) {
+    const uint64_t count = number();
+    ok = ok && count <= bytes.size() / each;
+    return ok ? count : 0;
+  }
+  std::string text() {
+    std::string out(length(1), '\0');
+    take(out.data(), out.size());
+    return out;
+  }
+  std::vector<std::string> texts(uint64_t count) {
+    std::vector<std::string> out;
+    while (ok && out.size() < count) out.push_back(text());
+    return out;
+  }
+};
+
+}  // namespace
+
+ShardWriter::ShardWriter(const std::string& path, uint32_t shorter, const std::string& source, int64_t total,
+                         int64_t first)
+    : file_(path),
+      head_{kMagic, kVersion, shorter, {}, uint64_t(total), uint64_t(first)},
+      position_(sizeof head_) {
+  std::memcpy(head_.source, source.data(), std::min(source.size(), sizeof head_.source));
+  file_.write(&head_, sizeof head_);
+}
+
+void ShardWriter::add(std::span<const uint8_t> bytes, int64_t label, const std::string& name, int width,
+                      int height) {
+  file_.write(bytes.data(), bytes.size());
+  entries_.push_back({position_, bytes.size(), hash_of(bytes), label, uint32_t(width), uint32_t(height)});
+  names_.push_back(name);
+  position_ += bytes.size();
+}
+
+void ShardWriter::finish(int64_t end, const ShardSet& set) {
+  std::string index;
+  put(index, entries_.data(), entries_.size() * sizeof(ShardEntry));
+  for (const std::string& name : names_) put_text(index, name);
+  put_number(index, set.classes.size());
+  for (const std::string& name : set.classes) put_text(index, name);
+  put_number(index, set.present.size());
+  put(index, set.present.data(), set.present.size() * sizeof(int64_t));
+  put_text(index, set.test_split);
+  Foot foot{uint64_t(end), entries_.size(), position_, 0};
+  foot.hash = hash_of(head_, index, foot);
+  file_.write(index.data(), index.size());
+  file_.write(&foot, sizeof foot);
+  file_.commit();
+}
+
+Shard::Shard(const std::string& path) : file_(std::make_unique<MappedFile>(path)) {
+  const std::string_view bytes = file_->bytes();
+  const auto reject = [&](const std::string& what) { fail("shards", path + " " + what); };
+  if (bytes.size() < sizeof head_ + sizeof(Foot)) reject("is cut off: pack the data again");
+  std::memcpy(&head_, bytes.data(), sizeof head_);
+  if (head_.magic != kMagic) reject("is no shard of a packed data set; remove it, or pack the data again");
+  if (head_.version != kVersion)
+    reject("has version " + std::to_string(head_.version) + ", this program reads " +
+           std::to_string(kVersion) + "; pack the data again");
+  Foot foot;
+  std::memcpy(&foot, bytes.data() + bytes.size() - sizeof foot, sizeof foot);
+  const uint64_t index_end = bytes.size() - sizeof foot;
+  if (foot.index < sizeof head_ || foot.index > index_end)
+    reject("is cut off or damaged: its index is not where its end says; pack the data again");
+  const std::string_view index = bytes.substr(foot.index, index_end - foot.index);
+  if (hash_of(head_, index, foot) != foot.hash)
+    reject("is cut off or damaged: its index has another checksum; pack the data again");
+
+  // From here on a mistake is the writer's, but no number is trusted for that.
+  Reader in{index};
+  in.ok = foot.count <= index.size() / sizeof(ShardEntry);
+  entries_.resize(in.ok ? foot.count : 0);
+  in.take(entries_.data(), entries_.size() * sizeof(ShardEntry));
+  names_ = in.texts(foot.count);
+  set_.classes = in.texts(in.length(sizeof(uint64_t)));
+  set_.present.resize(in.length(sizeof(int64_t)));
+  in.take(set_.present.data(), set_.present.size() * sizeof(int64_t));
+  set_.test_split = in.text();
+  const auto is_class = [&](int64_t label) { return label >= 0 && label < int64_t(set_.classes.size()); };
+  bool sound = in.ok && in.bytes.empty() && head_.first <= foot.end && foot.end <= head_.total &&
+               foot.count <= foot.end - head_.first && head_.total <= uint64_t(1) << 40;
+  for (const int64_t label : set_.present) sound = sound && is_class(label);
+  for (const ShardEntry& e : entries_) {
+    sound = sound && is_class(e.label) && e.offset >= sizeof head_ && e.offset <= foot.index &&
+            e.bytes <= foot.index - e.offset;
+    const uint64_t pixels = uint64_t(e.width) * e.height;
+    if (head_.shorter > 0)
+      sound = sound && e.width > 0 && e.height > 0 && e.width < 1 << 27 && e.height < 1 << 27 &&
+              (e.bytes == pixels || e.bytes == 3 * pixels);
+  }
+  if (!sound) reject("is damaged: its index does not fit its pictures; pack the data again");
+  end_ = int64_t(foot.end);
+}
+
+std::span<const uint8_t> Shard::picture(size_t i) const {
+  const ShardEntry& e = entries_[i];
+  const std::span bytes(reinterpret_cast<const uint8_t*>(file_->bytes().data()) + e.offset, e.bytes);
+  if (hash_of(bytes) != e.hash)
+    fail("shards", path() + ": " + names_[i] +
+                       " is damaged: its bytes have another checksum; remove the shard and pack again");
+  return bytes;
+}
+
+}  // namespace pursuit::data
