@@ -26,8 +26,8 @@ class Subset : public Dataset {
       : whole_(std::move(whole)), numbers_(std::move(numbers)) {}
   int64_t size() const override { return int64_t(numbers_.size()); }
   Sample get(int64_t i) const override { return whole_->get(numbers_.at(size_t(i))); }
-  Sample get(int64_t i, const ChoosePart& choose) const override {
-    return whole_->get(numbers_.at(size_t(i)), choose);
+  Sample get_part(int64_t i, const ChoosePart& choose) const override {
+    return whole_->get_part(numbers_.at(size_t(i)), choose);
   }
   int64_t label(int64_t i) const override { return whole_->label(numbers_.at(size_t(i))); }
   std::string name(int64_t i) const override { return whole_->name(numbers_.at(size_t(i))); }
@@ -43,7 +43,7 @@ class Subset : public Dataset {
 
 }  // namespace
 
-Sample Dataset::get(int64_t i, const ChoosePart& choose) const {
+Sample Dataset::get_part(int64_t i, const ChoosePart& choose) const {
   Sample sample = get(i);
   sample.image = part_of(sample.image, choose);
   return sample;

@@ -27,7 +27,7 @@ class Dataset {
   virtual Sample get(int64_t i) const = 0;
   // The part of the image that `choose` names, by default cut out of the whole; see decode_part. `choose` may
   // be called again, for the image that replaces a damaged one.
-  virtual Sample get(int64_t i, const ChoosePart& choose) const;
+  virtual Sample get_part(int64_t i, const ChoosePart& choose) const;
   virtual int64_t label(int64_t i) const = 0;
   // For messages and lists of predictions: a file path, or "train-images-idx3-ubyte.gz#123".
   virtual std::string name(int64_t i) const = 0;

@@ -49,8 +49,8 @@ class ImageFolder : public Dataset {
     return {std::move(image), label(found), found == i ? i : -1};
   }
 
-  Sample get(int64_t i, const ChoosePart& choose) const override {
-    if (decoding_.decoder != Decoder::turbo) return Dataset::get(i, choose);
+  Sample get_part(int64_t i, const ChoosePart& choose) const override {
+    if (decoding_.decoder != Decoder::turbo) return Dataset::get_part(i, choose);
     auto [image, found] = pictures_->get(i, [&](int64_t candidate) {
       const std::vector<uint8_t> bytes = read_bytes(name(candidate));
       return decode_part(bytes.data(), bytes.size(), name(candidate), decoding_, choose);

@@ -39,7 +39,7 @@ Loader::Loader(const Dataset& dataset, Transform transform, const LoaderOptions&
               random = start;
               return part(width, height, random);
             };
-            const Sample sample = part ? dataset.get(i, choose) : dataset.get(i);
+            const Sample sample = part ? dataset.get_part(i, choose) : dataset.get(i);
             transform(sample, random, picture);
             label[0] = sample.label;
             return sample.index;

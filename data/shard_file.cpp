@@ -3,6 +3,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <cstddef>
 #include <cstring>
 
 #include "data/image.h"
@@ -22,11 +23,12 @@ static_assert(sizeof(ShardHead) == 48 && sizeof(ShardEntry) == 40 && sizeof(Foot
 
 uint64_t hash_of(std::span<const uint8_t> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
-// The checksum in the foot.
-uint64_t hash_of(const ShardHead& head, std::string_view index, const Foot& foot) {
-  const uint64_t parts[] = {XXH3_64bits(&head, sizeof head), XXH3_64bits(index.data(), index.size()),
-                            foot.end, foot.count, foot.index};
-  return XXH3_64bits(parts, sizeof parts);
+template <class T> std::string_view bytes_of(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+uint64_t checksum(const ShardHead& head, std::string_view index, const Foot& foot) {
+  return shard_checksum(bytes_of(head), index, bytes_of(foot).substr(0, offsetof(Foot, hash)));
 }
 
 void put(std::string& out, const void* bytes, size_t count) {
@@ -74,6 +76,13 @@ struct Reader {
 
 }  // namespace
 
+uint64_t shard_checksum(std::string_view head, std::string_view index, std::string_view foot) {
+  uint64_t hash = 0;
+  for (const std::string_view part : {head, index, foot})
+    hash = XXH3_64bits_withSeed(part.data(), part.size(), hash);
+  return hash;
+}
+
 ShardWriter::ShardWriter(const std::string& path, uint32_t shorter, const std::string& source, int64_t total,
                          int64_t first)
     : file_(path),
@@ -101,7 +110,7 @@ void ShardWriter::finish(int64_t end, const ShardSet& set) {
   put(index, set.present.data(), set.present.size() * sizeof(int64_t));
   put_text(index, set.test_split);
   Foot foot{uint64_t(end), entries_.size(), position_, 0};
-  foot.hash = hash_of(head_, index, foot);
+  foot.hash = checksum(head_, index, foot);
   file_.write(index.data(), index.size());
   file_.write(&foot, sizeof foot);
   file_.commit();
@@ -122,7 +131,7 @@ Shard::Shard(const std::string& path) : file_(std::make_unique<MappedFile>(path)
   if (foot.index < sizeof head_ || foot.index > index_end)
     reject("is cut off or damaged: its index is not where its end says; pack the data again");
   const std::string_view index = bytes.substr(foot.index, index_end - foot.index);
-  if (hash_of(head_, index, foot) != foot.hash)
+  if (checksum(head_, index, foot) != foot.hash)
     reject("is cut off or damaged: its index has another checksum; pack the data again");
 
   // From here on a mistake is the writer's, but no number is trusted for that.

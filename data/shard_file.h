@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/files/atomic_file.h"
@@ -37,6 +38,9 @@ struct ShardSet {
   std::string test_split;
   friend bool operator==(const ShardSet&, const ShardSet&) = default;
 };
+
+// The checksum in the foot, of the head's bytes, those of the index and the foot's before it.
+uint64_t shard_checksum(std::string_view head, std::string_view index, std::string_view foot);
 
 class ShardWriter {
  public:

@@ -103,8 +103,8 @@ class Shards : public Dataset {
     return {std::move(image), label(found), found == i ? i : -1};
   }
 
-  Sample get(int64_t i, const ChoosePart& choose) const override {
-    if (!is_raw() && decoding_.decoder != Decoder::turbo) return Dataset::get(i, choose);
+  Sample get_part(int64_t i, const ChoosePart& choose) const override {
+    if (!is_raw() && decoding_.decoder != Decoder::turbo) return Dataset::get_part(i, choose);
     auto [image, found] = pictures_->get(i, [&](int64_t candidate) {
       if (is_raw()) return raw(candidate, choose);
       const std::span<const uint8_t> bytes = record(candidate);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/bench/ddp.h"
+#include "apps/bench/loader.h"
 #include "apps/bench/measure.h"
 #include "apps/bench/traffic.h"
 #include "apps/bench/workload.h"
@@ -206,6 +207,7 @@ int run_command(const std::vector<std::string>& args) {
       ->excludes(start);
   app.add_flag("--json", options.json, "one JSON object a line");
   add_ddp_command(app);
+  add_loader_command(app);
   app.callback([&] {
     if (!app.get_subcommands().empty()) return;
     if (options.names.empty()) throw CLI::RequiredError("a workload");

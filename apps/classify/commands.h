@@ -6,6 +6,7 @@
 #include "apps/pictures/evaluation.h"
 #include "apps/pictures/predictions.h"
 #include "apps/training/training_run.h"
+#include "data/shards.h"
 
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage.
 namespace pursuit::classify {
@@ -33,6 +34,16 @@ struct PredictOptions : apps::PicturePredictOptions {
   int top = 5, block = -1;
 };
 int predict(const PredictOptions& options);
+
+struct PackOptions {
+  std::string data, out, format = "auto";
+  data::Packing packing = data::Packing::files;
+  int shorter = 256;
+  int64_t shard_mib = 1024;
+  bool skip_bad = false;
+};
+// Packs both splits of a data set into shards.
+int pack(const PackOptions& options);
 
 // Makes the run folder `out` from a safetensors file. A file written by `export` carries its config; of the
 // options `given` on the command line only --data may then differ. Throws Error if another one does.

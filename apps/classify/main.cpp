@@ -45,6 +45,20 @@ void add_predict(apps::Program<RunRecord>& program) {
                    apps::Range{-1000, 999});
 }
 
+void add_pack(apps::Program<RunRecord>& program) {
+  const auto [command, p] = program.add(
+      "pack", "A data set as a few large files, which any number of runs read in any order", classify::pack);
+  command.add_option("--data", p.data, "Folder with the data set")->required();
+  command.add_option("--out", p.out, "Folder for the shards")->required();
+  command.add_option("--format", p.format, data::DatasetFormats::help())->capture_default_str();
+  apps::add_choice<data::Packing>(command, "--packing", p.packing, "What is kept of a picture")
+      ->default_str(choice_name(p.packing));
+  apps::add_number(command, "--shorter", p.shorter, "raw: larger pictures are resized to this shorter side",
+                   apps::Range{1, 65536});
+  apps::add_number(command, "--shard-mib", p.shard_mib, "Size of a shard, MiB", apps::Range{1, 1 << 20});
+  command.add_flag("--skip-bad", p.skip_bad, "raw: leave out damaged pictures and count them");
+}
+
 void add_import(CLI::App& app, int& code) {
   struct Options {
     std::string file, out;
@@ -81,6 +95,7 @@ int run(std::vector<std::string> args) {
   program.add_train("Train a vision transformer", args, train);
   add_eval(program);
   add_predict(program);
+  add_pack(program);
   apps::add_corrupt_command(program.app, program.code);
   apps::add_inspect_command<Config>(program.app, /*batch size*/ 8, loss_on_noise);
   add_import(program.app, program.code);

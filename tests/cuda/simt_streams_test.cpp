@@ -101,6 +101,42 @@ TEST_CASE("simulated streams: a buffer that is used before its reduction is wait
   CHECK(all_are(a, early() ? 60 : 33));
 }
 
+TEST_CASE("simulated streams: batches are staged and copied while the step before computes") {
+  if (!early()) return;  // where work runs at once there is nothing to overlap
+  Upload upload({4}, DType::f32, cuda_device());
+  cuda::synchronize(0);
+  const std::vector<float> batches[] = {{1, 1, 1, 1}, {2, 2, 2, 2}, {3, 3, 3, 3}};
+  const Tensor sum = zeros({4}).to(cuda_device());
+  int steps = 0;
+  const auto step = [&] {
+    copy_values(sum, sum + upload.tensor());
+    simt::submit([&] { ++steps; });
+  };
+  const auto finish_copies = [] { simt::copies.run_until(simt::copies.given()); };
+  upload.send(batches[0].data());
+  step();
+  upload.send(batches[1].data());
+  finish_copies();
+  CHECK(steps == 0);  // the second batch is on the device before the first step is done
+  step();
+  // The third goes where the first was, which has left for the tensor: that needs no step to end either.
+  upload.send(batches[2].data());
+  finish_copies();
+  CHECK(steps == 0);
+  step();
+  CHECK(all_are(sum, 6));
+  CHECK(steps == 3);
+
+  // A copy that is made to wait for the step is seen.
+  step();
+  Event after(0);
+  after.record(cuda::stream(0));
+  after.block(cuda::copy_stream(0));
+  upload.send(batches[0].data());
+  finish_copies();
+  CHECK(steps == 4);
+}
+
 TEST_CASE("simulated streams: a reduction that does not wait for the work before it comes out wrong") {
   TwoRanks ranks;
   const Tensor a = threes(), b = threes();

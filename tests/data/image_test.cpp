@@ -289,10 +289,10 @@ TEST_CASE("a part of a JPEG is that of the whole picture") {
 
 TEST_CASE("scaled decoding leaves the pixels that are needed, near those of the resized part") {
   if (!pursuit::data::has_turbo()) return;
-  const auto bytes = encode_jpeg(waves(800, 640), 95);
+  const auto bytes = encode_jpeg(resize(waves(100, 80), 800, 640, Filter::bicubic), 95);
   const Image whole = decode_image(bytes.data(), bytes.size(), "memory", {Decoder::turbo});
   for (const int side : {60, 100, 150, 300}) {
-    const Box box{83, 41, 640, 560};
+    const Box box{80, 40, 640, 560};  // on whole pixels at every scale
     const Image part =
         decode_part(bytes.data(), bytes.size(), "memory", {Decoder::turbo, true}, [&](int, int) {
           return Part{box, side, side};
@@ -315,13 +315,13 @@ TEST_CASE("hostile JPEGs are refused by both decoders, in a line that names the 
     CHECK(names_file(decode_error(cut, Decoder::turbo)));
     CHECK(decode_error(cut, Decoder::turbo) == decode_error(cut));
   }
-  auto large = whole;  // 65535 x 65535 in its frame header
+  auto large = whole;  // 32639 x 32639 in its frame header
   const uint8_t frame[] = {0xff, 0xc0};
   const auto at = std::search(large.begin(), large.end(), frame, frame + 2);
   REQUIRE(at != large.end());
-  std::fill(at + 5, at + 9, uint8_t(0xff));
-  CHECK(decode_error(large, Decoder::turbo).find("megapixels") != std::string::npos);
-  CHECK(names_file(decode_error(large)));
+  std::fill(at + 5, at + 9, uint8_t(0x7f));
+  for (const Decoder decoder : {Decoder::stb, Decoder::turbo})
+    CHECK(decode_error(large, decoder).find("megapixels") != std::string::npos);
   pursuit::Random random(3);
   int refused = 0;
   for (int i = 0; i < 300; ++i) {

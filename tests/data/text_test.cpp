@@ -13,7 +13,9 @@
 #include "data/text/grammar.h"
 #include "data/text/stop_words.h"
 #include "data/text/word_swap.h"
+#include "data/text/word_table.h"
 #include "engine/base/error.h"
+#include "engine/base/random.h"
 #include "tests/message_of.h"
 #include "tests/needs.h"
 #include "tests/temporary_folder.h"
@@ -96,6 +98,48 @@ TEST_CASE("text: words are numbered by falling frequency, <eos> first") {
   const Vocabulary again = Vocabulary::of_list(corpus.vocabulary.list(), "list");
   CHECK(again.words() == corpus.vocabulary.words());
   CHECK(again.unknown() == corpus.vocabulary.unknown());
+}
+
+TEST_CASE("text: a table numbers words in the order of their first occurrence") {
+  std::vector<std::string> words;
+  Random random(3);
+  for (int i = 0; i < 60000; ++i)
+    words.push_back("w" + std::to_string(random.below(20000) * random.below(9)));
+  std::map<std::string, int32_t> numbers;
+  WordTable table;
+  for (const std::string& word : words) {
+    const auto [known, is_new] = numbers.emplace(word, int32_t(numbers.size()));
+    CHECK(table.find(word) == (is_new ? -1 : known->second));
+    CHECK(table.add(word) == known->second);
+  }
+  REQUIRE(numbers.size() > 10000);
+  for (const auto& [word, number] : numbers) {
+    CHECK(table.find(word) == number);
+    CHECK(table.words()[size_t(number)] == word);
+  }
+  CHECK(table.find("none") == -1);
+}
+
+TEST_CASE("text: one pass numbers the training text as its vocabulary does") {
+  const TemporaryFolder folder;
+  std::string text = " \n = A = \n \n";
+  Random random(4);
+  for (int i = 0; i < 3000; ++i)
+    text += i % 11 == 0   ? " <eos>"
+            : i % 13 == 0 ? "\n"
+                          : " w" + std::to_string(random.below(1 + random.below(400)));
+  write(folder.path / "wiki.train.tokens", text + "\n");
+  write(folder.path / "wiki.valid.tokens", " w0 w1 \n");
+  for (const auto& [min_count, limit] : {std::pair<int64_t, int64_t>{1, 0}, {3, 0}, {1, 50}}) {
+    const Corpus corpus =
+        open_corpus(folder.path.string(), {.min_count = min_count, .vocabulary_limit = limit});
+    const Vocabulary vocabulary = Vocabulary::of_words(corpus.source.train, min_count, limit);
+    CHECK(corpus.vocabulary.words() == vocabulary.words());
+    const Tokens tokens = encode(corpus.source.train, corpus.source.layout, vocabulary);
+    CHECK(ids_of(corpus.train) == ids_of(tokens));
+    CHECK(documents_of(corpus.train) == documents_of(tokens));
+    CHECK(corpus.train.ids.size() > 3000);
+  }
 }
 
 TEST_CASE("text: bytes are numbers of their own") {
