@@ -18,9 +18,9 @@ void add_eval(apps::Program<RunRecord>& program) {
   command
       .add_option("--window", e.windows,
                   "Context of the predictions: " + choice_help<Window>() +
-                      "; several, or all (default: as trained). A document begins in WikiText at a heading "
-                      "' = Title = ' after an empty line, in the built-in grammar with every line, in other "
-                      "text with every file")
+                      "; several, or all (default: as trained). A document of WikiText begins at a heading "
+                      "' = Title = ' after an empty line; every line of the built-in grammar and every file "
+                      "of other text is one")
       ->delimiter(',');
   command.add_flag("--word-swap", e.word_swap, "Also with words swapped in the text, before tokenization");
   apps::add_number(command, "--swap-rate", e.swap.rate,
