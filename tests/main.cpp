@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-// doctest's own, but for a mistyped folder, which would pass for data that is not there.
+// doctest's main, which also rejects a mistyped PURSUIT_SHARED; tests would take it for missing data.
 int main(int argc, char** argv) {
   const char* shared = std::getenv("PURSUIT_SHARED");
   if (shared && !std::filesystem::is_directory(shared)) {

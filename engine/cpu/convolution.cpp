@@ -198,7 +198,7 @@ void store_columns(const Grid& g, const float* c, int64_t rows, int64_t begin, i
   }
 }
 
-// Columns in a product at a time: so many that the result of all rows stays in the second cache.
+// Columns per product, so that the result of all rows stays in the L2 cache.
 int64_t columns_at_once(int64_t rows) { return std::clamp<int64_t>((128 << 10) / rows / 48, 2, 16) * 48; }
 
 // y = a (unfolded pictures) + bias; a [groups, rows, channels of a group x taps of the grid].

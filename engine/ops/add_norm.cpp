@@ -8,8 +8,7 @@ namespace pursuit {
 
 namespace {
 
-// What the two operators below hand each other: the norm in the forward pass, its gradient in the backward
-// pass.
+// Passed between the two operators below: the norm in the forward pass, its gradient in the backward pass.
 struct Handed {
   Tensor norm, gradient;
 };

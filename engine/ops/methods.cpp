@@ -5,7 +5,7 @@
 #include "engine/operator/copy.h"
 #include "engine/ops.h"
 
-// What tensor.h declares and operators or copies do.
+// The functions of tensor.h that are implemented with operators or copies.
 namespace pursuit {
 
 Tensor full(const Shape& shape, double value, DType dtype, Device device) {

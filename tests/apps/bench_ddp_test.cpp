@@ -223,8 +223,8 @@ void check_order_of_arrival(DType dtype, Device device) {
       CHECK(g.ready > 0);
       CHECK(g.ready <= step.backward);
     }
-    // Those of one layer in any order; class token and positions, which the model registers first, are added
-    // to the projected patches, so their gradients come before the projection's.
+    // Gradients of one layer may come in any order. Class token and positions are added to the projected
+    // patches, so their gradients come before the projection's, although the model registers them first.
     double layer_before = 0, before = 0;
     std::string layer;
     for (const auto& g : step.gradients) {

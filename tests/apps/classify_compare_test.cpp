@@ -219,7 +219,7 @@ TEST_CASE("compare: numbers that were measured differently never share a column,
     const apps::Comparison c = apps::compare_runs<RunRecord>({at("b"), at("c"), at("a")});
     CHECK(headings(c) == Headings{"top-1 (50)", "pgd 4/255 (50)", "pgd 2/255 (50)", "spsa 0.1 (50, 40 steps)",
                                   "fog, snow at 1 (50)", "spsa 0.1 (50, 9 steps)"});
-    CHECK(c.groups[0].measures.at("pgd 2/255 (50)").mean() == 50);  // stands beside c's largest
+    CHECK(c.groups[0].measures.at("pgd 2/255 (50)").mean() == 50);  // shown because it is c's largest
     CHECK(stars(c) == 2);
   }
   SUBCASE("a quick look at few pictures does not stand for a run") {
@@ -283,7 +283,7 @@ TEST_CASE("results: what was measured alike adds up, everything else is kept bes
   apps::add_evaluation(at("."), other);
   CHECK(apps::read_evaluations<Results>(at(".")).at(0).attacked.size() == 3);
 
-  // Whatever differs in how it was measured stands beside the others; nothing is lost.
+  // Results under different conditions are kept as separate entries.
   const std::function<void(Results&)> changes[] = {[](Results& r) { r.count = 5; },
                                                    [](Results& r) { r.fingerprint = "other pictures"; },
                                                    [](Results& r) { r.weights = "ema"; },

@@ -41,8 +41,7 @@ KernelTraffic only(const std::function<void()>& work) {
   return kernels[0];
 }
 
-// Of DeiT-tiny with so many blocks in bf16: forward and backward, and the optimizer's part where it is
-// wanted.
+// The traffic of DeiT-tiny with `depth` blocks in bf16: forward, backward and, with `updates`, the optimizer.
 KernelTraffic step_of(int64_t batch, int depth, double drop_path, bool updates = false) {
   const Device device = cuda_device();
   nn::VitConfig config;
@@ -142,8 +141,8 @@ TEST_CASE("traffic: a block of DeiT-tiny, forward and backward, moves what the p
   };
 
   constexpr double batch = 2, rows = batch * 197, u = rows * 192 * 2;
-  // Of each row: mean and deviation of two norms and softmax's two numbers for three heads, written once and
-  // read once.
+  // Per row: mean and deviation of two norms and softmax's two numbers for three heads, each written and read
+  // once.
   constexpr double statistics = rows * 2 * (2 * 8 + 3 * 8);
   // Weights and biases in bf16 are read in both directions, their gradients written; the norms' are f32.
   constexpr double parameters = 3 * 2 * (12 * 192 * 192 + 9 * 192) + 2 * 5 * 192 * 4;
@@ -151,9 +150,8 @@ TEST_CASE("traffic: a block of DeiT-tiny, forward and backward, moves what the p
   // batch 256 they are 0.03 U, for a launch has 132 or 176 blocks at most.
   constexpr double parts = 2 * 4 * (2 * rows / 16 * 2 * 192 + rows / 32 * 768);
 
-  // The first block never drops its branches, so the last of three and that of two have a rate each, of which
-  // the traffic depends by the samples that are dropped: what is not read does not count. A rate that drops
-  // none shows what every sample moves.
+  // Drop path skips the reads of dropped samples, and its rate depends on the block (0 for the first). A tiny
+  // rate drops no sample and shows the traffic of all.
   for (const double drop_path : {0.0, 1e-9}) {
     const KernelTraffic three = step_of(int64_t(batch), 3, drop_path),
                         two = step_of(int64_t(batch), 2, drop_path);

@@ -452,7 +452,7 @@ TEST_CASE("a limit keeps samples evenly") {
     CHECK(few->name(i) == all->name(source));
     CHECK(few->label(i) == all->label(source));
     CHECK(few->get(i).image.pixels == all->get(source).image.pixels);
-    CHECK(few->get(i).index == source);  // noise seeded by it is the picture's own, whatever the limit
+    CHECK(few->get(i).index == source);  // noise seeded by it does not depend on the limit
     names.insert(few->name(i));
   }
   CHECK(names.size() == 7);

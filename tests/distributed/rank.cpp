@@ -270,8 +270,7 @@ Tensor weight_of(int rank) {
   return full({}, weights[rank % 4]).to(device);
 }
 
-// The sum of the gradients of so many ranks, each with two batches, as one process makes it: of the lookups
-// in the end.
+// The gradients of `ranks` ranks with two batches each, summed in one process, those of lookups last.
 std::vector<float> gradients_of_one(int ranks) {
   Model model;
   model.lookups.keep_apart(model.table, 7, 5, 2 * ranks, 1);

@@ -123,7 +123,7 @@ TEST_CASE("distributed control: ranks meet, exchange values, wait for each other
 TEST_CASE("distributed control: without a secret one is made, in a file of this user that goes again") {
   Jobs all = jobs(3);
   for (Job& job : all) job.secret.clear();
-  // One that a killed job left behind is of no use to anybody.
+  // A secret that a killed job left behind must not be used.
   std::filesystem::create_directory("/tmp/pursuit-" + std::to_string(geteuid()));
   std::filesystem::permissions("/tmp/pursuit-" + std::to_string(geteuid()),
                                std::filesystem::perms::owner_all);

@@ -29,7 +29,7 @@ int64_t held(const std::vector<TapeNode>& nodes) {
 template <class F> void check_bytes(const F& loss) {
   const int threads = num_threads();
   set_num_threads(1);
-  { loss().backward(); }  // scratch memory of the thread is there from now on
+  { loss().backward(); }  // allocates the thread's scratch memory
   const int64_t before = memory_stats().allocated;
   const TapeRecorder recorder;
   const Tensor y = loss();

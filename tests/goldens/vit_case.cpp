@@ -36,9 +36,9 @@ bool named_loose(const Golden& g, const std::string& name) {
   return g.word("loose").find("\"" + name + "\"") != std::string::npos;
 }
 
-// Adam divides small gradients by themselves, so what remains of rounding may be a whole step: 99.9 % of the
-// elements within 2e-5, the others within 2 lr steps. In a loose tensor a part of the gradient is nothing but
-// rounding: there only the second holds.
+// Adam divides a small gradient by its own size, so that a rounding error can become a whole step. 99.9 % of
+// the elements must agree within 2e-5, the others within 2 lr steps. In a loose tensor part of the gradient
+// is only rounding error, so only the second limit holds.
 void compare_after(Golden& g, const std::string& full_name, const Tensor& parameter, double lr,
                    int64_t steps) {
   const std::vector<double> got = parameter.to_vector(), want = g.stored(full_name).to_vector();
@@ -79,9 +79,9 @@ void set_parameters(const Golden& g, nn::VisionTransformer& model) {
   }
 }
 
-// The loss of these weights in f64. Adam makes whole steps of gradients that are nothing but rounding, so
-// that two runs may leave it with different weights: what a loss after it is held against is the same weights
-// in f64.
+// The loss of these weights in f64. Adam makes whole steps of gradients that are only rounding error, so two
+// runs may end with different weights. A loss after training is therefore compared with that of the same
+// weights in f64.
 double exact_loss(const Golden& g, const nn::VitConfig& vit, const std::vector<nn::NamedTensor>& weights,
                   double smoothing) {
   NoGrad off;

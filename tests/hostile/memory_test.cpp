@@ -29,7 +29,7 @@ namespace {
 
 void on_shapes(const classify::Config& c) { classify::train_on_shapes(c); }
 void on_shapes(const lm::Config& c) { lm::train_on_shapes(c, c.eval_tokens); }
-// The built-in scenes are of one size.
+// All built-in scenes have this size.
 void on_shapes(const segment::Config& c) { segment::train_on_shapes(c, 96, 128); }
 
 // VmRSS or VmHWM of the process, in bytes.

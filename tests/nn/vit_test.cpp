@@ -21,12 +21,12 @@ TEST_CASE("vit: under bf16 the residual stream and its gradient stay f32") {
   nn::VitConfig config = small();
   config.drop_path = 0.5;
   nn::VitBlock block(config, 1);
-  // Layers that add nothing: what comes out is the stream itself.
+  // The layers add nothing, so the output is the residual stream itself.
   for (const nn::NamedTensor& p : block.parameters()) nn::fill_constant(*p.tensor, 0);
   Tensor x = uniform({4, config.tokens(), config.dim}, -1, 1, 1, 1);
   x.requires_grad();
   const Tensor seed = uniform(x.shape(), -1, 1, 1, 2);
-  for (const bool training : {false, true}) {  // drop path takes another way
+  for (const bool training : {false, true}) {  // with drop path, training takes another code path
     block.set_training(training);
     const Tensor y = block.forward(x, DType::bf16, {7, 1, {}}).sum();
     CHECK(y.dtype() == DType::f32);

@@ -27,7 +27,7 @@ class Net : public nn::Callable<Net> {
   nn::Linear fc1_, fc2_, head_;
 };
 
-// Points of two spirals that wind around each other, and which of them each is of.
+// Points on two interleaved spirals, labelled with their spiral.
 struct Points {
   std::vector<float> xy;        // [count, 2]
   std::vector<int64_t> labels;  // [count]
