@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "engine/base/error.h"
@@ -20,25 +21,39 @@ int64_t sample(std::span<const double> logits, const SamplingOptions& options, R
     if (std::count(options.forbidden.begin(), options.forbidden.end(), i) == 0) words.push_back(i);
   if (words.empty()) fail("generate", "no word is left to draw");
   const auto value = [&](int64_t word) { return logits[size_t(word)]; };
-  // Only the candidates must be sorted.
-  const size_t ranked = options.temperature == 0 ? 1
-                        : options.top_k > 0      ? std::min(words.size(), size_t(options.top_k))
-                                                 : words.size();
-  std::partial_sort(words.begin(), words.begin() + std::ptrdiff_t(ranked), words.end(),
-                    [&](int64_t a, int64_t b) { return value(a) != value(b) ? value(a) > value(b) : a < b; });
-  words.resize(ranked);
-  const double top = value(words[0]);
+  const auto before = [&](int64_t a, int64_t b) {
+    return value(a) != value(b) ? value(a) > value(b) : a < b;
+  };
+  const auto first = words.begin();
+  if (options.top_k > 0 && size_t(options.top_k) < words.size()) {
+    std::nth_element(first, first + options.top_k, words.end(), before);
+    words.resize(size_t(options.top_k));
+  }
+  const double top = value(*std::min_element(words.begin(), words.end(), before));
   if (!std::isfinite(top))
     fail("generate", "the model gives values that are not finite; did its training diverge?");
-  if (ranked == 1) return words[0];
+  if (options.temperature == 0 || words.size() == 1)
+    return *std::min_element(words.begin(), words.end(), before);
+  const auto weight = [&](int64_t word) { return std::exp((value(word) - top) / options.temperature); };
+  const double total = std::transform_reduce(words.begin(), words.end(), 0.0, std::plus(), weight);
+  // Most draws end among the most probable words, so no more are ranked than are needed.
   std::vector<double> p;
-  for (const int64_t word : words) p.push_back(std::exp((value(word) - top) / options.temperature));
-  double total = std::accumulate(p.begin(), p.end(), 0.0), kept = 0;
-  size_t count = 0;
-  while (count < p.size() && kept < options.top_p * total) kept += p[count++];
+  const auto ranked = [&](size_t i) {
+    if (i >= p.size()) {
+      const size_t size = std::min(words.size(), std::max<size_t>(64, 8 * p.size()));
+      std::partial_sort(first + std::ptrdiff_t(p.size()), first + std::ptrdiff_t(size), words.end(), before);
+      while (p.size() < size) p.push_back(weight(words[p.size()]));
+    }
+    return p[i];
+  };
+  size_t count = words.size();
+  double kept = total;
+  if (options.top_p < 1)
+    for (count = 0, kept = 0; count < words.size() && kept < options.top_p * total;) kept += ranked(count++);
   double left = random.uniform() * kept;
   for (size_t i = 0; i + 1 < count; ++i)
-    if ((left -= p[i]) < 0) return words[i];
+    if ((left -= ranked(i)) < 0) return words[i];
+  ranked(count - 1);
   return words[count - 1];
 }
 

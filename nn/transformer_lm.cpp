@@ -170,7 +170,7 @@ Tensor TransformerLm::next_logits(const Tensor& ids, LmCache& cache) const {
                    (config_.positions == Positions::reversed ? " and reversed positions" : "") +
                    " keeps no cache; give next_logits the whole context");
   NoGrad off;
-  cache.layers.resize(blocks_.size());
+  cache.layers.resize(blocks_.size(), {.tokens = config_.context});
   Tensor x = embed(ids, cache.length);
   for (size_t i = 0; i < blocks_.size(); ++i)
     x = (*blocks_[i])(x, dtype_, generator_.ahead(2 * i), &cache.layers[i]);

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,9 +22,13 @@
 #include "cuda/runtime.h"
 #include "engine/base/error.h"
 #include "engine/core/memory.h"
+#include "engine/cpu/gemm.h"
 #include "engine/cpu/parallel.h"
+#include "engine/cpu/peak.h"
 #include "engine/cpu/rows.h"
+#include "engine/cpu/work.h"
 #include "engine/distributed/communicator.h"
+#include "engine/inspect/call_times.h"
 #include "engine/program/describe.h"
 #include "engine/program/program.h"
 
@@ -34,7 +40,8 @@ struct Options {
   std::vector<std::string> names;
   std::string device = "cpu", start;
   DType dtype = DType::f32;
-  int threads = 0, steps = 0;
+  std::vector<int> threads;
+  int steps = 0;
   int64_t batch = 0;
   double seconds = 1;
   bool json = false, traffic = false;
@@ -42,6 +49,7 @@ struct Options {
 
 std::vector<Workload> all_workloads() {
   std::vector<Workload> all = model_workloads();
+  for (Workload& w : inference_workloads()) all.push_back(std::move(w));
   for (Workload& w : operator_workloads()) all.push_back(std::move(w));
   return all;
 }
@@ -50,7 +58,7 @@ void list() {
   apps::Table table{{"name", "default batch", "what a step is"}, {}};
   for (const Workload& w : all_workloads())
     table.rows.push_back({w.name, fmt::format("{} {}", w.batch, w.unit), w.what});
-  apps::print("{}\nGroups: models, operators, all\n", apps::Lines{apps::to_text(table)});
+  apps::print("{}\nGroups: models, inference, operators, all\n", apps::Lines{apps::to_text(table)});
 }
 
 std::vector<Workload> chosen(const std::vector<std::string>& names) {
@@ -59,6 +67,7 @@ std::vector<Workload> chosen(const std::vector<std::string>& names) {
     const size_t before = out.size();
     for (const Workload& w : all_workloads())
       if (name == "all" || name == w.name || (name == "models" && w.group == Workload::Group::model) ||
+          (name == "inference" && w.group == Workload::Group::inference) ||
           (name == "operators" && w.group == Workload::Group::op))
         out.push_back(w);
     if (out.size() == before) fail("bench", "unknown workload '" + name + "'; `bench list` shows the names");
@@ -76,8 +85,55 @@ DType dtype_of(const Workload& w, const Options& options) {
 }
 
 using distributed::Reduction;
+using Json = nlohmann::ordered_json;
 
-nlohmann::ordered_json run(const Workload& w, const Options& options, distributed::Communicator& ranks) {
+// What products, attention and norms take of a step on the CPU, and what they multiply and add.
+struct StepParts {
+  std::map<std::string, double> share;  // of the step's time; together 1
+  double multiply_adds = 0;
+};
+constexpr const char* part_names[] = {"products", "attention", "norms", "rest"};
+
+StepParts parts_of(const std::function<void()>& step) {
+  static const std::map<std::string, std::string> part = {
+      {"linear", "products"},     {"mlp", "products"},
+      {"matmul", "products"},     {"patchify", "products"},
+      {"conv2d", "products"},     {"linear_cross_entropy", "products"},
+      {"attention", "attention"}, {"rpc_attention", "attention"},
+      {"softmax", "attention"},   {"layer_norm", "norms"},
+      {"rms_norm", "norms"},      {"batch_norm", "norms"},
+      {"group_norm", "norms"}};
+  const int64_t before = multiply_adds_done;
+  const auto start = std::chrono::steady_clock::now();
+  const CallTimes times;
+  step();
+  const double all = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  StepParts parts;
+  parts.multiply_adds = double(multiply_adds_done - before);
+  for (const char* name : part_names) parts.share[name] = 0;
+  for (const auto& [call, seconds] : times.seconds())
+    if (const auto found = part.find(call); found != part.end()) parts.share[found->second] += seconds / all;
+  for (const char* name : part_names)
+    if (std::string(name) != "rest") parts.share["rest"] -= parts.share[name];
+  parts.share["rest"] += 1;
+  return parts;
+}
+
+// Beside what the machine can do: of the type of the factors, 0 where it is not known.
+void add_limits(Json& line, const Step& step, const Peak& peak, DType dtype, double ms) {
+  const StepParts parts = parts_of(step.run);
+  const double rate = 2e-6 * parts.multiply_adds / ms;
+  const bool narrow = dtype == DType::bf16;
+  const double most = narrow && pursuit::bf16_products() != "widened" ? peak.bf16 : peak.f32;
+  line["gflops"] = rate;
+  line["peak"] = {{"f32_gflops", peak.f32}, {"bf16_gflops", peak.bf16}, {"memory_gb_s", peak.memory}};
+  line["of_peak"] = most > 0 ? rate / most : 0;
+  if (step.weight_bytes > 0)
+    line["of_memory"] = 1e-9 * step.weight_bytes * line["items_per_s"].get<double>() / peak.memory;
+  for (const char* name : part_names) line["parts_ms"][name] = ms * parts.share.at(name);
+}
+
+Json run(const Workload& w, const Options& options, const Peak& peak, distributed::Communicator& ranks) {
   const auto sum = [&](double value) { return apps::reduced(ranks, value, Reduction::sum); };
   const int64_t batch = batch_of(w, options);
   const DType dtype = dtype_of(w, options);
@@ -99,56 +155,91 @@ nlohmann::ordered_json run(const Workload& w, const Options& options, distribute
   if (device.is_cuda()) protocol.wait = [device] { synchronize(device); };
   protocol.of_rank_0 = [&](double value) { return sum(ranks.rank() == 0 ? value : 0); };
   const Measurement m = measure(step.run, protocol);
-  nlohmann::ordered_json line = {
-      {"workload", w.name},
-      {"engine", "pursuit"},
-      {"version", PURSUIT_VERSION},
-      {"isa", rows<float>().isa},
-      {"device", device.is_cuda() ? cuda::describe(device.index) : "cpu"},
-      {"ranks", ranks.size()},
-      {"threads", num_threads()},
-      {"dtype", name_of(dtype)},
-      {"batch", batch},
-      {"unit", w.unit},
-      {"steps", m.steps},
-      {"median_ms", m.median_ms},
-      {"min_ms", m.min_ms},
-      {"max_ms", m.max_ms},
-      {"cpu_ms", sum(m.cpu_ms)},
-      {"items_per_s", double(batch * ranks.size()) / m.median_ms * 1e3},
-      {"waited", apps::reduced(ranks, m.waited, Reduction::max)},
-      {"pool_peak_bytes", int64_t(sum(double(memory_stats(device).allocated_peak)))},
-      {"rss_peak_bytes", int64_t(sum(double(peak_rss())))}};
+  Json line = {{"workload", w.name},
+               {"engine", "pursuit"},
+               {"version", PURSUIT_VERSION},
+               {"isa", rows<float>().isa},
+               {"device", device.is_cuda() ? cuda::describe(device.index) : "cpu"},
+               {"ranks", ranks.size()},
+               {"threads", num_threads()},
+               {"dtype", name_of(dtype)},
+               {"batch", batch},
+               {"unit", w.unit},
+               {"steps", m.steps},
+               {"median_ms", m.median_ms},
+               {"min_ms", m.min_ms},
+               {"max_ms", m.max_ms},
+               {"cpu_ms", sum(m.cpu_ms)},
+               {"items_per_s", double(batch * ranks.size()) / m.median_ms * 1e3},
+               {"waited", apps::reduced(ranks, m.waited, Reduction::max)},
+               {"pool_peak_bytes", int64_t(sum(double(memory_stats(device).allocated_peak)))},
+               {"rss_peak_bytes", int64_t(sum(double(peak_rss())))}};
   if (!losses.empty()) line["losses"] = losses;
+  if (!device.is_cuda()) add_limits(line, step, peak, dtype, m.median_ms);
   return line;
 }
 
-// Rank 0 reports.
+// "12.3", or "" where the line has no such number.
+std::string cell(const Json& line, const char* key, int digits, double factor = 1) {
+  const double value = line.value(key, 0.0);
+  return value > 0 ? fmt::format("{:.{}f}", factor * value, digits) : "";
+}
+
+// Rank 0 reports. With several numbers of threads a workload is compared with the first of them.
 void report(const std::vector<Workload>& workloads, const Options& options,
             distributed::Communicator& ranks) {
-  apps::Table table{{"workload", "dtype", "batch", "steps", "median ms", "min", "max", "items/s", "pool MiB",
-                     "RSS MiB", "waited %"},
+  const bool several = options.threads.size() > 1, on_cpu = !device_from_name(options.device).is_cuda();
+  apps::Table table{{"workload", "dtype", "batch", "threads", "steps", "median ms", "min", "max", "items/s",
+                     "pool MiB", "RSS MiB", "waited %"},
                     {}};
-  for (const Workload& w : workloads) {
-    if (!options.json && ranks.rank() == 0) apps::note("{} ...\n", w.name);
-    const nlohmann::ordered_json r = run(w, options, ranks);
-    if (ranks.rank() > 0) continue;
-    if (options.json) {
-      apps::print("{}\n", r.dump());
-      std::fflush(stdout);
-      continue;
+  if (several)
+    for (const char* head : {"speedup", "efficiency %"}) table.columns.push_back(head);
+  apps::Table limits{{"workload", "dtype", "threads", "GFLOP/s", "peak %", "memory %"}, {}};
+  for (const char* name : part_names) limits.columns.push_back(name + std::string(" ms"));
+  std::string peaks;
+  std::map<std::string, double> first;  // items a second of the first number of threads
+  for (const int threads : options.threads.empty() ? std::vector<int>{0} : options.threads) {
+    if (threads) set_num_threads(threads);
+    const Peak peak = on_cpu ? measure_peak() : Peak();
+    if (on_cpu)
+      peaks +=
+          fmt::format("Peak of {} threads: {:.0f} GFLOP/s f32 ({}), {}, memory {:.1f} GB/s\n", num_threads(),
+                      peak.f32, rows<float>().isa,
+                      peak.bf16 > 0 ? fmt::format("{:.0f} bf16", peak.bf16) : "bf16 not known", peak.memory);
+    for (const Workload& w : workloads) {
+      if (!options.json && ranks.rank() == 0) apps::note("{} ...\n", w.name);
+      Json r = run(w, options, peak, ranks);
+      if (ranks.rank() > 0) continue;
+      const double rate = r["items_per_s"].get<double>(),
+                   before = first.try_emplace(w.name, rate).first->second;
+      const double speedup = rate / before,
+                   more = double(num_threads()) / std::max(1, several ? options.threads[0] : 1);
+      if (several) r["speedup"] = speedup;
+      if (options.json) {
+        apps::print("{}\n", r.dump());
+        std::fflush(stdout);
+        continue;
+      }
+      table.rows.push_back({w.name, r["dtype"].get<std::string>(),
+                            fmt::format("{}", r["batch"].get<int64_t>()), fmt::format("{}", num_threads()),
+                            fmt::format("{}", r["steps"].get<int>()), cell(r, "median_ms", 3),
+                            cell(r, "min_ms", 3), cell(r, "max_ms", 3), cell(r, "items_per_s", 1),
+                            mib(r["pool_peak_bytes"]), mib(r["rss_peak_bytes"]),
+                            fmt::format("{:.1f}", 100 * r["waited"].get<double>())});
+      if (several)
+        for (const double value : {speedup, 100 * speedup / more})
+          table.rows.back().push_back(fmt::format("{:.2f}", value));
+      limits.rows.push_back({w.name, table.rows.back()[1], table.rows.back()[3], cell(r, "gflops", 1),
+                             cell(r, "of_peak", 1, 100), cell(r, "of_memory", 1, 100)});
+      for (const char* name : part_names)
+        limits.rows.back().push_back(on_cpu ? cell(r["parts_ms"], name, 3) : "");
     }
-    table.rows.push_back(
-        {w.name, r["dtype"].get<std::string>(), fmt::format("{}", r["batch"].get<int64_t>()),
-         fmt::format("{}", r["steps"].get<int>()), fmt::format("{:.3f}", r["median_ms"].get<double>()),
-         fmt::format("{:.3f}", r["min_ms"].get<double>()), fmt::format("{:.3f}", r["max_ms"].get<double>()),
-         fmt::format("{:.1f}", r["items_per_s"].get<double>()), mib(r["pool_peak_bytes"]),
-         mib(r["rss_peak_bytes"]), fmt::format("{:.1f}", 100 * r["waited"].get<double>())});
   }
-  if (!options.json && ranks.rank() == 0)
-    apps::print("{}\nPursuit {} on {}{}\n", apps::Lines{apps::to_text(table)}, PURSUIT_VERSION,
-                describe(device_from_name(options.device)),
-                ranks.size() > 1 ? fmt::format(", {} ranks", ranks.size()) : std::string());
+  if (options.json || ranks.rank() > 0) return;
+  apps::print("{}\nPursuit {} on {}{}\n", apps::Lines{apps::to_text(table)}, PURSUIT_VERSION,
+              describe(device_from_name(options.device)),
+              ranks.size() > 1 ? fmt::format(", {} ranks", ranks.size()) : std::string());
+  if (on_cpu) apps::print("\n{}\n{}", apps::Lines{peaks}, apps::Lines{apps::to_text(limits)});
 }
 
 int run_all(const Options& options) {
@@ -158,7 +249,6 @@ int run_all(const Options& options) {
       fail("bench", fmt::format("--start is a file of one workload, got {}", workloads.size()));
     apps::check_output(options.start);
   }
-  if (options.threads) set_num_threads(options.threads);
   if (options.traffic) {
     if (!device_from_name(options.device).is_cuda())
       fail("bench",
@@ -181,15 +271,20 @@ int run_all(const Options& options) {
 
 int run_command(const std::vector<std::string>& args) {
   CLI::App app{
-      "Times training steps and operators on synthetic data. Every step of a model is forward, loss, "
-      "backward and AdamW; several ranks (under mpirun, torchrun, ...) train a model together, each with a "
-      "batch. tools/bench/compare sets the figures against PyTorch's."};
+      "Times training steps, forward passes and operators on synthetic data, and on the CPU their share of "
+      "the measured peak. Every step of a model is forward, loss, backward and AdamW; several ranks (under "
+      "mpirun, torchrun, ...) train a model together, each with a batch. tools/bench/compare sets the "
+      "figures against PyTorch's."};
   app.name("bench");
   int code = 0;
   Options options;
   app.add_option("names", options.names, "workloads or groups; 'list' shows them");
   app.add_option("--device", options.device, "auto, cpu, cuda, cuda:1")->capture_default_str();
-  apps::add_number(app, "--threads", options.threads, "CPU threads (0: all)", apps::any_threads);
+  app.add_option(
+         "--threads", options.threads,
+         "CPU threads (0: all), or several numbers of them, as 1,2,4, with the speed beside the first")
+      ->delimiter(',')
+      ->check(apps::within(apps::any_threads));
   apps::add_number(app, "--steps", options.steps,
                    "timed steps, at least (0: 10 for models, 20 for operators)", apps::any_count);
   apps::add_number(app, "--seconds", options.seconds, "timed seconds, at least", apps::Range{0, 1e6});

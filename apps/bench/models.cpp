@@ -1,10 +1,13 @@
 #include "apps/bench/models.h"
 
 #include <memory>
+#include <optional>
 
 #include "apps/bench/trained_model.h"
 #include "engine/base/random.h"
 #include "engine/ops.h"
+#include "nn/generate.h"
+#include "nn/inference.h"
 #include "nn/init.h"
 
 namespace pursuit::bench {
@@ -89,6 +92,78 @@ VitConfig with_attention(VitConfig config, const std::string& kind, const nn::Ki
   config.attention.options = options;
   config.attention.layers = layers;
   return config;
+}
+
+namespace {
+
+// A forward pass of DeiT-tiny in evaluation.
+Step images_forward(int64_t batch, DType dtype, Device device) {
+  struct Used {
+    nn::VisionTransformer model{with_attention({}, "softmax")};
+    std::optional<nn::Inference> inference = {};
+  };
+  const auto used = std::make_shared<Used>();
+  nn::VisionTransformer& model = used->model;
+  nn::initialise(model, nn::Init::timm, seed);
+  for (const nn::NamedTensor& p : model.parameters()) *p.tensor = p.tensor->detach();
+  model.to(device);
+  used->inference.emplace(model);
+  const VitConfig& c = model.config();
+  const Tensor images = normal({batch, c.channels, c.image, c.image}, 0, 1, seed, 1).to(dtype).to(device);
+  return {[used, images] {
+    NoGrad off;
+    used->model(images);
+  }};
+}
+
+// So many words, each the most probable one, after a prompt whose keys and values are there.
+Step generation(int64_t words, DType dtype, Device device) {
+  constexpr int64_t prompt = 64;
+  nn::LmConfig config;  // 16 layers, width 128, 8 heads, 2048, as published but for the positions
+  config.vocab = 33278;
+  config.attention.bias = false;
+  config.positions = nn::Positions::learned;
+  if (prompt + words > config.context)
+    fail("bench", "got --batch " + std::to_string(words) + ", need at most " +
+                      std::to_string(config.context - prompt) + " words after a prompt of " +
+                      std::to_string(prompt));
+  struct Used {
+    explicit Used(const nn::LmConfig& c) : model(c) {}
+    nn::TransformerLm model;
+    std::optional<nn::Inference> inference = {};
+    nn::LmCache prompt = {};
+  };
+  const auto used = std::make_shared<Used>(config);
+  nn::TransformerLm& model = used->model;
+  nn::initialise(model, config.init, seed);
+  for (const nn::NamedTensor& p : model.parameters()) *p.tensor = p.tensor->detach();
+  model.to(device);
+  model.set_dtype(dtype);
+  used->inference.emplace(model);
+  model.next_logits(random_labels(prompt, config.vocab, 1, device).reshape({1, prompt}), used->prompt);
+  const auto run = [used, words, device] {
+    nn::LmCache cache = used->prompt;
+    Random random(seed, 0);
+    int64_t word = 0;
+    for (int64_t i = 0; i < words; ++i) {
+      const Tensor ids = from_vector(std::vector<int64_t>{word}, {1, 1}, device);
+      word = nn::sample(used->model.next_logits(ids, cache).to_vector(), {.temperature = 0}, random);
+    }
+  };
+  return {run, {}, double(model.parameter_count() * size_of(dtype))};
+}
+
+}  // namespace
+
+std::vector<Workload> inference_workloads() {
+  constexpr auto group = Workload::Group::inference;
+  return {
+      {group, "deit-tiny-forward", "DeiT-tiny forward pass in evaluation", "images", 64, true,
+       images_forward},
+      {group, "deit-tiny-forward-1", "the same, one image at a time", "images", 1, true, images_forward},
+      {group, "lm-generate", "words of the 16-layer LM with learned positions, after 64", "words", 64, true,
+       generation},
+  };
 }
 
 std::vector<Workload> model_workloads() {

@@ -42,9 +42,21 @@ Step forward_backward(std::vector<Tensor> leaves, Function f) {
 
 using Run = Step (*)(std::vector<Tensor>, Function);
 
-Step packed_attention(int64_t batch, DType dtype, Device device, int64_t parts, Run run = forward_backward) {
-  return run({random_leaf({batch, tokens, parts, heads, head_dim}, dtype, device, 1)},
-             [](const std::vector<Tensor>& x) { return attention(x[0]); });
+Step packed_attention(int64_t batch, DType dtype, Device device, int64_t parts, Run run = forward_backward,
+                      int64_t length = tokens, const AttentionOptions& options = {}) {
+  return run({random_leaf({batch, length, parts, heads, head_dim}, dtype, device, 1)},
+             [options](const std::vector<Tensor>& x) { return attention(x[0], options); });
+}
+
+// One of the products of which a DeiT-tiny block is made, alone.
+Workload product(const std::string& name, int64_t in, int64_t out) {
+  const std::string what =
+      "the product alone, 197 tokens, " + std::to_string(in) + " to " + std::to_string(out);
+  return {Workload::Group::op, name, what, "images", 8, true, [=](int64_t batch, DType dtype, Device device) {
+            return forward({random_leaf({batch, tokens, in}, dtype, device, 1),
+                            random_leaf({out, in}, dtype, device, 2, 0.02)},
+                           [](const std::vector<Tensor>& x) { return linear(x[0], x[1], {}); });
+          }};
 }
 
 // Keys of standard deviation 2: with lambda 4 and 3 heads tau = 4 * 3 / (4 mean|K|) = 1.9, which a third of
@@ -131,6 +143,15 @@ std::vector<Workload> operator_workloads() {
        [](int64_t b, DType t, Device d) { return packed_attention(b, t, d, 2); }},
       {op, "attention-forward", "attention of that shape, forward alone", "images", 8, true,
        [](int64_t b, DType t, Device d) { return packed_attention(b, t, d, 3, forward); }},
+      {op, "attention-1025", "attention, 3 heads, 1025 tokens, width 64, with gradients", "images", 2, true,
+       [](int64_t b, DType t, Device d) { return packed_attention(b, t, d, 3, forward_backward, 1025); }},
+      {op, "attention-causal-1024", "the same, causal, 1024 tokens", "images", 2, true,
+       [](int64_t b, DType t, Device d) {
+         return packed_attention(b, t, d, 3, forward_backward, 1024, {.causal = true});
+       }},
+      product("product-qkv", dim, 3 * dim),
+      product("product-fc1", dim, 4 * dim),
+      product("product-fc2", 4 * dim, dim),
       {op, "rpc-operator", "RPC-Attention n=4 lambda=4, same shape, with gradients", "images", 8, true,
        [](int64_t b, DType t, Device d) { return rpc(b, t, d); }},
       {op, "rpc-forward", "the same, forward alone", "images", 8, true,

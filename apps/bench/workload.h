@@ -16,12 +16,13 @@ namespace pursuit::bench {
 struct Step {
   std::function<void()> run;              // once; on a GPU it may still be running
   std::shared_ptr<ModelStep> model = {};  // of an operator none
+  double weight_bytes = 0;                // that an item reads of memory; 0: not of interest
 };
 
-// One thing that is timed: a training step of a model or an operator, on synthetic data that is already in
-// memory. tools/bench/torch_twin.py times the same in PyTorch under the same name.
+// One thing that is timed: a training step of a model, a model that is used, or an operator, on synthetic data
+// that is already in memory. tools/bench/torch_twin.py times the same in PyTorch under the same name.
 struct Workload {
-  enum class Group { model, op } group;
+  enum class Group { model, inference, op } group;
   std::string name, what;
   std::string unit;  // of the items in a batch, e.g. "images"
   int64_t batch;     // default batch size
@@ -31,6 +32,7 @@ struct Workload {
 };
 
 std::vector<Workload> model_workloads();
+std::vector<Workload> inference_workloads();
 std::vector<Workload> operator_workloads();
 
 }  // namespace pursuit::bench

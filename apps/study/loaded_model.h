@@ -8,6 +8,7 @@
 #include "apps/training/fields.h"
 #include "apps/training/model_sizes.h"
 #include "engine/cpu/parallel.h"
+#include "nn/inference.h"
 
 namespace pursuit::apps {
 
@@ -26,6 +27,7 @@ template <class Config> struct LoadedModel {
   Config config;  // with the device and dtype of the options
   RunState state;
   std::unique_ptr<typename Config::Model> model;
+  std::unique_ptr<nn::Inference> inference;
   std::string name;     // of the folder or the file, for tables
   std::string weights;  // "raw" or "ema"
 };
@@ -38,6 +40,7 @@ LoadedModel<Config> load_model(const Checkpoint& checkpoint, const LoadOptions& 
   if (options.threads > 0) set_num_threads(options.threads);
   LoadedModel<Config> loaded{fields_from_json<Config>(checkpoint.config, checkpoint.path),
                              checkpoint.state,
+                             nullptr,
                              nullptr,
                              checkpoint.name,
                              {}};
@@ -52,6 +55,7 @@ LoadedModel<Config> load_model(const Checkpoint& checkpoint, const LoadOptions& 
   load_parameters(*loaded.model, checkpoint, loaded.weights == "ema");
   for (const nn::NamedTensor& p : loaded.model->parameters()) *p.tensor = p.tensor->detach();
   loaded.model->to(device_from_name(loaded.config.device));
+  loaded.inference = std::make_unique<nn::Inference>(*loaded.model);
   // Image models compute in the dtype of their input; language models, whose input is integers, are told.
   if constexpr (requires { loaded.model->set_dtype(loaded.config.dtype); })
     loaded.model->set_dtype(loaded.config.dtype);

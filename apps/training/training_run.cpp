@@ -31,6 +31,7 @@
 #include "engine/files/atomic_file.h"
 #include "engine/inspect/trace.h"
 #include "engine/program/describe.h"
+#include "nn/inference.h"
 
 namespace pursuit::apps {
 
@@ -300,6 +301,7 @@ class TrainingRun {
     Validation validation;
     try {
       const TraceSpan span("evaluate");
+      const nn::Inference inference(task_.model());
       validation = task_.evaluate();
     } catch (const NotFinite& e) {
       stop_diverged(fmt::format("{}, in the evaluation at step {}", e.what(), state_.step));

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/cpu/gemm.h"
+#include "engine/cpu/right_factor.h"
 #include "engine/cpu/rows.h"
 #include "engine/cpu/scratch.h"
 #include "engine/cpu/wide_rows.h"
@@ -9,7 +10,8 @@
 // Attention of one head on the CPU. Products take operands of type T (float, double or bf16, to which scores
 // are then rounded); everything else is computed in R (float or double). The score matrix is computed for one
 // block of rows at a time, sized for the L2 cache; backward recomputes it from the rows' statistics. For
-// causal attention a block has the columns up to its last row.
+// causal attention a block has the columns up to its last row. Operands that several blocks share are packed
+// once.
 namespace pursuit {
 
 struct AttendShape {
@@ -24,16 +26,20 @@ struct AttendShape {
     const int64_t fits = std::clamp<int64_t>(65536 / std::max<int64_t>(n, 1), 32, std::max<int64_t>(n, 32));
     return causal ? std::min<int64_t>(fits, 64) : fits;
   }
+  // Of the operands that all blocks share. It depends on the head's size only, as sums over packed columns are
+  // cut where those of causal blocks are not.
+  Layout layout() const { return n > block() ? Layout::packed : Layout::as_is; }
   // The number of columns visible to rows [i, i + m).
   int64_t columns(int64_t i, int64_t m) const { return causal ? i + m : n; }
 };
 
-// s [m, cols] = scale q_i..i+m k_0..cols^T.
+// s [m, cols] = scale q_i..i+m k_0..cols^T; `keys` is k^T.
 template <class T, class R> void attend_scores(const AttendShape& a, Rows<const T> q, Rows<const T> k,
-                                               int64_t i, int64_t m, int64_t cols, R* s) {
+                                               const RightFactor<T>& keys, int64_t i, int64_t m, int64_t cols,
+                                               R* s) {
   if constexpr (std::is_same_v<T, R>)
     if (q.p == k.p && m == a.n) return gram(a.n, a.d, R(a.scale), k.p, k.ld, s, a.n);
-  gemm(false, true, m, cols, a.d, R(a.scale), q.at(i), q.ld, k.p, k.ld, R(0), s, cols);
+  keys.multiply(m, cols, a.d, R(a.scale), q.at(i), q.ld, R(0), s, cols);
 }
 
 // s [n] as an operand of products; if rounded, it is stored in scratch slot `slot` of T.
@@ -47,39 +53,44 @@ template <class T, class R> const T* as_factor(const R* s, int64_t n, int slot) 
   }
 }
 
-// out = map(softmax(scale q k^T)) v; stats [n, 2] receives what softmax_again_rows needs. Uses scratch slot
-// 0.
+// Rows [begin, end) of out = map(softmax(scale q k^T)) v; stats [n, 2] receives what softmax_again_rows needs.
+// Uses scratch slots 0, 8 and 9.
 template <class T, class Out, class R> void attend_forward(const AttendShape& a, Rows<const T> q,
                                                            Rows<const T> k, Rows<const T> v, Rows<Out> out,
-                                                           R* stats) {
+                                                           R* stats, int64_t begin, int64_t end) {
   const int64_t block = a.block();
-  R* s = scratch<R>(0, block * a.n);
-  for (int64_t i = 0; i < a.n; i += block) {
-    const int64_t m = std::min(block, a.n - i), cols = a.columns(i, m);
-    attend_scores(a, q, k, i, m, cols, s);
+  R* s = scratch<R>(0, std::min(block, end - begin) * a.n);
+  const Layout layout = a.layout();
+  const RightFactor<T> keys(layout, true, k.p, k.ld, a.d, a.n, 8),
+      values(layout, false, v.p, v.ld, a.n, a.d, 9);
+  for (int64_t i = begin; i < end; i += block) {
+    const int64_t m = std::min(block, end - i), cols = a.columns(i, m);
+    attend_scores(a, q, k, keys, i, m, cols, s);
     rows<R>().softmax_rows(s, m, cols, cols, stats + 2 * i, a.causal ? i : -1);
     if (a.clips()) rows<R>().clipped_softmax_rows(s, m, cols, cols, R(a.gamma), R(a.zeta));
-    gemm(false, false, m, a.d, cols, R(1), as_factor<T>(s, m * cols, 0), cols, v.p, v.ld, R(0), out.at(i),
-         out.ld);
+    values.multiply(m, a.d, cols, R(1), as_factor<T>(s, m * cols, 0), cols, R(0), out.at(i), out.ld);
   }
 }
 
 // Gradients for upstream go: gk is overwritten, gv <- beta gv + dv, gq <- beta gq + dq. gq and gk may be the
-// same rows, which then receive the sum of both. Uses scratch slots 0 to 2.
+// same rows, which then receive the sum of both. Uses scratch slots 0 to 2 and 8 to 10.
 template <class T, class R> void attend_backward(const AttendShape& a, Rows<const T> q, Rows<const T> k,
                                                  Rows<const T> v, const R* stats, Rows<const T> go,
                                                  Rows<R> gq, Rows<R> gk, Rows<R> gv, R beta) {
   const int64_t block = a.block(), blocks = (a.n + block - 1) / block;
   R* p = scratch<R>(0, block * a.n);
   R* g = scratch<R>(1, block * a.n);
+  const Layout layout = a.layout();
+  const RightFactor<T> keys(layout, true, k.p, k.ld, a.d, a.n, 8),
+      values(layout, true, v.p, v.ld, a.d, a.n, 9), rows_of_keys(layout, false, k.p, k.ld, a.n, a.d, 10);
   // Starts with the last block: it has all columns, so it initialises the sums of every key and value.
   for (int64_t b = blocks - 1; b >= 0; --b) {
     const bool begins = b == blocks - 1;
     const int64_t i = b * block, m = std::min(block, a.n - i), cols = a.columns(i, m);
     const R* clipped = p;
-    attend_scores(a, q, k, i, m, cols, p);
+    attend_scores(a, q, k, keys, i, m, cols, p);
     rows<R>().softmax_again_rows(p, m, cols, cols, stats + 2 * i, a.causal ? i : -1);
-    gemm(false, true, m, cols, a.d, R(1), go.at(i), go.ld, v.p, v.ld, R(0), g, cols);
+    values.multiply(m, cols, a.d, R(1), go.at(i), go.ld, R(0), g, cols);
     if (a.clips()) {
       R* c = scratch<R>(2, block * a.n);
       std::copy_n(p, m * cols, c);
@@ -97,7 +108,7 @@ template <class T, class R> void attend_backward(const AttendShape& a, Rows<cons
     }
     const T* ds = as_factor<T>(g, m * cols, 0);
     gemm(true, false, cols, a.d, m, R(1), ds, cols, q.at(i), q.ld, begins ? R(0) : R(1), gk.p, gk.ld);
-    gemm(false, false, m, a.d, cols, R(1), ds, cols, k.p, k.ld, gq.p == gk.p ? R(1) : beta, gq.at(i), gq.ld);
+    rows_of_keys.multiply(m, a.d, cols, R(1), ds, cols, gq.p == gk.p ? R(1) : beta, gq.at(i), gq.ld);
   }
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 
+#include "engine/cpu/rows.h"
+
 // bf16 matrix products in register tiles with AVX-512's vdpbf16ps, which adds the products of two pairs of
 // bf16 numbers to an f32 number. Matrices are row-major, ld* are row strides in elements; op(a) is m x k,
 // op(b) k x n; m, n, k > 0. Subnormal numbers count as zero, as the instruction defines.
@@ -13,13 +15,14 @@ struct Bf16Tiles {
   void (*gemm)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const uint16_t* a, int64_t lda,
                const uint16_t* b, int64_t ldb, float beta, float* c, int64_t ldc, uint32_t* workspace);
 
-  // A right operand packed once for many products c = a op(b): see RowKernels::pack (engine/cpu/rows.h). One
-  // number of `to` is a pair along the inner dimension.
+  // A right operand packed once for many products c = alpha a op(b) + beta c: see RowKernels::pack
+  // (engine/cpu/rows.h). One number of `to` is a pair along the inner dimension; a product with fewer than its
+  // k rows takes an even number of them.
   int64_t (*packed_size)(int64_t n, int64_t k);
   void (*pack)(bool tb, int64_t n, int64_t k, const uint16_t* b, int64_t ldb, int64_t part, int64_t parts,
                uint32_t* to);
-  void (*gemm_packed)(int64_t m, int64_t n, int64_t k, const uint16_t* a, int64_t lda, const uint32_t* packed,
-                      float* c, int64_t ldc);
+  void (*gemm_packed)(int64_t m, int64_t n, int64_t k, float alpha, const uint16_t* a, int64_t lda,
+                      Packed<uint32_t> b, float beta, float* c, int64_t ldc);
 
   // The same with C rounded to bf16, for inner dimensions up to max_depth: longer sums are accumulated in
   // memory, as f32.
@@ -27,8 +30,11 @@ struct Bf16Tiles {
   void (*gemm_rounded)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const uint16_t* a,
                        int64_t lda, const uint16_t* b, int64_t ldb, float beta, uint16_t* c, int64_t ldc,
                        uint32_t* workspace);
-  void (*gemm_packed_rounded)(int64_t m, int64_t n, int64_t k, const uint16_t* a, int64_t lda,
-                              const uint32_t* packed, uint16_t* c, int64_t ldc);
+  void (*gemm_packed_rounded)(int64_t m, int64_t n, int64_t k, float alpha, const uint16_t* a, int64_t lda,
+                              Packed<uint32_t> b, float beta, uint16_t* c, int64_t ldc);
+
+  // As RowKernels::multiply_adds, of bf16 numbers.
+  int64_t (*multiply_adds)(int64_t rounds);
 };
 
 // Null if the CPU lacks the instruction or has AMX, or if PURSUIT_ISA or PURSUIT_BF16 selects another

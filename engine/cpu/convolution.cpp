@@ -7,6 +7,7 @@
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/rows.h"
 #include "engine/cpu/scratch.h"
+#include "engine/cpu/work.h"
 
 namespace pursuit {
 
@@ -224,6 +225,7 @@ void multiply(const Grid& g, const Laid& x, int64_t pictures, int64_t groups, co
               std::fill_n(c, rows * n, 0.0f);
             } else {
               runs_of(g, x, q, q + n, runs);
+              count_multiply_adds(rows * n * k);
               pursuit::rows<float>().gemm_runs(rows, n, k, a + group * rows * k, k, x.p, shift.data(),
                                                runs.data(), c, n);
             }
@@ -345,6 +347,7 @@ void convolve(const ConvShape& s, const float* x, const float* weight, const flo
   const Source source = of_x(s, x);
   const Grid grid{source.h.lines[0], source.w.lines[0]};
   if (s.depthwise()) {
+    count_multiply_adds(s.batch * s.out * s.positions() * s.depth());
     const int64_t pitch = source.w.layout.size();
     const Taps taps(grid, pitch, s.w.kernel);
     return parallel_for(s.batch * s.channels, 1, [&](int64_t begin, int64_t end) {
@@ -366,6 +369,7 @@ void convolve(const ConvShape& s, const float* x, const float* weight, const flo
 void convolve_input_gradient(const ConvShape& s, const float* gy, const float* weight, float* gx) {
   const Source source = of_gy(s, gy);
   if (s.depthwise()) {
+    count_multiply_adds(s.batch * s.out * s.positions() * s.depth());
     const int64_t pitch = source.w.layout.size();
     return parallel_for(s.batch * s.channels, 1, [&](int64_t begin, int64_t end) {
       for (const Line& h : source.h.lines)
@@ -394,6 +398,7 @@ void convolve_weight_gradient(const ConvShape& s, const float* x, const float* g
   const Grid grid{source.h.lines[0], source.w.lines[0]};
   if (s.batch == 0) return void(std::fill_n(gw, s.out * s.depth(), 0.0f));
   if (s.depthwise()) {
+    count_multiply_adds(s.batch * s.out * s.positions() * s.depth());
     const int64_t pitch = source.w.layout.size();
     const Taps taps(grid, pitch, s.w.kernel);
     return parallel_for(s.channels, 1, [&](int64_t begin, int64_t end) {

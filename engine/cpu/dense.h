@@ -1,61 +1,12 @@
 #pragma once
 #include <algorithm>
 
-#include "engine/cpu/bf16_tiles.h"
-#include "engine/cpu/gemm.h"
-#include "engine/cpu/parallel.h"
-#include "engine/cpu/scratch.h"
-#include "engine/cpu/wide_rows.h"
+#include "engine/cpu/right_factor.h"
 
 // The three products of a linear layer y = x w^T on the CPU. Every sum is computed by one thread:
 // results do not depend on the number of threads. x [rows, in], w [out, in], y [rows, out], all
 // contiguous.
 namespace pursuit {
-
-// The right operand op(w) [k, n] of a product that is split by rows. For our own tiles it is packed once, for
-// all threads, in the calling thread's scratch slot; otherwise each product reads w.
-template <class T> class RightFactor {
- public:
-  RightFactor(bool transposed, const T* w, int64_t ld, int64_t k, int64_t n, int slot)
-      : transposed_(transposed), w_(w), ld_(ld), k_(k), n_(n) {
-    if (k == 0 || n == 0) return;
-    if constexpr (std::is_same_v<T, float>) packed_ = packed(rows<float>(), w, slot);
-    if constexpr (std::is_same_v<T, bf16>)
-      if (const Bf16Tiles* tiles = bf16_tiles()) packed_ = packed(*tiles, words(w), slot);
-  }
-
-  // c [m, n] = a op(w)
-  template <class C> void multiply(int64_t m, const T* a, int64_t lda, C* c, int64_t ldc) const {
-    if (packed_ && m > 0) {
-      if constexpr (std::is_same_v<T, float>)
-        return rows<float>().gemm_packed(m, n_, k_, a, lda, packed_, c, ldc);
-      else if constexpr (std::is_same_v<C, float>)
-        return bf16_tiles()->gemm_packed(m, n_, k_, words(a), lda, packed_, c, ldc);
-      else if constexpr (std::is_same_v<T, bf16>)
-        if (k_ <= bf16_tiles()->max_depth)
-          return bf16_tiles()->gemm_packed_rounded(m, n_, k_, words(a), lda, packed_, words(c), ldc);
-    }
-    gemm(false, transposed_, m, n_, k_, compute_t<T>(1), a, lda, w_, ld_, compute_t<T>(0), c, ldc);
-  }
-
- private:
-  using Packed = std::conditional_t<std::is_same_v<T, bf16>, uint32_t, T>;
-
-  template <class Kernels, class Word> const Packed* packed(const Kernels& kernels, const Word* w, int slot) {
-    Packed* to = scratch<Packed>(slot, kernels.packed_size(n_, k_));
-    const int64_t parts = num_threads();
-    parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t part = begin; part < end; ++part)
-        kernels.pack(transposed_, n_, k_, w, ld_, part, parts, to);
-    });
-    return to;
-  }
-
-  bool transposed_;
-  const T* w_;
-  int64_t ld_, k_, n_;
-  const Packed* packed_ = nullptr;
-};
 
 // Rows are split at multiples of 8, the height of a register tile.
 constexpr int64_t dense_unit = 8;
@@ -90,7 +41,7 @@ template <class T, class F> void for_each_chunk(int64_t rows, const F& body) {
 // gx = gy w
 template <class T>
 void dense_input_gradient(const T* gy, const T* w, T* gx, int64_t rows, int64_t in, int64_t out) {
-  const RightFactor<T> factor(false, w, in, out, in, 4);
+  const RightFactor<T> factor(layout_of_weight(rows, false), false, w, in, out, in, 4);
   for_each_chunk<T>(rows,
                     [&](int64_t r, int64_t m) { factor.multiply(m, gy + r * out, out, gx + r * in, in); });
 }

@@ -12,9 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/cpu/bf16_tiles.h"
 #include "engine/cpu/scratch.h"
 #include "engine/cpu/wide_rows.h"
+#include "engine/cpu/work.h"
 
 namespace pursuit {
 
@@ -37,10 +39,12 @@ template <class T> void scale_only(int64_t m, int64_t n, T beta, T* c, int64_t l
 enum class Bf16Way { onednn, tiles, widened };
 Bf16Way bf16_way() {
   static const Bf16Way way = [] {
-    const char* wanted = std::getenv("PURSUIT_BF16");
+    const char* set = std::getenv("PURSUIT_BF16");
+    const std::string wanted = set ? set : "";
+    if (!wanted.empty() && wanted != "onednn")
+      fail("cpu", "got PURSUIT_BF16=" + wanted + ", need onednn; unset it to take our own tiles");
     const auto isa = dnnl::get_effective_cpu_isa();
-    if (isa >= dnnl::cpu_isa::avx512_core_amx ||
-        (wanted && std::string(wanted) == "onednn" && isa >= dnnl::cpu_isa::avx512_core))
+    if (isa >= dnnl::cpu_isa::avx512_core_amx || (!wanted.empty() && isa >= dnnl::cpu_isa::avx512_core))
       return Bf16Way::onednn;
     __builtin_cpu_init();
     const bool has_tiles = __builtin_cpu_supports("avx512bf16") && std::string(rows<float>().isa) == "avx512";
@@ -88,6 +92,7 @@ const Product& product(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float 
 template <class Out> void bf16_by_onednn(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
                                          const bf16* a, int64_t lda, const bf16* b, int64_t ldb, float beta,
                                          Out* c, int64_t ldc) {
+  count_multiply_adds(m * n * k);
   omp_set_num_threads(1);  // oneDNN takes its thread count from OpenMP
   static thread_local dnnl::stream stream(dnnl_cpu());
   const auto out = std::is_same_v<Out, float> ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
@@ -113,10 +118,22 @@ extern const Bf16Tiles tiles;
 
 const Bf16Tiles* bf16_tiles() { return bf16_way() == Bf16Way::tiles ? &rows_avx512_bf16::tiles : nullptr; }
 
+std::string bf16_products() {
+  switch (bf16_way()) {
+    case Bf16Way::onednn:
+      return "onednn";
+    case Bf16Way::tiles:
+      return "tiles";
+    default:
+      return "widened";
+  }
+}
+
 void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double* a, int64_t lda,
           const double* b, int64_t ldb, double beta, double* c, int64_t ldc) {
   if (m == 0 || n == 0) return;
   if (k == 0) return scale_only(m, n, beta, c, ldc);
+  count_multiply_adds(m * n * k);
   cblas_dgemm(CblasRowMajor, op(ta), op(tb), int(m), int(n), int(k), alpha, a, int(lda), b, int(ldb), beta, c,
               int(ldc));
 }
@@ -125,6 +142,7 @@ void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const 
           const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
   if (m == 0 || n == 0) return;
   if (k == 0) return scale_only(m, n, beta, c, ldc);
+  count_multiply_adds(m * n * k);
   rows<float>().gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
@@ -134,6 +152,7 @@ void gram(int64_t n, int64_t k, double alpha, const double* a, int64_t lda, doub
 
 void gram(int64_t n, int64_t k, float alpha, const float* a, int64_t lda, float* c, int64_t ldc) {
   if (n == 0 || k == 0) return scale_only(n, n, 0.0f, c, ldc);
+  count_multiply_adds(n * (n + 1) / 2 * k);
   rows<float>().gram(n, k, alpha, a, lda, c, ldc);
 }
 
@@ -143,9 +162,11 @@ void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const 
   if (k == 0) return scale_only(m, n, beta, c, ldc);
   if (bf16_way() == Bf16Way::onednn)
     return bf16_by_onednn(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-  if (const Bf16Tiles* tiles = bf16_tiles())
+  if (const Bf16Tiles* tiles = bf16_tiles()) {
+    count_multiply_adds(m * n * k);
     return tiles->gemm(ta, tb, m, n, k, alpha, words(a), lda, words(b), ldb, beta, c, ldc,
                        scratch<uint32_t>(0, tiles->workspace_size(ta, m, k)));
+  }
   const int64_t ra = ta ? k : m, ca = ta ? m : k, rb = tb ? n : k, cb = tb ? k : n;
   gemm(ta, tb, m, n, k, alpha, widen(a, ra, ca, lda).data(), ca, widen(b, rb, cb, ldb).data(), cb, beta, c,
        ldc);
@@ -157,9 +178,11 @@ void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const 
   if (k > 0 && bf16_way() == Bf16Way::onednn)
     return bf16_by_onednn(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   const Bf16Tiles* tiles = bf16_tiles();
-  if (tiles && k > 0 && k <= tiles->max_depth)
+  if (tiles && k > 0 && k <= tiles->max_depth) {
+    count_multiply_adds(m * n * k);
     return tiles->gemm_rounded(ta, tb, m, n, k, alpha, words(a), lda, words(b), ldb, beta, words(c), ldc,
                                scratch<uint32_t>(0, tiles->workspace_size(ta, m, k)));
+  }
   std::vector<float> wide = beta == 0 ? std::vector<float>(size_t(m * n)) : widen(c, m, n, ldc);
   gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, wide.data(), n);
   for (int64_t i = 0; i < m; ++i) rows<float>().f32_to_bf16(wide.data() + i * n, words(c + i * ldc), n);

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "engine/core/dtype.h"
 
@@ -18,6 +19,9 @@ void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const 
 // The same products of bf16 matrices, returning the f32 accumulator.
 void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const bf16* a, int64_t lda,
           const bf16* b, int64_t ldb, float beta, float* c, int64_t ldc);
+
+// How bf16 products run here: "onednn", "tiles" or "widened".
+std::string bf16_products();
 
 // C = alpha A A^T for A [n, k], in f32 at about half the cost of gemm.
 void gram(int64_t n, int64_t k, double alpha, const double* a, int64_t lda, double* c, int64_t ldc);

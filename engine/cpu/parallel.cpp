@@ -40,10 +40,13 @@ class FlushDenormals {
 #endif
 };
 
+std::atomic<int> awake = 0;  // the number of KeepAwakes
+
 // Waits until value differs from old: spins for about 20 microseconds, because the next operator usually
 // follows at once, then sleeps, because another program may need the core.
 int wait_while(const std::atomic<int>& value, int old) {
-  for (int i = 0; i < 500; ++i) {
+  const int spins = awake.load(std::memory_order_relaxed) > 0 ? 5000 : 500;
+  for (int i = 0; i < spins; ++i) {
     if (const int now = value.load(); now != old) return now;
     pause();
   }
@@ -192,6 +195,9 @@ ThreadPool& pool() {
 }
 
 }  // namespace
+
+KeepAwake::KeepAwake() { ++awake; }
+KeepAwake::~KeepAwake() { --awake; }
 
 int num_threads() { return threads_wanted(); }
 void set_num_threads(int n) { threads_wanted() = std::clamp(n, 1, most_threads); }

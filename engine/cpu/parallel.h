@@ -9,6 +9,16 @@ namespace pursuit {
 int num_threads();
 void set_num_threads(int n);
 
+// While one lives, threads wait for the next operator up to ten times as long before they sleep: for a model
+// that is used on little data at a time, where waking a thread would take as long as a product.
+class KeepAwake {
+ public:
+  KeepAwake();
+  ~KeepAwake();
+  KeepAwake(const KeepAwake&) = delete;
+  KeepAwake& operator=(const KeepAwake&) = delete;
+};
+
 // The grain that gives each thread a single range of at least `least`: for bodies with a cost per range, such
 // as reading an operand or all rows again.
 inline int64_t one_range_each(int64_t n, int64_t least) {

@@ -43,6 +43,14 @@ struct Run {
   int64_t column, offset;
 };
 
+// A right factor [k, n] as `pack` has laid it out: numbers of type R, or for bf16 pairs of them.
+template <class R> struct Packed {
+  const R* numbers;
+  int64_t n, k;
+};
+
+constexpr int64_t most_few_rows = 4;
+
 template <class R> struct RowKernels {
   const char* isa;  // "sse2", "avx2", "avx512" or "f64"
 
@@ -56,12 +64,24 @@ template <class R> struct RowKernels {
   // c = alpha a a^T for a [n, k], computing one triangle. n, k > 0. Null for double.
   void (*gram)(int64_t n, int64_t k, R alpha, const R* a, int64_t lda, R* c, int64_t ldc);
   // Packs a right operand op(b) [k, n] once for many products, in the order in which they read it: `to` has
-  // packed_size(n, k) numbers and is filled by `parts` calls, which threads may share; then c = a op(b). Null
-  // for double.
+  // packed_size(n, k) numbers and is filled by `parts` calls, which threads may share; then c = alpha a op(b) +
+  // beta c with its first k rows and n columns. Null for double.
   int64_t (*packed_size)(int64_t n, int64_t k);
   void (*pack)(bool tb, int64_t n, int64_t k, const R* b, int64_t ldb, int64_t part, int64_t parts, R* to);
-  void (*gemm_packed)(int64_t m, int64_t n, int64_t k, const R* a, int64_t lda, const R* packed, R* c,
-                      int64_t ldc);
+  void (*gemm_packed)(int64_t m, int64_t n, int64_t k, R alpha, const R* a, int64_t lda, Packed<R> b, R beta,
+                      R* c, int64_t ldc);
+
+  // y = x w^T for at most most_few_rows rows of x and w [n, k], which is read once where it lies; w also as
+  // bf16. Null for double.
+  void (*few_rows)(int64_t m, int64_t n, int64_t k, const R* x, int64_t ldx, const R* w, int64_t ldw, R* y,
+                   int64_t ldy);
+  void (*few_rows_bf16)(int64_t m, int64_t n, int64_t k, const R* x, int64_t ldx, const uint16_t* w,
+                        int64_t ldw, R* y, int64_t ldy);
+
+  // For measuring a machine: `rounds` of independent multiply-adds in registers, of which it returns the
+  // number; and the sum of x [n], at the pace at which memory is read. Null for double.
+  int64_t (*multiply_adds)(int64_t rounds);
+  R (*read_sum)(const R* x, int64_t n);
 
   // x <- x + x^T, x [n, n].
   void (*symmetrize)(R* x, int64_t n, int64_t ld);

@@ -11,6 +11,7 @@ using real = float;
 #include "engine/cpu/rows/math.inc"
 #include "engine/cpu/rows/transpose.inc"
 #include "engine/cpu/rows/tiles.inc"
+#include "engine/cpu/rows/peak.inc"
 // clang-format on
 
 // Depths are in pairs of numbers.
@@ -114,7 +115,9 @@ template <int R, int V, bool paired, class Out>
     for (int v = 0; v < V; ++v) {
       const int64_t left = width - v * lanes;
       store_lanes(c + i * ldc + v * lanes, alpha * sum[i][v], beta,
-                  left >= lanes ? __mmask16(0xffff) : __mmask16((1u << left) - 1));
+                  left >= lanes ? __mmask16(0xffff)
+                  : left > 0    ? __mmask16((1u << left) - 1)
+                                : __mmask16(0));
     }
   }
 }
@@ -169,12 +172,19 @@ void pack(bool tb, int64_t n, int64_t k, const uint16_t* b, int64_t ldb, int64_t
   });
 }
 
-template <class Out> void gemm_packed(int64_t m, int64_t n, int64_t k, const uint16_t* a, int64_t lda,
-                                      const uint32_t* packed, Out* c, int64_t ldc) {
-  for_each_panel(n, parts_of(k, 2), bf16_depth, [&](int64_t p0, int64_t pairs, int64_t j, int64_t padded) {
-    bf16_panel(nullptr, m, n, 1, a, lda, packed + packed_size(n, 2 * p0) + pairs * j, p0,
-               depth_of(k, p0, pairs), j, padded, 0, c, ldc);
-  });
+template <class Out> void gemm_packed(int64_t m, int64_t n, int64_t k, float alpha, const uint16_t* a,
+                                      int64_t lda, Packed<uint32_t> b, float beta, Out* c, int64_t ldc) {
+  for_each_panel(
+      b.n, parts_of(b.k, 2), bf16_depth, [&](int64_t p0, int64_t pairs, int64_t j, int64_t padded) {
+        if (2 * p0 < k && j < n)
+          bf16_panel(nullptr, m, n, alpha, a, lda, b.numbers + packed_size(b.n, 2 * p0) + pairs * j, p0,
+                     depth_of(k, p0, pairs), j, padded, beta, c, ldc);
+      });
+}
+
+int64_t multiply_adds(int64_t rounds) {
+  return rounds * 2 *
+         multiply_add_rounds([](Vector sum, Vector a, Vector b) { return dot(sum, a, b); }, rounds);
 }
 
 }  // namespace
@@ -189,6 +199,7 @@ const Bf16Tiles tiles = {
     .max_depth = 2 * bf16_depth,
     .gemm_rounded = gemm<uint16_t>,
     .gemm_packed_rounded = gemm_packed<uint16_t>,
+    .multiply_adds = multiply_adds,
 };
 
 }  // namespace pursuit::rows_avx512_bf16

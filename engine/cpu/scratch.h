@@ -10,7 +10,7 @@ template <class R> R* scratch(int slot, int64_t n) {
     Storage storage;
     int64_t size = 0;
   };
-  static thread_local Buffer buffers[8];
+  static thread_local Buffer buffers[12];
   Buffer& b = buffers[slot];
   if (b.size < n) {
     MemoryTag tag("workspace");

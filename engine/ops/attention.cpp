@@ -50,7 +50,8 @@ struct Attention {
     const AttendShape a = op.head_shape(s);
     const int64_t ld = s.parts * s.width(), size = s.n * s.d;
     with_factors<T>([&]<class F> {
-      for_each_head(s, [&](int64_t b, int64_t h) {
+      // Blocks of causal attention have as many columns as their last row sees.
+      for_each_part_of_heads(s, !a.causal, [&](int64_t b, int64_t h, int64_t begin, int64_t end) {
         const T* x = op.qkv.data<T>();
         const auto factor = [&](int which) {
           return factor_rows<F>(part(x, s, b, h, which), ld, s, scratch<R>(3 + which, size));
@@ -59,11 +60,11 @@ struct Attention {
         T* o = out + b * s.n * s.width() + h * s.d;
         R* stats = op.stats.data<R>() + (b * s.heads + h) * s.n * 2;
         if constexpr (std::is_same_v<F, T>) {
-          attend_forward(a, q, k, v, Rows<T>{o, s.width()}, stats);
+          attend_forward(a, q, k, v, Rows<T>{o, s.width()}, stats, begin, end);
         } else {
           const Rows<R> to = target_rows(o, s.width(), s.d, scratch<R>(6, size));
-          attend_forward(a, q, k, v, to, stats);
-          store_rows(o, s.width(), s.n, s.d, to);
+          attend_forward(a, q, k, v, to, stats, begin, end);
+          store_rows(o + begin * s.width(), s.width(), end - begin, s.d, Rows<R>{to.at(begin), to.ld});
         }
       });
     });

@@ -1,3 +1,5 @@
+#include "engine/core/shapes_only.h"
+#include "engine/cpu/kept_factors.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
 
@@ -21,6 +23,16 @@ struct Cast {
 };
 PURSUIT_OPERATOR(Cast)
 
-Tensor cast(const Tensor& x, DType dtype) { return apply(Cast{dtype}, x); }
+Tensor cast(const Tensor& x, DType dtype) {
+  if (!x.defined() || x.needs_grad() || x.device().is_cuda() || !x.is_contiguous() || x.numel() == 0 ||
+      shapes_only())
+    return apply(Cast{dtype}, x);
+  const auto as_tensor = [&](const Storage& numbers) {
+    return Tensor(numbers, x.shape(), contiguous_strides(x.shape()), 0, dtype, cpu);
+  };
+  const Storage kept = kept_copy(x.raw(), x.numel(), dtype,
+                                 [&](const Storage& numbers) { copy_values(as_tensor(numbers), x); });
+  return kept ? as_tensor(kept) : apply(Cast{dtype}, x);
+}
 
 }  // namespace pursuit

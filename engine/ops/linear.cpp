@@ -19,7 +19,7 @@ struct Linear {
                                                  const Y* residual, Y* y, int64_t n, int64_t in,
                                                  int64_t out) {
     using R = compute_t<T>;
-    const RightFactor<T> weight(true, w, in, in, out, 4);
+    const RightFactor<T> weight(layout_of_weight(n, true), true, w, in, in, out, 4);
     for_each_chunk<T>(n, [&](int64_t r, int64_t m) {
       const int64_t size = copied<T>(m * out);
       R* wide = scratch<R>(1, 2 * size + copied<T>(out));

@@ -88,7 +88,7 @@ struct LinearCrossEntropy {
       stats[2 * i + 1] = 0;
     }
     op.for_each_tile([&](int64_t first, int64_t width) {
-      const RightFactor<T> right(true, w + first * dim, dim, dim, width, 4);
+      const RightFactor<T> right(layout_of_weight(n, true), true, w + first * dim, dim, dim, width, 4);
       for_each_chunk<T>(n, [&](int64_t r, int64_t m) {
         R* s = scratch<R>(1, m * width);
         op.tile_logits(right, r, m, first, width, s);
@@ -126,7 +126,7 @@ struct LinearCrossEntropy {
     const Tensor tile = empty({n, op.tile_width()}, op.x.dtype());
     T* g = tile.data<T>();
     op.for_each_tile([&](int64_t first, int64_t width) {
-      const RightFactor<T> right(true, w + first * dim, dim, dim, width, 4);
+      const RightFactor<T> right(layout_of_weight(n, true), true, w + first * dim, dim, dim, width, 4);
       for_each_chunk<T>(n, [&](int64_t r, int64_t m) {
         const Rows<R> to = target_rows(g + r * width, width, width, scratch<R>(1, m * width));
         op.tile_logits(right, r, m, first, width, to.p);

@@ -8,15 +8,15 @@
 namespace pursuit {
 
 // The GPU saves GELU's result for the gradient of w2: recomputing it would slow backward down more than the
-// memory is worth. The CPU recomputes it for one chunk of rows at a time. ReLU's result is stored in place of
-// the pre-activation, which is not needed: relu(relu(x)) = relu(x). T is the type of the operands, Y that of
-// the residual and the result: T, or f32 if T is bf16.
+// memory is worth. The CPU recomputes it for one chunk of rows at a time, and saves nothing if no gradient is
+// needed. ReLU's result is stored in place of the pre-activation, which is not needed: relu(relu(x)) = relu(x).
+// T is the type of the operands, Y that of the residual and the result: T, or f32 if T is bf16.
 struct Mlp {
   static constexpr const char* name = "mlp";
   Activation activation = Activation::gelu;
   Tensor x = {}, w1 = {};  // each is saved for the other's gradient only
   Tensor w2 = {};
-  Tensor hidden = {};  // [rows, hidden], before GELU or after ReLU
+  Tensor hidden = {};  // [rows, hidden], before GELU or after ReLU; undefined where the CPU needs no gradient
   Tensor active = {};  // on the GPU: after GELU or ReLU
   Shape shape_of_x = {};
   struct Sizes {
@@ -32,15 +32,17 @@ struct Mlp {
     const Sizes s = op.sizes;
     const T *x = op.x.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>();
     const Y* plus = residual.defined() ? residual.data<Y>() : nullptr;
-    T* hidden = op.hidden.data<T>();
+    T* hidden = op.hidden.defined() ? op.hidden.data<T>() : nullptr;
     Y* out = y.data<Y>();
     constexpr bool narrow = std::is_same_v<T, bf16>;
-    const RightFactor<T> first(true, w1, s.in, s.in, s.hidden, 4),
-        second(true, w2, s.hidden, s.hidden, s.out, 5);
+    const Layout layout = layout_of_weight(s.rows, true);
+    const RightFactor<T> first(layout, true, w1, s.in, s.in, s.hidden, 4),
+        second(layout, true, w2, s.hidden, s.hidden, s.out, 5);
     for_each_chunk<T>(s.rows, [&](int64_t r, int64_t m) {
       R* wide = scratch<R>(1, m * s.hidden + (narrow ? m * (s.hidden + 2 * s.out) + s.hidden + s.out : 0));
       R* copy = wide + m * s.hidden;
-      const Rows<R> h = target_rows(hidden + r * s.hidden, s.hidden, s.hidden, copy);
+      const Rows<R> h =
+          hidden ? target_rows(hidden + r * s.hidden, s.hidden, s.hidden, copy) : Rows<R>{wide, s.hidden};
       const Rows<const R> bias1 =
           read_rows(b1.data<T>(), s.hidden, 1, s.hidden, copy + m * (s.hidden + 2 * s.out));
       first.multiply(m, x + r * s.in, s.in, h.p, s.hidden);
@@ -51,7 +53,7 @@ struct Mlp {
       } else {
         rows<R>().bias_gelu_rows(h.p, bias1.p, wide, m, s.hidden, s.hidden, s.hidden);
       }
-      store_rows(hidden + r * s.hidden, s.hidden, m, s.hidden, h);
+      if (hidden) store_rows(hidden + r * s.hidden, s.hidden, m, s.hidden, h);
 
       R* after = copy + m * s.hidden;
       const Rows<R> to = target_rows(out + r * s.out, s.out, s.out, after);
@@ -114,8 +116,9 @@ struct Mlp {
     T* gh = hidden_gradients.data<T>();
     T *gw1 = pointer<T>(wanted.w1), *gb1 = pointer<T>(wanted.b1), *gw2 = pointer<T>(wanted.w2),
       *gx = pointer<T>(wanted.x);
-    const RightFactor<T> second(false, w2, s.hidden, s.out, s.hidden, 4),
-        first(false, w1, s.in, gx ? s.hidden : 0, s.in, 5);
+    const Layout layout = layout_of_weight(s.rows, false);
+    const RightFactor<T> second(layout, false, w2, s.hidden, s.out, s.hidden, 4),
+        first(layout, false, w1, s.in, gx ? s.hidden : 0, s.in, 5);
     for_each_piece(0, units, block, s.rows, [&](int64_t begin, int64_t count) {
       T* active = relu ? hidden + begin * s.hidden : activations.data<T>();
       for_each_chunk<T>(count, [&](int64_t i, int64_t m) {
@@ -167,8 +170,8 @@ struct Mlp {
     w2 = second.contiguous();
     has_residual = residual.defined();
     sizes = {x.numel() / std::max<int64_t>(1, w1.size(1)), w1.size(1), w1.size(0), w2.size(0)};
-    hidden = empty({sizes.rows, sizes.hidden}, x.dtype(), x.device());
     const bool relu = activation == Activation::relu;
+    if (needs.bits || x.device().is_cuda()) hidden = empty({sizes.rows, sizes.hidden}, x.dtype(), x.device());
     if (x.device().is_cuda()) active = relu ? hidden : empty_like(hidden);
     shape_of_x = x.shape();
     Shape shape = shape_of_x;

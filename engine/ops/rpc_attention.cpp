@@ -94,7 +94,7 @@ struct RpcAttention {
         const bool last = t + 1 == op.options.iterations;
         const Rows<const R> zr{z, s.d};
         attend_forward(a, q.p ? q : zr, zr, v, last ? to : Rows<R>{l, s.d},
-                       op.stats.data<R>() + (t * heads + head) * s.n * 2);
+                       op.stats.data<R>() + (t * heads + head) * s.n * 2, 0, s.n);
         z_before = z;
       }
       store_rows(o, s.width(), s.n, s.d, to);

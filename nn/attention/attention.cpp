@@ -1,5 +1,6 @@
 #include "nn/attention/attention.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -122,11 +123,22 @@ Tensor Attention::forward_cached(const Tensor& x, AttentionCache& cache) const {
                           " attention; run the whole context");
   NoGrad off;
   const Tensor packed = project(x), q = part(packed, 0), k = part(packed, -2), v = part(packed, -1);
-  cache.keys = cache.keys.defined() ? concat({cache.keys, k}, 2) : k;
-  cache.values = cache.values.defined() ? concat({cache.values, v}, 2) : v;
-  const int64_t head_dim = dim_ / heads_;
-  const Tensor p = attention_weights(q, cache.keys, 1 / std::sqrt(double(head_dim)), true);
-  return proj(merge_heads(kind_->mix_by(p, cache.values, x, {})));
+  const int64_t before = cache.length, length = before + x.size(1), head_dim = dim_ / heads_;
+  const auto with = [&](Tensor& all, const Tensor& further) {
+    if (!all.defined() || all.size(2) < length) {
+      const Tensor roomy =
+          empty({x.size(0), heads_, std::max(cache.tokens, before ? 2 * length : length), head_dim},
+                x.dtype(), x.device());
+      if (before) copy_values(roomy.slice(2, 0, before), all.slice(2, 0, before));
+      all = roomy;
+    }
+    copy_values(all.slice(2, before, length), further);
+    return all.slice(2, 0, length);
+  };
+  const Tensor keys = with(cache.keys, k), values = with(cache.values, v);
+  cache.length = length;
+  const Tensor p = attention_weights(q, keys, 1 / std::sqrt(double(head_dim)), true);
+  return proj(merge_heads(kind_->mix_by(p, values, x, {})));
 }
 
 Tensor Attention::probabilities(const Tensor& x, int64_t queries) const {

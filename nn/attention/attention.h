@@ -32,9 +32,12 @@ AttentionConfig of_block(const AttentionConfig& config, int64_t block);
 // How often a block computes its attention: 1, or the option "iterations" of kinds that iterate.
 int64_t iterations_of_block(const AttentionConfig& config, int64_t block);
 
-// KV cache of a layer: keys and values [B, H, tokens so far, D]; initially empty.
+// KV cache of a layer: keys and values [B, H, capacity, D], of which the first `length` tokens are valid. The
+// capacity is at least `tokens`, and doubled where that is too few.
 struct AttentionCache {
-  Tensor keys, values;
+  int64_t tokens = 0;
+  Tensor keys = {}, values = {};
+  int64_t length = 0;
 };
 
 // Multi-head self-attention with timm's names: `qkv` [parts * dim, dim] with rows in the order q, k, v (k, v

@@ -19,7 +19,7 @@ void check_packed(const char* where, const Tensor& qkv, int64_t least_parts) {
 
 Tensor attention_weights(const Tensor& q, const Tensor& k, double scale, bool causal) {
   const Tensor scores = matmul(q, k.transpose(-1, -2)) * scale;
-  if (!causal) return softmax(scores);
+  if (!causal || q.size(2) == 1) return softmax(scores);  // the last token sees all
   const int64_t n = k.size(2);
   const Tensor seen = lower_triangle(n, k.dtype(), k.device()).slice(0, n - q.size(2), n);
   return softmax(scores + log(seen));  // log 0 = -inf

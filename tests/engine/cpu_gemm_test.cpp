@@ -80,7 +80,8 @@ TEST_CASE("a packed right factor gives the product bit for bit, packed by any nu
           packed.fill([] { return kNan; });
           for (int64_t part = 0; part < parts; ++part)
             kernels->pack(tb, c.n, c.k, b.data(), b.ld, part, parts, packed.data());
-          kernels->gemm_packed(c.m, c.n, c.k, a.data(), a.ld, packed.data(), got.data(), got.ld);
+          kernels->gemm_packed(c.m, c.n, c.k, 1, a.data(), a.ld, {packed.data(), c.n, c.k}, 0, got.data(),
+                               got.ld);
           kernels->gemm(false, tb, c.m, c.n, c.k, 1, a.data(), a.ld, b.data(), b.ld, 0, want.data(), want.ld);
           bool same = true;
           for (int64_t i = 0; i < c.m; ++i)
@@ -88,6 +89,88 @@ TEST_CASE("a packed right factor gives the product bit for bit, packed by any nu
           CHECK(same);
           CHECK(got.intact());
           CHECK(packed.intact());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "the first rows and columns of a packed right factor, with alpha and beta, on every instruction set") {
+  for (const RowKernels<float>* kernels : all_kernels()) {
+    for (const Case& c : cases) {
+      for (const auto& [n, k] : {std::pair{c.n, c.k}, {(c.n + 1) / 2, c.k}, {(c.n + 2) / 3, (c.k + 1) / 2}}) {
+        CAPTURE(kernels->isa);
+        CAPTURE(c.n);
+        CAPTURE(c.k);
+        CAPTURE(n);
+        CAPTURE(k);
+        Floats a(c.m, k), b(c.k, c.n), y(c.m, n);
+        a.fill(normal(6));
+        b.fill(normal(7));
+        y.fill(normal(8));
+        Floats before = y;
+        Floats packed(1, kernels->packed_size(c.n, c.k));
+        kernels->pack(false, c.n, c.k, b.data(), b.ld, 0, 1, packed.data());
+        kernels->gemm_packed(c.m, n, k, 0.5f, a.data(), a.ld, {packed.data(), c.n, c.k}, 2, y.data(), y.ld);
+        double worst = 0;
+        for (int64_t i = 0; i < c.m; ++i)
+          for (int64_t j = 0; j < n; ++j) {
+            double sum = 0, size = 1;
+            for (int64_t l = 0; l < k; ++l) {
+              sum += double(a(i, l)) * double(b(l, j));
+              size += std::abs(double(a(i, l)) * double(b(l, j)));
+            }
+            const double error = std::abs(y(i, j) - 0.5 * sum - 2 * double(before(i, j))) / size;
+            worst = error <= worst ? worst : error;  // keeps NaN
+          }
+        CHECK(worst < 2e-6);
+        CHECK(y.intact());
+      }
+    }
+  }
+}
+
+TEST_CASE("few rows: dot products with rows of w, NaN beside them, on every instruction set") {
+  for (const RowKernels<float>* kernels : all_kernels()) {
+    for (const int64_t m : {1, 2, 3, 4}) {
+      for (const int64_t n : {1, 4, 7, 33}) {
+        for (const int64_t k : {1, 3, 4, 15, 16, 31, 64, 197}) {
+          CAPTURE(kernels->isa);
+          CAPTURE(m);
+          CAPTURE(n);
+          CAPTURE(k);
+          Floats x(m, k), w(n, k), y(m, n), of_bf16(m, n);
+          for (Floats* with_nan : {&x, &w}) {
+            with_nan->guard = kNan;
+            std::fill(with_nan->storage.begin(), with_nan->storage.end(), kNan);
+          }
+          x.fill(normal(1));
+          w.fill([next = normal(2)] { return upcast(downcast<bf16>(float(next()))); });
+          Matrix<uint16_t> narrow(n, k);
+          std::fill(narrow.storage.begin(), narrow.storage.end(), uint16_t(0x7fc0));
+          for (int64_t j = 0; j < n; ++j)
+            for (int64_t l = 0; l < k; ++l) narrow(j, l) = downcast<bf16>(w(j, l)).bits;
+          kernels->few_rows(m, n, k, x.data(), x.ld, w.data(), w.ld, y.data(), y.ld);
+          kernels->few_rows_bf16(m, n, k, x.data(), x.ld, narrow.data(), narrow.ld, of_bf16.data(),
+                                 of_bf16.ld);
+          double worst = 0;
+          bool same = true;
+          for (int64_t i = 0; i < m; ++i)
+            for (int64_t j = 0; j < n; ++j) {
+              double sum = 0, size = 1;
+              for (int64_t l = 0; l < k; ++l) {
+                sum += double(x(i, l)) * double(w(j, l));
+                size += std::abs(double(x(i, l)) * double(w(j, l)));
+              }
+              const double error = std::abs(y(i, j) - sum) / size;
+              worst = error <= worst ? worst : error;  // keeps NaN
+              same = same && y(i, j) == of_bf16(i, j);
+            }
+          CHECK(worst < 1e-6);
+          CHECK(same);
+          CHECK(y.intact());
+          CHECK(of_bf16.intact());
         }
       }
     }
@@ -211,12 +294,13 @@ TEST_CASE(
         packed.fill([] { return 0xffffffffu; });
         for (int64_t part = 0; part < parts; ++part)
           tiles->pack(tb, c.n, c.k, b.data(), b.ld, part, parts, packed.data());
-        tiles->gemm_packed(c.m, c.n, c.k, a.data(), a.ld, packed.data(), got.data(), got.ld);
+        tiles->gemm_packed(c.m, c.n, c.k, 1, a.data(), a.ld, {packed.data(), c.n, c.k}, 0, got.data(),
+                           got.ld);
         tiles->gemm(false, tb, c.m, c.n, c.k, 1, a.data(), a.ld, b.data(), b.ld, 0, want.data(), want.ld,
                     nullptr);
         if (c.k <= tiles->max_depth) {
-          tiles->gemm_packed_rounded(c.m, c.n, c.k, a.data(), a.ld, packed.data(), got_words.data(),
-                                     got_words.ld);
+          tiles->gemm_packed_rounded(c.m, c.n, c.k, 1, a.data(), a.ld, {packed.data(), c.n, c.k}, 0,
+                                     got_words.data(), got_words.ld);
           tiles->gemm_rounded(false, tb, c.m, c.n, c.k, 1, a.data(), a.ld, b.data(), b.ld, 0,
                               want_words.data(), want_words.ld, nullptr);
         }

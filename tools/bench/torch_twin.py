@@ -4,7 +4,9 @@
 Plain PyTorch at its best settings: F.scaled_dot_product_attention, fused AdamW, denormals flushed, gradients set to
 None, bf16 by autocast. RPC-Attention is written as its published code computes it, operator by operator
 (--variant eager); --variant sdpa puts scaled_dot_product_attention into its loop, --variant compile runs
-everything through torch.compile (on a GPU with mode max-autotune, which includes CUDA graphs). Singular value
+everything through torch.compile (on a GPU with mode max-autotune, which includes CUDA graphs), --variant onednn takes
+oneDNN for the f32 products of linear layers, which are slow in MKL on AMD's processors, and --variant onnx runs a
+forward pass in ONNX Runtime, exported from the same model. Singular value
 thresholding on a GPU has three more variants: gesvda (that driver of torch.linalg.svd), cupy and jax (batched
 eigenvalues of the Gram matrix). Peak RSS includes the interpreter and PyTorch's libraries; "rss_start_bytes" is
 what they take before the workload is built.
@@ -18,6 +20,7 @@ import argparse
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -32,7 +35,7 @@ parser.add_argument("--steps", type=int, default=0, help="timed steps, at least 
 parser.add_argument("--seconds", type=float, default=1, help="timed seconds, at least")
 parser.add_argument("--batch", type=int, default=0, help="batch size (0: the workload's)")
 parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
-parser.add_argument("--variant", choices=["eager", "sdpa", "compile", "gesvda", "cupy", "jax"], default="eager")
+parser.add_argument("--variant", choices=["eager", "sdpa", "compile", "onednn", "onnx", "gesvda", "cupy", "jax"], default="eager")
 parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
 parser.add_argument("--ranks", type=int, default=1, help="processes that train together")
 parser.add_argument("--start", help="file of weights and batch that `bench NAME --start FILE` wrote")
@@ -66,6 +69,32 @@ import torch  # noqa: E402  (after the thread counts, which are read when it loa
 import torch.distributed as dist  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
+
+
+
+class OnednnLinear(torch.autograd.Function):
+    """y = x w^T + b in f32 with three products of oneDNN; PyTorch takes MKL for them."""
+
+    @staticmethod
+    def product(x, w, b=None):
+        return torch.ops.mkldnn._linear_pointwise(x, w, b, "none", [], "")
+
+    @staticmethod
+    def forward(ctx, x, w, b):
+        ctx.save_for_backward(x, w)
+        return OnednnLinear.product(x, w, b)
+
+    @staticmethod
+    def backward(ctx, gy):
+        x, w = ctx.saved_tensors
+        rows = gy.reshape(-1, gy.shape[-1])
+        gx = OnednnLinear.product(gy, w.t()) if ctx.needs_input_grad[0] else None
+        gw = OnednnLinear.product(rows.t(), x.reshape(-1, x.shape[-1]).t())
+        return gx, gw, rows.sum(0) if ctx.needs_input_grad[2] else None
+
+
+if args.variant == "onednn":
+    F.linear = lambda x, w, b=None: OnednnLinear.apply(x, w, b)
 
 HEADS, TOKENS, HEAD_DIM = 3, 197, 64
 DIM = HEADS * HEAD_DIM
@@ -328,6 +357,73 @@ def forward(f, *inputs):
     return step
 
 
+def images_forward(batch):
+    """A forward pass of DeiT-tiny in evaluation, with weights of the type."""
+    model, images = VisionTransformer("softmax").eval(), torch.randn(batch, 3, 224, 224)
+    if args.variant == "onnx":
+        return onnx_forward(model, images)
+    return inference(model, images)
+
+
+def inference(model, *inputs):
+    dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float32
+    f, inputs = compiled(model.to(dtype)), [x.to(dtype) for x in inputs]
+
+    def step():
+        with torch.inference_mode():
+            f(*inputs)
+    return step
+
+
+def onnx_forward(model, images):
+    import onnxruntime
+    with tempfile.TemporaryDirectory() as folder:
+        torch.onnx.export(model, (images,), f"{folder}/model.onnx", dynamo=False, opset_version=18)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = onnxruntime.InferenceSession(f"{folder}/model.onnx", options, ["CPUExecutionProvider"])
+    feed = {session.get_inputs()[0].name: images.numpy()}
+    with torch.inference_mode():
+        apart = (torch.from_numpy(session.run(None, feed)[0]) - model(images)).abs().max().item()
+    if not apart < 1e-3:
+        sys.exit(f"torch_twin: ONNX Runtime's logits are {apart} from PyTorch's")
+    return lambda: session.run(None, feed)
+
+
+def generation(words):
+    """So many words, each the most probable one, after a prompt of 64 whose keys and values are cached."""
+    prompt, context, dim, heads, vocab = 64, 256, 128, 8, 33278
+    dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float32
+    model = LanguageModel(0, 0).eval().to(dtype)
+    positions = (0.02 * torch.randn(context, dim)).to(dtype)
+    caches = [torch.zeros(2, 1, heads, context, dim // heads, dtype=dtype) for _ in model.blocks]
+
+    def logits_of(ids, first):
+        x = model.embed(ids) * model.scale + positions[first:first + ids.shape[1]]
+        for block, cache in zip(model.blocks, caches):
+            n, last = x.shape[1], first + x.shape[1]
+            q, k, v = block.attn.qkv(x).view(1, n, 3, heads, dim // heads).permute(2, 0, 3, 1, 4)
+            cache[0, :, :, first:last], cache[1, :, :, first:last] = k, v
+            y = F.scaled_dot_product_attention(q, cache[0, :, :, :last], cache[1, :, :, :last], is_causal=n > 1)
+            x = block.norm1(x + block.attn.proj(y.transpose(1, 2).reshape(1, n, dim)))
+            x = block.norm2(x + block.mlp(x))
+        return F.linear(x[:, -1], model.embed.weight)
+
+    def step():
+        with torch.inference_mode():
+            word = torch.zeros(1, 1, dtype=torch.int64)
+            for i in range(words):
+                word = logits_of(word, prompt + i).argmax(-1, keepdim=True)
+
+    with torch.inference_mode():
+        logits_of(torch.randint(vocab, (1, prompt)), 0)
+    return step
+
+
+def product(batch, inner, outer):
+    return forward(F.linear, torch.randn(batch, TOKENS, inner), 0.02 * torch.randn(outer, inner))
+
+
 def forward_backward(f, *inputs):
     dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float32
     leaves = [x.to(dtype).requires_grad_() for x in inputs]
@@ -341,11 +437,12 @@ def forward_backward(f, *inputs):
     return step
 
 
-def attention(batch, parts, run=forward_backward):
+def attention(batch, parts, run=forward_backward, tokens=TOKENS, causal=False):
     def f(packed):
         p = packed.permute(2, 0, 3, 1, 4)
-        return F.scaled_dot_product_attention(p[0], p[-2], p[-1]).transpose(1, 2).reshape(batch, TOKENS, DIM)
-    return run(f, torch.randn(batch, TOKENS, parts, HEADS, HEAD_DIM))
+        y = F.scaled_dot_product_attention(p[0], p[-2], p[-1], is_causal=causal)
+        return y.transpose(1, 2).reshape(batch, tokens, DIM)
+    return run(f, torch.randn(batch, tokens, parts, HEADS, HEAD_DIM))
 
 
 def rpc(batch, run=forward_backward):
@@ -425,10 +522,20 @@ MODELS = {
     "lm-paper-adaptive": (4, "sequences", 10, True, lambda b: language(b, cutoff=20000)),
     "lm-paper-rpc": (4, "sequences", 10, True, lambda b: language(b, cutoff=20000, rpc_layers=4)),
 }
+INFERENCE = {
+    "deit-tiny-forward": (64, "images", 10, True, images_forward),
+    "deit-tiny-forward-1": (1, "images", 10, True, images_forward),
+    "lm-generate": (64, "words", 10, True, generation),
+}
 OPERATORS = {
     "attention-softmax": (8, "images", 20, True, lambda b: attention(b, 3)),
     "attention-symmetric": (8, "images", 20, True, lambda b: attention(b, 2)),
     "attention-forward": (8, "images", 20, True, lambda b: attention(b, 3, forward)),
+    "attention-1025": (2, "images", 20, True, lambda b: attention(b, 3, tokens=1025)),
+    "attention-causal-1024": (2, "images", 20, True, lambda b: attention(b, 3, tokens=1024, causal=True)),
+    "product-qkv": (8, "images", 20, True, lambda b: product(b, DIM, 3 * DIM)),
+    "product-fc1": (8, "images", 20, True, lambda b: product(b, DIM, 4 * DIM)),
+    "product-fc2": (8, "images", 20, True, lambda b: product(b, 4 * DIM, DIM)),
     "rpc-operator": (8, "images", 20, True, rpc),
     "rpc-forward": (8, "images", 20, True, lambda b: rpc(b, forward)),
     "svt": (256, "matrices", 20, False, svt),
@@ -446,7 +553,7 @@ OPERATORS = {
     "conv-depthwise-7": (8, "images", 20, True, lambda b: convolution(b, 768, 7, 7, 768)),
     "adamw": (5717416, "parameters", 20, False, adamw),
 }
-WORKLOADS = MODELS | OPERATORS
+WORKLOADS = MODELS | INFERENCE | OPERATORS
 
 
 def queued():
@@ -499,6 +606,16 @@ def measure(step, least):
     return ms, cpu_ms, (queued() - queued_before) / (t - begin) / threads
 
 
+def build():
+    """The libraries of products: "MKL 2024.2, oneDNN 3.13.3", or ONNX Runtime's version."""
+    if args.variant == "onnx":
+        import onnxruntime
+        return f"ONNX Runtime {onnxruntime.__version__}"
+    versions = [(name, re.search(pattern, torch.__config__.show())) for name, pattern in
+                (("MKL", r"Math Kernel Library Version (\S+?)-"), ("oneDNN", r"MKL-DNN v(\S+)"))]
+    return ", ".join(f"{name} {found[1]}" for name, found in versions if found)
+
+
 def run(name):
     batch, unit, least, takes_bf16, make = WORKLOADS[name]
     batch = args.batch or batch
@@ -515,6 +632,7 @@ def run(name):
         "device": torch.cuda.get_device_name() if on_gpu else "cpu",
         "pool_peak_bytes": of_ranks(torch.cuda.max_memory_allocated() if on_gpu else 0),
         "workload": name, "engine": "torch", "variant": args.variant, "version": torch.__version__,
+        "build": build(),
         "isa": torch.backends.cpu.get_cpu_capability().lower(), "threads": torch.get_num_threads(),
         "ranks": args.ranks, "dtype": args.dtype, "batch": batch, "unit": unit, "steps": len(ms), "median_ms": median,
         "min_ms": min(ms), "max_ms": max(ms), "cpu_ms": of_ranks(statistics.median(cpu_ms)),
