@@ -55,8 +55,8 @@ struct CrossEntropy {
         if (labels[i] == ignore_index) continue;
         R loss;
         change_row(gx + i * cols, cols, wide_gradient, [&](R* to) {
-          rows<R>().cross_entropy_rows(widen_row(logits + i * cols, cols, wide), labels + i, 1, cols, cols, -1,
-                                       R(smoothing), *factor, &loss, to, cols);
+          rows<R>().cross_entropy_rows(widen_row(logits + i * cols, cols, wide), labels + i, 1, cols, cols,
+                                       -1, R(smoothing), *factor, &loss, to, cols);
         });
       }
     });
