@@ -40,17 +40,39 @@ bool is_jpeg(const uint8_t* bytes, size_t size) {
   return size >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff;
 }
 
-// Whether each Huffman table of a segment [p, end) has at most 256 codes; with more, stb_image 2.27 writes
-// out of bounds.
-bool huffman_tables_fit(const uint8_t* p, const uint8_t* end) {
-  constexpr int kLengths = 16;
-  while (end - p > kLengths) {
-    const int codes = std::accumulate(p + 1, p + 1 + kLengths, 0);
-    if (codes > 256 || codes > end - p - 1 - kLengths) return false;
-    p += 1 + kLengths + codes;
+// The Huffman tables of a JPEG so far. stb_image 2.27 writes out of bounds for a table with more than 256 codes,
+// and reads a table that was never defined.
+class HuffmanTables {
+ public:
+  // Reads a segment [p, end) of tables; false if one has too many codes.
+  bool add(const uint8_t* p, const uint8_t* end) {
+    constexpr int kLengths = 16;
+    while (end - p > kLengths) {
+      const int codes = std::accumulate(p + 1, p + 1 + kLengths, 0);
+      if (codes > 256 || codes > end - p - 1 - kLengths) return false;
+      defined_[size_t(p[0] >> 4)][size_t(p[0] & 15)] = true;
+      p += 1 + kLengths + codes;
+    }
+    return p == end;
   }
-  return p == end;
-}
+
+  // Whether the tables that a scan with the header [p, end) uses are defined.
+  bool has_those_of(const uint8_t* p, const uint8_t* end, bool progressive) const {
+    const ptrdiff_t components = p < end ? *p : 0;
+    if (end - p < 1 + 2 * components + 3) return false;
+    const int first = p[1 + 2 * components], refines = p[1 + 2 * components + 2] >> 4;
+    for (ptrdiff_t i = 0; i < components; ++i) {
+      const int tables = p[2 + 2 * i];
+      const bool dc = !progressive || (first == 0 && refines == 0), ac = !progressive || first > 0;
+      if (dc && !defined_[0][size_t(tables >> 4)]) return false;
+      if (ac && !defined_[1][size_t(tables & 15)]) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool defined_[16][16] = {};  // by class (0: DC, 1: AC) and number
+};
 
 // Checks the markers from the start to the end marker; returns the damage, or "" if there is none. stb_image
 // fills missing data with grey, so truncated files must be detected here. Entropy-coded data contains no bare
@@ -58,7 +80,9 @@ bool huffman_tables_fit(const uint8_t* p, const uint8_t* end) {
 std::string jpeg_damage(const uint8_t* bytes, size_t size) {
   constexpr int kEndOfImage = 0xd9, kStartOfImage = 0xd8, kRestart0 = 0xd0, kRestart7 = 0xd7,
                 kTemporary = 0x01;
-  constexpr int kHuffmanTables = 0xc4;
+  constexpr int kHuffmanTables = 0xc4, kStartOfScan = 0xda, kBaseline = 0xc0, kProgressive = 0xc2;
+  HuffmanTables tables;
+  int frame = 0;  // its marker
   for (size_t i = 2; i + 1 < size;) {
     const void* const next = std::memchr(bytes + i, 0xff, size - 1 - i);
     if (!next) break;
@@ -75,8 +99,12 @@ std::string jpeg_damage(const uint8_t* bytes, size_t size) {
     const size_t length = i + 2 <= size ? size_t(bytes[i]) << 8 | bytes[i + 1] : size;
     if (length > size - i) break;
     if (length < 2) return "damaged JPEG: a segment has no length";
-    if (marker == kHuffmanTables && !huffman_tables_fit(bytes + i + 2, bytes + i + length))
+    const uint8_t *const begin = bytes + i + 2, *const end = bytes + i + length;
+    if (marker >= kBaseline && marker <= kProgressive) frame = marker;
+    if (marker == kHuffmanTables && !tables.add(begin, end))
       return "damaged JPEG: a Huffman table has too many codes";
+    if (marker == kStartOfScan && frame > 0 && !tables.has_those_of(begin, end, frame == kProgressive))
+      return "damaged JPEG: a scan uses a Huffman table that is not defined";
     i += length;
   }
   return "truncated JPEG: the end marker is missing; fetch the file again";

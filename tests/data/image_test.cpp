@@ -177,6 +177,13 @@ TEST_CASE("hostile bytes throw errors that name the file") {
   std::fill(table + 12, table + 21, uint8_t(200));
   CHECK(names_file(decode_error(greedy)));
 
+  // No Huffman tables at all.
+  auto bare = encode_jpeg(waves(16, 16), 80);
+  const auto tables = std::search(bare.begin(), bare.end(), huffman, huffman + 2);
+  REQUIRE(tables != bare.end());
+  bare.erase(tables, tables + 2 + (tables[2] << 8 | tables[3]));
+  CHECK(decode_error(bare).find("a Huffman table that is not defined") != std::string::npos);
+
   for (const auto& whole : {encode_jpeg(waves(64, 48), 80), encode_png(waves(64, 48))}) {
     REQUIRE(decode_error(whole).empty());
     for (size_t cut :
