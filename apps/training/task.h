@@ -41,8 +41,8 @@ class Task : public nn::Objective {
   // The next batch is the first of this step of the epoch.
   virtual void start_epoch(int64_t epoch, int64_t step) = 0;
 
-  // Seconds that next_batch has waited for data, since the beginning; of this process.
-  virtual double waited_for_data() const = 0;
+  // Seconds that this process's next_batch has waited for a loader since the start; 0 for data in memory.
+  virtual double waited_for_data() const { return 0; }
 
   virtual Validation evaluate() = 0;
   // Called after the last evaluation: writes results and report to the run's folder and a summary to stdout.
