@@ -56,7 +56,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 TEST_CASE("formats: one that registers itself is found, listed and named in messages") {
   const TemporaryFolder dir;
   const std::string path = dir.path.string();
-  CHECK(has(error_of(path), "train.greys with test.greys (greys) and train-images-idx3-ubyte"));
+  CHECK(has(error_of(path), "train.greys with test.greys (greys)"));
   write(dir.file("train.greys"), "7\n200\n9\n");
   write(dir.file("test.greys"), "128\n");
   const auto train = open_dataset(path, Split::train), few = open_dataset(path, Split::train, {.limit = 2});
@@ -65,8 +65,8 @@ TEST_CASE("formats: one that registers itself is found, listed and named in mess
   CHECK(train->get(1).label == 1);
   CHECK(few->size() == 2);
   CHECK(open_dataset(path, Split::val)->get(0).label == 1);
-  CHECK(has(DatasetFormats::help(), "auto, cifar10, folder, greys, idx or synthetic"));
-  CHECK(has(error_of(path, "gray"), "got gray, need auto, cifar10, folder, greys, idx or synthetic"));
+  CHECK(has(DatasetFormats::help(), "cifar10, folder, greys, idx, "));
+  CHECK(has(error_of(path, "gray"), "got gray, need auto, cifar10, folder, greys, idx, "));
   CHECK(std::string(SegmentationFormats::help()) ==
         "Format of the data: auto, ade20k, camvid, coco_stuff, folder or scenes");
 

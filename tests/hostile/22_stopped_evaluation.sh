@@ -3,7 +3,7 @@
 # Usage: 22_stopped_evaluation.sh FOLDER_OF_PROGRAMS
 source "$(dirname "$0")/lib.sh"
 
-records() { sed -E 's/,"(seconds|[a-z]+_per_second)":[^,}]*//g' "$1/metrics.jsonl"; }
+records() { sed -E 's/,"(seconds|data_wait|[a-z]+_per_second)":[^,}]*//g' "$1/metrics.jsonl"; }
 # Whether a process has a handler for SIGTERM, signal 15, yet: it evaluates soon after.
 catches_term() { (("0x0$(sed -n 's/^SigCgt:\s*//p' "/proc/$1/status" 2>/dev/null)" & 1 << 14)); }
 # Ten steps an epoch, or in all; evaluations take many times as long as a step.
