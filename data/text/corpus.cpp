@@ -7,6 +7,7 @@
 #include "data/text/corpus_cache.h"
 #include "data/text/word_table.h"
 #include "engine/base/error.h"
+#include "engine/cpu/parallel.h"
 
 namespace pursuit::data {
 namespace {
@@ -32,30 +33,65 @@ struct Place {
   int64_t line;  // from 1
 };
 
-// The ids of a text by id_of(word, place), or of its bytes. A line ends with 0, or its newline.
-template <class F> Encoded encode_lines(const std::vector<TextFile>& files, TextSource::Layout layout,
+// A file, or lines of one that follow a line with a word.
+struct Part {
+  TextFile text;
+  bool continues = false;
+};
+
+// Adds the ids of a text by id_of(word, place), or of its bytes. A line ends with 0, or its newline.
+template <class F>
+void encode_lines(const Part& part, TextSource::Layout layout, bool bytes, const F& id_of, Encoded& out) {
+  // Whether the previous line was blank; all of the file so far.
+  bool after_blank = !part.continues, all_blank = !part.continues;
+  int64_t number = 0;
+  for_each_line(part.text, bytes, [&](std::string_view line) {
+    const bool begins =
+        layout == TextSource::Layout::grammar || (number == 0 && !part.continues) ||
+        (layout == TextSource::Layout::wiki && after_blank && !all_blank && is_article_heading(line));
+    if (begins) out.documents.push_back(int64_t(out.ids.size()));
+    after_blank = is_blank(line);
+    all_blank = all_blank && after_blank;
+    ++number;
+    if (bytes)
+      for (const char c : line) out.ids.push_back(uint8_t(c));
+    else
+      for (std::string_view word; !(word = next_word(line)).empty();)
+        out.ids.push_back(id_of(word, Place{part.text.name, number}));
+    out.ids.push_back(bytes ? '\n' : 0);
+  });
+}
+
+template <class F> Encoded encode_files(const std::vector<TextFile>& files, TextSource::Layout layout,
                                         bool bytes, const F& id_of) {
   Encoded out;
-  for (const TextFile& file : files) {
-    bool after_blank = true, all_blank = true;  // of the previous line; of the document so far
-    int64_t number = 0;
-    for_each_line(file, bytes, [&](std::string_view line) {
-      const bool begins =
-          layout == TextSource::Layout::grammar || number == 0 ||
-          (layout == TextSource::Layout::wiki && after_blank && !all_blank && is_article_heading(line));
-      if (begins) out.documents.push_back(int64_t(out.ids.size()));
-      after_blank = is_blank(line);
-      all_blank = all_blank && after_blank;
-      ++number;
-      if (bytes)
-        for (const char c : line) out.ids.push_back(uint8_t(c));
-      else
-        for (std::string_view word; !(word = next_word(line)).empty();)
-          out.ids.push_back(id_of(word, Place{file.name, number}));
-      out.ids.push_back(bytes ? '\n' : 0);
-    });
-  }
+  for (const TextFile& file : files) encode_lines({file}, layout, bytes, id_of, out);
   return out;
+}
+
+// The files in parts of at least so many bytes, each cut behind a line with a word.
+std::vector<Part> parts_of(const std::vector<TextFile>& files, size_t least) {
+  std::vector<Part> parts;
+  for (const TextFile& file : files) {
+    size_t begin = 0;
+    for (size_t at = least; at < file.text.size();) {
+      const size_t end = file.text.find('\n', at);
+      if (end == std::string_view::npos) break;
+      const size_t line = file.text.rfind('\n', end - 1) + 1;
+      at = end + 1;
+      if (is_blank(file.text.substr(line, end - line))) continue;
+      parts.push_back({file, begin > 0});
+      parts.back().text.text = file.text.substr(begin, at - begin);
+      parts.back().text.offset += int64_t(begin);
+      begin = at;
+      at += least;
+    }
+    if (begin == file.text.size()) continue;
+    parts.push_back({file, begin > 0});
+    parts.back().text.text = file.text.substr(begin);
+    parts.back().text.offset += int64_t(begin);
+  }
+  return parts;
 }
 
 Tokens tokens_of(Encoded encoded) {
@@ -63,28 +99,60 @@ Tokens tokens_of(Encoded encoded) {
   return {owner->ids, owner->documents, owner};
 }
 
-// The vocabulary of the training text, and the text by it, in one pass over the text: words are numbered as
-// they come, and renumbered by frequency in the end.
-void number_words(Corpus& corpus, const CorpusOptions& options) {
+// Numbers words as they come, and counts them.
+struct Numbering {
   WordTable table;
   std::vector<int64_t> counts;
-  const std::vector<TextFile>& files = corpus.source.train;
-  Encoded encoded =
-      encode_lines(files, corpus.source.layout, false, [&](std::string_view word, const Place&) {
-        const int32_t number = table.add(word);
-        if (size_t(number) == counts.size()) counts.push_back(0);
-        ++counts[size_t(number)];
-        return number + 1;  // 0 ends lines
-      });
-  corpus.vocabulary = Vocabulary::of_counts(table.words(), counts, options.min_count,
-                                            options.vocabulary_limit, files.empty() ? "" : files[0].name);
-  std::vector<int32_t> ids{0};
-  for (const std::string_view word : table.words()) {
-    const int64_t id = corpus.vocabulary.find(word);
-    ids.push_back(int32_t(id < 0 ? corpus.vocabulary.unknown() : id));
+
+  int32_t add(std::string_view word, int64_t count) {
+    const int32_t number = table.add(word);
+    if (size_t(number) == counts.size()) counts.push_back(0);
+    counts[size_t(number)] += count;
+    return number;
   }
-  for (int32_t& id : encoded.ids) id = ids[size_t(id)];
-  corpus.train = tokens_of(std::move(encoded));
+};
+
+// The vocabulary of the training text, and the text by it, in one pass over the text: each part numbers its words
+// as they come; in the end they are renumbered by their frequency in all parts.
+void number_words(Corpus& corpus, const CorpusOptions& options) {
+  const std::vector<TextFile>& files = corpus.source.train;
+  const std::vector<Part> parts = parts_of(files, size_t(options.part_bytes));
+  std::vector<Numbering> numbered(parts.size());
+  std::vector<Encoded> encoded(parts.size());
+  parallel_for(int64_t(parts.size()), 1, [&](int64_t begin, int64_t end) {
+    for (size_t p = size_t(begin); p < size_t(end); ++p)
+      encode_lines(
+          parts[p], corpus.source.layout, false,
+          [&](std::string_view word, const Place&) { return numbered[p].add(word, 1) + 1; },  // 0 ends lines
+          encoded[p]);
+  });
+
+  Numbering all;
+  for (const Numbering& part : numbered)
+    for (size_t w = 0; w < part.counts.size(); ++w) all.add(part.table.words()[w], part.counts[w]);
+  corpus.vocabulary = Vocabulary::of_counts(all.table.words(), all.counts, options.min_count,
+                                            options.vocabulary_limit, files.empty() ? "" : files[0].name);
+
+  std::vector<size_t> offsets{0};
+  Encoded out;
+  for (const Encoded& part : encoded) {
+    for (const int64_t document : part.documents) out.documents.push_back(int64_t(offsets.back()) + document);
+    offsets.push_back(offsets.back() + part.ids.size());
+  }
+  out.ids.resize(offsets.back());
+  parallel_for(int64_t(parts.size()), 1, [&](int64_t begin, int64_t end) {
+    for (size_t p = size_t(begin); p < size_t(end); ++p) {
+      std::vector<int32_t> ids{0};
+      for (const std::string_view word : numbered[p].table.words()) {
+        const int64_t id = corpus.vocabulary.find(word);
+        ids.push_back(int32_t(id < 0 ? corpus.vocabulary.unknown() : id));
+      }
+      std::transform(encoded[p].ids.begin(), encoded[p].ids.end(), out.ids.begin() + ptrdiff_t(offsets[p]),
+                     [&](int32_t number) { return ids[size_t(number)]; });
+      encoded[p] = {};
+    }
+  });
+  corpus.train = tokens_of(std::move(out));
 }
 
 std::string per_cent(double share) {
@@ -105,11 +173,11 @@ Tokens first_tokens(Tokens tokens, int64_t count) {
 
 Tokens encode(const std::vector<TextFile>& files, TextSource::Layout layout, const Vocabulary& vocabulary) {
   if (vocabulary.is_bytes())
-    return tokens_of(encode_lines(files, layout, true, [](const auto&, auto) { return 0; }));
+    return tokens_of(encode_files(files, layout, true, [](const auto&, auto) { return 0; }));
   WordTable table;
   for (const std::string& word : vocabulary.words()) table.add(word);
   const int32_t unknown = int32_t(vocabulary.unknown());
-  return tokens_of(encode_lines(files, layout, false, [&](std::string_view word, const Place& place) {
+  return tokens_of(encode_files(files, layout, false, [&](std::string_view word, const Place& place) {
     const int32_t id = table.find(word);
     if (id < 0 && unknown < 0)
       fail("text", place.file + ": line " + std::to_string(place.line) + ": the word '" + std::string(word) +

@@ -37,6 +37,7 @@ struct CorpusOptions {
   // only if it is intact and was made from these files with these options (same sizes and contents; contents
   // are compared if a file's modification time has changed).
   std::string cache = {};
+  int64_t part_bytes = int64_t(16) << 20;  // of the text that a thread numbers at a time; changes no result
 };
 
 struct Corpus {

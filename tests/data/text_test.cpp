@@ -125,20 +125,22 @@ TEST_CASE("text: one pass numbers the training text as its vocabulary does") {
   std::string text = " \n = A = \n \n";
   Random random(4);
   for (int i = 0; i < 3000; ++i)
-    text += i % 11 == 0   ? " <eos>"
+    text += i % 97 == 0   ? "\n \n = T" + std::to_string(i) + " = \n \n"
+            : i % 11 == 0 ? " <eos>"
             : i % 13 == 0 ? "\n"
                           : " w" + std::to_string(random.below(1 + random.below(400)));
   write(folder.path / "wiki.train.tokens", text + "\n");
   write(folder.path / "wiki.valid.tokens", " w0 w1 \n");
   for (const auto& [min_count, limit] : {std::pair<int64_t, int64_t>{1, 0}, {3, 0}, {1, 50}}) {
-    const Corpus corpus =
-        open_corpus(folder.path.string(), {.min_count = min_count, .vocabulary_limit = limit});
+    const Corpus corpus = open_corpus(folder.path.string(),
+                                      {.min_count = min_count, .vocabulary_limit = limit, .part_bytes = 90});
     const Vocabulary vocabulary = Vocabulary::of_words(corpus.source.train, min_count, limit);
     CHECK(corpus.vocabulary.words() == vocabulary.words());
     const Tokens tokens = encode(corpus.source.train, corpus.source.layout, vocabulary);
     CHECK(ids_of(corpus.train) == ids_of(tokens));
     CHECK(documents_of(corpus.train) == documents_of(tokens));
     CHECK(corpus.train.ids.size() > 3000);
+    CHECK(corpus.train.documents.size() > 20);
   }
 }
 
