@@ -40,6 +40,23 @@ struct Options {
   bool json = false;
 };
 
+// A data set again and again, so that an epoch does not end.
+class Repeated : public data::Dataset {
+ public:
+  explicit Repeated(const data::Dataset& set) : set_(set) {}
+  int64_t size() const override { return 1 << 20; }
+  data::Sample get(int64_t i) const override { return set_.get(i % set_.size()); }
+  data::Sample get_part(int64_t i, const data::ChoosePart& choose) const override {
+    return set_.get_part(i % set_.size(), choose);
+  }
+  int64_t label(int64_t i) const override { return set_.label(i % set_.size()); }
+  std::string name(int64_t i) const override { return set_.name(i % set_.size()); }
+  const std::vector<std::string>& classes() const override { return set_.classes(); }
+
+ private:
+  const data::Dataset& set_;
+};
+
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
 // Calls of work(i, random) a second, in several threads.
@@ -70,21 +87,19 @@ double rate_of_loader(const Options& o, const data::Dataset& set) {
     data::to_planes(data::random_flip(image, random), chw);
   };
   data::LoaderOptions options;
-  options.batch_size = std::min<int64_t>(64, set.size());
+  options.batch_size = 64;
   options.height = options.width = o.size;
   options.shuffle = true;
   options.threads = o.threads;
   options.part = [&](int width, int height, Random& random) { return draw(o, width, height, random); };
-  data::Loader loader(set, transform, options);
+  const Repeated repeated(set);
+  data::Loader loader(repeated, transform, options);
+  loader.start(0);
   data::Batch batch;
-  int64_t epoch = 0, pictures = 0;
-  loader.start(epoch);
+  int64_t pictures = 0;
+  loader.next(batch);  // the threads have started
   const Clock::time_point start = Clock::now();
-  while (seconds_since(start) < o.seconds)
-    if (loader.next(batch))
-      pictures += batch.size;
-    else
-      loader.start(++epoch);
+  while (seconds_since(start) < o.seconds && loader.next(batch)) pictures += batch.size;
   return double(pictures) / seconds_since(start);
 }
 
