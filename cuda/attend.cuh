@@ -219,9 +219,9 @@ __device__ void product_with_rows(TileD (&s)[R][J], const Left& left, const T* r
   }
 }
 
-// o += p right, right [J * 8, D]. The tensor cores cut every sum off toward 0, which adds up over many chunks.
-// With `rounds`, sums of f32 begin at 0 for each step and are added to o outside, rounded to nearest (Ootomo
-// and Yokota, 2022). For bf16 the error is far below that of its numbers.
+// o += p right, right [J * 8, D]. The tensor cores truncate every sum toward 0, which adds up over many
+// chunks. With `rounds`, sums of f32 begin at 0 for each step and are added to o outside, rounded to nearest
+// (Ootomo and Yokota, 2022). For bf16 the error is far below that of its numbers.
 template <int D, bool rounds = false, class T, int R, int J>
 __device__ void add_product(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const T* right) {
 #pragma unroll
@@ -312,8 +312,8 @@ __device__ inline float row_max(float x) {
   return fmaxf(x, __shfl_xor_sync(all_lanes, x, 2));
 }
 
-// --- softmax in powers of two. The softmax's scale and log2(e) are one factor, which multiplies a score where
-// the row's maximum is subtracted: one instruction.
+// --- softmax in powers of two. The softmax's scale and log2(e) are one factor, which multiplies a score
+// where the row's maximum is subtracted: one instruction.
 
 constexpr float log2_e = 1.44269504f;
 
@@ -355,8 +355,8 @@ template <int R> struct RowSoftmax {
     }
   }
 
-  // Raises `most` if needed for scores factor s, factor > 0, in which masked ones are -inf. Returns whether it
-  // did; then earlier sums must be multiplied by fade.
+  // Raises `most` if needed for scores factor * s, factor > 0, in which masked ones are -inf. Returns whether
+  // it did; then earlier sums must be multiplied by fade.
   template <int J> __device__ bool grow(TileD (&s)[R][J], float factor, float (&fade)[2 * R]) {
     float next[2 * R];
 #pragma unroll

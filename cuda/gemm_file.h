@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-// The algorithms that cuBLASLt's products were timed to be fastest with, kept in a file between runs. The file
-// has two lines of text, its kind and what it was made for, then a line for each product.
+// The algorithms that cuBLASLt's products were timed to be fastest with, kept in a file between runs. The
+// file has two lines of text, its kind and what it was made for, then a line for each product.
 namespace pursuit::cuda {
 
 struct GemmChoices {

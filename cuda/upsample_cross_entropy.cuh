@@ -34,8 +34,9 @@ struct CornerWeights {
 constexpr int between_threads = 128, between_warps = between_threads / warp_size;
 
 // A block processes the pixels between four tokens, a warp one pixel at a time, and a lane K of its classes,
-// whose logits and gradients at the four tokens it keeps in registers. x [B, rows, cols, classes]; parts [B, rows, cols, 4, classes] (nullable) receives the gradient of the
-// summed losses at each block's four tokens. A label that is no class nor ignore_index makes all NaN.
+// whose logits and gradients at the four tokens it keeps in registers. x [B, rows, cols, classes]; parts [B,
+// rows, cols, 4, classes] (nullable) receives the gradient of the summed losses at each block's four tokens.
+// A label that is no class nor ignore_index makes all NaN.
 template <int K, class T> __global__ void upsample_cross_entropy_kernel(const T* x, const int64_t* labels,
                                                                         Upsampling s, int64_t ignore_index,
                                                                         MeanLoss mean, float* parts) {

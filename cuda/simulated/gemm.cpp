@@ -8,8 +8,8 @@
 #include "cuda/simulated/truncated_sum.h"
 
 // cuda/gemm.h on the simulated GPU: the CPU's products, rounded once at the end as in cuBLASLt. They are not
-// simulated launches. Where the simulated tensor cores truncate, products of bf16 do; those of f32 are not made
-// on tensor cores.
+// simulated launches. Where the simulated tensor cores truncate, products of bf16 do; those of f32 are not
+// made on tensor cores.
 namespace pursuit::cuda {
 
 namespace {

@@ -3,8 +3,9 @@
 namespace simt {
 
 // How tensor cores add: as IEEE arithmetic does, in f64, or as the hardware does (Xie et al., "MMA-Sim:
-// Bit-Accurate Reference Model of Tensor Cores and Matrix Cores", arXiv:2511.10909). Those truncate every term
-// toward 0 at 2^-bits of the greatest power of 2, a product's being that of its factors, and the sum to f32.
+// Bit-Accurate Reference Model of Tensor Cores and Matrix Cores", arXiv:2511.10909). Those truncate every
+// term toward 0 at 2^-bits of the greatest power of 2, a product's being that of its factors, and the sum to
+// f32.
 struct TensorCores {
   bool truncate = false;
   int bits = 0;   // below the greatest power of 2

@@ -1,6 +1,6 @@
-// The sums of the simulated tensor cores when they truncate as Ampere's do. The expected numbers were computed
-// by hand: terms are truncated at 2^-24 of the greatest power of 2 (Hopper: 2^-25), then the sum is truncated
-// to f32.
+// The sums of the simulated tensor cores when they truncate as Ampere's do. The expected numbers were
+// computed by hand: terms are truncated at 2^-24 of the greatest power of 2 (Hopper: 2^-25), then the sum is
+// truncated to f32.
 #ifdef PURSUIT_SIMULATED
 #include <doctest/doctest.h>
 
