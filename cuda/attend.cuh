@@ -12,8 +12,8 @@
 //
 //   product_with_rows<D>(s, q, keys);  // s = q keys^T
 //   hide(s, -INFINITY, first_row, first_col, n, causal);
-//   if (softmax.grow(s, fade)) scale_rows(o, fade);
-//   softmax.add(s);  // s <- exp2(s - most)
+//   if (softmax.grow(s, factor, fade)) scale_rows(o, fade);
+//   softmax.add(s, factor);  // s <- exp2(factor s - most)
 //   add_product<D>(o, s, values);  // o += s values
 //
 // Unless noted, a function is called by whole warps, with the same arguments in all lanes.
@@ -219,8 +219,10 @@ __device__ void product_with_rows(TileD (&s)[R][J], const Left& left, const T* r
   }
 }
 
-// o += p right, right [J * 8, D].
-template <int D, class T, int R, int J>
+// o += p right, right [J * 8, D]. The tensor cores truncate every sum toward 0, which adds up over many
+// chunks. With `rounds`, sums of f32 begin at 0 for each step and are added to o outside, rounded to nearest
+// (Ootomo and Yokota, 2022). For bf16 the error is far below that of its numbers.
+template <int D, bool rounds = false, class T, int R, int J>
 __device__ void add_product(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const T* right) {
 #pragma unroll
   for (int k = 0; k < J * 8; k += tile_depth<T>) {
@@ -234,7 +236,16 @@ __device__ void add_product(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const 
 #pragma unroll
       for (int r = 0; r < R; ++r)
 #pragma unroll
-        for (int half = 0; half < 2; ++half) multiply(o[r][j + half], a[r], b[half]);
+        for (int half = 0; half < 2; ++half) {
+          if constexpr (rounds && std::is_same_v<T, float>) {
+            TileD step;
+            multiply(step, a[r], b[half]);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) o[r][j + half].v[i] += step.v[i];
+          } else {
+            multiply(o[r][j + half], a[r], b[half]);
+          }
+        }
     }
   }
 }
@@ -301,7 +312,8 @@ __device__ inline float row_max(float x) {
   return fmaxf(x, __shfl_xor_sync(all_lanes, x, 2));
 }
 
-// --- softmax in powers of two: scores are also multiplied by log2(e)
+// --- softmax in powers of two. The softmax's scale and log2(e) are one factor, which multiplies a score
+// where the row's maximum is subtracted: one instruction.
 
 constexpr float log2_e = 1.44269504f;
 
@@ -343,16 +355,19 @@ template <int R> struct RowSoftmax {
     }
   }
 
-  // Raises `most` if needed for scores s, in which masked ones are -inf. Returns whether it did; then earlier
-  // sums must be multiplied by fade.
-  template <int J> __device__ bool grow(TileD (&s)[R][J], float (&fade)[2 * R]) {
+  // Raises `most` if needed for scores factor * s, factor > 0, in which masked ones are -inf. Returns whether
+  // it did; then earlier sums must be multiplied by fade.
+  template <int J> __device__ bool grow(TileD (&s)[R][J], float factor, float (&fade)[2 * R]) {
     float next[2 * R];
 #pragma unroll
-    for (int i = 0; i < 2 * R; ++i) next[i] = most[i];
+    for (int i = 0; i < 2 * R; ++i) next[i] = -INFINITY;
     for_numbers(s, [&](float v, int r, int) { next[r] = fmaxf(next[r], v); });
     bool grows = false;
 #pragma unroll
-    for (int i = 0; i < 2 * R; ++i) grows = grows || next[i] > most[i] + slack;
+    for (int i = 0; i < 2 * R; ++i) {
+      next[i] = fmaxf(most[i], next[i] * factor);
+      grows = grows || next[i] > most[i] + slack;
+    }
     if (!__any_sync(all_lanes, grows)) return false;
 #pragma unroll
     for (int i = 0; i < 2 * R; ++i) {
@@ -364,15 +379,15 @@ template <int R> struct RowSoftmax {
     return true;
   }
 
-  // s <- exp2(s - most), added to total.
-  template <int J> __device__ void add(TileD (&s)[R][J]) {
+  // s <- exp2(factor s - most), added to total.
+  template <int J> __device__ void add(TileD (&s)[R][J], float factor) {
     for_numbers(s, [&](float& v, int r, int) {
-      v = power_of_2(v - most[r]);
+      v = power_of_2(v * factor - most[r]);
       total[r] += v;
     });
   }
 
-  // After the last chunk: softmax = exp2(s - most) total. A row without visible scores has 0 and 0.
+  // After the last chunk: softmax = exp2(factor s - most) total. A row without visible scores has 0 and 0.
   __device__ void finish() {
 #pragma unroll
     for (int i = 0; i < 2 * R; ++i) {
@@ -383,11 +398,11 @@ template <int R> struct RowSoftmax {
   }
 };
 
-// What softmax's gradient needs of a row: p = exp2(score - most) inverse, and dot = sum_j p_j dp_j.
+// What softmax's gradient needs of a row: p = exp2(factor s - most) inverse, and dot = sum_j p_j dp_j.
 struct alignas(16) RowGradient {
   float most = 0, inverse = 0, dot = 0, unused = 0;  // p = 0 for a row that does not exist
 
-  __device__ float p(float score) const { return power_of_2(score - most) * inverse; }
+  __device__ float p(float s, float factor) const { return power_of_2(s * factor - most) * inverse; }
 };
 
 }  // namespace pursuit::cuda

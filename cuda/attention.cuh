@@ -76,7 +76,7 @@ template <class T, int D> using QueryStrip = Strip<T, D, 2>;
 template <class T, int D> using KeyStrip = Strip<T, D, 1>;
 
 // Resident blocks per multiprocessor, by registers and shared memory.
-template <class T, int D> constexpr int forward_blocks = !QueryStrip<T, D>::kept ? 1 : D == 16 ? 5 : 3;
+template <class T, int D> constexpr int forward_blocks = D > 64 ? 1 : sizeof(T) == 2 && D == 16 ? 5 : 3;
 template <class T, int D> constexpr int backward_blocks = KeyStrip<T, D>::kept&& D == 16 ? 4 : 2;
 
 // out [B, n, heads, d] = map(softmax(scale q k^T)) v, and stats [B, heads, n]: a number near each row's
@@ -92,6 +92,7 @@ __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, forward_blocks
   Panels<T, D, 2> panels(kv, plan.panel, shared.array<T>(Panels<T, D, 2>::numbers(plan.panel, a.n)));
   T* own = shared.array<T>(plan.warps * S::own_numbers(1)) + warp_index() * S::own_numbers(1);
   stats = a.of_head(stats, head);
+  const float factor = fabsf(a.scale) * log2_e;
 
   for (int begin = plan.group() * step; begin < a.n; begin += plan.groups * step) {
     const int first = begin + warp_index() * S::rows;
@@ -109,17 +110,17 @@ __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, forward_blocks
         for (int c = 0; c < cols; c += chunk) {
           typename S::Scores s;
           product_with_rows<D>(s, q, part[0] + c * row_stride<T, D>);
-          scale(s, a.scale * log2_e);
+          if (a.scale < 0) scale(s, -1);
           hide(s, -INFINITY, first, from + c, a.n, a.causal);
           if (a.clips() && pass == 1) {
             for_numbers(s, [&](float& v, int r, int) {
-              v = a.clip(power_of_2(v - softmax.most[r]) * softmax.total[r]);
+              v = a.clip(power_of_2(v * factor - softmax.most[r]) * softmax.total[r]);
             });
           } else {
-            if (softmax.grow(s, fade)) scale_rows(o, fade);
-            softmax.add(s);
+            if (softmax.grow(s, factor, fade)) scale_rows(o, fade);
+            softmax.add(s, factor);
           }
-          if (pass == 1) add_product<D>(o, s, part[1] + c * row_stride<T, D>);
+          if (pass == 1) add_product<D, true>(o, s, part[1] + c * row_stride<T, D>);
         }
       });
       if (pass == 0 || !a.clips()) softmax.finish();
@@ -149,6 +150,7 @@ __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, backward_block
   T* own = shared.array<T>(plan.warps * S::own_numbers(2)) + warp_index() * S::own_numbers(2);
   stats = a.of_head(stats, head);
   rows = a.of_head(rows, head);
+  const float factor = a.scale * log2_e;
 
   for (int begin = plan.group() * step; begin < a.n; begin += plan.groups * step) {
     const int first = begin + warp_index() * S::rows;
@@ -174,15 +176,14 @@ __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, backward_block
           typename S::Scores p, dp;
           product_with_rows<D>(p, q, part[0] + c * row_stride<T, D>);
           product_with_rows<D>(dp, g, part[1] + c * row_stride<T, D>);
-          scale(p, a.scale * log2_e);
-          hide(p, -INFINITY, first, from + c, a.n, a.causal);
-          for_numbers(p, [&](float& v, int r, int) { v = row[r].p(v); });
+          for_numbers(p, [&](float& v, int r, int) { v = row[r].p(v, factor); });
+          hide(p, 0, first, from + c, a.n, a.causal);
           if (a.clips()) for_numbers(dp, p, [&](float& d, float v, int, int) { d *= a.slope(v); });
           if (pass == 0) {
             for_numbers(dp, p, [&](float d, float v, int r, int) { row[r].dot += v * d; });
           } else {
             for_numbers(dp, p, [&](float& d, float v, int r, int) { d = v * (d - row[r].dot); });
-            add_product<D>(gq, dp, part[0] + c * row_stride<T, D>);
+            add_product<D, true>(gq, dp, part[0] + c * row_stride<T, D>);
           }
         }
       });
@@ -202,6 +203,7 @@ __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, backward_block
 
 // gx's values dv = map(p)^T go and keys dk = scale ds^T q, with ds = p (dp - dot). If keys serve as queries
 // (symmetric), scale (ds + ds^T) k: the score of rows i and j is also that of j and i.
+// Wider heads have no registers for sums that are rounded.
 template <class T, int D, bool symmetric>
 __global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<T, D>)
     attention_key_gradient_kernel(const T* qkv, const T* go, const RowGradient* rows, T* gx, AttentionShape a,
@@ -215,6 +217,7 @@ __global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<
   P panels(qgv, plan.panel, shared.array<T>(P::numbers(plan.panel, a.n)));
   T* own = shared.array<T>(plan.warps * S::own_numbers(parts)) + warp_index() * S::own_numbers(parts);
   rows = a.of_head(rows, head);
+  const float factor = a.scale * log2_e;
   const auto row_gradient = [&](int i) { return i < a.n ? rows[i] : RowGradient{}; };
 
   for (int begin = plan.group() * step; begin < a.n; begin += plan.groups * step) {
@@ -248,9 +251,9 @@ __global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<
             product_with_rows<D>(ds, v, part[1] + at);
           }
           if constexpr (as_query) product_with_rows<D>(dp, g, part[2] + at);
-          scale(s, a.scale * log2_e);
           if constexpr (as_key) {
-            for_numbers(p, s, [&](float& weight, float score, int, int i) { weight = col[i].p(score); });
+            for_numbers(p, s,
+                        [&](float& weight, float score, int, int i) { weight = col[i].p(score, factor); });
             if (a.causal && from + c < first + S::rows)
               for_numbers(p, [&](float& weight, int r, int i) {
                 if (from + c + chunk_col(i) < first + strip_row(r)) weight = 0;
@@ -259,17 +262,17 @@ __global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<
               for_numbers(ds, p, [&](float& d, float weight, int, int) { d *= a.slope(weight); });
             for_numbers(ds, p, [&](float& d, float weight, int, int i) { d = weight * (d - col[i].dot); });
             if (a.clips()) for_numbers(p, [&](float& weight, int, int) { weight = a.clip(weight); });
-            add_product<D>(gv, p, part[1] + at);
+            add_product<D, D <= 64>(gv, p, part[1] + at);
           }
           if constexpr (as_query) {
-            hide(s, -INFINITY, first, from + c, a.n, a.causal);
-            for_numbers(s, [&](float& weight, int r, int) { weight = row[r].p(weight); });
+            for_numbers(s, [&](float& weight, int r, int) { weight = row[r].p(weight, factor); });
+            hide(s, 0, first, from + c, a.n, a.causal);
             if (a.clips())
               for_numbers(dp, s, [&](float& d, float weight, int, int) { d *= a.slope(weight); });
             for_numbers(dp, s, [&](float& d, float weight, int r, int) { d = weight * (d - row[r].dot); });
             for_numbers(ds, dp, [&](float& sum, float term, int, int) { sum += term; });
           }
-          add_product<D>(gk, ds, part[0] + at);
+          add_product<D, D <= 64>(gk, ds, part[0] + at);
         }
       };
       const int cols = plan.rows(from, a.n);

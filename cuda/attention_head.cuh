@@ -33,6 +33,7 @@ template <class T, int D> __global__ void __launch_bounds__(head_warps* warp_siz
   // Eight lanes to a row, each with D / 8 neighbouring columns.
   const HeadRows<const T> result = a.rows(out, head, 0, 1);
   const bool packs = result.aligned();
+  const float factor = a.scale * log2_e;
   for (int row = warp * 4 + lane / 8; row < panel; row += head_warps * 4) {
     constexpr int width = D / 8;
     const int col = lane % 8 * width;
@@ -67,9 +68,9 @@ template <class T, int D> __global__ void __launch_bounds__(head_warps* warp_siz
       typename Query::Scores p, ds;
       product_with_rows<D>(p, strip_q, k + c * stride);
       product_with_rows<D>(ds, strip_g, v + c * stride);
-      scale(p, a.scale * log2_e);
-      hide(p, -INFINITY, first, c, a.n, a.causal);
-      for_numbers(ds, p, [&](float& d, float score, int r, int) { d = row[r].p(score) * (d - row[r].dot); });
+      for_numbers(p, [&](float& weight, int r, int) { weight = row[r].p(weight, factor); });
+      hide(p, 0, first, c, a.n, a.causal);
+      for_numbers(ds, p, [&](float& d, float weight, int r, int) { d = weight * (d - row[r].dot); });
       add_product<D>(gq, ds, k + c * stride);
     }
     scale(gq, a.scale);
@@ -89,8 +90,7 @@ template <class T, int D> __global__ void __launch_bounds__(head_warps* warp_siz
       typename Key::Scores p, ds;
       product_with_rows<D>(p, strip_k, q + c * stride);
       product_with_rows<D>(ds, strip_v, g + c * stride);
-      scale(p, a.scale * log2_e);
-      for_numbers(p, [&](float& weight, int, int i) { weight = col[i].p(weight); });
+      for_numbers(p, [&](float& weight, int, int i) { weight = col[i].p(weight, factor); });
       if (a.causal && c < first + Key::rows)
         for_numbers(p, [&](float& weight, int r, int i) {
           if (c + chunk_col(i) < first + strip_row(r)) weight = 0;

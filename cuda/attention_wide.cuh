@@ -30,19 +30,20 @@ __global__ void attention_wide_kernel(const T* qkv, T* out, float2* stats, Atten
   const int head = int(blockIdx.x) / a.n, row = int(blockIdx.x) % a.n, end = a.causal ? row + 1 : a.n;
   const T* q = a.queries(qkv, head).at(row);
   const HeadRows<const T> k = a.keys(qkv, head), v = a.values(qkv, head);
-  const auto score = [&](int j) { return row_dot(q, k.at(j), a.d) * (a.scale * log2_e); };
+  const float factor = a.scale * log2_e;
+  const auto score = [&](int j) { return row_dot(q, k.at(j), a.d); };
   Shared shared;
   float* sum = zero_row(shared, a.d);
 
   float most = -FLT_MAX, total = 0;
   for (int j = 0; j < end; ++j) {
-    const float s = score(j), next = fmaxf(most, s);
+    const float s = score(j) * factor, next = fmaxf(most, s);
     total = total * power_of_2(most - next) + power_of_2(s - next);
     most = next;
   }
   const RowGradient weights{total == 0 ? 0 : most, total == 0 ? 0 : 1 / total};
   for (int j = 0; j < end; ++j) {
-    const float p = weights.p(score(j));
+    const float p = weights.p(score(j), factor);
     add_row(sum, a.clips() ? a.clip(p) : p, v.at(j), a.d);
   }
   store_row(a.rows(out, head, 0, 1).at(row), sum, 1, a.d);
@@ -57,7 +58,7 @@ template <class T> __global__ void attention_wide_dots_kernel(const T* qkv, cons
   const HeadRows<const T> k = a.keys(qkv, head), v = a.values(qkv, head);
   RowGradient weights{stats[blockIdx.x].x, stats[blockIdx.x].y};
   for (int j = 0; j < end; ++j) {
-    const float p = weights.p(row_dot(q, k.at(j), a.d) * (a.scale * log2_e)), dp = row_dot(g, v.at(j), a.d);
+    const float p = weights.p(row_dot(q, k.at(j), a.d), a.scale * log2_e), dp = row_dot(g, v.at(j), a.d);
     weights.dot += p * (a.clips() ? dp * a.slope(p) : dp);
   }
   if (threadIdx.x == 0) rows[blockIdx.x] = weights;
@@ -76,7 +77,7 @@ template <class T> __global__ void attention_wide_gradient_kernel(const T* qkv, 
   // p and ds for query i and key j.
   const auto gradient = [&](int i, int j, float& p, float& ds) {
     const RowGradient weights = rows[int64_t(head) * a.n + i];
-    p = weights.p(row_dot(q.at(i), k.at(j), a.d) * (a.scale * log2_e));
+    p = weights.p(row_dot(q.at(i), k.at(j), a.d), a.scale * log2_e);
     const float dp = row_dot(g.at(i), v.at(j), a.d);
     ds = p * ((a.clips() ? dp * a.slope(p) : dp) - weights.dot);
   };

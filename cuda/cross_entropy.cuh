@@ -8,8 +8,9 @@ namespace pursuit::cuda {
 
 template <class Team, class T> __global__ void cross_entropy_kernel(const T* logits, const int64_t* labels,
                                                                     int64_t n, int64_t cols, float smoothing,
-                                                                    int64_t ignore_index, float* part) {
-  const Team team(cols);
+                                                                    int64_t ignore_index, MeanLoss mean) {
+  Shared shared;
+  const Team team(cols, shared);
   float sum = 0;
   int64_t counted = 0;
   for (int64_t i = team.first(); i < n; i += team.step()) {
@@ -27,7 +28,7 @@ template <class Team, class T> __global__ void cross_entropy_kernel(const T* log
     sum += logf(e.sum) - (1 - smoothing) * z_label - smoothing * z_mean;
     ++counted;
   }
-  store_losses(team, sum, counted, part);
+  mean.add_up(team.leads() ? sum : 0, team.leads() ? float(counted) : 0, shared);
 }
 
 // gx = factor (softmax(logits) - target) by rows; factor is one number in device memory.

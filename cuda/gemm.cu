@@ -1,7 +1,9 @@
 #include <cublasLt.h>
 
+#include <bit>
 #include <compare>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -9,6 +11,7 @@
 
 #include "cuda/check.h"
 #include "cuda/gemm.cuh"
+#include "cuda/gemm_file.h"
 
 namespace pursuit::cuda {
 
@@ -19,6 +22,7 @@ constexpr int candidates = 8;                             // algorithms to time
 
 struct Settings {
   bool tf32 = false, timed = false;
+  std::string file;  // of algorithms that were timed before; empty: none
 };
 
 const Settings& settings() {
@@ -37,6 +41,10 @@ const Settings& settings() {
       else
         fail("gemm", "PURSUIT_GEMM has the word '" + word + "'; known are tf32 and timed");
     }
+    if (const char* file = std::getenv("PURSUIT_GEMM_FILE")) read.file = file;
+    if (!read.file.empty() && !read.timed && !std::filesystem::exists(read.file))
+      fail("gemm", "PURSUIT_GEMM_FILE names '" + read.file +
+                       "', which is not there; a run with PURSUIT_GEMM=timed writes it");
     return read;
   }();
   return s;
@@ -198,7 +206,61 @@ bool can_be_timed(const Gemm& g) {
   return capture == cudaStreamCaptureStatusNone && (g.c != g.d || g.beta == 0);
 }
 
-void choose(Plan& plan, const Gemm& g, int device) {
+// The file of timed algorithms, read on first use.
+class KeptChoices {
+ public:
+  // Whether there is one for the product, which the plan then has.
+  bool find(Plan& plan, const Kind& product, const Gemm& g) {
+    if (settings().file.empty()) return false;
+    std::lock_guard lock(mutex_);
+    const GemmChoices& kept = of(int(product.device));
+    const auto at = kept.algorithms.find(key(product));
+    if (at == kept.algorithms.end()) return false;
+    plan.algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(at->second);
+    cublasLtMatmulHeuristicResult_t result;
+    plan.status = cublasLtMatmulAlgoCheck(handle(int(product.device)), &plan.product, &plan.b, &plan.a,
+                                          &plan.c, &plan.d, &plan.algorithm, &result);
+    if (plan.status != CUBLAS_STATUS_SUCCESS || result.workspaceSize > workspace_bytes)
+      fail("gemm", "'" + settings().file + "' has an algorithm for " + shapes_of(g) +
+                       " that cuBLASLt refuses; delete the file");
+    plan.waves = result.wavesCount;
+    return true;
+  }
+  void add(const Plan& plan, const Kind& product) {
+    if (settings().file.empty()) return;
+    std::lock_guard lock(mutex_);
+    GemmChoices& kept = of(int(product.device));
+    kept.algorithms[key(product)] = std::bit_cast<GemmChoices::Algorithm>(plan.algorithm);
+    write_gemm_choices(settings().file, kept);
+  }
+
+ private:
+  static GemmChoices::Product key(const Kind& product) {
+    const auto numbers = std::bit_cast<std::array<int64_t, 24>>(product);
+    GemmChoices::Product key;
+    std::copy(numbers.begin() + 1, numbers.end(), key.begin());
+    return key;
+  }
+  GemmChoices& of(int device) {
+    const std::string made_for = cuda::describe(device) + ", cuBLASLt " +
+                                 std::to_string(cublasLtGetVersion()) + (settings().tf32 ? ", tf32" : "");
+    if (choices_.made_for != made_for)
+      choices_ = std::filesystem::exists(settings().file) ? read_gemm_choices(settings().file, made_for)
+                                                          : GemmChoices{made_for, {}};
+    return choices_;
+  }
+
+  std::mutex mutex_;
+  GemmChoices choices_;
+};
+
+KeptChoices& kept_choices() {
+  static KeptChoices& all = *new KeptChoices;
+  return all;
+}
+
+void choose(Plan& plan, const Kind& product, const Gemm& g, int device) {
+  if (kept_choices().find(plan, product, g)) return;
   cublasLtMatmulPreferenceOpaque_t preference;
   CUDA_CHECK(cublasLtMatmulPreferenceInit(&preference));
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -230,6 +292,7 @@ void choose(Plan& plan, const Gemm& g, int device) {
   plan.algorithm = found[best].algo;
   plan.status = count ? found[best].state : CUBLAS_STATUS_NOT_SUPPORTED;
   plan.waves = found[best].wavesCount;
+  if (timed && plan.status == CUBLAS_STATUS_SUCCESS) kept_choices().add(plan, product);
 }
 
 Plan& plan_for(const Gemm& g, int device) {
@@ -239,7 +302,7 @@ Plan& plan_for(const Gemm& g, int device) {
   if (!is_new) return plan;
   describe(plan, g);
   point_to_vector(plan, g);
-  choose(plan, g, device);
+  choose(plan, at->first, g, device);
   if (g.row_sums && plan.status == CUBLAS_STATUS_SUCCESS) {
     // A weight gradient has small m and n and a large k: without split-k it would use only a few
     // multiprocessors. If cuBLASLt splits k only without the row sums, computing them separately is faster.

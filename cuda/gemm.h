@@ -40,7 +40,8 @@ struct Gemm {
 //
 // The first product of a kind (shapes, dtypes, alignment) asks the library for an algorithm, which all later
 // ones use; it is the same in every run. With the word timed (PURSUIT_GEMM=tf32,timed) the library's first
-// candidates are timed instead, and the last bits of results may differ from run to run.
+// candidates are timed instead, and the last bits of results may differ from run to run. PURSUIT_GEMM_FILE
+// names a file to which timed choices are added and from which later runs, timed or not, take theirs.
 void gemm(const Gemm& g);
 
 }  // namespace pursuit::cuda

@@ -37,11 +37,12 @@ template <class F> __device__ inline void for_each_four(int64_t n, const F& f) {
 
 // Gradients to be gathered into the flat buffer.
 struct Parts {
-  static constexpr int most = 96;  // kernel arguments are limited to 4 KiB
+  static constexpr int most = 160;  // kernel arguments are limited to 4 KiB
   struct Part {
     const void* from;  // null: zeros
-    int64_t at, count;
-    bool bf16;
+    int64_t at;
+    int64_t count : 63;
+    uint64_t bf16 : 1;
   } part[most];
 };
 

@@ -71,11 +71,10 @@ template <int V, bool by_warp, int block_warps = by_warp ? 4 : 16> class Team {
  public:
   template <class T> using Row = std::conditional_t<by_warp, Kept<T>, Streamed<T>>;
 
-  // A launch for n > 0 rows with at most most_blocks blocks; below, its number of teams.
+  // A launch for n rows with at most most_blocks blocks.
   static Grid grid(int64_t n, int64_t most_blocks = 65535) {
     return {blocks_for(n, teams_of_block, most_blocks), threads, by_warp ? 0 : shared_size<uint64_t>(warps)};
   }
-  static int64_t teams(const Grid& g) { return int64_t(g.blocks.x) * teams_of_block; }
 
   // A kernel with its own shared memory, apart from the team's, takes it from `shared` afterwards.
   __device__ Team(int64_t cols, Shared& shared) : cols_(cols) {

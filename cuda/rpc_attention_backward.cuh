@@ -107,10 +107,10 @@ template <class T, int D> struct RpcGradStrip {
     product_with_rows<D>(score, z, cols.z);
     if constexpr (by_row) product_with_rows<D>(e, g, cols.v);
     if constexpr (by_column) product_with_rows<D>(e_back, v, cols.g);
-    scale(score, s.scale * log2_e);
+    const float factor = s.scale * log2_e;
     const bool diagonal = by_row && by_column && s.causal;
     if constexpr (by_row) {
-      for_numbers(p, score, [&](float& x, float y, int r, int) { x = row[r].p(y); });
+      for_numbers(p, score, [&](float& x, float y, int r, int) { x = row[r].p(y, factor); });
       if (diagonal)
         for_numbers(p, [&](float& x, int r, int c) {
           if (chunk_col(c) > strip_row(r)) x = 0;
@@ -121,7 +121,7 @@ template <class T, int D> struct RpcGradStrip {
       RowGradient col[4];
 #pragma unroll
       for (int c = 0; c < 4; ++c) col[c] = cols.softmax[chunk_col(c)];
-      for_numbers(p, score, [&](float& x, float y, int, int c) { x = col[c].p(y); });
+      for_numbers(p, score, [&](float& x, float y, int, int c) { x = col[c].p(y, factor); });
       if (diagonal)
         for_numbers(p, [&](float& x, int r, int c) {
           if (chunk_col(c) < strip_row(r)) x = 0;

@@ -88,11 +88,12 @@ template <class T, int D, int R> struct RpcStrip {
   template <int J> __device__ void add_chunk(const T* z, const T* v, int row, int col, const RpcShape& s) {
     TileD p[R][J];
     product_with_rows<D>(p, rows, z);
-    scale(p, s.scale * log2_e);
+    if (s.scale < 0) scale(p, -1);
     hide(p, -INFINITY, row, col, s.n, s.causal);
+    const float factor = fabsf(s.scale) * log2_e;
     float fade[2 * R];
-    if (softmax.grow(p, fade)) scale_rows(out, fade);
-    softmax.add(p);
+    if (softmax.grow(p, factor, fade)) scale_rows(out, fade);
+    softmax.add(p, factor);
     add_product<D>(out, p, v);
   }
 };

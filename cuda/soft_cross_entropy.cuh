@@ -7,8 +7,9 @@ namespace pursuit::cuda {
 // Entries with target 0 contribute 0, even if the logit is -inf.
 template <class Team, class T> __global__ void soft_cross_entropy_kernel(const T* logits, const T* targets,
                                                                          int64_t n, int64_t cols,
-                                                                         float* part) {
-  const Team team(cols);
+                                                                         MeanLoss mean) {
+  Shared shared;
+  const Team team(cols, shared);
   float sum = 0;
   int64_t counted = 0;
   for (int64_t i = team.first(); i < n; i += team.step()) {
@@ -24,7 +25,7 @@ template <class Team, class T> __global__ void soft_cross_entropy_kernel(const T
     sum += logf(e.sum) * team.sum(sum_t) - team.sum(sum_tz);
     ++counted;
   }
-  store_losses(team, sum, counted, part);
+  mean.add_up(team.leads() ? sum : 0, team.leads() ? float(counted) : 0, shared);
 }
 
 // gx = factor (softmax(logits) sum(targets) - targets) by rows; factor is one number in device memory.

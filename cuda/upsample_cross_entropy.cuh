@@ -34,12 +34,12 @@ struct CornerWeights {
 constexpr int between_threads = 128, between_warps = between_threads / warp_size;
 
 // A block processes the pixels between four tokens, a warp one pixel at a time, and a lane K of its classes,
-// whose logits and gradients at the four tokens it keeps in registers. x [B, rows, cols, classes]. loss_part
-// [warps, 2] as in mean_loss; parts [B, rows, cols, 4, classes] (nullable) receives the gradient of the
-// summed losses at each block's four tokens. A label that is no class nor ignore_index makes all NaN.
+// whose logits and gradients at the four tokens it keeps in registers. x [B, rows, cols, classes]; parts [B,
+// rows, cols, 4, classes] (nullable) receives the gradient of the summed losses at each block's four tokens.
+// A label that is no class nor ignore_index makes all NaN.
 template <int K, class T> __global__ void upsample_cross_entropy_kernel(const T* x, const int64_t* labels,
                                                                         Upsampling s, int64_t ignore_index,
-                                                                        float* loss_part, float* parts) {
+                                                                        MeanLoss mean, float* parts) {
   Shared shared;
   float* joined = shared.array<float>(4 * s.classes);
   const int lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
@@ -94,10 +94,7 @@ template <int K, class T> __global__ void upsample_cross_entropy_kernel(const T*
       for (int c = 0; c < 4; ++c) slope[k][c] += weights.of[c] * g;
     }
   }
-  if (lane == 0) {
-    loss_part[2 * (blockIdx.x * int64_t(between_warps) + warp)] = loss;
-    loss_part[2 * (blockIdx.x * int64_t(between_warps) + warp) + 1] = float(counted);
-  }
+  mean.add_up(lane == 0 ? loss : 0, lane == 0 ? float(counted) : 0, shared);
   if (!parts) return;
   // One warp after another, for a fixed order.
   for (int turn = 0; turn < between_warps; ++turn) {
@@ -138,10 +135,12 @@ template <class T> __global__ void upsample_cross_entropy_gradient_kernel(const 
 
 template <int K, class T> void upsample_cross_entropy_of(const T* x, const int64_t* labels,
                                                          const Upsampling& s, int64_t ignore_index,
-                                                         float* loss_part, float* parts) {
-  launch<upsample_cross_entropy_kernel<K, T>>(
-      {unsigned(s.tokens()), between_threads, shared_size<float>(4 * s.classes)}, x, labels, s, ignore_index,
-      loss_part, parts);
+                                                         float* mean, float* scale, float* parts) {
+  mean_of_losses({unsigned(s.tokens()), between_threads, shared_size<float>(4 * s.classes)}, mean, scale,
+                 [&](const Grid& grid, const MeanLoss& losses) {
+                   launch<upsample_cross_entropy_kernel<K, T>>(grid, x, labels, s, ignore_index, losses,
+                                                               parts);
+                 });
 }
 
 template <class T> void upsample_cross_entropy(const T* x, const int64_t* labels, const Upsampling& s,
@@ -151,20 +150,17 @@ template <class T> void upsample_cross_entropy(const T* x, const int64_t* labels
   if (s.classes > most_classes)
     fail("upsample_cross_entropy", "got " + std::to_string(s.classes) + " classes, need at most " +
                                        std::to_string(most_classes) + " on a GPU; use the CPU");
-  const int64_t warps = s.tokens() * between_warps;
-  const Workspace<float> loss_part(2 * warps);
-  float* part = loss_part.data();
-  if (s.tokens() > 0) {
-    if (s.classes <= 2 * warp_size)
-      upsample_cross_entropy_of<2>(x, labels, s, ignore_index, part, parts);
-    else if (s.classes <= 5 * warp_size)
-      upsample_cross_entropy_of<5>(x, labels, s, ignore_index, part, parts);
-    else if (s.classes <= 8 * warp_size)
-      upsample_cross_entropy_of<8>(x, labels, s, ignore_index, part, parts);
-    else
-      upsample_cross_entropy_of<16>(x, labels, s, ignore_index, part, parts);
-  }
-  launch<mean_loss_kernel>(LossTeam::grid(1), part, warps, mean, scale);
+  const auto of = [&]<int K> {
+    upsample_cross_entropy_of<K>(x, labels, s, ignore_index, mean, scale, parts);
+  };
+  if (s.classes <= 2 * warp_size)
+    of.template operator()<2>();
+  else if (s.classes <= 5 * warp_size)
+    of.template operator()<5>();
+  else if (s.classes <= 8 * warp_size)
+    of.template operator()<8>();
+  else
+    of.template operator()<16>();
 }
 
 }  // namespace pursuit::cuda

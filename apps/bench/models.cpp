@@ -179,11 +179,16 @@ std::vector<Workload> model_workloads() {
   linear.encoder.classes = 150;
   linear.encoder.drop_path = 0.1;
   linear.decoder = nn::SegmenterDecoder::linear;
+  nn::SegmenterConfig linear512 = linear;
+  linear512.encoder.image = 512;
   nn::LmConfig full;   // 16 layers, width 128, 8 heads, 2048, 256 tokens, as published
   full.vocab = 33278;  // WikiText-2's words
   full.attention.bias = false;
   nn::LmConfig adaptive = full;
   adaptive.cutoffs = {20000};
+  nn::LmConfig large = full;
+  large.vocab = 267735;  // WikiText-103's
+  large.cutoffs = {20000, 40000, 200000};
   nn::LmConfig rpc = adaptive;
   rpc.attention.kind = "rpc";
   rpc.attention.options["mu-scope"] = "prefix";
@@ -203,8 +208,10 @@ std::vector<Workload> model_workloads() {
                with_attention(small, "rpc")),
       segmentation("segment-tiny", "ViT-tiny on 256 px, linear decoder of 150 classes, training step", 4,
                    linear),
+      segmentation("segment-tiny-512", "the same on 512 px", 2, linear512),
       language("lm-paper", "16-layer LM training step, 256 tokens, softmax over 33278 words", 4, full),
       language("lm-paper-adaptive", "the same with adaptive softmax", 4, adaptive),
+      language("lm-paper-267735", "the same over 267735 words, in four parts", 4, large),
       language("lm-paper-rpc", "the same with RPC n=4 lambda=4 in 4 blocks, the others symmetric", 4, rpc),
   };
 }

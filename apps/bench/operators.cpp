@@ -95,6 +95,16 @@ Step feed_forward(int64_t batch, DType dtype, Device device) {
       [](const std::vector<Tensor>& x) { return mlp(x[0], x[1], x[2], x[3], x[4], x[0]); });
 }
 
+// Logits of 150 classes for the patches of pictures of 512 pixels, as a decoder of tokens gives them.
+Step upsampled_loss(int64_t batch, DType dtype, Device device) {
+  constexpr int64_t classes = 150, size = 512, side = size / 16;
+  const Tensor labels = uniform({batch, size, size}, 0, classes, seed, 2).to(DType::i64).to(device);
+  return forward_backward({random_leaf({batch, side, side, classes}, dtype, device, 1)},
+                          [labels](const std::vector<Tensor>& x) {
+                            return upsample_cross_entropy(x[0].permute({0, 3, 1, 2}), labels);
+                          });
+}
+
 // A square kernel that keeps the picture's size; depthwise, or all channels to as many.
 Workload convolution(const std::string& name, int64_t channels, int64_t size, int64_t kernel,
                      bool depthwise) {
@@ -161,6 +171,9 @@ std::vector<Workload> operator_workloads() {
       {op, "layer-norm", "layer norm of 197 tokens of width 192, with gradients", "images", 32, true, norm},
       {op, "mlp", "residual + fc2(gelu(fc1(x))), 197 tokens, 192-768-192, with gradients", "images", 8, true,
        feed_forward},
+      {op, "upsample-cross-entropy",
+       "cross-entropy of 150 classes, logits upsampled from 32 x 32 to 512 x 512", "images", 2, true,
+       upsampled_loss},
       // ResNet-18's four stages, and ConvNeXt-tiny's.
       convolution("conv-3x3-56", 64, 56, 3, false),
       convolution("conv-3x3-28", 128, 28, 3, false),

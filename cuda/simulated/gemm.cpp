@@ -5,19 +5,47 @@
 #include "cuda/gemm.cuh"
 #include "cuda/simulated/stream.h"
 #include "cuda/simulated/traffic.h"
+#include "cuda/simulated/truncated_sum.h"
 
 // cuda/gemm.h on the simulated GPU: the CPU's products, rounded once at the end as in cuBLASLt. They are not
-// simulated launches.
+// simulated launches. Where the simulated tensor cores truncate, products of bf16 do; those of f32 are not
+// made on tensor cores.
 namespace pursuit::cuda {
 
 namespace {
+
+// product [m, n] = alpha op(A) op(B), summed by tensor cores that truncate.
+void multiply_truncated(const Gemm& g, const bf16* a, const bf16* b, float* product) {
+  const simt::TensorCores& cores = simt::tensor_cores();
+  const int64_t step = 16 / cores.steps;
+  std::vector<float> rows(size_t(g.m * g.k)), columns(size_t(g.n * g.k));
+  for (int64_t p = 0; p < g.k; ++p) {
+    for (int64_t i = 0; i < g.m; ++i)
+      rows[size_t(i * g.k + p)] = upcast(a[g.ta ? p * g.lda + i : i * g.lda + p]);
+    for (int64_t j = 0; j < g.n; ++j)
+      columns[size_t(j * g.k + p)] = upcast(b[g.tb ? j * g.ldb + p : p * g.ldb + j]);
+  }
+  for (int64_t i = 0; i < g.m; ++i)
+    for (int64_t j = 0; j < g.n; ++j) {
+      float sum = 0;
+      for (int64_t p = 0; p < g.k; p += step)
+        sum = simt::truncated_sum(cores, sum, &rows[size_t(i * g.k + p)], &columns[size_t(j * g.k + p)],
+                                  int(std::min(step, g.k - p)));
+      product[i * g.n + j] = g.alpha * sum;
+    }
+}
+
+template <class T> void multiply_one(const Gemm& g, const T* a, const T* b, float* product) {
+  if constexpr (std::is_same_v<T, bf16>)
+    if (simt::tensor_cores().truncate) return multiply_truncated(g, a, b, product);
+  pursuit::gemm(g.ta, g.tb, g.m, g.n, g.k, g.alpha, a, g.lda, b, g.ldb, 0.0f, product, g.n);
+}
 
 template <class T, class Y> void multiply(const Gemm& g) {
   const T *a = static_cast<const T*>(g.a), *b = static_cast<const T*>(g.b);
   std::vector<float> product(size_t(g.m * g.n));
   for (int64_t l = 0; l < g.batch; ++l) {
-    pursuit::gemm(g.ta, g.tb, g.m, g.n, g.k, g.alpha, a + l * g.stride_a, g.lda, b + l * g.stride_b, g.ldb,
-                  0.0f, product.data(), g.n);
+    multiply_one(g, a + l * g.stride_a, b + l * g.stride_b, product.data());
     const Y* c = static_cast<const Y*>(g.c);
     for (int64_t i = 0; i < g.m; ++i)
       for (int64_t j = 0; j < g.n; ++j) {

@@ -1,5 +1,4 @@
 #include <cstdlib>
-#include <limits>
 #include <string>
 
 #include "cuda/simulated/simt.h"
@@ -24,37 +23,37 @@ float toward_zero(double x) {
   return std::fabs(double(y)) > std::fabs(x) ? std::nextafter(y, 0.0f) : y;
 }
 
-bool truncates() {
-  static const bool given = [] {
-    const char* set = std::getenv("SIMT_TENSOR_CORES");
-    const std::string mode = set ? set : "nearest";
-    if (mode != "nearest" && mode != "truncate")
-      pursuit::fail("simt", "SIMT_TENSOR_CORES is '" + mode + "'; known are nearest and truncate");
-    return mode == "truncate";
-  }();
-  return given;
-}
+// The exponent of the leading bit, of subnormal numbers and 0 that of the least normal one.
+int exponent_of(float x) { return std::max(int(words_of(x).w[0] >> 23 & 255) - 127, -126); }
 
 }  // namespace
 
-float truncated_sum(float d, const double* products, int n) {
-  // Each truncated term is an integer multiple of the unit, below 2^24 units, so their sum in f64 is exact.
-  int greatest = std::numeric_limits<int>::min();
+const TensorCores& tensor_cores() {
+  static const TensorCores chosen = [] {
+    const char* set = std::getenv("SIMT_TENSOR_CORES");
+    const std::string name = set ? set : "nearest";
+    if (name == "ampere") return ampere;
+    if (name == "hopper") return hopper;
+    if (name != "nearest")
+      pursuit::fail("simt", "SIMT_TENSOR_CORES is '" + name + "'; known are nearest, ampere and hopper");
+    return TensorCores{};
+  }();
+  return chosen;
+}
+
+float truncated_sum(const TensorCores& cores, float d, const float* a, const float* b, int n) {
   double plain = double(d);
-  const auto look = [&](double x) {
-    if (x != 0 && std::isfinite(x)) greatest = std::max(greatest, std::ilogb(x));
-  };
-  look(double(d));
+  int greatest = exponent_of(d);
   for (int k = 0; k < n; ++k) {
-    look(products[k]);
-    plain += products[k];
+    plain += double(a[k]) * double(b[k]);
+    greatest = std::max(greatest, exponent_of(a[k]) + exponent_of(b[k]));
   }
-  if (!std::isfinite(plain) || greatest == std::numeric_limits<int>::min()) return float(plain);
-  const int unit = greatest - 23;
-  const auto cut = [&](double x) { return std::trunc(std::ldexp(x, -unit)); };
-  double sum = cut(double(d));
-  for (int k = 0; k < n; ++k) sum += cut(products[k]);
-  return toward_zero(std::ldexp(sum, unit));
+  if (!std::isfinite(plain)) return float(plain);
+  // A term is below 2^28 units.
+  const double units = std::ldexp(1.0, cores.bits - greatest);
+  auto sum = int64_t(double(d) * units);
+  for (int k = 0; k < n; ++k) sum += int64_t(double(a[k]) * double(b[k]) * units);
+  return toward_zero(std::ldexp(double(sum), greatest - cores.bits));
 }
 
 namespace {
@@ -63,6 +62,7 @@ namespace {
 template <int depth, class A, class B> void add_product(float* d, A a, B b) {
   const int g = lane() / 4, t = lane() % 4;
   if (lane() == 0) count_multiply_adds(16 * 8 * depth);
+  const TensorCores& cores = tensor_cores();
   float rows[2][depth], columns[2][depth];
   for (int i = 0; i < 2; ++i)
     for (int k = 0; k < depth; ++k) {
@@ -70,13 +70,14 @@ template <int depth, class A, class B> void add_product(float* d, A a, B b) {
       columns[i][k] = b(k, 2 * t + i);
     }
   for (int i = 0; i < 4; ++i) {
-    double products[depth], sum = double(d[i]);  // hardware also adds in a wider type
-    for (int k = 0; k < depth; ++k) products[k] = double(rows[i / 2][k]) * double(columns[i % 2][k]);
-    if (truncates()) {
-      for (int k = 0; k < depth; k += depth / 2) d[i] = truncated_sum(d[i], products + k, depth / 2);
+    const float *row = rows[i / 2], *column = columns[i % 2];
+    if (cores.truncate) {
+      const int step = depth / cores.steps;
+      for (int k = 0; k < depth; k += step) d[i] = truncated_sum(cores, d[i], row + k, column + k, step);
       continue;
     }
-    for (double product : products) sum += product;
+    double sum = double(d[i]);  // hardware also adds in a wider type
+    for (int k = 0; k < depth; ++k) sum += double(row[k]) * double(column[k]);
     d[i] = float(sum);
   }
 }

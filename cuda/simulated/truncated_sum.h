@@ -2,10 +2,21 @@
 
 namespace simt {
 
-// d + products[0] + ... + products[n - 1] as tensor cores add: each term is truncated toward 0 at 2^-23 of
-// the largest term's power of 2, and the sum is truncated to f32. Products are exact (Fasi et al., "Numerical
-// behavior of NVIDIA tensor cores", PeerJ Computer Science 2021). V100 has no bits beyond these 24; newer
-// GPUs have one or more and truncate less.
-float truncated_sum(float d, const double* products, int n);
+// How tensor cores add: as IEEE arithmetic does, in f64, or as the hardware does (Xie et al., "MMA-Sim:
+// Bit-Accurate Reference Model of Tensor Cores and Matrix Cores", arXiv:2511.10909). Those truncate every
+// term toward 0 at 2^-bits of the greatest power of 2, a product's being that of its factors, and the sum to
+// f32.
+struct TensorCores {
+  bool truncate = false;
+  int bits = 0;   // below the greatest power of 2
+  int steps = 0;  // in which an instruction adds its depth
+};
+constexpr TensorCores ampere{true, 24, 2}, hopper{true, 25, 1};
+
+// Those that SIMT_TENSOR_CORES names: nearest (the default), ampere or hopper.
+const TensorCores& tensor_cores();
+
+// d + a[0] b[0] + ... + a[n - 1] b[n - 1], in one step.
+float truncated_sum(const TensorCores& cores, float d, const float* a, const float* b, int n);
 
 }  // namespace simt

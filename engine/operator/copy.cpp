@@ -75,10 +75,16 @@ template <class Dev> void copy_to(Dev dev, const Tensor& dst, const Tensor& src)
 }
 
 #ifdef PURSUIT_GPU
+// By one thread: which byte is which must be known to the compiler, or all lie in local memory.
 struct Write {
   uint8_t* to;
+  int count;
   uint8_t bytes[64];
-  HD void operator()(int64_t i) const { to[i] = bytes[i]; }
+  HD void operator()(int64_t) const {
+#pragma unroll
+    for (int k = 0; k < 64; ++k)
+      if (k < count) to[k] = bytes[k];
+  }
 };
 #endif
 
@@ -102,12 +108,11 @@ void write_small(const Tensor& to, const void* from) {
   if (shapes_only()) return;
   if (to.device().is_cuda()) {
 #ifdef PURSUIT_GPU
-    Write write{static_cast<uint8_t*>(to.raw()), {}};
+    Write write{static_cast<uint8_t*>(to.raw()), int(to.bytes()), {}};
     std::memcpy(write.bytes, from, size_t(to.bytes()));
     Layout<1> flat;
     flat.ndim = 1;
-    flat.numel = flat.size[0] = to.bytes();
-    flat.stride[0][0] = 1;
+    flat.numel = flat.size[0] = flat.stride[0][0] = 1;
     return for_each(Cuda{}, flat, write);
 #else
     fail("copy", "this build has no CUDA");

@@ -66,11 +66,11 @@ struct CrossEntropy {
                                         double smoothing, int64_t ignore_index, const Tensor& loss,
                                         const Tensor& scale) {
     cuda::with_team<T>(cols, {logits}, [&]<class Team>(Type<Team>) {
-      cuda::mean_of_losses<Team>(n, loss.data<float>(), scale.data<float>(),
-                                 [&](const cuda::Grid& grid, float* part) {
-                                   cuda::launch<cuda::cross_entropy_kernel<Team, T>>(
-                                       grid, logits, labels, n, cols, float(smoothing), ignore_index, part);
-                                 });
+      cuda::mean_of_losses(Team::grid(n, cuda::loss_blocks), loss.data<float>(), scale.data<float>(),
+                           [&](const cuda::Grid& grid, const cuda::MeanLoss& mean) {
+                             cuda::launch<cuda::cross_entropy_kernel<Team, T>>(
+                                 grid, logits, labels, n, cols, float(smoothing), ignore_index, mean);
+                           });
     });
   }
   template <class T> static void gradient(Cuda, const T* logits, const int64_t* labels, int64_t n,

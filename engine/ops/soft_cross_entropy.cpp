@@ -51,10 +51,11 @@ struct SoftCrossEntropy {
   template <class T> static void kernel(Cuda, const T* logits, const T* targets, int64_t n, int64_t cols,
                                         const Tensor& loss, const Tensor& scale) {
     cuda::with_team<T>(cols, {logits, targets}, [&]<class Team>(Type<Team>) {
-      cuda::mean_of_losses<Team>(
-          n, loss.data<float>(), scale.data<float>(), [&](const cuda::Grid& grid, float* part) {
-            cuda::launch<cuda::soft_cross_entropy_kernel<Team, T>>(grid, logits, targets, n, cols, part);
-          });
+      cuda::mean_of_losses(Team::grid(n, cuda::loss_blocks), loss.data<float>(), scale.data<float>(),
+                           [&](const cuda::Grid& grid, const cuda::MeanLoss& mean) {
+                             cuda::launch<cuda::soft_cross_entropy_kernel<Team, T>>(grid, logits, targets, n,
+                                                                                    cols, mean);
+                           });
     });
   }
   template <class T> static void gradient(Cuda, const T* logits, const T* targets, int64_t n, int64_t cols,

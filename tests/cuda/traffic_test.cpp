@@ -167,7 +167,7 @@ TEST_CASE("traffic: a block of DeiT-tiny, forward and backward, moves what the p
 
 // The setting of the recipes: 12 blocks, drop path, AdamW. The goal is 250 launches; it is missed.
 TEST_CASE("traffic: the launches of a step of DeiT-tiny") {
-  const int64_t launches = step_of(1, 12, 0.1, true).launches;
+  const int64_t launches = step_of(2, 12, 0.1, true).launches;
   MESSAGE("a step is ", launches, " launches");
-  CHECK(launches <= 269);
+  CHECK(launches <= 271);
 }

@@ -28,7 +28,7 @@ GOLDENS = ["along-0", "batch_norm_training-0", "svt-0"]
 CANNOT = {"memcheck": "compute-sanitizer is not installed", "racecheck": "compute-sanitizer is not installed",
           "initcheck": "compute-sanitizer is not installed", "synccheck": "compute-sanitizer is not installed",
           "counters": "ncu is not installed", "peers": "torch", "compile-256": "torch", "compile-32": "torch",
-          "compile-rpc": "torch"}
+          "compile-rpc": "torch", "compile-lm": "torch", "compile-seg": "torch", "compile-loss": "torch"}
 PASS = ["goldens", "ops", "units", "curves", "bench", "graph", "runs", "nccl", "laboratory"]
 
 

@@ -231,7 +231,7 @@ losses = []  # of the first steps, with --start
 
 def read_start():
     """Tensors of a safetensors file."""
-    types = {"F32": torch.float32, "I32": torch.int32}
+    types = {"F32": torch.float32, "I64": torch.int64}
     with open(args.start, "rb") as f:
         header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
         data = bytearray(f.read())
@@ -255,7 +255,7 @@ def training_step(model, optimizer, loss_of, batch, clip_norm=0.0):
     if args.start:
         tensors = read_start()
         start = {name[len("batch."):]: tensors.pop(name) for name in list(tensors) if name.startswith("batch.")}
-        model.load_state_dict(tensors)
+        model.load_state_dict({name.replace("output.head.cluster.weight", "cluster"): x for name, x in tensors.items()})
         part = len(next(iter(batch.values())))
         batch = {name: start[name][rank * part:(rank + 1) * part].to(t.dtype) for name, t in batch.items()}
     if args.ranks > 1:
@@ -307,18 +307,18 @@ class LmBlock(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """Post-norm decoder; the output layer is tied to the embedding, with one cluster where there is a cutoff."""
+    """Post-norm decoder; the output layer is tied to the embedding, with a cluster of rare words for each cutoff."""
 
-    def __init__(self, cutoff, rpc_layers, vocab=33278, context=256, dim=128, depth=16, heads=8, hidden=2048):
+    def __init__(self, cutoffs, rpc_layers, vocab=33278, context=256, dim=128, depth=16, heads=8, hidden=2048):
         super().__init__()
         self.embed = nn.Embedding(vocab, dim)
         self.blocks = nn.Sequential(*[
             LmBlock(dim, heads, hidden, "softmax" if rpc_layers == 0 else "rpc" if i < rpc_layers else "symmetric")
             for i in range(depth)])
         self.dropout = nn.Dropout(0.1)
-        self.cutoff, self.scale = cutoff, dim ** 0.5
-        if cutoff:
-            self.cluster = nn.Parameter(torch.empty(1, dim))
+        self.cutoffs, self.scale = (*(cutoffs or ()), vocab), dim ** 0.5
+        if cutoffs:
+            self.cluster = nn.Parameter(torch.empty(len(cutoffs), dim))
         angle = torch.arange(context - 1, -1, -1.0)[:, None] * 10000 ** (torch.arange(0, dim, 2.0) / -dim)
         self.register_buffer("positions", torch.cat([angle.sin(), angle.cos()], 1), persistent=False)
         for name, p in self.named_parameters():
@@ -330,21 +330,25 @@ class LanguageModel(nn.Module):
     def forward(self, ids, labels):
         x = self.blocks(self.dropout(self.embed(ids) * self.scale + self.positions)).flatten(0, 1)
         labels, weight = labels.flatten(), self.embed.weight
-        if not self.cutoff:
+        first = self.cutoffs[0]
+        if len(self.cutoffs) == 1:
             return F.cross_entropy(F.linear(x, weight).float(), labels)
-        rare = (labels >= self.cutoff).nonzero().squeeze(1)
-        columns = labels.clamp(max=self.cutoff)
-        head = F.linear(x, torch.cat([weight[:self.cutoff], self.cluster])).float()
-        tail = F.linear(x[rare], weight[self.cutoff:]).float()
-        return (F.cross_entropy(head, columns, reduction="sum")
-                + F.cross_entropy(tail, labels[rare] - self.cutoff, reduction="sum")) / len(labels)
+        columns, loss = labels, 0
+        for i, (begin, end) in enumerate(zip(self.cutoffs, self.cutoffs[1:])):
+            in_part = (labels >= begin) & (labels < end)
+            columns = columns.masked_fill(in_part, first + i)
+            rare = in_part.nonzero().squeeze(1)
+            tail = F.linear(x[rare], weight[begin:end]).float()
+            loss = loss + F.cross_entropy(tail, labels[rare] - begin, reduction="sum")
+        head = F.linear(x, torch.cat([weight[:first], self.cluster])).float()
+        return (loss + F.cross_entropy(head, columns, reduction="sum")) / len(labels)
 
 
-def language(batch, cutoff=0, rpc_layers=0):
-    model = LanguageModel(cutoff, rpc_layers)
+def language(batch, cutoffs=(), rpc_layers=0, vocab=33278):
+    model = LanguageModel(cutoffs, rpc_layers, vocab)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-4, fused=True)
     return training_step(model, optimizer, lambda forward, ids, labels: forward(ids, labels), {
-        "ids": torch.randint(33278, (batch, 256)), "labels": torch.randint(33278, (batch, 256))}, clip_norm=0.25)
+        "ids": torch.randint(vocab, (batch, 256)), "labels": torch.randint(vocab, (batch, 256))}, clip_norm=0.25)
 
 
 def forward(f, *inputs):
@@ -494,6 +498,15 @@ def layer_norm(batch):
                             torch.randn(batch, TOKENS, DIM), torch.randn(DIM), torch.randn(DIM))
 
 
+def upsampled_loss(batch, classes=150, size=512):
+    labels = torch.randint(classes, (batch, size, size))
+
+    def f(x):
+        logits = F.interpolate(x.permute(0, 3, 1, 2), size=(size, size), mode="bilinear")
+        return F.cross_entropy(logits.float(), labels)
+    return forward_backward(f, torch.randn(batch, size // 16, size // 16, classes))
+
+
 def convolution(batch, channels, size, kernel, groups=1):
     return forward_backward(lambda x, w, b: F.conv2d(x, w, b, padding=kernel // 2, groups=groups),
                             torch.randn(batch, channels, size, size),
@@ -518,9 +531,12 @@ MODELS = {
     "vit32-rpc": (64, "images", 10, True, lambda b: training(b, kind="rpc", **SMALL)),
     "segment-tiny": (4, "images", 10, True,
                      lambda b: training(b, kind="softmax", image=256, classes=150, segment=True, drop_path=0.1)),
+    "segment-tiny-512": (2, "images", 10, True,
+                         lambda b: training(b, kind="softmax", image=512, classes=150, segment=True, drop_path=0.1)),
     "lm-paper": (4, "sequences", 10, True, language),
-    "lm-paper-adaptive": (4, "sequences", 10, True, lambda b: language(b, cutoff=20000)),
-    "lm-paper-rpc": (4, "sequences", 10, True, lambda b: language(b, cutoff=20000, rpc_layers=4)),
+    "lm-paper-adaptive": (4, "sequences", 10, True, lambda b: language(b, (20000,))),
+    "lm-paper-267735": (4, "sequences", 10, True, lambda b: language(b, (20000, 40000, 200000), vocab=267735)),
+    "lm-paper-rpc": (4, "sequences", 10, True, lambda b: language(b, (20000,), rpc_layers=4)),
 }
 INFERENCE = {
     "deit-tiny-forward": (64, "images", 10, True, images_forward),
@@ -543,6 +559,7 @@ OPERATORS = {
                  lambda b: forward_backward(threshold, torch.randn(b, TOKENS, HEAD_DIM))),
     "layer-norm": (32, "images", 20, True, layer_norm),
     "mlp": (8, "images", 20, True, mlp),
+    "upsample-cross-entropy": (2, "images", 20, True, upsampled_loss),
     "conv-3x3-56": (8, "images", 20, True, lambda b: convolution(b, 64, 56, 3)),
     "conv-3x3-28": (8, "images", 20, True, lambda b: convolution(b, 128, 28, 3)),
     "conv-3x3-14": (8, "images", 20, True, lambda b: convolution(b, 256, 14, 3)),

@@ -25,7 +25,9 @@ FULL = Sizes(
     benchmarks=(("deit-tiny-softmax", "bf16", 256), ("deit-tiny-softmax", "bf16", 32), ("deit-tiny-softmax", "f32", 256),
                 ("deit-tiny-rpc", "bf16", 256), ("rpc-operator", "bf16", 1024), ("attention-softmax", "bf16", 1024),
                 ("layer-norm", "bf16", 1024), ("mlp", "bf16", 256), ("adamw", "f32", 0), ("svt", "f32", 3072),
-                ("lm-paper", "bf16", 32), ("lm-paper-rpc", "bf16", 32), ("segment-tiny", "bf16", 32),
+                ("lm-paper", "bf16", 32), ("lm-paper-rpc", "bf16", 32), ("lm-paper-267735", "bf16", 96),
+                ("segment-tiny", "bf16", 32), ("segment-tiny-512", "bf16", 8), ("upsample-cross-entropy", "bf16", 8),
+                ("attention-forward", "bf16", 1024), ("rpc-forward", "bf16", 1024), ("deit-tiny-rpc-all", "bf16", 256),
                 ("conv-3x3-56", "bf16", 64), ("conv-depthwise-56", "bf16", 64)),
     bench_seconds=1, timed=True)
 

@@ -11,7 +11,12 @@ PEERS = {
     "deit-tiny-softmax 32": ("deit-tiny-softmax", "--dtype", "bf16", "--batch", "32"),
     "rpc-operator": ("rpc-operator", "--dtype", "bf16", "--batch", "1024"),
     "rpc-operator sdpa": ("rpc-operator", "--dtype", "bf16", "--batch", "1024", "--variant", "sdpa"),
+    "rpc-forward": ("rpc-forward", "--dtype", "bf16", "--batch", "1024"),
     "attention-softmax": ("attention-softmax", "--dtype", "bf16", "--batch", "1024"),
+    "attention-forward": ("attention-forward", "--dtype", "bf16", "--batch", "1024"),
+    "language model": ("lm-paper-267735", "--dtype", "bf16", "--batch", "96"),
+    "segmenter": ("segment-tiny-512", "--dtype", "bf16", "--batch", "8"),
+    "upsampled loss": ("upsample-cross-entropy", "--dtype", "bf16", "--batch", "8"),
     "adamw": ("adamw",),
     "svt gesvda": ("svt", "--batch", "3072", "--variant", "gesvda"),
     "svt cupy": ("svt", "--batch", "3072", "--variant", "cupy"),
@@ -20,11 +25,11 @@ PEERS = {
 # kernel: (its name, workload, type, batch)
 HOT = {
     "attention": ("attention_kernel", "attention-softmax", "bf16", 1024),
-    "attention, gradient of queries": ("attention_query_gradient_kernel", "attention-softmax", "bf16", 1024),
-    "attention, gradient of keys": ("attention_key_gradient_kernel", "attention-softmax", "bf16", 1024),
+    "attention, gradient": ("attention_head_gradient_kernel", "attention-softmax", "bf16", 1024),
     "RPC-Attention": ("rpc_forward_kernel", "rpc-operator", "bf16", 1024),
     "RPC-Attention, gradient": ("rpc_backward_kernel", "rpc-operator", "bf16", 1024),
-    "layer norm, gradient": ("layer_norm_gradient_kernel", "layer-norm", "bf16", 1024),
+    "sum and layer norm": ("add_norm_kernel", "deit-tiny-softmax", "bf16", 256),
+    "layer norm, gradient": ("layer_norm_gradient_kernel", "deit-tiny-softmax", "bf16", 256),
 }
 SECTIONS = ("SpeedOfLight", "LaunchStats", "Occupancy", "MemoryWorkloadAnalysis", "SchedulerStats", "WarpStateStats")
 
