@@ -223,6 +223,26 @@ const Bf16Tiles* tiles_here() {
 
 }  // namespace
 
+TEST_CASE("bf16 tiles: few rows, NaN beside them") {
+  const Bf16Tiles* tiles = tiles_here();
+  if (!tiles) return;
+  for (const int64_t m : {1, 2, 3, 4})
+    for (const int64_t n : {1, 4, 7, 33})
+      for (const int64_t k : {1, 2, 31, 32, 33, 64, 197}) {
+        CAPTURE(m);
+        CAPTURE(n);
+        CAPTURE(k);
+        Words x(m, k), w(n, k);
+        x.draw(1);
+        w.draw(2);
+        Floats y(m, n), none(m, n);
+        tiles->few_rows(m, n, k, x.data(), x.ld, w.data(), w.ld, y.data(), y.ld);
+        CHECK(worst_error(x, false, w, true, 1, 0, k, none,
+                          [&](int64_t i, int64_t j) { return double(y(i, j)); }) < 1e-6);
+        CHECK(y.intact());
+      }
+}
+
 TEST_CASE("bf16 tiles: every product of plain and transposed matrices") {
   const Bf16Tiles* tiles = tiles_here();
   if (!tiles) return;
