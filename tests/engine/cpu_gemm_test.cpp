@@ -99,7 +99,8 @@ TEST_CASE(
     "the first rows and columns of a packed right factor, with alpha and beta, on every instruction set") {
   for (const RowKernels<float>* kernels : all_kernels()) {
     for (const Case& c : cases) {
-      for (const auto& [n, k] : {std::pair{c.n, c.k}, {(c.n + 1) / 2, c.k}, {(c.n + 2) / 3, (c.k + 1) / 2}}) {
+      for (const auto& part : {std::pair{c.n, c.k}, {(c.n + 1) / 2, c.k}, {(c.n + 2) / 3, (c.k + 1) / 2}}) {
+        const int64_t n = part.first, k = part.second;
         CAPTURE(kernels->isa);
         CAPTURE(c.n);
         CAPTURE(c.k);
