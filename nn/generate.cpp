@@ -17,6 +17,7 @@ int64_t sample(std::span<const double> logits, const SamplingOptions& options, R
   if (std::any_of(logits.begin(), logits.end(), [](double v) { return std::isnan(v); }))
     fail("generate", "the model gives NaN; did its training diverge?");
   std::vector<int64_t> words;
+  words.reserve(logits.size());
   for (int64_t i = 0; i < int64_t(logits.size()); ++i)
     if (std::count(options.forbidden.begin(), options.forbidden.end(), i) == 0) words.push_back(i);
   if (words.empty()) fail("generate", "no word is left to draw");
@@ -29,11 +30,11 @@ int64_t sample(std::span<const double> logits, const SamplingOptions& options, R
     std::nth_element(first, first + options.top_k, words.end(), before);
     words.resize(size_t(options.top_k));
   }
-  const double top = value(*std::min_element(words.begin(), words.end(), before));
+  const int64_t best = *std::min_element(words.begin(), words.end(), before);
+  const double top = value(best);
   if (!std::isfinite(top))
     fail("generate", "the model gives values that are not finite; did its training diverge?");
-  if (options.temperature == 0 || words.size() == 1)
-    return *std::min_element(words.begin(), words.end(), before);
+  if (options.temperature == 0 || words.size() == 1) return best;
   const auto weight = [&](int64_t word) { return std::exp((value(word) - top) / options.temperature); };
   const double total = std::transform_reduce(words.begin(), words.end(), 0.0, std::plus(), weight);
   // Most draws end among the most probable words, so no more are ranked than are needed.

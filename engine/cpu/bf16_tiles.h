@@ -33,6 +33,10 @@ struct Bf16Tiles {
   void (*gemm_packed_rounded)(int64_t m, int64_t n, int64_t k, float alpha, const uint16_t* a, int64_t lda,
                               Packed<uint32_t> b, float beta, uint16_t* c, int64_t ldc);
 
+  // As RowKernels::few_rows.
+  void (*few_rows)(int64_t m, int64_t n, int64_t k, const uint16_t* x, int64_t ldx, const uint16_t* w,
+                   int64_t ldw, float* y, int64_t ldy);
+
   // As RowKernels::multiply_adds, of bf16 numbers.
   int64_t (*multiply_adds)(int64_t rounds);
 };

@@ -77,14 +77,24 @@ template <class T> class RightFactor {
   // The rows of w split over the threads.
   void multiply_few(int64_t m, const T* a, int64_t lda, float* c, int64_t ldc) const {
     count_multiply_adds(m * n_ * k_);
-    const Rows<const float> x = read_rows(a, lda, m, k_, scratch<float>(3, copied<T>(m * k_)));
-    parallel_for(n_, std::max<int64_t>(16, 32768 / k_), [&](int64_t begin, int64_t end) {
-      const int64_t n = end - begin;
-      if constexpr (std::is_same_v<T, float>)
-        rows<float>().few_rows(m, n, k_, x.p, x.ld, w_ + begin * ld_, ld_, c + begin, ldc);
-      else
-        rows<float>().few_rows_bf16(m, n, k_, x.p, x.ld, words(w_ + begin * ld_), ld_, c + begin, ldc);
-    });
+    const auto split = [&](const auto& product) {
+      parallel_for(n_, std::max<int64_t>(16, 32768 / k_),
+                   [&](int64_t begin, int64_t end) { product(end - begin, w_ + begin * ld_, c + begin); });
+    };
+    if constexpr (std::is_same_v<T, float>) {
+      split([&](int64_t n, const float* w, float* to) {
+        rows<float>().few_rows(m, n, k_, a, lda, w, ld_, to, ldc);
+      });
+    } else if (const Bf16Tiles* tiles = bf16_tiles()) {
+      split([&](int64_t n, const bf16* w, float* to) {
+        tiles->few_rows(m, n, k_, words(a), lda, words(w), ld_, to, ldc);
+      });
+    } else {
+      const Rows<const float> x = read_rows(a, lda, m, k_, scratch<float>(3, m * k_));
+      split([&](int64_t n, const bf16* w, float* to) {
+        rows<float>().few_rows_bf16(m, n, k_, x.p, x.ld, words(w), ld_, to, ldc);
+      });
+    }
   }
 
   Layout layout_;

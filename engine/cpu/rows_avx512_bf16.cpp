@@ -182,6 +182,39 @@ template <class Out> void gemm_packed(int64_t m, int64_t n, int64_t k, float alp
       });
 }
 
+// y [M, J] = x w^T, as dot_rows in rows/few_rows.inc.
+template <int M, int J> inline void dot_pairs(int64_t k, const uint16_t* x, int64_t ldx, const uint16_t* w,
+                                              int64_t ldw, float* y, int64_t ldy) {
+  Vector total[M][J] = {};
+  const auto add = [&](int64_t l, __mmask32 some) __attribute__((always_inline)) {
+    const auto load_some = [=](const uint16_t* p) __attribute__((always_inline)) {
+      return Vector(_mm512_castsi512_ps(_mm512_maskz_loadu_epi16(some, p + l)));
+    };
+    Vector row[M];
+#pragma GCC unroll 4
+    for (int i = 0; i < M; ++i) row[i] = load_some(x + i * ldx);
+#pragma GCC unroll 4
+    for (int j = 0; j < J; ++j) {
+      const Vector v = load_some(w + j * ldw);
+#pragma GCC unroll 4
+      for (int i = 0; i < M; ++i) total[i][j] = dot(total[i][j], row[i], v);
+    }
+  };
+  const int64_t whole = k / (2 * lanes) * (2 * lanes);
+  for (int64_t l = 0; l < whole; l += 2 * lanes) add(l, ~__mmask32(0));
+  if (whole < k) add(whole, (__mmask32(1) << (k - whole)) - 1);
+#pragma GCC unroll 4
+  for (int i = 0; i < M; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < J; ++j) y[i * ldy + j] = sum_of(total[i][j]);
+}
+
+void few_rows(int64_t m, int64_t n, int64_t k, const uint16_t* x, int64_t ldx, const uint16_t* w, int64_t ldw,
+              float* y, int64_t ldy) {
+  for_few_rows(m, n,
+               [&]<int M, int J>(int64_t j) { dot_pairs<M, J>(k, x, ldx, w + j * ldw, ldw, y + j, ldy); });
+}
+
 int64_t multiply_adds(int64_t rounds) {
   return rounds * 2 *
          multiply_add_rounds([](Vector sum, Vector a, Vector b) { return dot(sum, a, b); }, rounds);
@@ -199,6 +232,7 @@ const Bf16Tiles tiles = {
     .max_depth = 2 * bf16_depth,
     .gemm_rounded = gemm<uint16_t>,
     .gemm_packed_rounded = gemm_packed<uint16_t>,
+    .few_rows = few_rows,
     .multiply_adds = multiply_adds,
 };
 

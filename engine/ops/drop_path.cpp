@@ -27,9 +27,15 @@ struct DropPath {
     parallel_for(samples, std::max<int64_t>(1, 16384 / inner), [&](int64_t b, int64_t e) {
       for (int64_t s = b; s < e; ++s) {
         const bool kept = philox_uniform(seed, d.stream, d.first + uint64_t(s)) < keep;
+        const int64_t first = s * inner, end = first + inner;
         const auto sample = [&](const auto& sum) {
-          for (int64_t i = s * inner; i < (s + 1) * inner; ++i)
-            y[i] = kept ? downcast<Y>(sum(i) + upcast(x[i]) * scale) : downcast<Y>(sum(i));
+          if (kept) {
+#pragma omp simd
+            for (int64_t i = first; i < end; ++i) y[i] = downcast<Y>(sum(i) + upcast(x[i]) * scale);
+          } else {
+#pragma omp simd
+            for (int64_t i = first; i < end; ++i) y[i] = downcast<Y>(sum(i));
+          }
         };
         if (residual)
           sample([&](int64_t i) { return upcast(residual[i]); });

@@ -99,7 +99,8 @@ TEST_CASE(
     "the first rows and columns of a packed right factor, with alpha and beta, on every instruction set") {
   for (const RowKernels<float>* kernels : all_kernels()) {
     for (const Case& c : cases) {
-      for (const auto& [n, k] : {std::pair{c.n, c.k}, {(c.n + 1) / 2, c.k}, {(c.n + 2) / 3, (c.k + 1) / 2}}) {
+      for (const auto& part : {std::pair{c.n, c.k}, {(c.n + 1) / 2, c.k}, {(c.n + 2) / 3, (c.k + 1) / 2}}) {
+        const int64_t n = part.first, k = part.second;
         CAPTURE(kernels->isa);
         CAPTURE(c.n);
         CAPTURE(c.k);
@@ -222,6 +223,26 @@ const Bf16Tiles* tiles_here() {
 }
 
 }  // namespace
+
+TEST_CASE("bf16 tiles: few rows, NaN beside them") {
+  const Bf16Tiles* tiles = tiles_here();
+  if (!tiles) return;
+  for (const int64_t m : {1, 2, 3, 4})
+    for (const int64_t n : {1, 4, 7, 33})
+      for (const int64_t k : {1, 2, 31, 32, 33, 64, 197}) {
+        CAPTURE(m);
+        CAPTURE(n);
+        CAPTURE(k);
+        Words x(m, k), w(n, k);
+        x.draw(1);
+        w.draw(2);
+        Floats y(m, n), none(m, n);
+        tiles->few_rows(m, n, k, x.data(), x.ld, w.data(), w.ld, y.data(), y.ld);
+        CHECK(worst_error(x, false, w, true, 1, 0, k, none,
+                          [&](int64_t i, int64_t j) { return double(y(i, j)); }) < 1e-6);
+        CHECK(y.intact());
+      }
+}
 
 TEST_CASE("bf16 tiles: every product of plain and transposed matrices") {
   const Bf16Tiles* tiles = tiles_here();
