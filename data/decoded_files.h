@@ -29,15 +29,17 @@ template <class T> class DecodedFiles {
 
   // Item i and its index; with skip_bad, those of the next good item (after the last comes the first).
   std::pair<T, int64_t> get(int64_t i) const {
-    return get(i, [this](int64_t candidate) { return cached(candidate); });
+    return get(
+        i, [this](int64_t candidate) { return cached(candidate); }, true);
   }
 
-  // The same, decoded by load(i) instead and not cached.
-  template <class Load> std::pair<T, int64_t> get(int64_t i, const Load& load) const {
+  // The same, decoded by load(i) instead and not cached. Unless it decodes `whole` items, one that failed
+  // before is tried again: whether a part can be read depends on the part, not on what was read before.
+  template <class Load> std::pair<T, int64_t> get(int64_t i, const Load& load, bool whole = false) const {
     if (!skip_bad_) return {load(i), i};
     for (int64_t step = 0; step < size_; ++step) {
       const int64_t candidate = (i + step) % size_;
-      if (known_bad(candidate)) continue;
+      if (whole && known_bad(candidate)) continue;
       try {
         return {load(candidate), candidate};
       } catch (const Error&) {

@@ -1,9 +1,12 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <optional>
 
 #include "data/dataset.h"
 #include "data/decoded_files.h"
+#include "data/jpeg_turbo.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 
@@ -16,6 +19,7 @@ class ImageFolder : public Dataset {
  public:
   ImageFolder(const std::string& root, std::vector<std::string> classes, const DatasetOptions& options)
       : root_(root), classes_(std::move(classes)), decoding_(options.decoding), skip_bad_(options.skip_bad) {
+    check_decoder(decoding_);
     const std::vector<std::string> folders = list_folder(root_).folders;
     check_known(folders);
     for (const std::string& name : folders) add_class(name);
@@ -148,9 +152,13 @@ std::unique_ptr<Dataset> open_image_folder(const std::string& path, Split split,
 namespace {
 
 std::string find_image_folder(const std::string& path) {
-  for (const std::string& name : list_folder(path).folders) {
-    if (name == "train" || name == "val" || name == "test") return path;
-    const std::vector<std::string> files = list_folder((fs::path(path) / name).string()).files;
+  const std::vector<std::string> folders = list_folder(path).folders;
+  for (const Choice<Split>& split : choices_of(Split{}))
+    if (std::count(folders.begin(), folders.end(), split.name)) return path;
+  for (const std::string& name : folders) {
+    const std::string folder = (fs::path(path) / name).string();
+    if (access(folder.c_str(), R_OK | X_OK) != 0) continue;  // such as lost+found
+    const std::vector<std::string> files = list_folder(folder).files;
     if (std::any_of(files.begin(), files.end(), is_image_file)) return path;
   }
   return "";

@@ -14,14 +14,27 @@
 
 namespace pursuit::data {
 
+namespace {
+
+[[noreturn]] void fail_without_turbo() {
+  fail(
+      "jpeg",
+      "the JPEG decoder is turbo, but this build has no libjpeg-turbo: install libjpeg62-turbo-dev and build "
+      "again, or train with --jpeg-decoder stb");
+}
+
+}  // namespace
+
+void check_decoder(const Decoding& decoding) {
+  if (decoding.decoder == Decoder::turbo && !has_turbo()) fail_without_turbo();
+}
+
 #ifndef PURSUIT_TURBO
 
 bool has_turbo() { return false; }
 
 Image decode_turbo(const uint8_t*, size_t, const std::string&, bool, const ChoosePart&) {
-  fail("decode_image",
-       "this build has no libjpeg-turbo; install libjpeg62-turbo-dev and build again, or use --jpeg-decoder "
-       "stb");
+  fail_without_turbo();
 }
 
 #else

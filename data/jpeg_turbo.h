@@ -5,6 +5,8 @@ namespace pursuit::data {
 
 // Whether this build has libjpeg-turbo.
 bool has_turbo();
+// Throws Error if the decoding asks for it and this build does not have it.
+void check_decoder(const Decoding& decoding);
 
 // decode_part of a JPEG by libjpeg-turbo, which skips what it need not decode: the rows below the part, the
 // transforms of blocks beside and above it. Without `choose` the whole picture. Throws Error if this build

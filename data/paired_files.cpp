@@ -7,6 +7,7 @@
 
 #include "data/dataset.h"
 #include "data/decoded_files.h"
+#include "data/jpeg_turbo.h"
 #include "data/orientation.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -47,7 +48,9 @@ class PairedFiles : public SegmentationDataset {
             [](const SegmentationSample& s) {
               return int64_t(s.image.pixels.size() + s.labels.pixels.size());
             },
-            options.skip_bad, options.cache_bytes) {}
+            options.skip_bad, options.cache_bytes) {
+    check_decoder(decoding_);
+  }
 
   int64_t size() const override { return int64_t(numbers_.size()); }
   std::string name(int64_t i) const override { return pair(i).image; }

@@ -46,7 +46,10 @@ Record record_of(const Dataset& data, int64_t i, const PackOptions& options) {
     std::error_code none;
     if (!fs::is_regular_file(name, none))
       fail("pack", name + " is no file of its own; pack this data with --packing raw");
-    return {read_bytes(name)};
+    Record record{read_bytes(name)};
+    if (record.bytes.empty())
+      fail("pack", name + " is empty; remove it, or pack with --packing raw and --skip-bad");
+    return record;
   }
   const Sample sample = data.get(i);
   if (sample.index < 0) return {};
@@ -77,6 +80,7 @@ class Shards : public Dataset {
       total = int64_t(head.total);
     }
     if (places_.empty()) fail("shards", root + " holds no pictures of this split");
+    if (!is_raw()) check_decoder(decoding_);
     use_classes(options.classes, root);
     pictures_.emplace(
         root, size(), [this](int64_t i) { return whole(i); },
@@ -190,9 +194,11 @@ std::unique_ptr<Shard> kept_shard(const std::string& path, int64_t first, uint32
 }  // namespace
 
 Packed pack(const Dataset& data, Split split, const std::string& folder, const PackOptions& options) {
-  if (options.shorter < 1 || options.shard_bytes < 1)
+  constexpr int64_t least = int64_t(sizeof(ShardHead)) + 1;
+  if (options.shorter < 1 || options.shard_bytes < least)
     fail("pack", "got a shorter side of " + std::to_string(options.shorter) + " and shards of " +
-                     std::to_string(options.shard_bytes) + " bytes, need at least 1");
+                     std::to_string(options.shard_bytes) + " bytes, need at least 1 and " +
+                     std::to_string(least));
   const uint32_t shorter = options.packing == Packing::raw ? uint32_t(options.shorter) : 0;
   const ShardSet set{data.classes(), data.present_classes(), data.test_split()};
   std::error_code error;

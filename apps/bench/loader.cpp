@@ -6,9 +6,11 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -64,15 +66,23 @@ double rate_of(const Options& o, const std::function<void(int64_t i, Random& ran
   std::atomic<int64_t> next = 0;
   const Clock::time_point start = Clock::now();
   std::vector<std::thread> threads;
+  std::exception_ptr error;
+  std::mutex mutex;
   for (int t = 0; t < o.threads; ++t)
     threads.emplace_back([&] {
-      while (seconds_since(start) < o.seconds) {
-        const int64_t i = next++;
-        Random random(1, uint64_t(i));
-        work(i, random);
+      try {
+        while (seconds_since(start) < o.seconds) {
+          const int64_t i = next++;
+          Random random(1, uint64_t(i));
+          work(i, random);
+        }
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        error = std::current_exception();
       }
     });
   for (std::thread& thread : threads) thread.join();
+  if (error) std::rethrow_exception(error);
   return double(next) / seconds_since(start);
 }
 

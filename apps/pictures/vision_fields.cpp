@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "apps/command/checks.h"
-#include "data/jpeg_turbo.h"
 
 namespace pursuit::apps {
 
@@ -27,11 +26,6 @@ nn::VitConfig vit_config(const VisionFields& f) {
 void validate(const char* app, const VisionFields& f) {
   validate(app, static_cast<const AttentionFields&>(f), f.depth);
   check_range(app, "dim", f.dim, f.dim % f.heads == 0, "a multiple of --heads");
-  if (f.jpeg_decoder == data::Decoder::turbo && !data::has_turbo())
-    fail(app,
-         "--jpeg-decoder turbo: this build has no libjpeg-turbo; install libjpeg62-turbo-dev and build "
-         "again, or "
-         "use --jpeg-decoder stb");
   check_range(app, "mlp-ratio", f.mlp_ratio, double(f.dim) * f.mlp_ratio >= 1, "at least 1 / --dim");
 }
 

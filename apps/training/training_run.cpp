@@ -463,6 +463,7 @@ bool may_change(const std::string& option) {
                                               "threads",
                                               "workers",
                                               "data",
+                                              "format",
                                               "cache",
                                               "checkpoint-seconds",
                                               "ranks",

@@ -24,7 +24,7 @@ struct AttendShape {
   // Rows per block. A causal block computes block / 2 columns too many per row on average.
   int64_t block() const {
     const int64_t fits = std::clamp<int64_t>(65536 / std::max<int64_t>(n, 1), 32, std::max<int64_t>(n, 32));
-    return causal ? std::min<int64_t>(fits, 64) : fits;
+    return causal ? std::min<int64_t>(fits, 64) / 2 * 2 : fits;  // factors in bf16 are packed in pairs
   }
   // Of the operands that all blocks share. It depends on the head's size only, as sums over packed columns are
   // cut where those of causal blocks are not.

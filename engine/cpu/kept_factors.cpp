@@ -20,7 +20,8 @@ uint32_t writes_of(const Storage& storage) {
 struct KeptFactors::Kept {
   struct Factor {
     Storage numbers;
-    uint32_t writes;  // to the weight, when they were made
+    uint32_t writes;          // to the weight, when they were made
+    uint32_t own_writes = 0;  // of a copy: to itself, when it was made
   };
   std::vector<KeptWeight> weights;  // and their copies
   std::map<FactorPlace, Factor> factors;
@@ -31,6 +32,22 @@ struct KeptFactors::Kept {
       return p >= w.begin && p < static_cast<const char*>(w.begin) + w.bytes;
     });
     return found == weights.end() ? nullptr : &*found;
+  }
+
+  bool is_copy(const void* p) const {
+    return std::any_of(copies.begin(), copies.end(), [&](const auto& c) {
+      const char* const begin = static_cast<const char*>(c.second.numbers.get());
+      return p >= begin && p < begin + std::get<1>(c.first) * size_of(std::get<2>(c.first));
+    });
+  }
+
+  // Takes a copy off the weights, and the factors that were made of it.
+  void forget(const void* begin) {
+    const auto weight =
+        std::find_if(weights.begin(), weights.end(), [&](const auto& w) { return w.begin == begin; });
+    const void* const end = static_cast<const char*>(begin) + weight->bytes;
+    std::erase_if(factors, [&](const auto& f) { return f.first.w >= begin && f.first.w < end; });
+    weights.erase(weight);
   }
 };
 
@@ -93,17 +110,18 @@ Storage kept_factor(const FactorPlace& place, int64_t bytes, const std::function
 
 Storage kept_copy(const void* x, int64_t n, DType dtype, const std::function<void(const Storage&)>& cast) {
   return with_weight_of(x, [&](KeptFactors::Kept& kept, uint32_t writes) {
+    if (kept.is_copy(x)) return Storage();
     KeptFactors::Kept::Factor& copy = kept.copies[{x, n, dtype}];
-    const bool is_new = !copy.numbers;
-    if (is_new) {
-      copy.numbers = allocate_kept(n * size_of(dtype));
-      kept.weights.push_back({copy.numbers, copy.numbers.get(), n * size_of(dtype)});
-    }
-    if (is_new || copy.writes != writes) {
-      cast(copy.numbers);
-      copy.writes = writes;
-    }
-    return copy.numbers;
+    if (copy.numbers && copy.writes == writes && copy.own_writes == writes_of(copy.numbers))
+      return copy.numbers;
+    if (copy.numbers) kept.forget(copy.numbers.get());
+    // In new memory: a tensor of the caller's may still be the old.
+    const int64_t bytes = n * size_of(dtype);
+    Storage numbers = allocate_kept(bytes);
+    cast(numbers);
+    kept.weights.push_back({numbers, numbers.get(), bytes});
+    copy = {numbers, writes, writes_of(numbers)};
+    return numbers;
   });
 }
 

@@ -51,7 +51,9 @@ struct Attention {
     const int64_t ld = s.parts * s.width(), size = s.n * s.d;
     with_factors<T>([&]<class F> {
       // Blocks of causal attention have as many columns as their last row sees.
-      for_each_part_of_heads(s, !a.causal, [&](int64_t b, int64_t h, int64_t begin, int64_t end) {
+      // The library's products in f64 may differ by the number of rows.
+      const bool by_rows = !a.causal && !std::is_same_v<T, double>;
+      for_each_part_of_heads(s, by_rows, [&](int64_t b, int64_t h, int64_t begin, int64_t end) {
         const T* x = op.qkv.data<T>();
         const auto factor = [&](int which) {
           return factor_rows<F>(part(x, s, b, h, which), ld, s, scratch<R>(3 + which, size));

@@ -125,7 +125,8 @@ Tensor Attention::forward_cached(const Tensor& x, AttentionCache& cache) const {
   const Tensor packed = project(x), q = part(packed, 0), k = part(packed, -2), v = part(packed, -1);
   const int64_t before = cache.length, length = before + x.size(1), head_dim = dim_ / heads_;
   const auto with = [&](Tensor& all, const Tensor& further) {
-    if (!all.defined() || all.size(2) < length) {
+    // A copy of the cache may hold the same tensor: it keeps its own words.
+    if (!all.defined() || all.size(2) < length || all.storage().use_count() > 1) {
       const Tensor roomy =
           empty({x.size(0), heads_, std::max(cache.tokens, before ? 2 * length : length), head_dim},
                 x.dtype(), x.device());

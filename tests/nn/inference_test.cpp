@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "engine/core/memory.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/work.h"
 #include "engine/inspect/call_times.h"
@@ -57,11 +58,14 @@ TEST_CASE("inference: kept factors give the bits of unkept ones, forward and an 
       const Results first = results_of(a.model, batch, dtype), second = results_of(b.model, batch, dtype);
       CHECK_FALSE(same_bits(first.logits, second.logits));
       const nn::Inference inference(a.model);
+      const int64_t before_all = memory_stats(cpu).allocated;
       for (int i = 0; i < 2; ++i) {  // made, and found again
         const Results kept = results_of(a.model, batch, dtype);
         CHECK(same_bits(kept.logits, first.logits));
         CHECK(same_bits(kept.gradient, first.gradient));
       }
+      // At least one byte a parameter stays, or nothing was kept.
+      CHECK(memory_stats(cpu).allocated - before_all > a.model.parameter_count());
       // What is written in between is seen.
       const auto to = a.model.parameters(), from = b.model.parameters();
       std::vector<Tensor> before;
@@ -76,6 +80,24 @@ TEST_CASE("inference: kept factors give the bits of unkept ones, forward and an 
       for (size_t i = 0; i < to.size(); ++i) copy_values(*to[i].tensor, before[i]);
     }
   }
+}
+
+TEST_CASE("inference: a weight's copy in another type belongs to whom it was given") {
+  const Small a(1), b(2);
+  const nn::Inference inference(a.model);
+  NoGrad off;
+  const Tensor weight = a.model.parameters()[0].tensor->detach(),
+               other = b.model.parameters()[0].tensor->detach();
+  const Tensor first = weight.to(DType::bf16), again = weight.to(DType::bf16);
+  const Tensor kept = empty_like(first);
+  copy_values(kept, first);
+  copy_values(weight, other);
+  const Tensor second = weight.to(DType::bf16);
+  CHECK(same_bits(first, kept));
+  CHECK(same_bits(again, kept));
+  CHECK(same_bits(second, other.to(DType::bf16)));
+  copy_values(second, kept);
+  CHECK(same_bits(weight.to(DType::bf16), other.to(DType::bf16)));
 }
 
 TEST_CASE("inference: the multiply-adds of a linear layer are counted by its sizes") {
