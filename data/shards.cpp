@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "data/decoded_files.h"
+#include "data/jpeg_turbo.h"
 #include "data/resize.h"
 #include "data/shard_file.h"
 #include "engine/base/error.h"
