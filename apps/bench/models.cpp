@@ -116,7 +116,7 @@ Step images_forward(int64_t batch, DType dtype, Device device) {
   }};
 }
 
-// So many words, each the most probable one, after a prompt whose keys and values are there.
+// Generates `words` words greedily after a prompt whose keys and values are cached.
 Step generation(int64_t words, DType dtype, Device device) {
   constexpr int64_t prompt = 64;
   nn::LmConfig config;  // 16 layers, width 128, 8 heads, 2048, as published but for the positions

@@ -48,7 +48,7 @@ Step packed_attention(int64_t batch, DType dtype, Device device, int64_t parts, 
              [options](const std::vector<Tensor>& x) { return attention(x[0], options); });
 }
 
-// One of the products of which a DeiT-tiny block is made, alone.
+// A single matrix product of a DeiT-tiny block.
 Workload product(const std::string& name, int64_t in, int64_t out) {
   const std::string what =
       "the product alone, 197 tokens, " + std::to_string(in) + " to " + std::to_string(out);

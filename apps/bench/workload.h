@@ -15,8 +15,8 @@ namespace pursuit::bench {
 // Everything built, ready to run.
 struct Step {
   std::function<void()> run;              // once; on a GPU it may still be running
-  std::shared_ptr<ModelStep> model = {};  // of an operator none
-  double weight_bytes = 0;                // that an item reads of memory; 0: not of interest
+  std::shared_ptr<ModelStep> model = {};  // empty for operators
+  double weight_bytes = 0;                // bytes of weights read per item; 0: not reported
 };
 
 // One thing that is timed: a training step of a model, a model that is used, or an operator, on synthetic data
@@ -28,7 +28,7 @@ struct Workload {
   int64_t batch;     // default batch size
   bool takes_bf16;   // false: computed in f32 only
   std::function<Step(int64_t batch, DType dtype, Device device)> make;
-  std::function<std::unique_ptr<nn::Module>()> model = {};  // before it is initialised; of an operator none
+  std::function<std::unique_ptr<nn::Module>()> model = {};  // not initialised yet; empty for operators
 };
 
 std::vector<Workload> model_workloads();
