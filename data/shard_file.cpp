@@ -164,8 +164,8 @@ std::span<const uint8_t> Shard::picture(size_t i) const {
   const ShardEntry& e = entries_[i];
   const std::span bytes(reinterpret_cast<const uint8_t*>(file_->bytes().data()) + e.offset, e.bytes);
   if (hash_of(bytes) != e.hash)
-    fail("shards", path() + ": " + names_[i] +
-                       " is damaged: its bytes have another checksum; remove the shard and pack again");
+    fail("shards",
+         path() + ": " + names_[i] + " is damaged: its bytes have another checksum; pack the data again");
   return bytes;
 }
 

@@ -182,6 +182,7 @@ std::unique_ptr<Shard> kept_shard(const std::string& path, int64_t first, uint32
   std::unique_ptr<Shard> shard;
   try {
     shard = std::make_unique<Shard>(path);
+    for (size_t i = 0; i < shard->entries().size(); ++i) shard->picture(i);  // compares its checksum
   } catch (const Error&) {
     return nullptr;
   }

@@ -161,6 +161,9 @@ TEST_CASE("packing goes on where it was stopped, with the same bytes") {
     CHECK(bytes_a == bytes_b);
   }
   CHECK(twice.pack(Split::train).kept == whole.shards);
+  flip(twice.shard("train-00000.shard"), 60);  // in a picture
+  CHECK(twice.pack(Split::train).kept == whole.shards - 1);
+  CHECK_NOTHROW(open_dataset(twice.out(), Split::train)->get(0));
   PackOptions other = twice.options(Packing::files, 9000);
   other.source = "0012";
   CHECK_THROWS_WITH_AS(pack(*source, Split::train, twice.out(), other), doctest::Contains("of other data"),
