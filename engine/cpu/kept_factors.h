@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "engine/core/dtype.h"
@@ -37,7 +38,9 @@ struct FactorPlace {
   const void* w;
   int64_t ld, k, n;
   bool transposed;
-  auto operator<=>(const FactorPlace&) const = default;
+  bool operator<(const FactorPlace& o) const {
+    return std::tie(w, ld, k, n, transposed) < std::tie(o.w, o.ld, o.k, o.n, o.transposed);
+  }
 };
 // The `bytes` that `pack` has filled, now or before; null where w belongs to no weights that are kept.
 Storage kept_factor(const FactorPlace& place, int64_t bytes, const std::function<void(void*)>& pack);

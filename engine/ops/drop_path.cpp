@@ -28,14 +28,15 @@ struct DropPath {
       for (int64_t s = b; s < e; ++s) {
         const bool kept = philox_uniform(seed, d.stream, d.first + uint64_t(s)) < keep;
         const int64_t first = s * inner, end = first + inner;
+        const auto write = [&](const auto& value) {
+#pragma omp simd
+          for (int64_t i = first; i < end; ++i) y[i] = downcast<Y>(value(i));
+        };
         const auto sample = [&](const auto& sum) {
-          if (kept) {
-#pragma omp simd
-            for (int64_t i = first; i < end; ++i) y[i] = downcast<Y>(sum(i) + upcast(x[i]) * scale);
-          } else {
-#pragma omp simd
-            for (int64_t i = first; i < end; ++i) y[i] = downcast<Y>(sum(i));
-          }
+          if (kept)
+            write([&](int64_t i) { return sum(i) + upcast(x[i]) * scale; });
+          else
+            write(sum);
         };
         if (residual)
           sample([&](int64_t i) { return upcast(residual[i]); });
