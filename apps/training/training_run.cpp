@@ -457,18 +457,10 @@ void check_folder(const RunOptions& o) {
 }
 
 bool may_change(const std::string& option) {
-  static const std::set<std::string> names = {"epochs",
-                                              "steps",
-                                              "device",
-                                              "threads",
-                                              "workers",
-                                              "data",
-                                              "format",
-                                              "cache",
-                                              "checkpoint-seconds",
-                                              "ranks",
-                                              "eval-every",
-                                              "checkpoint-steps",
+  static const std::set<std::string> names = {"epochs",         "steps",      "device",
+                                              "threads",        "workers",    "data",
+                                              "format",         "cache",      "checkpoint-seconds",
+                                              "ranks",          "eval-every", "checkpoint-steps",
                                               "eval-batch-size"};
   return names.contains(option);
 }
