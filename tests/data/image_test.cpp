@@ -250,8 +250,9 @@ std::vector<std::vector<uint8_t>> some_jpegs() {
   return all;
 }
 
-TEST_CASE("the two decoders of JPEGs agree within 3 levels, 99.99 % of the values within 2") {
-  if (!pursuit::data::has_turbo()) return;
+#define TURBO_TEST_CASE(name) TEST_CASE(name* NEEDS("turbo", !pursuit::data::has_turbo()))
+
+TURBO_TEST_CASE("the two decoders of JPEGs agree within 3 levels, 99.99 % of the values within 2") {
   int64_t counts[256] = {}, total = 0;
   for (const auto& bytes : some_jpegs()) {
     const Image stb = decode_image(bytes.data(), bytes.size(), "memory"),
@@ -267,35 +268,36 @@ TEST_CASE("the two decoders of JPEGs agree within 3 levels, 99.99 % of the value
   CHECK(counts[0] + counts[1] + counts[2] + counts[3] == total);
 }
 
-TEST_CASE("a part of a JPEG is that of the whole picture") {
+void check_parts(Decoder decoder) {
   pursuit::Random random(5);
-  for (const Decoder decoder : {Decoder::stb, Decoder::turbo}) {
-    if (decoder == Decoder::turbo && !pursuit::data::has_turbo()) continue;
-    for (const auto& bytes : some_jpegs()) {
-      const Image whole = decode_image(bytes.data(), bytes.size(), "memory", {decoder});
-      for (int i = 0; i < 12; ++i) {
-        Box box;
-        const auto choose = [&](int width, int height) {
-          box.width = int(1 + random.below(i < 6 ? width : std::min(width, 20)));
-          box.height = int(1 + random.below(i < 6 ? height : std::min(height, 20)));
-          box.x = int(random.below(width - box.width + 1));
-          box.y = int(random.below(height - box.height + 1));
-          return Part{box, 8, 8};
-        };
-        const Image part = decode_part(bytes.data(), bytes.size(), "memory", {decoder}, choose);
-        CHECK(part.pixels == crop(whole, box.x, box.y, box.width, box.height).pixels);
-      }
+  for (const auto& bytes : some_jpegs()) {
+    const Image whole = decode_image(bytes.data(), bytes.size(), "memory", {decoder});
+    for (int i = 0; i < 12; ++i) {
+      Box box;
+      const auto choose = [&](int width, int height) {
+        box.width = int(1 + random.below(i < 6 ? width : std::min(width, 20)));
+        box.height = int(1 + random.below(i < 6 ? height : std::min(height, 20)));
+        box.x = int(random.below(width - box.width + 1));
+        box.y = int(random.below(height - box.height + 1));
+        return Part{box, 8, 8};
+      };
+      const Image part = decode_part(bytes.data(), bytes.size(), "memory", {decoder}, choose);
+      CHECK(part.pixels == crop(whole, box.x, box.y, box.width, box.height).pixels);
     }
-    const auto bytes = encode_jpeg(waves(40, 30), 90);
-    for (const Box outside : {Box{0, 0, 41, 30}, Box{-1, 0, 5, 5}, Box{0, 30, 1, 1}, Box{0, 0, 0, 3}})
-      CHECK_THROWS_AS(decode_part(bytes.data(), bytes.size(), "memory", {decoder},
-                                  [&](int, int) { return Part{outside}; }),
-                      pursuit::Error);
   }
+  const auto bytes = encode_jpeg(waves(40, 30), 90);
+  for (const Box outside : {Box{0, 0, 41, 30}, Box{-1, 0, 5, 5}, Box{0, 30, 1, 1}, Box{0, 0, 0, 3}})
+    CHECK_THROWS_AS(
+        decode_part(bytes.data(), bytes.size(), "memory", {decoder}, [&](int, int) { return Part{outside}; }),
+        pursuit::Error);
 }
 
-TEST_CASE("scaled decoding leaves the pixels that are needed, near those of the resized part") {
-  if (!pursuit::data::has_turbo()) return;
+TEST_CASE("a part of a JPEG is that of the whole picture") { check_parts(Decoder::stb); }
+TURBO_TEST_CASE("a part of a JPEG is that of the whole picture, by libjpeg-turbo") {
+  check_parts(Decoder::turbo);
+}
+
+TURBO_TEST_CASE("scaled decoding leaves the pixels that are needed, near those of the resized part") {
   const auto bytes = encode_jpeg(resize(waves(100, 80), 800, 640, Filter::bicubic), 95);
   const Image whole = decode_image(bytes.data(), bytes.size(), "memory", {Decoder::turbo});
   for (const int side : {60, 100, 150, 300}) {
@@ -313,8 +315,7 @@ TEST_CASE("scaled decoding leaves the pixels that are needed, near those of the 
   }
 }
 
-TEST_CASE("hostile JPEGs are refused by both decoders, in a line that names the file") {
-  if (!pursuit::data::has_turbo()) return;
+TURBO_TEST_CASE("hostile JPEGs are refused by both decoders, in a line that names the file") {
   const auto whole = encode_jpeg(waves(64, 48), 80);
   REQUIRE(decode_error(whole, Decoder::turbo).empty());
   for (size_t keep = 0; keep < whole.size(); keep += 5) {

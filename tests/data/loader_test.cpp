@@ -16,6 +16,7 @@
 #include "data/jpeg_turbo.h"
 #include "data/mixup.h"
 #include "engine/base/error.h"
+#include "tests/needs.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit::data;
@@ -468,7 +469,7 @@ TEST_CASE("targets: smoothing, mixing, and rows that sum to 1") {
   CHECK_THROWS_AS(mix_targets({0}, 4, 1.5), pursuit::Error);
 }
 
-TEST_CASE("loader: a part is drawn before the picture is decoded, and once for each row") {
+void check_drawn_parts(Decoder decoder) {
   const TemporaryFolder folder;
   for (int i = 0; i < 9; ++i) {
     const auto path = folder.path / "train" / "a" / (std::to_string(i) + ".jpg");
@@ -479,46 +480,46 @@ TEST_CASE("loader: a part is drawn before the picture is decoded, and once for e
     std::ofstream(path, std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
   }
-  for (const Decoder decoder : {Decoder::stb, Decoder::turbo}) {
-    if (decoder == Decoder::turbo && !has_turbo()) continue;
-    const auto set =
-        open_dataset(folder.path.string(), Split::train, {.skip_bad = true, .decoding = {decoder}});
-    LoaderOptions options;
-    options.batch_size = 9;
-    options.height = options.width = 8;
-    options.threads = 2;
-    options.seed = 7;
-    const auto after = [](const Image& image, Random& random, std::span<uint8_t> chw) {
-      to_planes(resize(random_flip(image, random), 8, 8, Filter::bicubic), chw);
-    };
-    Loader whole(
-        *set,
-        [&](const Sample& sample, Random& random, std::span<uint8_t> chw) {
-          const Box box = draw_crop(sample.image.width, sample.image.height, random);
-          after(crop(sample.image, box.x, box.y, box.width, box.height), random, chw);
-        },
-        options);
-    options.part = [](int width, int height, Random& random) {
-      return Part{draw_crop(width, height, random)};
-    };
-    Loader parts(
-        *set,
-        [&](const Sample& sample, Random& random, std::span<uint8_t> chw) {
-          after(sample.image, random, chw);
-        },
-        options);
-    whole.start(0);
-    parts.start(0);
-    Batch a, b;
-    REQUIRE(whole.next(a));
-    REQUIRE(parts.next(b));
-    CHECK(a.labels == b.labels);
-    CHECK(a.size == 9);
-    size_t same = 0;
-    for (size_t row = 0; row < 9; ++row)
-      same += std::equal(&a.images[row * 192], &a.images[row * 192] + 192, &b.images[row * 192]);
-    // libjpeg-turbo may not come to the damage below a part.
-    CHECK(same >= (decoder == Decoder::stb ? 9 : 8));
-    CHECK(parts.waited() > 0);
-  }
+  const auto set =
+      open_dataset(folder.path.string(), Split::train, {.skip_bad = true, .decoding = {decoder}});
+  LoaderOptions options;
+  options.batch_size = 9;
+  options.height = options.width = 8;
+  options.threads = 2;
+  options.seed = 7;
+  const auto after = [](const Image& image, Random& random, std::span<uint8_t> chw) {
+    to_planes(resize(random_flip(image, random), 8, 8, Filter::bicubic), chw);
+  };
+  Loader whole(
+      *set,
+      [&](const Sample& sample, Random& random, std::span<uint8_t> chw) {
+        const Box box = draw_crop(sample.image.width, sample.image.height, random);
+        after(crop(sample.image, box.x, box.y, box.width, box.height), random, chw);
+      },
+      options);
+  options.part = [](int width, int height, Random& random) { return Part{draw_crop(width, height, random)}; };
+  Loader parts(
+      *set,
+      [&](const Sample& sample, Random& random, std::span<uint8_t> chw) { after(sample.image, random, chw); },
+      options);
+  whole.start(0);
+  parts.start(0);
+  Batch a, b;
+  REQUIRE(whole.next(a));
+  REQUIRE(parts.next(b));
+  CHECK(a.labels == b.labels);
+  CHECK(a.size == 9);
+  size_t same = 0;
+  for (size_t row = 0; row < 9; ++row)
+    same += std::equal(&a.images[row * 192], &a.images[row * 192] + 192, &b.images[row * 192]);
+  // libjpeg-turbo may not come to the damage below a part.
+  CHECK(same >= (decoder == Decoder::stb ? 9 : 8));
+  CHECK(parts.waited() > 0);
+}
+
+TEST_CASE("loader: a part is drawn before the picture is decoded, and once for each row") {
+  check_drawn_parts(Decoder::stb);
+}
+TEST_CASE("loader: the same by libjpeg-turbo" * NEEDS("turbo", !has_turbo())) {
+  check_drawn_parts(Decoder::turbo);
 }
