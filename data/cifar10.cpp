@@ -69,9 +69,7 @@ class Cifar10 : public Dataset {
 
   static std::vector<std::string> read_classes(const fs::path& folder) {
     const fs::path path = folder / "batches.meta.txt";
-    if (!fs::exists(path)) {
-      return {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
-    }
+    if (!fs::exists(path)) return cifar10_classes();
     std::vector<std::string> classes = read_lines(path.string());
     if (classes.size() != 10) {
       fail("cifar10", path.string() + " holds " + std::to_string(classes.size()) + " class names, need 10");
@@ -93,6 +91,12 @@ std::vector<std::string> matching(const std::string& folder, const std::string& 
 }
 
 }  // namespace
+
+const std::vector<std::string>& cifar10_classes() {
+  static const std::vector<std::string> names = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                                 "dog",      "frog",       "horse", "ship", "truck"};
+  return names;
+}
 
 std::unique_ptr<Dataset> open_cifar10(const std::string& path, Split split, const DatasetOptions& options) {
   const bool train = split == Split::train;

@@ -1,9 +1,12 @@
 #include "data/class_names.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "data/dataset.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 
@@ -28,6 +31,28 @@ std::vector<std::string> class_names(const std::string& folder, const std::vecto
     return names;
   }
   return {};
+}
+
+bool is_wordnet_id(const std::string& name) {
+  return name.size() == 9 && name[0] == 'n' &&
+         std::all_of(name.begin() + 1, name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::vector<std::string> read_classes(const std::string& path) {
+  const bool folder = has_folder(path);
+  const std::string train = path + "/train";
+  std::vector<std::string> classes =
+      folder ? list_folder(has_folder(train) ? train : path).folders : read_lines(path);
+  std::set<std::string> seen;
+  for (std::string& name : classes) {
+    const std::string first = name.substr(0, name.find_first_of(" \t"));
+    if (is_wordnet_id(first)) name = first;
+    if (!seen.insert(name).second)
+      fail("classes", path + " names the class '" + name + "' twice; give every class its own name");
+  }
+  if (classes.empty())
+    fail("classes", path + (folder ? " holds no class folders" : " holds no class, need one a line"));
+  return classes;
 }
 
 }  // namespace pursuit::data

@@ -75,7 +75,11 @@ std::unique_ptr<Dataset> open_dataset(const std::string& path, Split split, cons
   auto dataset = found.format.open(found.folder, split, options);
   std::vector<int64_t> numbers = samples_in_use(dataset->size(), options.first, options.limit);
   if (int64_t(numbers.size()) == dataset->size()) return dataset;
-  return std::make_unique<Subset>(std::move(dataset), std::move(numbers));
+  return subset(std::move(dataset), std::move(numbers));
+}
+
+std::unique_ptr<Dataset> subset(std::unique_ptr<Dataset> whole, std::vector<int64_t> numbers) {
+  return std::make_unique<Subset>(std::move(whole), std::move(numbers));
 }
 
 }  // namespace pursuit::data

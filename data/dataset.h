@@ -42,8 +42,9 @@ class Dataset {
 
 struct DatasetOptions {
   std::string format = "auto";
-  int64_t first = 0;  // keep only the first samples; 0: all
-  int64_t limit = 0;  // of those keep this many, evenly spaced; 0: all
+  int64_t first = 0;        // keep only the first samples; 0: all
+  int64_t limit = 0;        // of those keep this many, evenly spaced; 0: all
+  CorruptedPart part = {};  // imagenet-c, cifar10-c: the part to open
 
   // cifar10: the files of a split, as names inside the folder. By default training uses every
   // data_batch_*.bin and testing every test_batch*.bin, except those named for the other split.
@@ -88,10 +89,17 @@ std::unique_ptr<Dataset> open_cifar10(const std::string& path, Split split, cons
 // ImageNet's layout: path/train/<class>/*.jpg and path/val/<class>/*.jpg (or path/test). Reads jpg, jpeg and
 // png (any case), including visible subfolders of a class and links to folders. Labels follow the sorted
 // class names of the train split, for both splits. The test split may also be a folder of class folders
-// itself. Throws on a class that the train split (or options.classes) lacks, on an empty class folder, and on
+// itself (as ImageNet-A, -R, -O and -Sketch are published); if none of them is named as a class, but all by the
+// number of one (ImageNet-V2), they are taken by number. Throws on a class that the train split (or options.classes) lacks, on an empty class folder, and on
 // a link to a folder that contains it; get() throws on a damaged image.
 std::unique_ptr<Dataset> open_image_folder(const std::string& path, Split split,
                                            const DatasetOptions& options);
+
+// CIFAR-10's class names in the order of its labels.
+const std::vector<std::string>& cifar10_classes();
+
+// The samples of a data set with these numbers. They keep their indices.
+std::unique_ptr<Dataset> subset(std::unique_ptr<Dataset> whole, std::vector<int64_t> numbers);
 
 // Ten kinds of shapes (circle, square, triangle, ...) with random position, size, rotation and colours on a
 // noisy background, drawn on demand: 20000 for training, 2000 others for testing. Needs no files.

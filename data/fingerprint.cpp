@@ -41,7 +41,7 @@ std::string below(const std::string& root, const std::string& name) {
 int64_t size_of(const std::string& file, const std::string& root) {
   std::error_code none;
   auto size = fs::file_size(file, none);
-  for (const char* inner : {"", "cifar-10-batches-bin", "raw"})
+  for (const char* inner : {"", "cifar-10-batches-bin", "CIFAR-10-C", "raw"})
     if (none && !root.empty()) size = fs::file_size(fs::path(root) / inner / file, none);
   return none ? -1 : int64_t(size);
 }

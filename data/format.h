@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/corrupted_set.h"
 #include "data/files.h"
 #include "data/split.h"
 #include "engine/base/error.h"
@@ -21,6 +22,8 @@ template <class Set, class Options> struct Format {
   // archive unpacks. Empty if it has another format. Null for the one that is drawn and takes no path.
   std::string (*find)(const std::string& path) = nullptr;
   std::unique_ptr<Set> (*open)(const std::string& folder, Split split, const Options& options);
+  // The parts of a set that is published corrupted; null for the others.
+  std::vector<CorruptedPart> (*parts)(const std::string& folder) = nullptr;
 };
 
 template <class Set, class Options> class Formats {
@@ -50,6 +53,13 @@ template <class Set, class Options> class Formats {
   static const char* help() {
     static const std::string text = "Format of the data: " + listed(names(), " or ");
     return text.c_str();
+  }
+
+  // The parts of a set that is published corrupted, empty for others; see find.
+  static std::vector<CorruptedPart> parts(const char* where, const std::string& path,
+                                          const std::string& name) {
+    const Found found = find(where, path, name);
+    return found.format.parts ? found.format.parts(found.folder) : std::vector<CorruptedPart>{};
   }
 
   // The format that is named, or with "auto" the only one that fits the folder. Throws Error, which starts with

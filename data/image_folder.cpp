@@ -21,8 +21,9 @@ class ImageFolder : public Dataset {
       : root_(root), classes_(std::move(classes)), decoding_(options.decoding), skip_bad_(options.skip_bad) {
     check_decoder(decoding_);
     const std::vector<std::string> folders = list_folder(root_).folders;
-    check_known(folders);
-    for (const std::string& name : folders) add_class(name);
+    const bool numbered = are_numbers(folders);
+    if (!numbered) check_known(folders);
+    for (const std::string& name : folders) add_class(name, numbered ? std::stoll(name) : number_of(name));
     std::sort(present_.begin(), present_.end());
     if (files_.empty()) fail("image_folder", root_ + " holds no class folder with pictures in it");
     const auto load = [this, prepare = options.prepare](int64_t i) {
@@ -68,22 +69,36 @@ class ImageFolder : public Dataset {
     int64_t label;
   };
 
+  int64_t number_of(const std::string& name) const {
+    return std::find(classes_.begin(), classes_.end(), name) - classes_.begin();
+  }
+
+  // Whether no folder has the name of a class, but each has a class's number.
+  bool are_numbers(const std::vector<std::string>& folders) const {
+    return !folders.empty() && std::all_of(folders.begin(), folders.end(), [&](const std::string& name) {
+      const int64_t classes = int64_t(classes_.size());
+      if (name.size() > 6 || name.find_first_not_of("0123456789") != std::string::npos) return false;
+      const int64_t number = std::stoll(name);
+      return number < classes && std::to_string(number) == name && number_of(name) == classes;
+    });
+  }
+
   void check_known(const std::vector<std::string>& folders) const {
     std::string unknown;
     int64_t count = 0;
     for (const std::string& name : folders)
-      if (std::find(classes_.begin(), classes_.end(), name) == classes_.end() && ++count <= 5)
+      if (number_of(name) == int64_t(classes_.size()) && ++count <= 5)
         unknown += (count > 1 ? ", " : "") + name;
     if (count > 5) unknown += ", ...";
     if (count > 0)
       fail("image_folder", root_ + ": " + std::to_string(count) + " of its " +
                                std::to_string(folders.size()) + " class folders are none of the " +
-                               std::to_string(classes_.size()) + " classes of the training data: " + unknown);
+                               std::to_string(classes_.size()) + " classes of the training data: " + unknown +
+                               "; if the model only calls its classes otherwise, name them (eval --classes)");
   }
 
-  void add_class(const std::string& name) {
-    const auto known = std::find(classes_.begin(), classes_.end(), name);
-    present_.push_back(known - classes_.begin());
+  void add_class(const std::string& name, int64_t label) {
+    present_.push_back(label);
     std::vector<std::string> pictures;
     int64_t others = 0;
     collect(name, {fs::canonical(root_)}, pictures, others);
@@ -93,7 +108,7 @@ class ImageFolder : public Dataset {
     }
     empty_classes_ += pictures.empty();
     std::sort(pictures.begin(), pictures.end());
-    for (std::string& picture : pictures) files_.push_back({std::move(picture), known - classes_.begin()});
+    for (std::string& picture : pictures) files_.push_back({std::move(picture), label});
   }
 
   // Adds the pictures in a folder and its subfolders, following links, and counts other files. `above` has
@@ -151,7 +166,7 @@ std::unique_ptr<Dataset> open_image_folder(const std::string& path, Split split,
 
 namespace {
 
-std::string find_image_folder(const std::string& path) {
+std::string find_image_folder(const std::string& path, bool inside) {
   const std::vector<std::string> folders = list_folder(path).folders;
   for (const Choice<Split>& split : choices_of(Split{}))
     if (std::count(folders.begin(), folders.end(), split.name)) return path;
@@ -161,13 +176,16 @@ std::string find_image_folder(const std::string& path) {
     const std::vector<std::string> files = list_folder(folder).files;
     if (std::any_of(files.begin(), files.end(), is_image_file)) return path;
   }
-  return "";
+  // Archives such as ImageNet-R's unpack to one folder.
+  const bool one = !inside && folders.size() == 1;
+  return one ? find_image_folder((fs::path(path) / folders[0]).string(), true) : "";
 }
 
-const DatasetFormats::Entry registered{{.name = "folder",
-                                        .files = "train/<class>/*.jpg with val/<class>/*.jpg",
-                                        .find = find_image_folder,
-                                        .open = open_image_folder}};
+const DatasetFormats::Entry registered{
+    {.name = "folder",
+     .files = "train/<class>/*.jpg with val/<class>/*.jpg",
+     .find = [](const std::string& path) { return find_image_folder(path, false); },
+     .open = open_image_folder}};
 
 }  // namespace
 

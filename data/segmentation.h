@@ -36,8 +36,9 @@ class SegmentationDataset {
 
 struct SegmentationOptions {
   std::string format = "auto";
-  int64_t first = 0;  // keep only the first samples; 0: all
-  int64_t limit = 0;  // of those keep this many, evenly spaced (scenes: the first); 0: all
+  int64_t first = 0;        // keep only the first samples; 0: all
+  int64_t limit = 0;        // of those keep this many, evenly spaced (scenes: the first); 0: all
+  CorruptedPart part = {};  // corrupted: the part to open
   // Do not fail on an image without label map (or the reverse) but leave it out, and replace a damaged pair
   // by the next good one (after the last comes the first).
   bool skip_bad = false;
@@ -58,6 +59,7 @@ using SegmentationFormats = Formats<SegmentationDataset, SegmentationOptions>;
 //   coco_stuff  {train,val}_img, {train,val}_label; 182 classes, named by number or by classes.txt
 //   folder      images, labels and classes.txt (see read_class_file). Splits are folders images/train,
 //               labels/train and so on; where there are none, every tenth picture is held out for val
+//   corrupted   fog/3 and other corruptions and severities, each with the layout of another format
 // A label map is a PNG with its image's stem. Throws pursuit::Error that names the file or folder if the
 // layout does not fit or files have no partner, or if both a path and the scenes are given; get() throws if a
 // file is damaged, the sizes differ or a label is unknown. Pixels are used as stored; an image whose EXIF

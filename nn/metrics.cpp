@@ -1,6 +1,8 @@
 #include "nn/metrics.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace pursuit::nn {
@@ -81,6 +83,27 @@ double ConfusionMatrix::overall_accuracy() const {
   int64_t right = 0;
   for (int64_t c = 0; c < classes_; ++c) right += at(c, c);
   return ratio(right, total());
+}
+
+double average_precision(const std::vector<double>& scores, const std::vector<bool>& positive) {
+  if (scores.size() != positive.size() ||
+      std::any_of(scores.begin(), scores.end(), [](double s) { return std::isnan(s); }))
+    fail("average precision", "got " + std::to_string(scores.size()) + " scores of " +
+                                  std::to_string(positive.size()) + " samples, need a number for each");
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  const auto all = double(std::count(positive.begin(), positive.end(), true));
+  if (all == 0) return std::numeric_limits<double>::quiet_NaN();
+  double found = 0, area = 0;
+  for (size_t i = 0; i < order.size();) {
+    double at_threshold = 0;
+    const double threshold = scores[order[i]];
+    for (; i < order.size() && scores[order[i]] == threshold; ++i) at_threshold += positive[order[i]];
+    found += at_threshold;
+    area += at_threshold / all * (found / double(i));
+  }
+  return area;
 }
 
 int64_t top_k_correct(const Tensor& logits, const Tensor& labels, int64_t k) {

@@ -41,4 +41,9 @@ class ConfusionMatrix {
 // lower class ranks first, as in argmax. A row whose label has a NaN logit does not count.
 int64_t top_k_correct(const Tensor& logits, const Tensor& labels, int64_t k);
 
+// The area under the precision-recall curve of a detector: the average precision, sum over thresholds of
+// (recall - previous recall) precision, where samples of equal score share a threshold. A larger score says
+// positive. NaN without positives. Throws Error if a score is NaN or the sizes differ.
+double average_precision(const std::vector<double>& scores, const std::vector<bool>& positive);
+
 }  // namespace pursuit::nn

@@ -22,6 +22,8 @@ inline std::vector<Choice<AttackSpace>> choices_of(AttackSpace) {
 
 struct EvalOptions : apps::PictureEvalOptions {
   std::vector<std::string> test_files, attacks;
+  std::string classes;   // file or folder with the names of the model's classes; empty: the run's
+  std::string outliers;  // data set of pictures of no class
   std::vector<double> budgets = {1, 2, 3, 4, 5, 6};  // l_inf radii of fgsm and pgd, in 1/255
   AttackSpace attack_space = AttackSpace::normalised;
   int64_t attack_limit = 0;  // pictures; 0: the evaluated ones

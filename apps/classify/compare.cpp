@@ -54,6 +54,7 @@ ComparedRun compared(const RunRecord& run, Detail detail) {
     if (summary) {
       c.add({.name = "test loss", .decimals = 3, .best = Best::lowest, .place = 1, .with = with},
             r.scores.loss, 1, is_main);
+      c.add({.name = "ECE", .best = Best::lowest, .percent = true, .with = with}, r.scores.ece, 100, is_main);
       if (const auto mean = mean_corrupted_top1(r)) {
         const std::string set = apps::corruption_set(r.corrupted, true),
                           all = apps::corruption_set(r.corrupted);

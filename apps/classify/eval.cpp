@@ -2,9 +2,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "apps/classify/commands.h"
+#include "apps/classify/outliers.h"
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
 #include "apps/command/checks.h"
@@ -12,17 +14,21 @@
 #include "apps/study/reproduce.h"
 #include "apps/terminal/table.h"
 #include "apps/training/step_memory.h"
+#include "data/class_names.h"
 #include "data/fingerprint.h"
 #include "engine/ops.h"
 #include "nn/attacks/attacks.h"
 
 // `classify eval` writes its results to stdout and, for a run's folder, to eval.json (see results.h):
 //   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options",
-//                     "made_by", "run", "seed", "frost", "top1", "top5", "loss", "classes": [...],
+//                     "made_by", "run", "seed", "frost", "top1", "top5", "loss", "ece", "classes": [...],
 //                     "left_out", "confusion": [true x predicted, row by row],
-//                     "corrupted": [{"name", "severity", "count", "clean_top1", "top1", "top5"}],
+//                     "calibration": [{"count", "correct", "confidence"} of 15 bins, see nn/calibration.h],
+//                     "corrupted": [{"name", "severity", "count", "clean_top1", "top1", "top5", "loss", "ece"}],
 //                     "attacked": [{"attack", "space", "budget", "count", "settings", "clean_top1", "top1",
-//                                   "top5", "l2", "arguments"}]}]}
+//                                   "top5", "l2", "arguments"}],
+//                     "outliers": [{"data", "fingerprint", "count", "inliers", "classes", "aupr_probability",
+//                                   "aupr_energy", "arguments"}]}]}
 // An entry holds the results of one set of pictures and conditions; attacks on fewer pictures have their own.
 // The newest entry is last. Accuracies are in [0, 1].
 namespace pursuit::classify {
@@ -40,13 +46,27 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
         budgets_(options.budgets.begin(), options.budgets.end()) {}
 
  private:
+  std::vector<data::CorruptedPart> parts() const override {
+    return data::DatasetFormats::parts("eval", config_.data, config_.format);
+  }
+
+  std::unique_ptr<data::Dataset> opened(const data::CorruptedPart& part) const override {
+    return classify::open_data(config_, data::Split::test, options_.first, part);
+  }
+
   void open_data() override {
+    name_classes();
     config_.workers = options_.workers;
     if (!options_.data.empty()) config_.test_files.clear();
     if (!options_.test_files.empty()) config_.test_files = options_.test_files;
     validate(config_);
-    data_ = classify::open_data(config_, data::Split::test, options_.first);
+    data_ = first_part();
     if (data_->size() == 0) fail("eval", "the test split is empty");
+    for (const auto& [option, given] :
+         {std::pair{"--attack", !attacks_.empty()}, {"--outliers", !options_.outliers.empty()}})
+      if (given && published_corrupted())
+        fail("eval",
+             fmt::format("{} needs clean pictures, but those of {} are corrupted", option, config_.data));
     apps::check_classes(data_->classes(), config_.classes);
     const Device device = device_from_name(config_.device);
     apps::require_memory("eval", device, "--batch-size",
@@ -61,6 +81,17 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     config_.test_split = data_->test_split();
     classes_ = data_->present_classes();
     results_ = conditions_on(*data_, config_.dtype, options_.limit);
+    results_.set_classes(config_.classes, classes_);
+  }
+
+  // Gives the model's classes the names of --classes.
+  void name_classes() {
+    if (options_.classes.empty()) return;
+    std::vector<std::string> names = data::read_classes(options_.classes);
+    if (names.size() != config_.classes.size())
+      fail("eval", fmt::format("--classes {} names {} classes, the model has {}", options_.classes,
+                               names.size(), config_.classes.size()));
+    config_.classes = std::move(names);
   }
 
   Results conditions_on(const data::Dataset& data, DType dtype, int64_t looked_at) const {
@@ -69,6 +100,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     r.fingerprint = data::fingerprint(data, config_.data);
     if (!options_.test_files.empty())
       r.options += " --test-files " + apps::quoted(fmt::format("{}", fmt::join(options_.test_files, ",")));
+    if (!options_.classes.empty()) r.options += " --classes " + apps::quoted(options_.classes);
     return r;
   }
 
@@ -100,7 +132,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
   std::optional<Scores> score(const apps::PictureChange& change, const apps::Tick& tick) override {
     const auto found = totals_of(*data_, config_, change, {}, tick);
     if (!found) return std::nullopt;
-    return Scores{.top1 = found->accuracy(), .top5 = found->accuracy5()};
+    return scores_of(*found);
   }
 
   bool clean() override {
@@ -112,8 +144,57 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     return true;
   }
 
-  // Attacks. They run in f32: a budget of 1/255 is below the precision of bf16.
-  bool more() override {
+  bool more() override { return against_outliers() && under_attacks(); }
+
+  std::optional<Strangeness> strangeness(const data::Dataset& data, const Config& config,
+                                         const std::vector<int64_t>& classes, const apps::Tick& tick) const {
+    data::Loader loader(data, evaluation_transform(config), evaluation_loader_options(config));
+    Strangeness found;
+    const attacks::Logits watched = [&](const Tensor& images) {
+      const Tensor of_classes = restricted((*loaded_.model)(images).to(DType::f32), classes);
+      found.add(of_classes);
+      return of_classes;
+    };
+    evaluate(watched, config, loader, {}, tick);
+    if (apps::stop_requested()) return std::nullopt;
+    return found;
+  }
+
+  // The outliers' folders are classes, as in ImageNet-O: the model is to choose among these, and the data's
+  // pictures of them are the inliers.
+  bool against_outliers() {
+    if (options_.outliers.empty()) return true;
+    Config config = config_;
+    config.data = options_.outliers;
+    config.format = "auto";
+    config.test_files.clear();
+    const auto outliers = classify::open_data(config, data::Split::test);
+    apps::check_classes(outliers->classes(), config_.classes);
+    const std::vector<int64_t> classes = outliers->present_classes();
+    std::vector<int64_t> numbers;
+    for (int64_t i = 0; i < data_->size(); ++i)
+      if (std::count(classes.begin(), classes.end(), data_->label(i))) numbers.push_back(i);
+    if (numbers.empty())
+      fail("eval", fmt::format("the data has no picture of the {} classes of --outliers {}; both are needed",
+                               classes.size(), options_.outliers));
+    const auto inliers = data::subset(opened({}), numbers);
+    apps::Progress bar("outliers", 0, inliers->size() + outliers->size(), {.quiet = options_.quiet});
+    const auto normal = strangeness(*inliers, config_, classes, apps::ticker(bar, 0, "data"));
+    if (!normal) return false;
+    const auto strange = strangeness(*outliers, config, classes, apps::ticker(bar, inliers->size(), ""));
+    if (!strange) return false;
+    Results::Outliers found = detection(*normal, *strange);
+    found.data = apps::last_name(options_.outliers);
+    found.fingerprint = data::fingerprint(*outliers, options_.outliers);
+    found.classes = int64_t(classes.size());
+    found.arguments = "--outliers " + apps::quoted(options_.outliers);
+    results_.outliers.push_back(found);
+    keep(results_);
+    return true;
+  }
+
+  // They run in f32: a budget of 1/255 is below the precision of bf16.
+  bool under_attacks() {
     if (attacks_.empty()) return true;
     Config config = config_;
     config.dtype = DType::f32;
@@ -203,10 +284,12 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
 
   void print() const override {
     const Scores& s = results_.scores;
-    apps::print("{}: top-1 {} %, top-5 {} %, loss {:.4f} on {} pictures\n", results_.data,
-                percent_cell(s.top1), percent_cell(s.top5), s.loss, results_.count);
+    if (!published_corrupted())
+      apps::print("{}: top-1 {} %, top-5 {} %, loss {:.4f}, ECE {} % on {} pictures\n", results_.data,
+                  percent_cell(s.top1), percent_cell(s.top5), s.loss, percent_cell(s.ece), results_.count);
     if (!results_.corrupted.empty()) print_corruptions();
     if (classes_.size() < config_.classes.size()) apps::print("{}\n", left_out());
+    if (!results_.outliers.empty()) apps::print("\n{}", apps::Lines{apps::to_text(outlier_table(results_))});
     if (!attacked().attacked.empty()) print_attacks();
   }
 

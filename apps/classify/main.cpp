@@ -22,6 +22,13 @@ void add_eval(apps::Program<RunRecord>& program) {
       program.add("eval", "Measure accuracy: clean, under corruptions, under attacks", classify::eval);
   apps::add_picture_eval_options(command, e);
   command.add_option("--test-files", e.test_files, "cifar10: batch files to test on")->delimiter(',');
+  command.add_option(
+      "--classes", e.classes,
+      "Names of the model's classes in order: a file with one a line, or a training set, whose "
+      "class folders they are (default: the run's)");
+  command.add_option(
+      "--outliers", e.outliers,
+      "Folder of pictures of no class, such as ImageNet-O: how well are they told from the data?");
   command.add_option("--attack", e.attacks, fmt::format("{}", fmt::join(attacks::names(), ", ")))
       ->delimiter(',');
   apps::add_number(command, "--budgets", e.budgets, "Budgets of fgsm and pgd in 1/255", apps::above(0, 255));

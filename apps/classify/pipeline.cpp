@@ -89,6 +89,7 @@ void add_rows(Totals& totals, const Tensor& logits, const Tensor& labels) {
     throw apps::NotFinite("the model gives NaN: its training has diverged");
   totals.confusion.add(argmax(logits), labels);
   totals.top5 += nn::top_k_correct(logits, labels, 5);
+  totals.calibration.add(logits, labels);
 }
 
 bool mixes(const Config& c) { return c.mixup > 0 || c.cutmix > 0; }
@@ -100,10 +101,12 @@ std::vector<float> floats(const Tensor& t) {
 
 }  // namespace
 
-std::unique_ptr<data::Dataset> open_data(const Config& c, data::Split split, int64_t first) {
+std::unique_ptr<data::Dataset> open_data(const Config& c, data::Split split, int64_t first,
+                                         const data::CorruptedPart& part) {
   data::DatasetOptions o;
   o.format = c.data.empty() && c.format == "auto" ? "synthetic" : c.format;
   o.first = first;
+  o.part = part;
   o.limit = split == data::Split::train ? c.limit : c.test_limit;
   o.train_files = c.train_files;
   o.test_files = c.test_files;

@@ -13,6 +13,7 @@
 #include "data/resize.h"
 #include "engine/step/transfer.h"
 #include "nn/attacks/attacks.h"
+#include "nn/calibration.h"
 #include "nn/metrics.h"
 #include "nn/vit.h"
 
@@ -20,8 +21,10 @@ namespace pursuit::classify {
 
 using LoadedModel = apps::LoadedModel<Config>;
 
-// Opens a split of the config's data; `first` (0: all) and the config's limit as in data::DatasetOptions.
-std::unique_ptr<data::Dataset> open_data(const Config& config, data::Split split, int64_t first = 0);
+// Opens a split of the config's data; `first` (0: all), `part` and the config's limit as in
+// data::DatasetOptions.
+std::unique_ptr<data::Dataset> open_data(const Config& config, data::Split split, int64_t first = 0,
+                                         const data::CorruptedPart& part = {});
 
 // Fills in the fields that depend on the data: channels, classes, image size, patch, mean and std.
 void complete(Config& config, const data::Dataset& train);
@@ -47,6 +50,7 @@ Tensor labels_of(const data::Batch& batch, Device device = cpu);  // i64 [B]
 
 struct Totals {
   nn::ConfusionMatrix confusion;
+  nn::Calibration calibration;
   int64_t top5 = 0;
   double loss = 0;  // mean cross-entropy
 

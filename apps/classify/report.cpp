@@ -66,6 +66,23 @@ std::string describe(const Results& results) {
   return fmt::format("{}, seed {}", apps::describe(results, "pictures"), results.seed);
 }
 
+apps::LineChart reliability_diagram(const nn::Calibration& calibration) {
+  apps::LineSeries bins{.name = "model"};
+  for (const nn::Calibration::Bin& b : calibration.bins)
+    if (b.count > 0)
+      bins.points.emplace_back(100 * b.confidence / double(b.count),
+                               100 * double(b.correct) / double(b.count));
+  return {
+      .title = "Reliability",
+      .x_label = "confidence (%)",
+      .y_label = "accuracy (%)",
+      .series = {bins, {.name = "calibrated", .points = {{0, 0}, {100, 100}}, .dashed = true}},
+      .caption = fmt::format(
+          "Mean confidence and accuracy of the pictures in {} bins of confidence, without empty bins. The "
+          "expected calibration error is the mean distance to the dashed line, over the pictures.",
+          calibration.bins.size())};
+}
+
 void add_test(Report& report, const RunRecord& r, const Results* main) {
   if (!main) return;
   report.section("Accuracy");
@@ -80,7 +97,9 @@ void add_test(Report& report, const RunRecord& r, const Results* main) {
         {"Classes", fmt::format("{} of the model's {}; the logits of the others are left out",
                                 main->classes.size(), int64_t(main->classes.size()) + main->left_out)});
   if (!std::isnan(s.loss)) values.push_back({"Cross-entropy", fmt::format("{:.4f}", s.loss)});
+  if (!std::isnan(s.ece)) values.push_back({"Expected calibration error", percent(s.ece)});
   report.key_values(values);
+  if (main->calibration.count() > 0) report.chart(reliability_diagram(main->calibration));
   if (main->confusion.empty()) return;
   std::vector<std::string> names;
   for (const std::string& name : main->classes)
@@ -189,8 +208,9 @@ void add_samples(Report& report, const RunRecord& r) {
 void add_commands(std::vector<std::string>& commands, const RunRecord& r, const Results& results) {
   const std::string eval = "classify eval --checkpoint " + apps::quoted(r.folder) +
                            (results.options.empty() ? "" : " " + results.options);
-  if (!results.corrupted.empty() || results.attacked.empty())
+  if (!results.corrupted.empty() || (results.attacked.empty() && results.outliers.empty()))
     commands.push_back(eval + apps::corruption_arguments(results.corrupted));
+  for (const Results::Outliers& o : results.outliers) commands.push_back(eval + " " + o.arguments);
   struct Attacks {
     std::set<std::string> names;
     std::set<double> budgets;
@@ -223,6 +243,7 @@ apps::Cells cells_of(const Results& e) {
 
 apps::RunPage page_of(const RunRecord& r) {
   const Results* main = r.config ? main_evaluation(r.newest, *r.config) : nullptr;
+  if (main && std::isnan(main->scores.top1)) main = nullptr;  // of corrupted pictures alone
   apps::RunPage page;
   page.title = r.config ? "Vision transformer with " + describe_attention(*r.config) : "Image classifier";
   page.subtitle = subtitle(r);
@@ -239,6 +260,15 @@ apps::RunPage page_of(const RunRecord& r) {
     apps::add_section(
         report, "Attacks", "", r.newest, [](const Results& e) { return !e.attacked.empty(); },
         [&](const Results& e) { add_attacks(report, e); });
+    apps::add_section(
+        report, "Outliers",
+        "How well pictures of no class are told from those of the data: the area under the precision-recall "
+        "curve by the largest probability and by the energy of the logits, among the outliers' classes.",
+        r.newest, [](const Results& e) { return !e.outliers.empty(); },
+        [&](const Results& e) {
+          report.heading(describe(e));
+          report.table(outlier_table(e));
+        });
   };
   page.samples_title = "What the model looks at";
   page.samples = [&r](Report& report) { add_samples(report, r); };

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <tuple>
 
 #include "apps/run/run_folder.h"
+#include "data/class_names.h"
 #include "data/corruptions.h"
 #include "engine/base/error.h"
 
@@ -27,14 +27,25 @@ Results::Attacked attacked_from(const ordered_json& a) {
           number(a, "top1"), number(a, "top5"), number(a, "l2"),     a.value("arguments", "")};
 }
 
+nn::Calibration calibration_from(const ordered_json& bins, int64_t pictures) {
+  nn::Calibration c;
+  if (bins.empty()) return c;
+  c.bins.clear();
+  for (const ordered_json& b : bins) {
+    c.bins.push_back({apps::member_of<int64_t>(b, "count"), apps::member_of<int64_t>(b, "correct"),
+                      apps::member_of<double>(b, "confidence")});
+    const nn::Calibration::Bin& bin = c.bins.back();
+    if (bin.correct < 0 || bin.count < bin.correct || pictures < bin.count || std::isnan(bin.confidence))
+      fail("eval.json", "the bins of the calibration do not fit the number of pictures");
+    pictures -= bin.count;
+  }
+  return c;
+}
+
 // ImageNet-1k's classes are WordNet ids such as "n01440764".
 bool has_imagenet_classes(const Results& r) {
-  const auto is_wnid = [](const std::string& name) {
-    return name.size() == 9 && name[0] == 'n' &&
-           std::all_of(name.begin() + 1, name.end(), [](unsigned char c) { return std::isdigit(c); });
-  };
   return r.classes.size() == 1000 && r.left_out == 0 &&
-         std::all_of(r.classes.begin(), r.classes.end(), is_wnid);
+         std::all_of(r.classes.begin(), r.classes.end(), data::is_wordnet_id);
 }
 
 }  // namespace
@@ -43,23 +54,34 @@ void write_scores(ordered_json& json, const Scores& s) {
   json["top1"] = s.top1;
   json["top5"] = s.top5;
   if (!std::isnan(s.loss)) json["loss"] = s.loss;
+  if (!std::isnan(s.ece)) json["ece"] = s.ece;
 }
 
 void read_scores(const ordered_json& json, Scores& s) {
   s.top1 = number(json, "top1");
   s.top5 = number(json, "top5");
   if (json.contains("loss")) s.loss = number(json, "loss");
+  if (json.contains("ece")) s.ece = number(json, "ece");
+}
+
+Scores scores_of(const Totals& totals) {
+  return {totals.accuracy(), totals.accuracy5(), totals.loss, totals.calibration.error()};
 }
 
 void Results::set_scores(const Totals& totals, const std::vector<std::string>& model_classes,
                          const std::vector<int64_t>& only) {
   count = totals.count();
-  scores = {totals.accuracy(), totals.accuracy5(), totals.loss};
-  classes.clear();
+  scores = scores_of(totals);
+  calibration = totals.calibration;
+  set_classes(model_classes, only);
   confusion.clear();
-  for (const int64_t c : only) classes.push_back(model_classes.at(size_t(c)));
   for (const int64_t row : only)
     for (const int64_t column : only) confusion.push_back(totals.confusion.at(row, column));
+}
+
+void Results::set_classes(const std::vector<std::string>& model_classes, const std::vector<int64_t>& only) {
+  classes.clear();
+  for (const int64_t c : only) classes.push_back(model_classes.at(size_t(c)));
   left_out = int64_t(model_classes.size() - only.size());
 }
 
@@ -69,6 +91,11 @@ ordered_json to_json(const Results& r) {
   json["classes"] = r.classes;
   json["left_out"] = r.left_out;
   json["confusion"] = r.confusion;
+  json["calibration"] = ordered_json::array();
+  if (r.calibration.count() > 0)
+    for (const nn::Calibration::Bin& b : r.calibration.bins)
+      json["calibration"].push_back(
+          {{"count", b.count}, {"correct", b.correct}, {"confidence", b.confidence}});
   json["attacked"] = ordered_json::array();
   for (const auto& a : r.attacked)
     json["attacked"].push_back({{"attack", a.attack},
@@ -81,6 +108,15 @@ ordered_json to_json(const Results& r) {
                                 {"top5", a.top5},
                                 {"l2", a.l2},
                                 {"arguments", a.arguments}});
+  for (const auto& o : r.outliers)
+    json["outliers"].push_back({{"data", o.data},
+                                {"fingerprint", o.fingerprint},
+                                {"count", o.count},
+                                {"inliers", o.inliers},
+                                {"classes", o.classes},
+                                {"aupr_probability", o.aupr_probability},
+                                {"aupr_energy", o.aupr_energy},
+                                {"arguments", o.arguments}});
   return json;
 }
 
@@ -88,12 +124,18 @@ void from_json(const ordered_json& json, std::vector<Results>& all) {
   apps::PictureEntry<Results> read(json);
   Results& r = read.entry;
   for (const ordered_json& a : json.at("attacked")) read.of(a).attacked.push_back(attacked_from(a));
+  for (const ordered_json& o : json.value("outliers", ordered_json::array()))
+    r.outliers.push_back({o.at("data"), o.at("fingerprint"), apps::member_of<int64_t>(o, "count"),
+                          apps::member_of<int64_t>(o, "inliers"), apps::member_of<int64_t>(o, "classes"),
+                          apps::member_of<double>(o, "aupr_probability"),
+                          apps::member_of<double>(o, "aupr_energy"), o.at("arguments")});
   json.at("classes").get_to(r.classes);
   if (json.contains("left_out")) r.left_out = apps::member_of<int64_t>(json, "left_out");
   r.confusion = apps::member_of<std::vector<int64_t>>(json, "confusion");
   if (!r.confusion.empty() && r.confusion.size() != r.classes.size() * r.classes.size())
     fail("eval.json", "the confusion matrix has " + std::to_string(r.confusion.size()) + " entries, need " +
                           std::to_string(r.classes.size()) + " squared");
+  if (json.contains("calibration")) r.calibration = calibration_from(json.at("calibration"), r.count);
   for (auto& [count, entry] : read.fewer) {
     entry.classes = r.classes;
     entry.left_out = r.left_out;
@@ -108,6 +150,8 @@ Results unite(const Results& old, const Results& fresh) {
   both.attacked = apps::united(old.attacked, fresh.attacked, [](const auto& a) {
     return std::tuple(a.attack, a.space, a.budget, a.settings);
   });
+  both.outliers = apps::united(old.outliers, fresh.outliers,
+                               [](const auto& o) { return std::pair(o.data, o.fingerprint); });
   return both;
 }
 
@@ -174,6 +218,17 @@ std::vector<std::pair<double, double>> attack_curve(const Results& results, cons
   if (!std::isnan(results.scores.top1)) points.emplace_back(0, 100 * results.scores.top1);
   std::sort(points.begin(), points.end());
   return points;
+}
+
+apps::Table outlier_table(const Results& r) {
+  apps::Table table{
+      {"outliers", "pictures", "of the data", "classes", "AUPR, probability", "AUPR, energy", "by chance"},
+      {}};
+  for (const Results::Outliers& o : r.outliers)
+    table.rows.push_back({o.data, std::to_string(o.count), std::to_string(o.inliers),
+                          std::to_string(o.classes), percent(o.aupr_probability), percent(o.aupr_energy),
+                          percent(double(o.count) / double(o.count + o.inliers))});
+  return table;
 }
 
 std::string percent(double fraction) {

@@ -13,11 +13,13 @@
 
 namespace pursuit::classify {
 
-// Accuracies in [0, 1] and the mean cross-entropy; NaN: not known.
+// Accuracies and the expected calibration error (nn/calibration.h) in [0, 1], and the mean cross-entropy; NaN:
+// not known.
 struct Scores {
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-  double top1 = unknown, top5 = unknown, loss = unknown;
+  double top1 = unknown, top5 = unknown, loss = unknown, ece = unknown;
 };
+Scores scores_of(const Totals& totals);
 void write_scores(nlohmann::ordered_json& json, const Scores& scores);
 void read_scores(const nlohmann::ordered_json& json, Scores& scores);
 
@@ -26,6 +28,7 @@ struct Results : apps::PictureResults<Scores> {
   std::vector<std::string> classes;  // those of the data; logits of the model's other classes are left out
   int64_t left_out = 0;              // number of classes left out
   std::vector<int64_t> confusion;    // counts [true class, predicted class]
+  nn::Calibration calibration;       // on clean pictures; no rows: not measured
 
   struct Attacked {
     std::string attack, space;  // space: "normalised" or "pixel"
@@ -37,7 +40,20 @@ struct Results : apps::PictureResults<Scores> {
   };
   std::vector<Attacked> attacked;
 
-  // Fills in the scores on clean pictures; `only` as in restricted().
+  // How well pictures of no class are told from those of the data, as on ImageNet-O. The areas under the
+  // precision-recall curve are of two scores of strangeness: the largest probability (the smaller the
+  // stranger) and the energy -log sum exp of the logits (Liu et al. 2020); logits as in restricted().
+  struct Outliers {
+    std::string data, fingerprint;
+    int64_t count = 0, inliers = 0, classes = 0;  // outliers, the data's pictures of their classes
+    double aupr_probability = 0, aupr_energy = 0;
+    std::string arguments;  // options of `eval` that repeat it
+  };
+  std::vector<Outliers> outliers;
+
+  // Fills in the classes of the data; `only` as in restricted().
+  void set_classes(const std::vector<std::string>& model_classes, const std::vector<int64_t>& only);
+  // Fills in the scores on clean pictures.
   void set_scores(const Totals& totals, const std::vector<std::string>& model_classes,
                   const std::vector<int64_t>& only);
 };
@@ -90,6 +106,9 @@ std::vector<std::pair<double, double>> attack_curve(const Results& results, cons
 
 // The training curves of one run's report, or of a comparison of several (null).
 std::vector<apps::Curve> training_curves(const RunRecord* run = nullptr);
+
+// A row per set of outliers; areas in percent, beside the share of outliers, which chance reaches.
+apps::Table outlier_table(const Results& results);
 
 std::string percent(double fraction);                               // "81.25%"; "-" for NaN
 std::string budget_text(const std::string& attack, double budget);  // "4/255", "0.1", "-"

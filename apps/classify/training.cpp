@@ -35,12 +35,20 @@ Config with_data(Config config, const data::Dataset& train) {
 // Sums the totals over the ranks, each of which evaluated a part of the pictures.
 void add_up(distributed::Communicator& ranks, Totals& totals) {
   std::vector<int64_t> counts = totals.confusion.counts();
+  for (nn::Calibration::Bin& bin : totals.calibration.bins) {
+    counts.insert(counts.end(), {bin.count, bin.correct});
+    bin.confidence = apps::reduced(ranks, bin.confidence, distributed::Reduction::sum);
+  }
   counts.push_back(totals.top5);
   double loss = totals.loss * double(totals.count());
   apps::add_up(ranks, counts);
   loss = apps::reduced(ranks, loss, distributed::Reduction::sum);
   totals.top5 = counts.back();
   counts.pop_back();
+  for (auto bin = totals.calibration.bins.rbegin(); bin != totals.calibration.bins.rend(); ++bin) {
+    bin->correct = counts.back(), counts.pop_back();
+    bin->count = counts.back(), counts.pop_back();
+  }
   totals.confusion.set_counts(std::move(counts));
   if (totals.count() > 0) totals.loss = loss / double(totals.count());
 }

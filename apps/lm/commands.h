@@ -1,11 +1,12 @@
 #pragma once
+#include <set>
 #include <string>
 #include <vector>
 
 #include "apps/lm/config.h"
 #include "apps/study/evaluation.h"
 #include "apps/training/training_run.h"
-#include "data/text/word_swap.h"
+#include "data/text/word_changes.h"
 #include "nn/generate.h"
 
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed.
@@ -16,9 +17,9 @@ int train(const Config& config, const apps::RunOptions& options,
 
 struct EvalOptions : apps::EvalOptions {
   std::string split = "test";
-  std::vector<std::string> windows;  // names of Window; empty: the rows of training
-  bool word_swap = false;
-  data::WordSwapOptions swap;
+  std::vector<std::string> windows;    // names of Window; empty: the rows of training
+  std::set<data::WordChange> changes;  // evaluated one after another, beside the text as it is
+  data::WordChangeOptions swap;        // of all of them
 };
 int eval(const EvalOptions& options);
 

@@ -15,25 +15,25 @@ namespace pursuit::lm {
 
 namespace {
 
-// Returns the files with words swapped, and adds to the counts.
+// Returns the files with words changed, and adds to the counts.
 std::vector<data::TextFile> attacked(const std::vector<data::TextFile>& files,
-                                     const data::WordSwapOptions& options, data::WordSwap& counts) {
+                                     const data::WordChangeOptions& options, data::ChangedWords& counts) {
   std::vector<data::TextFile> out;
   for (const data::TextFile& file : files) {
-    data::WordSwap swap = data::swap_words(file.text, options);
-    counts.words += swap.words;
-    counts.swapped += swap.swapped;
-    for (const auto& [token, count] : swap.tokens) counts.tokens[token] += count;
-    const auto text = std::make_shared<std::string>(std::move(swap.text));
-    out.push_back({file.name + " with swapped words", *text, 0, 0, text});
+    data::ChangedWords changed = data::change_words(file.text, options);
+    counts.words += changed.words;
+    counts.changed += changed.changed;
+    for (const auto& [token, count] : changed.tokens) counts.tokens[token] += count;
+    const auto text = std::make_shared<std::string>(std::move(changed.text));
+    out.push_back({file.name + " with changed words", *text, 0, 0, text});
   }
   return out;
 }
 
-// The number of swapped words whose token is not in the vocabulary.
-int64_t unknown(const data::WordSwap& swap, const data::Vocabulary& vocabulary) {
+// The number of changed words whose token is not in the vocabulary.
+int64_t unknown(const data::ChangedWords& changed, const data::Vocabulary& vocabulary) {
   int64_t count = 0;
-  for (const auto& [token, times] : swap.tokens)
+  for (const auto& [token, times] : changed.tokens)
     if (!vocabulary.is_bytes() && vocabulary.find(token) < 0) count += times;
   return count;
 }
@@ -54,12 +54,16 @@ void check_replacement(const std::string& word, const data::Vocabulary& vocabula
     fail("eval", fmt::format("--swap-word {} is a mark of the vocabulary, no word; choose another", word));
 }
 
-std::string describe(const data::WordSwapOptions& o) {
-  return fmt::format("{}, rate {}, {}, seed {}", o.replacement, o.rate,
-                     o.keep_stop_words ? "NLTK's stop words kept" : "stop words swapped too", o.seed);
+std::string describe(const data::WordChangeOptions& o) {
+  const bool swap = o.change == data::WordChange::swap;
+  return fmt::format("{}, rate {}, {}, seed {}", swap ? o.replacement : choice_name(o.change), o.rate,
+                     o.keep_stop_words ? "NLTK's stop words kept"
+                     : swap            ? "stop words swapped too"
+                                       : "stop words too",
+                     o.seed);
 }
 
-// The given options that results depend on, without windows and word swap.
+// The given options that results depend on, without windows and changes.
 std::string arguments(const EvalOptions& o) {
   std::string text = "--split " + o.split;
   if (!o.data.empty()) text += " --data " + apps::quoted(o.data);
@@ -68,9 +72,11 @@ std::string arguments(const EvalOptions& o) {
   return text;
 }
 
-std::string swap_arguments(const data::WordSwapOptions& o) {
-  return fmt::format(" --word-swap --swap-rate {} --swap-word {} --keep-stop-words {} --seed {}", o.rate,
-                     apps::quoted(o.replacement), o.keep_stop_words, o.seed);
+std::string change_arguments(const data::WordChangeOptions& o) {
+  const std::string word =
+      o.change == data::WordChange::swap ? " --swap-word " + apps::quoted(o.replacement) : "";
+  return fmt::format(" --{} --swap-rate {}{} --keep-stop-words {} --seed {}", choice_name(o.change), o.rate,
+                     word, o.keep_stop_words, o.seed);
 }
 
 class Evaluation : public apps::Evaluation<RunRecord> {
@@ -85,7 +91,8 @@ class Evaluation : public apps::Evaluation<RunRecord> {
   void open() override {
     words_ = vocabulary(config_);
     if (windows_.empty()) windows_ = {choice_name(config_.rows)};
-    if (options_.word_swap) check_replacement(options_.swap.replacement, words_);
+    if (options_.changes.contains(data::WordChange::swap))
+      check_replacement(options_.swap.replacement, words_);
     apps::require_memory("eval", device_from_name(config_.device), "--batch-size",
                          [&] { evaluate_on_shapes(*loaded_.model, config_); });
     source_ = data::open_text(config_.data);
@@ -94,25 +101,36 @@ class Evaluation : public apps::Evaluation<RunRecord> {
 
   bool measure() override {
     const std::vector<data::TextFile>& files = source_.split(split_);
-    if (!evaluate(files, "")) return false;
-    if (!options_.word_swap) return true;
-    data::WordSwap counts;
-    const auto swapped = attacked(files, options_.swap, counts);
-    if (!options_.quiet)
-      apps::note("{} of the split's {} words were swapped ({:.2f} %), {} of them became <unk>\n",
-                 counts.swapped, counts.words,
-                 100 * double(counts.swapped) / double(std::max<int64_t>(counts.words, 1)),
-                 unknown(counts, words_));
-    return evaluate(swapped, describe(options_.swap));
+    if (!evaluate(files, nullptr)) return false;
+    for (const data::WordChange change : options_.changes) {
+      data::WordChangeOptions how = options_.swap;
+      how.change = change;
+      data::ChangedWords counts;
+      const auto changed = attacked(files, how, counts);
+      if (!options_.quiet)
+        apps::note("{}: {} of the split's {} words were {} ({:.2f} %), {} of them became <unk>\n",
+                   choice_name(change), counts.changed, counts.words, done_by(change),
+                   100 * double(counts.changed) / double(std::max<int64_t>(counts.words, 1)),
+                   unknown(counts, words_));
+      if (!evaluate(changed, &how)) return false;
+    }
+    return true;
   }
 
-  bool evaluate(const std::vector<data::TextFile>& files, const std::string& attack) {
+  static const char* done_by(data::WordChange change) {
+    return change == data::WordChange::swap    ? "swapped"
+           : change == data::WordChange::noise ? "changed"
+                                               : "deleted";
+  }
+
+  // `change` is null for the text as it is.
+  bool evaluate(const std::vector<data::TextFile>& files, const data::WordChangeOptions* change) {
     data::Tokens tokens = data::encode(files, source_.layout, words_);
     data::check_same_language(tokens, words_, config_.unknown_share, files[0].name);
     tokens = data::first_tokens(tokens, options_.limit);
     for (const std::string& window : windows_) {
-      apps::Progress bar(window + (attack.empty() ? "" : ", words swapped"), 0, int64_t(tokens.ids.size()),
-                         {.quiet = options_.quiet, .unit = "tokens"});
+      apps::Progress bar(window + (change ? std::string(", ") + choice_name(change->change) : ""), 0,
+                         int64_t(tokens.ids.size()), {.quiet = options_.quiet, .unit = "tokens"});
       const apps::Tick tick = apps::ticker(bar, 0, "");
       Totals s;
       if (window != choice_name(Window::sliding)) {
@@ -127,10 +145,10 @@ class Evaluation : public apps::Evaluation<RunRecord> {
       r.data = data_name(config_);
       r.fingerprint = data::fingerprint(source_.split(split_), config_.data);
       r.count = s.tokens;
-      r.options = arguments(options_) + (attack.empty() ? "" : swap_arguments(options_.swap));
+      r.options = arguments(options_) + (change ? change_arguments(*change) : "");
       r.split = options_.split;
       r.window = window;
-      r.attack = attack;
+      if (change) r.attack = describe(*change);
       r.loss = s.loss();
       results_.push_back(r);
       keep(r);

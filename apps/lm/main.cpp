@@ -11,7 +11,7 @@ using namespace pursuit;
 using namespace pursuit::lm;
 
 void add_eval(apps::Program<RunRecord>& program) {
-  const auto [command, e] = program.add("eval", "Measure perplexity, also with swapped words", lm::eval);
+  const auto [command, e] = program.add("eval", "Measure perplexity, also of contaminated text", lm::eval);
   apps::add_eval_options(command, e, "Windows per batch (0: the run's)");
   command.add_option("--data", e.data, "Another text, in the run's vocabulary (default: the run's)");
   command.add_option("--split", e.split, "train, valid or test")->capture_default_str();
@@ -22,19 +22,22 @@ void add_eval(apps::Program<RunRecord>& program) {
                       "' = Title = ' after an empty line; every line of the built-in grammar and every file "
                       "of other text is one")
       ->delimiter(',');
-  command.add_flag("--word-swap", e.word_swap, "Also with words swapped in the text, before tokenization");
+  for (const Choice<data::WordChange>& change : choices_of(data::WordChange{}))
+    command.add_flag_callback(
+        std::string("--") + change.name, [&e, value = change.value] { e.changes.insert(value); },
+        std::string("Also of changed text, before tokenization: ") + change.help);
   apps::add_number(command, "--swap-rate", e.swap.rate,
-                   "Share of each line's words to swap, at least one word per line", apps::above(0, 1));
+                   "Share of each line's words to change, at least one word per line", apps::above(0, 1));
   command
       .add_option("--swap-word", e.swap.replacement,
                   "Replacement of the swapped words, a word of the vocabulary")
       ->capture_default_str();
   command
       .add_option("--keep-stop-words", e.swap.keep_stop_words,
-                  "Never swap NLTK's English stop words (all lower-case: \"The\" is none)")
+                  "Never change NLTK's English stop words (all lower-case: \"The\" is none)")
       ->check(apps::boolean)
       ->capture_default_str();
-  apps::add_number(command, "--seed", e.swap.seed, "Seed of the swap", apps::any_seed);
+  apps::add_number(command, "--seed", e.swap.seed, "Seed of the changes", apps::any_seed);
   apps::add_number(command, "--limit", e.limit, "Evaluate on this many tokens, from the beginning (0: all)",
                    apps::any_count);
 }

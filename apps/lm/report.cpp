@@ -91,7 +91,7 @@ std::string describe_vocabulary(const Config& c) {
 apps::Cells cells_of(const Results& e) {
   return {{"split", e.split},
           {"window", e.window},
-          {"word swap", e.attack.empty() ? "none" : e.attack},
+          {"contamination", e.attack.empty() ? "none" : e.attack},
           {"loss", fmt::format("{:.4f}", e.loss)},
           {"perplexity", fmt::format("{:.3f}", e.perplexity())}};
 }
@@ -132,10 +132,12 @@ apps::ComparedRun compared(const RunRecord& run) {
   apps::ComparedRun c = apps::compared_run(run);
   for (const Results& r : run.newest) {
     apps::MeasuredWith with = apps::measured_with(r, "tokens", own);
-    for (const auto& [key, value] :
-         {std::pair{"split", r.split}, {"window", r.window}, {"vocabulary", words}, {"word swap", r.attack}})
+    for (const auto& [key, value] : {std::pair{"split", r.split},
+                                     {"window", r.window},
+                                     {"vocabulary", words},
+                                     {"contamination", r.attack}})
       if (!value.empty()) with.emplace_back(key, value);
-    c.add({.name = r.attack.empty() ? "perplexity" : "perplexity, words swapped",
+    c.add({.name = r.attack.empty() ? "perplexity" : "perplexity, contaminated",
            .best = Best::lowest,
            .with = with},
           r.perplexity());

@@ -34,7 +34,8 @@ bool alike(const Results& a, const Results& b) {
 }
 
 apps::Table to_table(const std::vector<Results>& all) {
-  apps::Table table{{"data", "split", "window", "word swap", "weights", "tokens", "loss", "perplexity"}, {}};
+  apps::Table table{{"data", "split", "window", "contamination", "weights", "tokens", "loss", "perplexity"},
+                    {}};
   for (const Results& r : all)
     table.rows.push_back({r.data, r.split, r.window, r.attack.empty() ? "none" : r.attack, r.weights,
                           std::to_string(r.count), fmt::format("{:.4f}", r.loss),

@@ -17,9 +17,12 @@ struct EvalOptions : apps::PictureEvalOptions {
   ViewOptions views;
   data::Split split = data::Split::test;
   std::string save_predictions;  // folder
+  std::vector<std::string> attacks;
+  std::vector<double> budgets = {1, 2, 4};  // l_inf radii in 1/255
 
   EvalOptions() { severities = {1}; }
 };
+const std::vector<std::string>& attack_names();  // those that eval knows
 int eval(const EvalOptions& options);
 
 struct PredictOptions : apps::PicturePredictOptions {

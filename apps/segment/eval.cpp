@@ -4,6 +4,7 @@
 #include <set>
 
 #include "apps/command/checks.h"
+#include "apps/segment/attack.h"
 #include "apps/segment/commands.h"
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
@@ -15,7 +16,8 @@
 //                     "made_by", "run", "seed", "frost", "views",
 //                     "scores": {"pixel_accuracy", "mean_accuracy", "mean_iou"},
 //                     "classes": [{"name", "iou", "accuracy", "pixels"}],
-//                     "corrupted": [{"name", "severity", "count", "scores"}]}]}
+//                     "corrupted": [{"name", "severity", "count", "scores"}],
+//                     "attacked": [{"attack", "budget", "settings", "scores"}]}]}
 // An entry holds the results of one set of pictures and conditions; the newest is last. Scores are in [0, 1],
 // -1 if no pixel was counted.
 namespace pursuit::segment {
@@ -26,14 +28,34 @@ namespace fs = std::filesystem;
 
 class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationDataset> {
  public:
-  explicit Evaluation(const EvalOptions& options) : PictureEvaluation(options), options_(options) {}
+  explicit Evaluation(const EvalOptions& options)
+      : PictureEvaluation(options),
+        options_(options),
+        attacks_(apps::chosen("--attack", options.attacks, attack_names())) {}
 
  private:
+  std::vector<data::CorruptedPart> parts() const override {
+    return data::SegmentationFormats::parts("eval", config_.data, config_.format);
+  }
+
+  std::unique_ptr<data::SegmentationDataset> opened(const data::CorruptedPart& part) const override {
+    return segment::open_data(config_, options_.split, options_.first, part);
+  }
+
   void open_data() override {
     config_ = options_.views.of(config_);
     predictor_ = predictor_of(*loaded_.model, config_);
-    data_ = segment::open_data(config_, options_.split, options_.first);
+    data_ = first_part();
     if (data_->size() == 0) fail("eval", fmt::format("the {} split is empty", choice_name(data_->split())));
+    for (const auto& [option, given] : {std::pair{"--attack", !attacks_.empty()},
+                                        {"--save-predictions", !options_.save_predictions.empty()}})
+      if (given && published_corrupted())
+        fail("eval",
+             fmt::format("{} needs clean pictures, but those of {} are corrupted", option, config_.data));
+    if (!attacks_.empty() && (config_.scales.size() > 1 || config_.eval_flip))
+      fail("eval", "--attack changes one view of a picture: evaluate with one of --scales, and --no-flip");
+    if (!attacks_.empty() && config_.dtype != DType::f32)
+      fail("eval", "--attack needs --dtype f32: a budget of 1/255 is below the precision of bf16");
     apps::check_classes(data_->classes(), config_.classes);
     results_ = measured_on(config_.dtype, options_.limit);
     results_.data = describe_data(config_, data_->split());
@@ -75,6 +97,33 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
     return true;
   }
 
+  bool more() override {
+    const std::set<double> budgets(options_.budgets.begin(), options_.budgets.end());
+    apps::Progress bar("attacks", 0, int64_t(attacks_.size() * budgets.size()) * data_->size(),
+                       {.quiet = options_.quiet || attacks_.empty()});
+    int64_t before = 0;
+    for (const std::string& name : attacks_)
+      for (const double budget : budgets) {
+        attacks::Settings s;
+        s.name = name;
+        s.budget = budget;
+        s.pixel = true;
+        s.mean = config_.mean;
+        s.std = config_.std;
+        s.seed = options_.seed;
+        const auto attack = [&](const Tensor& view, const data::SegmentationSample& sample) {
+          return attacked(predictor_, view, sample.labels, s, sample.index);
+        };
+        const auto tick = apps::ticker(bar, before, fmt::format("{} {:g}/255", name, budget));
+        const Totals found = evaluate(predictor_, *data_, {.attack = attack, .tick = tick});
+        if (!found.complete) return false;
+        before += data_->size();
+        results_.attacked.push_back({name, budget, attacks::describe(s), scores_of(found.confusion)});
+        keep(results_);
+      }
+    return true;
+  }
+
   nlohmann::ordered_json json() const override {
     nlohmann::ordered_json json = to_json(results_);
     for (const int s : severities_)
@@ -88,18 +137,28 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
 
   void print() const override {
     const Scores& s = results_.scores;
-    apps::print("{}, {}: pixel accuracy {} %, mean accuracy {} %, mIoU {} % on {} pictures\n\n{}",
-                results_.data, results_.views, percent(s.pixel_accuracy), percent(s.mean_accuracy),
-                percent(s.mean_iou), results_.count, apps::Lines{apps::to_text(class_table(results_))});
+    if (!published_corrupted())
+      apps::print("{}, {}: pixel accuracy {} %, mean accuracy {} %, mIoU {} % on {} pictures\n\n{}",
+                  results_.data, results_.views, percent(s.pixel_accuracy), percent(s.mean_accuracy),
+                  percent(s.mean_iou), results_.count, apps::Lines{apps::to_text(class_table(results_))});
     if (!results_.corrupted.empty())
       apps::print("\nmIoU under corruption, %\n{}", apps::Lines{apps::to_text(corruption_table(results_))});
+    if (!results_.attacked.empty())
+      apps::print("\nunder attacks on pixels, clipped to [0, 1], away from the labels, %\n{}",
+                  apps::Lines{apps::to_text(attack_table(results_))});
   }
 
   const EvalOptions& options_;
+  std::vector<std::string> attacks_;
   Predictor predictor_;
 };
 
 }  // namespace
+
+const std::vector<std::string>& attack_names() {
+  static const std::vector<std::string> names = {"fgsm", "pgd"};
+  return names;
+}
 
 int eval(const EvalOptions& options) { return Evaluation(options).run(); }
 

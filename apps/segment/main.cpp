@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 
 #include "apps/command/options.h"
@@ -30,11 +32,16 @@ void add_view_options(CLI::App& command, ViewOptions& o) {
 
 void add_eval(apps::Program<RunRecord>& program) {
   const auto [command, e] = program.add(
-      "eval", "Measure pixel accuracy, mean accuracy and mIoU: clean, under corruptions", segment::eval);
+      "eval", "Measure pixel accuracy, mean accuracy and mIoU: clean, under corruptions, under attacks",
+      segment::eval);
   apps::add_picture_eval_options(command, e);
   add_view_options(command, e.views);
   apps::add_choice<data::Split>(command, "--split", e.split,
                                 "Split to evaluate; if the data has only one of val and test, that one");
+  command.add_option("--attack", e.attacks, fmt::format("{}", fmt::join(segment::attack_names(), ", ")))
+      ->delimiter(',');
+  apps::add_number(command, "--budgets", e.budgets, "Budgets of the attacks on pixels of a view, in 1/255",
+                   apps::above(0, 255));
   command.add_option("--save-predictions", e.save_predictions,
                      "Write the predicted class numbers to this folder, a PNG for each picture");
 }

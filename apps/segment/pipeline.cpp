@@ -15,10 +15,12 @@
 
 namespace pursuit::segment {
 
-std::unique_ptr<data::SegmentationDataset> open_data(const Config& c, data::Split split, int64_t first) {
+std::unique_ptr<data::SegmentationDataset> open_data(const Config& c, data::Split split, int64_t first,
+                                                     const data::CorruptedPart& part) {
   data::SegmentationOptions o;
   o.format = c.data.empty() && c.format == "auto" ? "scenes" : c.format;
   o.first = first;
+  o.part = part;
   o.limit = split == data::Split::train ? c.limit : c.test_limit;
   o.skip_bad = c.skip_bad;
   o.decoding.decoder = c.jpeg_decoder;

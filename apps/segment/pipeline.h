@@ -11,11 +11,11 @@
 
 namespace pursuit::segment {
 
-// Opens a split of the config's data; `first` (0: all) and the config's limit as in
+// Opens a split of the config's data; `first` (0: all), `part` and the config's limit as in
 // data::SegmentationOptions. If the data has only one of val and test, opens that one for both and prints a
 // note to stderr.
 std::unique_ptr<data::SegmentationDataset> open_data(const Config& config, data::Split split,
-                                                     int64_t first = 0);
+                                                     int64_t first = 0, const data::CorruptedPart& part = {});
 
 // Fills in the fields that depend on the data: classes, colours, mean and std.
 void complete(Config& config, const data::SegmentationDataset& train);

@@ -56,15 +56,16 @@ std::string describe(const Views& v) {
   return text + (v.flip ? ", flip" : "");
 }
 
-Tensor Predictor::look(int64_t height, int64_t width,
-                       const std::function<Tensor(double, bool)>& pixels) const {
-  NoGrad off;
+Tensor Predictor::look(int64_t height, int64_t width, const std::function<Tensor(double, bool)>& pixels,
+                       const ViewChange& change) const {
   Tensor logits;  // [1, classes, h, w]: a single view's logits, or the sum of the views' probabilities
   const bool single = views.scales.size() == 1 && !views.flip;
   for (const double scale : views.scales) {
     for (const bool flip : {false, true}) {
       if (flip && !views.flip) continue;
-      const Tensor x = normalise_images(pixels(scale, flip).to(device), mean, std, dtype);
+      Tensor x = normalise_images(pixels(scale, flip).to(device), mean, std, dtype);
+      if (change) x = change(x);
+      NoGrad off;
       const Tensor seen = nn::sliding_window_logits(model, x, views.window);
       if (!shapes_only() && std::isnan(sum(seen).item()))
         throw apps::NotFinite("the model gives NaN: its training has diverged");
@@ -80,7 +81,7 @@ Tensor Predictor::look(int64_t height, int64_t width,
   return upsample_argmax(logits, height, width);
 }
 
-data::Image Predictor::classes_of(const data::Image& picture) const {
+data::Image Predictor::classes_of(const data::Image& picture, const ViewChange& change) const {
   require_memory(picture.height, picture.width);
   const data::Image rgb = data::to_rgb(picture);
   data::Image view;
@@ -90,7 +91,7 @@ data::Image Predictor::classes_of(const data::Image& picture) const {
     scale_of_view = scale;
     return planes_of(flip ? data::flip_horizontal(view) : view);
   };
-  const Tensor classes = look(rgb.height, rgb.width, pixels).to(cpu);
+  const Tensor classes = look(rgb.height, rgb.width, pixels, change).to(cpu);
   data::Image out(rgb.width, rgb.height, 1);
   std::copy_n(classes.data<int64_t>(), out.pixels.size(), out.pixels.begin());
   return out;
@@ -167,7 +168,9 @@ Totals evaluate(const Predictor& predictor, const data::SegmentationDataset& dat
     const data::SegmentationSample sample = next.valid() ? next.get() : prepare(i);
     if (i + step < data.size()) next = std::async(std::launch::async, prepare, i + step);
     if (sample.index >= 0) {
-      const data::Image classes = predictor.classes_of(sample.image);
+      ViewChange change;
+      if (options.attack) change = [&](const Tensor& view) { return options.attack(view, sample); };
+      const data::Image classes = predictor.classes_of(sample.image, change);
       out.confusion.add(numbers(classes), numbers(sample.labels));
       ++out.count;
       if (options.seen) options.seen(i, sample, classes);

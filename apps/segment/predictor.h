@@ -25,6 +25,9 @@ struct Views {
 };
 std::string describe(const Views& views);  // for example "shorter side 512, stride 480, scales 0.75,1, flip"
 
+// Changes a normalised view of a picture, [1, 3, h, w], before the model sees it: an attack.
+using ViewChange = std::function<Tensor(const Tensor& view)>;
+
 // Predicts the classes of pixels with a model on sliding windows.
 struct Predictor {
   nn::PatchLogits model;
@@ -34,15 +37,16 @@ struct Predictor {
   Views views;
 
   // The class of every pixel: an image of the picture's size with one channel. Throws Error if the model's
-  // output is NaN or if memory is too small for the picture.
-  data::Image classes_of(const data::Image& picture) const;
+  // output is NaN or if memory is too small for the picture. `change` may be empty.
+  data::Image classes_of(const data::Image& picture, const ViewChange& change = {}) const;
   // The same for a picture of this size, on shapes alone (engine/core/shapes_only.h).
   void look_on_shapes(int64_t height, int64_t width) const;
 
  private:
   void require_memory(int64_t height, int64_t width) const;
   // Returns the classes, i64 [1, height, width]; `pixels(scale, flip)` returns a view, u8 [1, 3, h, w].
-  Tensor look(int64_t height, int64_t width, const std::function<Tensor(double, bool)>& pixels) const;
+  Tensor look(int64_t height, int64_t width, const std::function<Tensor(double, bool)>& pixels,
+              const ViewChange& change = {}) const;
 
   mutable std::pair<int64_t, int64_t> fits_ = {0, 0};  // picture size that was found to fit into memory
 };
@@ -67,6 +71,8 @@ Tensor numbers(const data::Image& classes);  // u8 [height, width]; `classes` ha
 
 struct EvaluateOptions {
   apps::PictureChange change = {};  // a corruption
+  // An attack on a view of the sample; may be empty.
+  std::function<Tensor(const Tensor& view, const data::SegmentationSample& sample)> attack = {};
   // Called with the prediction for sample i of the data set.
   std::function<void(int64_t i, const data::SegmentationSample&, const data::Image& classes)> seen = {};
   apps::Tick tick = {};    // called after each picture

@@ -1,9 +1,12 @@
 #include "apps/page/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "apps/pictures/mask_picture.h"
 #include "apps/segment/commands.h"
@@ -94,6 +97,19 @@ void add_corruptions(Report& report, const Results& results) {
                                                       percent(results.scores.mean_iou)));
 }
 
+void add_attacks(Report& report, const Results& results) {
+  report.heading(fmt::format("{}, seed {}", describe(results), results.seed));
+  apps::LineChart chart{"mIoU under attack", "budget (1/255)", "%", {}};
+  std::map<std::string, std::map<double, double>> curves;
+  for (const Results::Attacked& a : results.attacked) curves[a.attack][a.budget] = 100 * a.scores.mean_iou;
+  for (auto& [attack, curve] : curves) {
+    if (results.scores.mean_iou >= 0) curve[0] = 100 * results.scores.mean_iou;
+    chart.series.push_back({.name = attack, .points = {curve.begin(), curve.end()}});
+  }
+  report.chart(chart);
+  report.table(attack_table(results), "In %, on " + std::to_string(results.count) + " pictures.");
+}
+
 // Rows of picture, label and prediction; the pictures are spread evenly over the main evaluation's split.
 void add_samples(Report& report, const RunRecord& r, const Results* main) {
   constexpr int64_t most = 6;
@@ -149,6 +165,7 @@ apps::Cells cells_of(const Results& e) {
 
 apps::RunPage page_of(const RunRecord& r) {
   const Results* main = r.config ? main_evaluation(r.newest, *r.config) : nullptr;
+  if (main && main->classes.empty()) main = nullptr;  // of corrupted pictures alone
   apps::RunPage page;
   page.title = r.config ? "Segmenter with " + describe_attention(*r.config) : "Semantic segmentation";
   page.subtitle = subtitle(r);
@@ -162,14 +179,27 @@ apps::RunPage page_of(const RunRecord& r) {
         "at severities from 1 (mild) to 5.",
         r.newest, [](const Results& e) { return !e.corrupted.empty(); },
         [&](const Results& e) { add_corruptions(report, e); });
+    apps::add_section(
+        report, "Attacks",
+        "The pixels of the model's view are changed by at most the budget, and stay within black and white, "
+        "to raise the loss of the labels.",
+        r.newest, [](const Results& e) { return !e.attacked.empty(); },
+        [&](const Results& e) { add_attacks(report, e); });
   };
   page.samples_title = "What the model sees";
   page.samples = [&r, main](Report& report) { add_samples(report, r, main); };
   if (r.config) page.facts = {{"classes", std::to_string(r.config->classes.size())}};
-  for (const Results& e : r.newest)
-    page.commands.push_back("segment eval --checkpoint " + apps::quoted(r.folder) +
-                            (e.options.empty() ? "" : " " + e.options) +
-                            apps::corruption_arguments(e.corrupted));
+  for (const Results& e : r.newest) {
+    std::string command = "segment eval --checkpoint " + apps::quoted(r.folder) +
+                          (e.options.empty() ? "" : " " + e.options) +
+                          apps::corruption_arguments(e.corrupted);
+    std::set<std::string> attacks;
+    std::set<double> budgets;
+    for (const Results::Attacked& a : e.attacked) attacks.insert(a.attack), budgets.insert(a.budget);
+    if (!attacks.empty())
+      command += fmt::format(" --attack {} --budgets {}", fmt::join(attacks, ","), fmt::join(budgets, ","));
+    page.commands.push_back(command);
+  }
   return page;
 }
 
@@ -188,6 +218,9 @@ ComparedRun compared(const RunRecord& run) {
     if (asks) c.measured(r, own);
     with.emplace_back("seed", std::to_string(r.seed));
     with.emplace_back("frost", r.frost.empty() ? "not recorded" : r.frost);
+    for (const Results::Attacked& a : r.attacked)
+      c.add({.name = fmt::format("mIoU {} {:g}/255", a.attack, a.budget), .percent = true, .with = with},
+            known(a.scores.mean_iou), 100);
     for (const int severity : severities_of(r.corrupted)) {
       std::vector<apps::Corrupted<Scores>> at = r.corrupted;
       std::erase_if(at, [&](const auto& each) { return each.severity != severity; });

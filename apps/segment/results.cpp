@@ -50,6 +50,11 @@ ordered_json to_json(const Results& r) {
                                {"iou", r.iou.at(c)},
                                {"accuracy", r.accuracy.at(c)},
                                {"pixels", r.pixels.at(c)}});
+  for (const Results::Attacked& a : r.attacked) {
+    ordered_json one = {{"attack", a.attack}, {"budget", a.budget}, {"settings", a.settings}};
+    write_scores(one, a.scores);
+    json["attacked"].push_back(std::move(one));
+  }
   return json;
 }
 
@@ -62,6 +67,10 @@ void from_json(const ordered_json& json, std::vector<Results>& all) {
     r.iou.push_back(c.at("iou"));
     r.accuracy.push_back(c.at("accuracy"));
     r.pixels.push_back(apps::member_of<int64_t>(c, "pixels"));
+  }
+  for (const ordered_json& a : json.value("attacked", ordered_json::array())) {
+    r.attacked.push_back({a.at("attack"), apps::member_of<double>(a, "budget"), a.at("settings"), {}});
+    read_scores(a, r.attacked.back().scores);
   }
   for (auto& [count, entry] : read.fewer) {
     entry.views = r.views;
@@ -77,6 +86,8 @@ bool alike(const Results& a, const Results& b) {
 Results unite(const Results& old, const Results& fresh) {
   Results both = fresh;
   apps::unite_corrupted(both, old);
+  both.attacked = apps::united(old.attacked, fresh.attacked,
+                               [](const auto& a) { return std::tuple(a.attack, a.budget, a.settings); });
   return both;
 }
 
@@ -122,6 +133,19 @@ apps::Table corruption_table(const Results& r) {
   mean_row("mean of mIoU", &Scores::mean_iou);
   mean_row("mean of mean accuracy", &Scores::mean_accuracy);
   mean_row("mean of pixel accuracy", &Scores::pixel_accuracy);
+  return table;
+}
+
+apps::Table attack_table(const Results& r) {
+  apps::Table table{{"attack", "budget", "mIoU", "mean accuracy", "pixel accuracy", "how"}, {}};
+  const auto add = [&](const std::string& attack, const std::string& budget, const Scores& s,
+                       const std::string& how) {
+    table.rows.push_back(
+        {attack, budget, percent(s.mean_iou), percent(s.mean_accuracy), percent(s.pixel_accuracy), how});
+  };
+  add("none", "-", r.scores, "");
+  for (const Results::Attacked& a : r.attacked)
+    add(a.attack, fmt::format("{:g}/255", a.budget), a.scores, a.settings);
   return table;
 }
 

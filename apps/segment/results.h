@@ -28,6 +28,15 @@ struct Results : apps::PictureResults<Scores> {
   std::vector<double> iou, accuracy;  // per class; -1 if it has no pixels
   std::vector<int64_t> pixels;        // labelled pixels per class
 
+  // Under attacks on the pixels of a view, clipped to [0, 1], away from the labels.
+  struct Attacked {
+    std::string attack;
+    double budget = 0;     // l_inf in 1/255
+    std::string settings;  // for example "20 steps of 0.15 of the budget"
+    Scores scores;
+  };
+  std::vector<Attacked> attacked;
+
   // Fills in the scores on `count` pictures.
   void set_scores(const nn::ConfusionMatrix& matrix, int64_t count, const std::vector<std::string>& classes);
 };
@@ -54,6 +63,8 @@ std::optional<Scores> mean_corrupted(const std::vector<apps::Corrupted<Scores>>&
 
 apps::Table class_table(const Results& results);       // IoU and accuracy of each class, in %
 apps::Table corruption_table(const Results& results);  // mIoU per corruption and severity, with means, in %
+
+apps::Table attack_table(const Results& results);  // scores without and under each attack, in %
 
 std::string percent(double fraction);  // "81.25"; "-" for -1
 

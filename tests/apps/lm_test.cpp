@@ -288,7 +288,8 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
   EvalOptions e;
   e.checkpoint = out;
   e.windows = {"all"};
-  e.word_swap = e.quiet = e.json = true;
+  e.changes = {data::WordChange::swap};
+  e.quiet = e.json = true;
   CHECK(message_of([&] { eval(e); }).find("--swap-word AAA is none of the") != std::string::npos);
   CHECK(apps::read_evaluations<Results>(out).size() == 1);  // that of training
   e.swap.replacement = "box";
@@ -305,7 +306,7 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
   REQUIRE(eval(e) == 0);
   CHECK(apps::read_evaluations<Results>(out).size() == 7);
   e.windows = {"blocks"};
-  e.word_swap = false;
+  e.changes = {};
   e.limit = 50;
   e.split = "valid";
   REQUIRE(eval(e) == 0);
@@ -328,7 +329,7 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
                    0;
           };
           return with("tokens", std::to_string(r.count)) && with("split", r.split) &&
-                 with("window", r.window) && (r.attack.empty() || with("word swap", r.attack)) &&
+                 with("window", r.window) && (r.attack.empty() || with("contamination", r.attack)) &&
                  measures.at(c.heading).values[0] == doctest::Approx(r.perplexity());
         });
     CHECK(found);

@@ -1,6 +1,6 @@
 #include "data/text/batches.h"
 #include "data/text/corpus.h"
-#include "data/text/word_swap.h"
+#include "data/text/word_changes.h"
 #include "engine/base/error.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -20,7 +20,9 @@ void read(std::string_view input) {
       data::TextBatch batch;
       batches.get(0, 0, batch);
       corpus.vocabulary.decode(batch.ids);
-      if (!bytes) data::swap_words(corpus.source.train[0].text, {.rate = 0.2});
+      if (!bytes)
+        for (const auto& change : choices_of(data::WordChange{}))
+          data::change_words(corpus.source.train[0].text, {.change = change.value, .rate = 0.2});
     } catch (const Error&) {
     }
 }

@@ -57,3 +57,17 @@ TEST_CASE("top k: the order of equal logits is that of the classes, NaN is wrong
   CHECK_THROWS_AS(nn::top_k_correct(logits, ids({0, 0, 4}), 1), Error);
   CHECK_THROWS_AS(nn::top_k_correct(logits, ids({0, 0}), 1), Error);
 }
+
+TEST_CASE("average precision: by hand, ties share a threshold") {
+  // By descending score: + - + + -; precisions at the positives 1, 2/3, 3/4.
+  CHECK(nn::average_precision({0.9, 0.1, 0.8, 0.7, 0.6}, {true, false, false, true, true}) ==
+        doctest::Approx((1 + 2.0 / 3 + 3.0 / 4) / 3));
+  // One threshold takes all: precision is the share of positives.
+  CHECK(nn::average_precision({1, 1, 1, 1}, {true, false, false, false}) == doctest::Approx(0.25));
+  CHECK(nn::average_precision({3, 2, 2, 1}, {false, true, false, true}) ==
+        doctest::Approx(0.5 / 3 + 0.5 * 2 / 4));
+  CHECK(nn::average_precision({2, 1}, {true, false}) == 1);
+  CHECK(std::isnan(nn::average_precision({1, 2}, {false, false})));
+  CHECK_THROWS_AS(nn::average_precision({1, 2}, {true}), Error);
+  CHECK_THROWS_AS(nn::average_precision({1, NAN}, {true, false}), Error);
+}

@@ -82,6 +82,10 @@ case $name in
     shows '"name":"fog","severity":2,' "${few[@]}" --corruptions fog --severities 2 --json
     shows '"attack":"pgd","space":"pixel","budget":3.0,"count":3,' \
       "${few[@]}" --attack pgd --budgets 3 --attack-space pixel --attack-limit 3 --json
+    shows '"ece":*"calibration":[{"count":' "${few[@]}" --json
+    echo one >one.txt
+    refuses 1 "--classes one.txt names 1 classes, the model has 10" "${few[@]}" --classes one.txt
+    refuses 1 "missing" "${few[@]}" --outliers missing
     refuses 2 "--severities" "${few[@]}" --severities 6
     refuses 1 "no-corruption" "${few[@]}" --corruptions no-corruption
     refuses 2 "no-space" "${few[@]}" --attack-space no-space
@@ -121,6 +125,8 @@ END
     shows '"count":3*"views":"own size, stride 32, scales 1,1.5, flip"' \
       "${few[@]}" --stride 32 --scales 1,1.5 --flip --json
     shows 'mIoU under corruption*fog*mean of mIoU' "${few[@]}" --corruptions fog --severities 1,3
+    shows 'under attacks on pixels*none*pgd * 2/255' "${few[@]}" --attack pgd --budgets 2
+    refuses 1 "no-attack" "${few[@]}" --attack no-attack
     shows "" "${few[@]}" --save-predictions masks
     [[ $(find masks -name '*.png' | wc -l) == 3 ]] || fail "$name eval --save-predictions: not three pictures"
     mask=$(find masks -name '*.png' | head -1)
@@ -148,6 +154,10 @@ END
     shows 'blocks*none*50*blocks*rate*50' "${few[@]}" --word-swap --swap-word box --window blocks
     grep -q 'words were swapped (.* %), [0-9]* of them became <unk>' errors || fail "$name eval: $(cat errors)"
     refuses 1 "--swap-word AAA is none of the" "${few[@]}" --word-swap
+    shows 'blocks*none*blocks*character-noise, rate 0.2*blocks*word-deletion, rate 0.2' \
+      "${few[@]}" --character-noise --word-deletion --swap-rate 0.2 --window blocks
+    grep -q 'character-noise: .* words were changed (.* %)' errors || fail "$name eval: $(cat errors)"
+    grep -q 'word-deletion: .* words were deleted (.* %), 0 of them became <unk>' errors || fail "$name eval: $(cat errors)"
     shows "document of WikiText" eval --help
     shows "tensors" export "${run[@]}" model.safetensors
     shows '"perplexity":' eval --checkpoint model.safetensors --limit 50 --json

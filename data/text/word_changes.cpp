@@ -1,4 +1,4 @@
-#include "data/text/word_swap.h"
+#include "data/text/word_changes.h"
 
 #include <locale.h>
 #include <wctype.h>
@@ -23,7 +23,7 @@ struct Word {
 // Matches Python's \w and the characters in TextAttack's list of homoglyphs.
 bool is_letter(std::string_view character) {
   static const locale_t unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
-  if (!unicode) fail("word swap", "the system lacks the locale C.UTF-8");
+  if (!unicode) fail("word changes", "the system lacks the locale C.UTF-8");
   return character == "`" || character == "\u00d7" || iswalnum_l(wint_t(code_point(character)), unicode);
 }
 
@@ -45,6 +45,39 @@ std::vector<Word> words_of(std::string_view line) {
 
 bool is_space(char c) { return std::string_view(" \t\n\v\f\r").find(c) != std::string_view::npos; }
 
+// The word after one edit; it always differs.
+std::string with_noise(std::string_view word, Random& random) {
+  std::vector<std::string> characters;
+  for (size_t i = 0, size; i < word.size(); i += size) {
+    size = std::max<size_t>(1, utf8_length(word.substr(i)));
+    characters.emplace_back(word.substr(i, size));
+  }
+  const auto letter = [&] { return std::string(1, char('a' + random.below(26))); };
+  const auto place = [&](size_t places) { return characters.begin() + random.below(int64_t(places)); };
+  enum { replace, remove, insert, move };
+  int64_t edit = random.below(4);
+  std::vector<size_t> different;  // from its neighbour on the right
+  for (size_t i = 0; i + 1 < characters.size(); ++i)
+    if (characters[i] != characters[i + 1]) different.push_back(i);
+  if ((edit == move && different.empty()) || (edit == remove && characters.size() == 1)) edit = replace;
+  if (edit == remove) {
+    characters.erase(place(characters.size()));
+  } else if (edit == insert) {
+    const auto at = place(characters.size() + 1);
+    characters.insert(at, letter());
+  } else if (edit == move) {
+    const size_t i = different[size_t(random.below(int64_t(different.size())))];
+    std::swap(characters[i], characters[i + 1]);
+  } else {
+    const auto at = place(characters.size());
+    const std::string before = *at;
+    while (*at == before) *at = letter();
+  }
+  std::string out;
+  for (const std::string& c : characters) out += c;
+  return out;
+}
+
 // The token around `at`, delimited by white space.
 std::string token_around(std::string_view line, size_t at) {
   size_t begin = at, end = at;
@@ -55,10 +88,10 @@ std::string token_around(std::string_view line, size_t at) {
 
 }  // namespace
 
-WordSwap swap_words(std::string_view text, const WordSwapOptions& options) {
+ChangedWords change_words(std::string_view text, const WordChangeOptions& options) {
   if (!(options.rate > 0 && options.rate <= 1))
-    fail("word swap", "the rate is " + std::to_string(options.rate) + ", need more than 0 and at most 1");
-  WordSwap out;
+    fail("word changes", "the rate is " + std::to_string(options.rate) + ", need more than 0 and at most 1");
+  ChangedWords out;
   uint64_t number = 0;
   for_each_line({"", text, 0, 0, nullptr}, true, [&](std::string_view line) {
     Random random(options.seed, streams::word_swap.at(number++));
@@ -77,17 +110,23 @@ WordSwap swap_words(std::string_view text, const WordSwapOptions& options) {
     size_t done = 0;
     for (const Word& w : chosen) {
       changed.append(line.substr(done, w.begin - done));
-      places.push_back(changed.size());
-      changed.append(options.replacement);
       done = w.begin + w.size;
+      if (options.change == WordChange::deletion) {
+        const bool between_spaces = changed.empty() || is_space(changed.back());
+        if (between_spaces && done < line.size() && is_space(line[done])) ++done;
+        continue;
+      }
+      places.push_back(changed.size());
+      changed.append(options.change == WordChange::swap ? options.replacement
+                                                        : with_noise(line.substr(w.begin, w.size), random));
     }
     changed.append(line.substr(done));
     for (const size_t at : places) ++out.tokens[token_around(changed, at)];
     out.text.append(changed) += '\n';
     out.words += int64_t(words.size());
-    out.swapped += int64_t(count);
+    out.changed += int64_t(count);
     out.lines += !words.empty();
-    out.swapped_lines += count > 0;
+    out.changed_lines += count > 0;
   });
   return out;
 }
