@@ -101,8 +101,8 @@ TEST_CASE("segment attack: pgd stays in its ball, takes the labels at the view's
         numbers(labels));
     return matrix.mean_iou();
   };
-  CHECK(mean_iou(x) > 0.8);  // bilinear upsampling moves some borders
-  double last = 1;
+  double last = mean_iou(x);
+  CHECK(last > 0.5);  // not 1: bilinear upsampling of noise moves borders; chance is 0.2
   for (const double budget : {4.0, 64.0, 255.0}) {
     const Tensor changed = attacked(predictor, x, labels, settings("pgd", budget), 2);
     const auto before = pixels_of(x), after = pixels_of(changed);

@@ -65,10 +65,10 @@ TEST_CASE("formats: one that registers itself is found, listed and named in mess
   CHECK(train->get(1).label == 1);
   CHECK(few->size() == 2);
   CHECK(open_dataset(path, Split::val)->get(0).label == 1);
-  CHECK(has(DatasetFormats::help(), "cifar10, folder, greys, idx, "));
-  CHECK(has(error_of(path, "gray"), "got gray, need auto, cifar10, folder, greys, idx, "));
+  CHECK(has(DatasetFormats::help(), "cifar10, cifar10-c, folder, greys, idx, "));
+  CHECK(has(error_of(path, "gray"), "got gray, need auto, cifar10, cifar10-c, folder, greys, idx, "));
   CHECK(std::string(SegmentationFormats::help()) ==
-        "Format of the data: auto, ade20k, camvid, coco_stuff, folder or scenes");
+        "Format of the data: auto, ade20k, camvid, coco_stuff, corrupted, folder or scenes");
 
   write(dir.file("data_batch_1.bin"), "");
   CHECK(has(error_of(path), "has the files of several formats: name the one to read, cifar10 or greys"));
