@@ -22,9 +22,8 @@ inline std::vector<Choice<Window>> choices_of(Window) {
 struct Results : apps::Conditions {
   std::string split;   // train, valid, test
   std::string window;  // the name of a Window
-  std::string
-      attack;       // empty, or for example "AAA, rate 0.015, NLTK's stop words kept, seed 0": swapped words
-  double loss = 0;  // mean cross-entropy, nats
+  std::string attack;  // how words were changed, such as "AAA, rate 0.015, NLTK's stop words kept, seed 0"
+  double loss = 0;     // mean cross-entropy, nats
   double perplexity() const;
 };
 // Entries of eval.json, see apps/run/evaluations.h.
