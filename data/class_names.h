@@ -13,9 +13,9 @@ std::vector<std::string> class_names(const std::string& folder, const std::vecto
 // Whether a class is named by a WordNet id.
 bool is_wordnet_id(const std::string& name);
 
-// Class names in the order of the labels, from a file with a class a line (of "n01440764 tench" only the id is
-// taken), or from a training set's class folders: those in `path`/train or else in `path`, sorted. Throws Error
-// if there are none, or if a name occurs twice.
+// Class names in the order of the labels, from a file with a class a line (of "n01440764 tench" only the id
+// is taken), or from a training set's class folders: those in `path`/train or else in `path`, sorted. Throws
+// Error if there are none, or if a name occurs twice.
 std::vector<std::string> read_classes(const std::string& path);
 
 }  // namespace pursuit::data

@@ -89,9 +89,10 @@ std::unique_ptr<Dataset> open_cifar10(const std::string& path, Split split, cons
 // ImageNet's layout: path/train/<class>/*.jpg and path/val/<class>/*.jpg (or path/test). Reads jpg, jpeg and
 // png (any case), including visible subfolders of a class and links to folders. Labels follow the sorted
 // class names of the train split, for both splits. The test split may also be a folder of class folders
-// itself (as ImageNet-A, -R, -O and -Sketch are published); if none of them is named as a class, but all by the
-// number of one (ImageNet-V2), they are taken by number. Throws on a class that the train split (or options.classes) lacks, on an empty class folder, and on
-// a link to a folder that contains it; get() throws on a damaged image.
+// itself (as ImageNet-A, -R, -O and -Sketch are published); if none of them is named as a class, but all by
+// the number of one (ImageNet-V2), they are taken by number. Throws on a class that the train split (or
+// options.classes) lacks, on an empty class folder, and on a link to a folder that contains it; get() throws
+// on a damaged image.
 std::unique_ptr<Dataset> open_image_folder(const std::string& path, Split split,
                                            const DatasetOptions& options);
 

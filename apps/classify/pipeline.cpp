@@ -85,8 +85,8 @@ void drop_stand_ins(data::Batch& batch) {
 // `logits` f32 [rows, classes] and `labels` i64 [rows] on the CPU.
 void add_rows(Totals& totals, const Tensor& logits, const Tensor& labels) {
   const float* const values = logits.data<float>();
-  if (std::any_of(values, values + logits.numel(), [](float v) { return std::isnan(v); }))
-    throw apps::NotFinite("the model gives NaN: its training has diverged");
+  if (std::any_of(values, values + logits.numel(), [](float v) { return !std::isfinite(v); }))
+    throw apps::NotFinite("the model gives NaN or infinity: its training has diverged");
   totals.confusion.add(argmax(logits), labels);
   totals.top5 += nn::top_k_correct(logits, labels, 5);
   totals.calibration.add(logits, labels);

@@ -13,8 +13,8 @@
 
 namespace pursuit::classify {
 
-// Accuracies and the expected calibration error (nn/calibration.h) in [0, 1], and the mean cross-entropy; NaN:
-// not known.
+// Accuracies and the expected calibration error (nn/calibration.h) in [0, 1], and the mean cross-entropy;
+// NaN: not known.
 struct Scores {
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   double top1 = unknown, top5 = unknown, loss = unknown, ece = unknown;

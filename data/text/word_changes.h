@@ -17,8 +17,8 @@ inline std::vector<Choice<WordChange>> choices_of(WordChange) {
       {"word-deletion", WordChange::deletion, "words are removed"}};
 }
 
-// Contaminates the text for a language model: in every line, a fraction of the words is changed before the text
-// is split into tokens. The word swap is the published attack (Teo & Nguyen 2024, A.4).
+// Contaminates the text for a language model: in every line, a fraction of the words is changed before the
+// text is split into tokens. The word swap is the published attack (Teo & Nguyen 2024, A.4).
 struct WordChangeOptions {
   WordChange change = WordChange::swap;
   double rate = 0.015;              // fraction of a line's words, at least one word per line

@@ -22,6 +22,7 @@
 #include "data/image.h"
 #include "engine/base/error.h"
 #include "engine/files/safetensors.h"
+#include "tests/apps/random_run.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
@@ -47,20 +48,6 @@ Config tiny_config(const std::string& attention = "softmax") {
   c.crop = Crop::padded;
   c.threads = 1;
   return c;
-}
-
-// A run with random weights, none of them zero.
-void make_run(const std::string& folder, const Config& config) {
-  nn::VisionTransformer model(model_config(config));
-  uint64_t stream = 0;
-  for (const nn::NamedTensor& p : model.parameters())
-    copy_values(*p.tensor, normal(p.tensor->shape(), 0, 0.4, 7, stream++));
-  nn::FlatParameters flat(model.parameters(), nn::decays_by_timm);
-  nn::Optimizer optimizer(flat, optimizer_config(config));
-  std::filesystem::create_directories(folder);
-  apps::write_file_atomically(folder + "/config.json", apps::fields_to_json(config).dump(2));
-  apps::save_checkpoint(apps::checkpoint_path(folder), "classify", apps::fields_to_json(config), {}, model,
-                        optimizer, nullptr);
 }
 
 data::Image picture(int size, int channels = 3) {

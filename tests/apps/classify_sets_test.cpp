@@ -10,9 +10,9 @@
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
 #include "apps/run/files.h"
-#include "apps/training/checkpoint.h"
 #include "data/corruptions.h"
 #include "data/npy.h"
+#include "tests/apps/random_run.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
@@ -25,8 +25,7 @@ namespace {
 
 constexpr int side = 8;
 
-// A run with random weights.
-void make_run(const std::string& folder, const std::vector<std::string>& classes) {
+void make_run_of(const std::vector<std::string>& classes, const std::string& folder) {
   Config c;
   c.image_size = side;
   c.patch = 4;
@@ -40,16 +39,7 @@ void make_run(const std::string& folder, const std::vector<std::string>& classes
   c.crop = Crop::padded;
   c.threads = 1;
   c.device = "cpu";
-  nn::VisionTransformer model(model_config(c));
-  uint64_t stream = 0;
-  for (const nn::NamedTensor& p : model.parameters())
-    copy_values(*p.tensor, normal(p.tensor->shape(), 0, 0.4, 7, stream++));
-  nn::FlatParameters flat(model.parameters(), nn::decays_by_timm);
-  nn::Optimizer optimizer(flat, optimizer_config(c));
-  fs::create_directories(folder);
-  apps::write_file_atomically(folder + "/config.json", apps::fields_to_json(c).dump(2));
-  apps::save_checkpoint(apps::checkpoint_path(folder), "classify", apps::fields_to_json(c), {}, model,
-                        optimizer, nullptr);
+  make_run(folder, c);
 }
 
 data::Image picture(uint64_t seed) {
@@ -117,7 +107,7 @@ const std::vector<std::string> wnids = {"n00000001", "n00000002", "n00000003", "
 
 TEST_CASE("published sets: ImageNet-C's folders in one evaluation") {
   const TemporaryFolder f;
-  make_run(f.file("run"), wnids);
+  make_run_of(wnids, f.file("run"));
   for (int severity = 1; severity <= 5; ++severity)
     write_classes(f.path / ("pictures" + std::to_string(severity)), wnids, 3, uint64_t(severity) * 100);
   // Every corruption's folders are links to the same five sets.
@@ -175,7 +165,7 @@ TEST_CASE("published sets: ImageNet-C's folders in one evaluation") {
 
 TEST_CASE("published sets: CIFAR-10-C's files in one evaluation") {
   const TemporaryFolder f;
-  make_run(f.file("run"), data::cifar10_classes());
+  make_run_of(data::cifar10_classes(), f.file("run"));
   constexpr int64_t count = 4;
   std::vector<uint8_t> pixels;
   std::vector<int64_t> labels;
@@ -205,7 +195,7 @@ TEST_CASE("published sets: CIFAR-10-C's files in one evaluation") {
 
 TEST_CASE("published sets: ImageNet-A and -R compare the logits of their own classes, -V2 has numbers") {
   const TemporaryFolder f;
-  make_run(f.file("run"), {"0", "1", "2", "3"});  // as imported without data
+  make_run_of({"0", "1", "2", "3"}, f.file("run"));  // as imported without data
   std::string list;
   for (const std::string& name : wnids) list += name + " name\n";
   apps::write_file_atomically(f.file("classes.txt"), list);
@@ -239,7 +229,7 @@ TEST_CASE("published sets: ImageNet-A and -R compare the logits of their own cla
 
 TEST_CASE("published sets: ImageNet-O's pictures against those of the same classes") {
   const TemporaryFolder f;
-  make_run(f.file("run"), wnids);
+  make_run_of(wnids, f.file("run"));
   write_classes(f.path / "val", wnids, 6, 300);
   const std::vector<std::string> some = {wnids[0], wnids[2]};
   write_classes(f.path / "imagenet-o", some, 4, 400);
@@ -294,7 +284,7 @@ TEST_CASE("published sets: ImageNet-O's pictures against those of the same class
 
 TEST_CASE("calibration: of an evaluation, kept and read back") {
   const TemporaryFolder f;
-  make_run(f.file("run"), wnids);
+  make_run_of(wnids, f.file("run"));
   write_classes(f.path / "val", wnids, 6, 500);
   REQUIRE(eval(asked(f, "val")) == 0);
   const Results r = newest(f);

@@ -49,6 +49,17 @@ Tensor view(int64_t height, int64_t width) {  // normalised, of pixels in [0, 1]
   return normalise_images(from_vector(pixels, {1, 3, height, width}), mean, deviation, DType::f32);
 }
 
+// [1, 3, 6, 8] in three stripes of classes. A pixel's class stands out by 2 to 60 of 255, so that a small
+// budget reaches some pixels.
+Tensor stripes() {
+  Random random(4);
+  std::vector<uint8_t> pixels;
+  for (size_t c = 0; c < 3; ++c)
+    for (size_t i = 0; i < 48; ++i)
+      pixels.push_back(uint8_t(std::lround(255 * mean[c]) + (i % 8 / 3 == c ? 2 + random.below(59) : 0)));
+  return normalise_images(from_vector(pixels, {1, 3, 6, 8}), mean, deviation, DType::f32);
+}
+
 std::vector<double> pixels_of(const Tensor& view) {
   std::vector<double> values = view.to_vector();
   const size_t plane = values.size() / 3;
@@ -81,17 +92,11 @@ TEST_CASE("segment attack: fgsm lowers the label's logit and raises the others, 
 }
 
 TEST_CASE("segment attack: pgd stays in its ball, takes the labels at the view's size, and lowers the mIoU") {
-  const Tensor x = view(6, 8);
-  data::Image labels(16, 12, 1);  // the view is half as large
+  const Tensor x = stripes();
   const std::vector<double> values = x.to_vector();
+  data::Image labels(16, 12, 1);  // the view is half as large
   for (int y = 0; y < 12; ++y)
-    for (int at = 0; at < 16; ++at) {
-      const auto pixel = size_t(y / 2 * 8 + at / 2);
-      int best = 0;
-      for (int c = 1; c < 3; ++c)
-        if (values[48 * size_t(c) + pixel] > values[48 * size_t(best) + pixel]) best = c;
-      *labels.at(at, y) = uint8_t(best);
-    }
+    for (int at = 0; at < 16; ++at) *labels.at(at, y) = uint8_t(at / 2 / 3);
   const Predictor predictor = channels(4, 4, 0);
   const auto mean_iou = [&](const Tensor& changed) {
     nn::ConfusionMatrix matrix(3, data::kIgnoredLabel);
@@ -102,8 +107,8 @@ TEST_CASE("segment attack: pgd stays in its ball, takes the labels at the view's
     return matrix.mean_iou();
   };
   double last = mean_iou(x);
-  CHECK(last > 0.5);  // not 1: bilinear upsampling of noise moves borders; chance is 0.2
-  for (const double budget : {4.0, 64.0, 255.0}) {
+  CHECK(last > 0.8);  // bilinear upsampling moves some borders
+  for (const double budget : {4.0, 16.0, 255.0}) {
     const Tensor changed = attacked(predictor, x, labels, settings("pgd", budget), 2);
     const auto before = pixels_of(x), after = pixels_of(changed);
     for (size_t i = 0; i < before.size(); ++i) {
