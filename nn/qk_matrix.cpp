@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engine/base/error.h"
 #include "engine/ops.h"
@@ -44,6 +45,10 @@ Tensor qk_trace_of_square(const Tensor& query, const Tensor& key) {
 }
 
 double QkStatistics::concentration() const { return frobenius2 > 0 ? trace / std::sqrt(frobenius2) : 0; }
+
+double QkStatistics::concentration_of_square() const {
+  return trace_of_square > 0 ? trace / std::sqrt(trace_of_square) : std::numeric_limits<double>::quiet_NaN();
+}
 
 QkStatistics qk_statistics(const Tensor& query, const Tensor& key) {
   const Tensor q = query.detach().to(cpu).to(DType::f64), k = key.detach().to(cpu).to(DType::f64);

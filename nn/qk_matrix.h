@@ -21,6 +21,8 @@ struct QkStatistics {
 
   // tr W / |W|_F, within +-sqrt(d): how concentrated the eigenvalues are. 0 if W = 0.
   double concentration() const;
+  // tr W / sqrt(tr W^2), the same for a symmetric W; NaN if tr W^2 is not positive.
+  double concentration_of_square() const;
 };
 QkStatistics qk_statistics(const Tensor& query, const Tensor& key);  // of one head, in f64, no autograd
 

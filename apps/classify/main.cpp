@@ -7,8 +7,8 @@
 #include "apps/classify/results.h"
 #include "apps/command/options.h"
 #include "apps/pictures/corrupt_command.h"
+#include "apps/study/inspect_command.h"
 #include "apps/study/program.h"
-#include "apps/study/tape_report.h"
 #include "engine/base/random.h"
 #include "nn/attacks/attacks.h"
 
@@ -104,7 +104,8 @@ int run(std::vector<std::string> args) {
   add_predict(program);
   add_pack(program);
   apps::add_corrupt_command(program.app, program.code);
-  apps::add_inspect_command<Config>(program.app, /*batch size*/ 8, loss_on_noise);
+  apps::add_inspect_command<RunRecord>(program.app, program.code, /*batch size*/ 8, loss_on_noise,
+                                       show_split);
   add_import(program.app, program.code);
   return program.run(std::move(args));
 }

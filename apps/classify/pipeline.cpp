@@ -4,12 +4,14 @@
 #include <cmath>
 #include <numeric>
 
+#include "apps/classify/results.h"
 #include "apps/terminal/print.h"
 #include "apps/terminal/signals.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/step_memory.h"
 #include "data/augment.h"
 #include "data/class_names.h"
+#include "data/fingerprint.h"
 #include "data/rand_augment.h"
 #include "engine/base/error.h"
 #include "engine/base/streams.h"
@@ -290,18 +292,58 @@ void evaluate_on_shapes(const nn::VisionTransformer& model, const Config& c, boo
   if (gradients) loss.backward();
 }
 
+namespace {
+
+// The planes of a picture's evaluation view.
+std::vector<uint8_t> planes_of(const Config& c, const data::Image& view) {
+  std::vector<uint8_t> planes(size_t(c.channels * c.image_size * c.image_size));
+  Random unused(0);
+  evaluation_transform(c)({view, 0, 0}, unused, planes);
+  return planes;
+}
+
+}  // namespace
+
+void show_pictures(const nn::VisionTransformer& model, const Config& c, const data::Dataset& data,
+                   int64_t count, nn::AttentionInspection& inspection) {
+  constexpr int64_t together = 4;
+  const NoGrad off;
+  count = std::min(count, data.size());
+  for (int64_t i = 0; i < count;) {
+    std::vector<uint8_t> batch;
+    for (const int64_t end = std::min(count, i + together); i < end; ++i) {
+      const std::vector<uint8_t> one =
+          planes_of(c, evaluation_view(c, data.get(i * data.size() / count).image));
+      batch.insert(batch.end(), one.begin(), one.end());
+    }
+    inspection.add([&] { model(input_of(c, batch)); });
+  }
+}
+
+apps::Filmed show_split(const LoadedModel& loaded, const apps::InspectPicturesOptions& o,
+                        nn::AttentionInspection& inspection, apps::Conditions& conditions) {
+  Config c = loaded.config;
+  if (!o.data.empty()) c.data = o.data, c.format = "auto";
+  const auto data = open_data(c, o.split);
+  if (data->size() == 0) fail("inspect", std::string("the ") + choice_name(o.split) + " split is empty");
+  conditions.data = o.split == data::Split::train ? "training pictures" : describe_data(c);
+  conditions.fingerprint = data::fingerprint(*data, c.data);
+  conditions.count = std::min(o.samples, data->size());
+  show_pictures(*loaded.model, c, *data, o.samples, inspection);
+  const data::Image view = evaluation_view(c, data->get(0).image);
+  const int64_t side = c.image_size / c.patch;
+  return {view, input_of(c, planes_of(c, view)), side, side};
+}
+
 Prediction look_at(const LoadedModel& loaded, const data::Image& image, int block,
                    const std::vector<int64_t>& only) {
   const Config& c = loaded.config;
   Prediction p;
   p.view = evaluation_view(c, image);
-  std::vector<uint8_t> planes(size_t(c.channels * c.image_size * c.image_size));
-  Random unused(0);
-  evaluation_transform(c)({p.view, 0, 0}, unused, planes);
 
   NoGrad off;
   const nn::VisionTransformer& model = *loaded.model;
-  const Tensor input = input_of(c, planes);
+  const Tensor input = input_of(c, planes_of(c, p.view));
   const Tensor all = model(input).to(DType::f32), logits = only.empty() ? all : restricted(all, only);
   p.logits = floats(logits);
   p.probabilities = floats(softmax(logits));

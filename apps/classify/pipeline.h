@@ -6,6 +6,7 @@
 
 #include "apps/classify/config.h"
 #include "apps/pictures/evaluation.h"
+#include "apps/study/inspect_command.h"
 #include "apps/study/loaded_model.h"
 #include "apps/training/task.h"
 #include "data/dataset.h"
@@ -14,6 +15,7 @@
 #include "engine/step/transfer.h"
 #include "nn/attacks/attacks.h"
 #include "nn/calibration.h"
+#include "nn/inspection.h"
 #include "nn/metrics.h"
 #include "nn/vit.h"
 
@@ -87,6 +89,14 @@ nn::Loss loss(const nn::VisionTransformer& model, const Config& config, const St
 // also need the `gradients` of the images.
 void train_on_shapes(const Config& config);
 void evaluate_on_shapes(const nn::VisionTransformer& model, const Config& config, bool gradients);
+
+// Shows the model so many pictures, evenly spaced, as evaluation does.
+void show_pictures(const nn::VisionTransformer& model, const Config& config, const data::Dataset& data,
+                   int64_t count, nn::AttentionInspection& inspection);
+// The same for `inspect`, of the run's data or others. Notes the data in the conditions and returns the first
+// picture, for the film strip.
+apps::Filmed show_split(const LoadedModel& loaded, const apps::InspectPicturesOptions& options,
+                        nn::AttentionInspection& inspection, apps::Conditions& conditions);
 
 // The model's output for one picture, and the attention of its class token.
 struct Prediction {

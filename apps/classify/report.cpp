@@ -13,6 +13,7 @@
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
 #include "apps/page/heatmap.h"
+#include "apps/study/inspection.h"
 #include "engine/base/random.h"
 
 namespace pursuit::classify {
@@ -241,7 +242,7 @@ apps::Cells cells_of(const Results& e) {
           {"attacks", std::to_string(e.attacked.size())}};
 }
 
-apps::RunPage page_of(const RunRecord& r) {
+apps::RunPage page_of(RunRecord& r) {
   const Results* main = r.config ? main_evaluation(r.newest, *r.config) : nullptr;
   if (main && std::isnan(main->scores.top1)) main = nullptr;  // of corrupted pictures alone
   apps::RunPage page;
@@ -270,6 +271,7 @@ apps::RunPage page_of(const RunRecord& r) {
           report.table(outlier_table(e));
         });
   };
+  apps::show_inspections(r, page);
   page.samples_title = "What the model looks at";
   page.samples = [&r](Report& report) { add_samples(report, r); };
   for (const Results& results : r.newest) add_commands(page.commands, r, results);

@@ -65,7 +65,7 @@ Results unite(const Results& old, const Results& fresh);
 
 using RunRecord = apps::RunRecord<Config, Results>;
 // Contents of reports and comparisons; accuracies, errors and mCE in percent.
-apps::RunPage page_of(const RunRecord& run);
+apps::RunPage page_of(RunRecord& run);
 apps::Cells cells_of(const Results& results);
 apps::ComparedRun compared(const RunRecord& run);
 apps::ComparisonPage comparison_page(const std::vector<RunRecord>& runs);

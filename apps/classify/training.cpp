@@ -140,6 +140,10 @@ class Classification : public apps::TaskOf<RunRecord> {
     return v;
   }
 
+  void show(nn::AttentionInspection& inspection) override {
+    show_pictures(model_, config_, *test_data_, 8, inspection);
+  }
+
   void finish(const std::string& folder, int64_t step) override {
     TaskOf::finish(folder, step);
     apps::note_replaced("training", *train_data_);

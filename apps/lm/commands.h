@@ -5,6 +5,7 @@
 
 #include "apps/lm/config.h"
 #include "apps/study/evaluation.h"
+#include "apps/study/inspect_command.h"
 #include "apps/training/training_run.h"
 #include "data/text/word_changes.h"
 #include "nn/generate.h"
@@ -32,12 +33,10 @@ struct GenerateOptions {
 };
 int generate_text(const GenerateOptions& options);
 
-struct InspectOptions {
-  std::string checkpoint, data;
-  apps::LoadOptions load;
+struct InspectOptions : apps::InspectOptions {
   std::string split = "valid";
-  int64_t sequences = 64;
-  bool json = false;
+
+  InspectOptions() { samples = 64; }
 };
 int inspect_run(const InspectOptions& options);
 

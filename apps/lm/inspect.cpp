@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 
 #include "apps/lm/commands.h"
 #include "apps/lm/results.h"
 #include "apps/run/files.h"
+#include "apps/study/inspection.h"
 #include "apps/study/loaded_model.h"
 #include "apps/terminal/print.h"
 #include "apps/training/provenance.h"
@@ -20,25 +22,31 @@ namespace pursuit::lm {
 
 namespace {
 
-// Mean entropies over the queries of the first rows, [depth, heads]. Padding is cut off; rows of the same
-// length form a batch.
-std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBatches& rows, Inspection& out) {
-  const nn::LmConfig& c = model.config();
-  std::map<int64_t, std::vector<int64_t>> by_length;
+// The ids of the first rows without padding, joined by length, the longest first.
+std::map<int64_t, std::vector<int64_t>, std::greater<>> rows_by_length(data::TextBatches& rows,
+                                                                       int64_t& sequences) {
+  std::map<int64_t, std::vector<int64_t>, std::greater<>> by_length;
   data::TextBatch batch;
-  const int64_t wanted = std::min(out.sequences, rows.rows());
-  out.sequences = 0;
-  for (int64_t b = 0; b < rows.steps() && out.sequences < wanted; ++b) {
+  const int64_t wanted = std::min(sequences, rows.rows());
+  sequences = 0;
+  for (int64_t b = 0; b < rows.steps() && sequences < wanted; ++b) {
     rows.get(0, b, batch);
-    for (size_t at = 0; at < batch.ids.size() && out.sequences < wanted; at += size_t(rows.length())) {
+    for (size_t at = 0; at < batch.ids.size() && sequences < wanted; at += size_t(rows.length())) {
       const auto label = batch.labels.begin() + std::ptrdiff_t(at),
                  row = batch.ids.begin() + std::ptrdiff_t(at);
       const auto length = std::find(label, label + rows.length(), -1) - label;
       if (length == 0) continue;
       by_length[length].insert(by_length[length].end(), row, row + length);
-      ++out.sequences;
+      ++sequences;
     }
   }
+  return by_length;
+}
+
+// Mean entropies over the queries of the first rows, [depth, heads]. Rows of the same length form a batch.
+std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBatches& rows, Inspection& out) {
+  const nn::LmConfig& c = model.config();
+  const auto by_length = rows_by_length(rows, out.sequences);
   std::vector<double> sums(size_t(c.depth * c.heads), 0.0);
   double queries = 0, even = 0;
   for (const auto& [length, ids] : by_length) {
@@ -92,6 +100,19 @@ Inspection inspect(const nn::TransformerLm& model, data::TextBatches& rows, int6
   return out;
 }
 
+void show_rows(const nn::TransformerLm& model, data::TextBatches& rows, int64_t sequences,
+               nn::AttentionInspection& inspection) {
+  constexpr int64_t together = 4;
+  for (const auto& [length, ids] : rows_by_length(rows, sequences))
+    for (int64_t at = 0; at < int64_t(ids.size()); at += together * length) {
+      const int64_t end = std::min(int64_t(ids.size()), at + together * length);
+      const std::vector<int64_t> some(ids.begin() + at, ids.begin() + end);
+      inspection.add([&, length = length] {
+        model.features(from_vector(some, {(end - at) / length, length}, model.embed_weight.device()));
+      });
+    }
+}
+
 nlohmann::ordered_json summary(const Inspection& inspection) {
   double entropy = 0, trace = 0, norm = 0, square = 0, concentration = 0;
   for (const HeadFacts& h : inspection.heads) {
@@ -131,6 +152,10 @@ nlohmann::ordered_json to_json(const Inspection& inspection) {
                              {"eigenvalues", values},
                              {"signal_propagation", inspection.propagation(h)}});
   }
+  if (!inspection.layers.empty()) {
+    json["layers"] = apps::to_json(inspection.layers);
+    json["notes"] = nn::AttentionInspection::notes(inspection.layers);
+  }
   return json;
 }
 
@@ -157,6 +182,8 @@ Inspection inspection_from_json(const nlohmann::ordered_json& json) {
     for (const auto& v : h.at("eigenvalues")) facts.eigenvalues.emplace_back(v.at(0), v.at(1));
     out.heads.push_back(std::move(facts));
   }
+  if (json.contains("layers")) out.layers = apps::layers_from_json(json.at("layers"));
+  nn::AttentionInspection::notes(out.layers);  // throws for a kind that there is not
   return out;
 }
 
@@ -210,6 +237,7 @@ void add_inspection(apps::Report& report, const Inspection& inspection) {
       "where it is localised.";
   report.chart(spectrum);
   report.chart(propagation);
+  if (!inspection.layers.empty()) apps::add_layers(report, inspection.layers, measured_on(inspection));
 }
 
 int inspect_run(const InspectOptions& options) {
@@ -222,22 +250,27 @@ int inspect_run(const InspectOptions& options) {
   const std::vector<data::TextFile>& files = files_of(source, data::text_split(options.split), config);
   data::TextBatches rows(data::encode(files, source.layout, words), words.line_end(),
                          evaluation_rows(config));
-  apps::require_memory("inspect", loaded.model->embed_weight.device(), "--sequences", [&] {
-    const int64_t windows = std::min(options.sequences, rows.rows());
+  apps::require_memory("inspect", loaded.model->embed_weight.device(), "--samples", [&] {
+    const int64_t windows = std::min(options.samples, rows.rows());
     loaded.model->attention_entropy(
         empty({windows, config.context}, DType::i64, loaded.model->embed_weight.device()));
   });
-  Inspection inspection = inspect(*loaded.model, rows, options.sequences);
+  Inspection inspection = inspect(*loaded.model, rows, options.samples);
+  nn::AttentionInspection layers(*loaded.model, {.decomposed = options.decomposed});
+  show_rows(*loaded.model, rows, options.samples, layers);
+  inspection.layers = layers.layers();
   inspection.split = options.split;
   inspection.conditions = apps::conditions(config, loaded.weights, loaded.state.step, run);
   inspection.conditions.data = data_name(config);
   inspection.conditions.fingerprint = data::fingerprint(files, config.data);
   inspection.conditions.count = rows.tokens();
-  if (options.json)
+  if (options.json) {
     apps::print("{}\n", to_json(inspection).dump());
-  else
-    apps::print("{}entropy of even attention {:.3f} nats over windows of {} tokens\n",
+  } else {
+    apps::print("{}entropy of even attention {:.3f} nats over windows of {} tokens\n\n",
                 apps::Lines{apps::to_text(to_table(inspection))}, inspection.even_entropy, inspection.tokens);
+    apps::print(inspection.layers);
+  }
   if (std::filesystem::is_directory(options.checkpoint)) {
     write_inspection(options.checkpoint, inspection);
     apps::write_report<RunRecord>(options.checkpoint);

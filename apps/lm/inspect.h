@@ -8,6 +8,7 @@
 #include "apps/run/json.h"
 #include "apps/terminal/table.h"
 #include "data/text/batches.h"
+#include "nn/inspection.h"
 #include "nn/qk_matrix.h"
 #include "nn/transformer_lm.h"
 
@@ -29,12 +30,17 @@ struct Inspection {
   double temperature = 0;   // divisor of the attention scores
   double even_entropy = 0;  // entropy of uniform causal attention: mean of log t over positions t
   std::vector<HeadFacts> heads;
+  std::vector<nn::LayerMeasures> layers = {};  // of `lm inspect`; none after training
 
   std::vector<double> propagation(const HeadFacts& head) const;  // rho_i, see nn/qk_matrix.h
 };
 
 // Averages over the first `sequences` rows of a text. Without rows the entropy is 0.
 Inspection inspect(const nn::TransformerLm& model, data::TextBatches& rows, int64_t sequences);
+
+// Shows the model the same rows, in batches of a few.
+void show_rows(const nn::TransformerLm& model, data::TextBatches& rows, int64_t sequences,
+               nn::AttentionInspection& inspection);
 
 // Means over all heads for the metrics, under the keys attention_entropy, qk_trace, qk_norm,
 // qk_trace_of_square and qk_concentration.

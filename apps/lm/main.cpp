@@ -60,14 +60,13 @@ void add_generate(apps::Program<RunRecord>& program) {
 }
 
 void add_inspect(apps::Program<RunRecord>& program) {
-  const auto [command, i] = program.add(
-      "inspect", "Compute entropy, query-key eigenvalues and signal propagation of every head", inspect_run);
-  apps::add_load_options(command, i.checkpoint, i.load);
-  command.add_option("--data", i.data, "Another text for the entropy (default: the run's)");
+  const auto [command, i] =
+      program.add("inspect",
+                  "Compute entropy, query-key eigenvalues, signal propagation and kernel "
+                  "PCA of every head",
+                  inspect_run);
+  apps::add_inspect_options(command, i, "windows");
   command.add_option("--split", i.split, "train, valid or test")->capture_default_str();
-  apps::add_number(command, "--sequences", i.sequences, "Number of windows for the entropy",
-                   apps::Range{1, 1e9});
-  command.add_flag("--json", i.json, "Print JSON instead of a table");
 }
 
 int run(std::vector<std::string> args) {

@@ -8,6 +8,7 @@
 #include "apps/lm/commands.h"
 #include "apps/lm/inspect.h"
 #include "apps/lm/results.h"
+#include "apps/study/inspection.h"
 #include "data/fingerprint.h"
 
 namespace pursuit::lm {
@@ -113,6 +114,7 @@ apps::RunPage page_of(RunRecord& r) {
       fail("report", fmt::format("{} is damaged ({}); run `lm inspect` again", file, e.what()));
     }
   });
+  apps::show_inspections(r, page, /*with_inspection=*/false);
   page.evaluations_caption =
       "By blocks or documents every token is predicted from those before it there; by a sliding window from "
       "as many as the model can take. Perplexities of different vocabularies cannot be compared.";

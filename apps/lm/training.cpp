@@ -122,6 +122,8 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
     return v;
   }
 
+  void show(nn::AttentionInspection& inspection) override { show_rows(model_, inspected_, 8, inspection); }
+
   void finish(const std::string& folder, int64_t step) override {
     const Results found = results(folder, step);
     inspection_.conditions = found;

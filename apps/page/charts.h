@@ -10,6 +10,7 @@ struct LineSeries {
   std::string name = {};
   std::vector<std::pair<double, double>> points = {};  // (x, y) by ascending x; non-finite y: a gap
   bool dashed = false;
+  bool dots = false;  // dots without a line: a scatter
   // With more than 20 points: LOESS, a local linear fit over 1/20 of the points to either side. The raw line
   // is drawn faintly behind it.
   bool smooth = false;

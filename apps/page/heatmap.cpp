@@ -34,9 +34,9 @@ data::Image enlarge(const data::Image& image, int side) {
   return out;
 }
 
-void paste(data::Image& onto, const data::Image& image, int left) {
+void paste(data::Image& onto, const data::Image& image, int left, int top = 0) {
   for (int y = 0; y < image.height; ++y)
-    std::copy_n(image.at(0, y), size_t(image.width) * size_t(image.channels), onto.at(left, y));
+    std::copy_n(image.at(0, y), size_t(image.width) * size_t(image.channels), onto.at(left, top + y));
 }
 
 }  // namespace
@@ -103,6 +103,23 @@ data::Image attention_pair(const data::Image& picture, const std::vector<float>&
   paste(pair, data::to_rgb(enlarge(picture, side)), 0);
   paste(pair, overlay, overlay.width + gap);
   return pair;
+}
+
+data::Image film_strip(const data::Image& picture, const std::vector<std::vector<std::vector<float>>>& rows,
+                       int grid_h, int grid_w, int side) {
+  const data::Image frame = data::to_rgb(enlarge(picture, side));
+  size_t frames = 1;
+  for (const auto& row : rows) frames = std::max(frames, 1 + row.size());
+  data::Image strip(int(frames) * (frame.width + gap) - gap, int(rows.size()) * (frame.height + gap) - gap,
+                    3);
+  std::fill(strip.pixels.begin(), strip.pixels.end(), uint8_t(255));
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const int top = int(r) * (frame.height + gap);
+    paste(strip, frame, 0, top);
+    for (size_t i = 0; i < rows[r].size(); ++i)
+      paste(strip, blend_heatmap(frame, rows[r][i], grid_h, grid_w), int(i + 1) * (frame.width + gap), top);
+  }
+  return strip;
 }
 
 }  // namespace pursuit::apps

@@ -25,4 +25,8 @@ data::Image attention_overlay(const data::Image& picture, const std::vector<floa
 data::Image attention_pair(const data::Image& picture, const std::vector<float>& map, int grid,
                            int side = 224);
 
+// Rows of pictures: in each the picture, then its overlays by the row's maps [grid_h, grid_w].
+data::Image film_strip(const data::Image& picture, const std::vector<std::vector<std::vector<float>>>& rows,
+                       int grid_h, int grid_w, int side = 112);
+
 }  // namespace pursuit::apps

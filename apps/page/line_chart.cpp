@@ -124,6 +124,8 @@ std::string series_svg(const LineSeries& series, const Points& points, size_t in
     svg += fmt::format("<path class=\"line faint {}\" d=\"{}\"/>", look, line_path(thinned(points), frame));
     main = smoothed(points, std::max(2, int(points.size()) / 20));
   }
+  if (series.dots)
+    return fmt::format("<path class=\"dots small {}\" d=\"{}\"/>", look, dots_path(main, frame));
   main = thinned(main);
   svg += fmt::format("<path class=\"line {}\" d=\"{}\" data-name=\"{}\" data-points=\"{}\"/>", look,
                      line_path(main, frame), escape_html(series.name), point_labels(main));

@@ -19,8 +19,8 @@ namespace {
 
 constexpr const char* checkpoints[] = {"checkpoint.safetensors", "checkpoint-previous.safetensors",
                                        "best.safetensors"};
-constexpr const char* records[] = {"eval.json", "inspect.json", "metrics.jsonl", "report.html",
-                                   "tensorboard"};
+constexpr const char* records[] = {"eval.json",     "inspect.json", "inspect.png", "inspections.jsonl",
+                                   "metrics.jsonl", "report.html",  "tensorboard"};
 constexpr const char* kept[] = {"config.json", "training.lock", "cache"};  // when a run is replaced
 
 bool is_one_of(const auto& names, const fs::path& name) {

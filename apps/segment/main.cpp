@@ -4,8 +4,12 @@
 
 #include "apps/command/options.h"
 #include "apps/segment/commands.h"
+#include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
+#include "apps/study/inspect_command.h"
 #include "apps/study/program.h"
+#include "engine/base/random.h"
+#include "engine/ops.h"
 
 namespace {
 
@@ -56,6 +60,17 @@ void add_predict(apps::Program<RunRecord>& program) {
   apps::add_number(command, "--opacity", p.opacity, "Weight of the mask in the overlay", apps::Range{0, 1});
 }
 
+// The loss of a batch of noise, for `inspect --tape`.
+Tensor loss_on_noise(const nn::Segmenter& model, const Config& c, int64_t batch_size) {
+  Random random(c.seed);
+  std::vector<uint8_t> noise(size_t(batch_size * 3 * c.height * c.width));
+  for (uint8_t& pixel : noise) pixel = uint8_t(random.below(256));
+  const Tensor pixels = from_vector(noise, {batch_size, 3, c.height, c.width});
+  const Tensor images = normalise_images(pixels.to(device_from_name(c.device)), c.mean, c.std, c.dtype);
+  const Tensor labels = zeros({batch_size, c.height, c.width}, DType::i64, images.device());
+  return upsample_cross_entropy(model(images), labels, data::kIgnoredLabel);
+}
+
 int run(std::vector<std::string> args) {
   apps::Program<RunRecord> program(
       "Trains and studies semantic segmenters whose attention can be made robust.",
@@ -63,6 +78,8 @@ int run(std::vector<std::string> args) {
   program.add_train("Train a segmenter", args, train);
   add_eval(program);
   add_predict(program);
+  apps::add_inspect_command<RunRecord>(program.app, program.code, /*batch size*/ 2, loss_on_noise,
+                                       show_split);
   return program.run(std::move(args));
 }
 

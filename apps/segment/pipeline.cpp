@@ -1,5 +1,6 @@
 #include "apps/segment/pipeline.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -9,6 +10,8 @@
 #include "apps/terminal/print.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/step_memory.h"
+#include "data/fingerprint.h"
+#include "data/resize.h"
 #include "data/segmentation_augment.h"
 #include "engine/base/error.h"
 #include "engine/ops.h"
@@ -96,6 +99,35 @@ void train_on_shapes(const Config& c, int64_t height, int64_t width) {
   apps::train_on_shapes(
       model, c, [&] { return loss(model, c, input); },
       [&] { predictor_of(model, c).look_on_shapes(height, width); });
+}
+
+void show_pictures(const nn::Segmenter& model, const Config& c, const data::SegmentationDataset& data,
+                   int64_t count, nn::AttentionInspection& inspection) {
+  const Predictor predictor = predictor_of(model, c);
+  count = std::min(count, data.size());
+  for (int64_t i = 0; i < count; ++i) {
+    const data::Image picture = data.get(i * data.size() / count).image;
+    inspection.add([&] { predictor.classes_of(picture); });
+  }
+}
+
+apps::Filmed show_split(const apps::LoadedModel<Config>& loaded, const apps::InspectPicturesOptions& o,
+                        nn::AttentionInspection& inspection, apps::Conditions& conditions) {
+  Config c = loaded.config;
+  if (!o.data.empty()) c.data = o.data, c.format = "auto";
+  const auto data = open_data(c, o.split);
+  if (data->size() == 0) fail("inspect", std::string("the ") + choice_name(o.split) + " split is empty");
+  conditions.data = describe_data(c, data->split());
+  conditions.fingerprint = data::fingerprint(*data, c.data);
+  conditions.count = std::min(o.samples, data->size());
+  show_pictures(*loaded.model, c, *data, o.samples, inspection);
+  const data::Image window =
+      data::resize(data::to_rgb(data->get(0).image), int(c.width), int(c.height), data::Filter::bilinear);
+  const Shape shape{1, 3, c.height, c.width};
+  std::vector<uint8_t> planes(size_t(shape.numel()));
+  data::to_planes(window, planes);
+  const Tensor pixels = from_vector(planes, shape).to(device_from_name(c.device));
+  return {window, normalise_images(pixels, c.mean, c.std, c.dtype), c.height / c.patch, c.width / c.patch};
 }
 
 void load_encoder(nn::Segmenter& model, const std::string& run_or_file) {

@@ -3,10 +3,12 @@
 #include <memory>
 
 #include "apps/segment/config.h"
+#include "apps/study/inspect_command.h"
 #include "apps/training/task.h"
 #include "data/loader.h"
 #include "data/segmentation.h"
 #include "engine/step/transfer.h"
+#include "nn/inspection.h"
 #include "nn/segmenter.h"
 
 namespace pursuit::segment {
@@ -34,6 +36,14 @@ struct StepInput {
 };
 
 nn::Loss loss(const nn::Segmenter& model, const Config& config, const StepInput& input);
+
+// Shows the model so many pictures, evenly spaced, as evaluation does: window by window.
+void show_pictures(const nn::Segmenter& model, const Config& config, const data::SegmentationDataset& data,
+                   int64_t count, nn::AttentionInspection& inspection);
+// The same for `inspect`, of the run's data or others. Notes the data in the conditions and returns the first
+// picture as one window, for the film strip.
+apps::Filmed show_split(const apps::LoadedModel<Config>& loaded, const apps::InspectPicturesOptions& options,
+                        nn::AttentionInspection& inspection, apps::Conditions& conditions);
 
 // Runs a training step and the evaluation of one picture of this size on shapes alone, for
 // apps::require_memory.

@@ -12,6 +12,7 @@
 #include "apps/segment/commands.h"
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
+#include "apps/study/inspection.h"
 #include "data/corruptions.h"
 #include "data/resize.h"
 
@@ -163,7 +164,7 @@ apps::Cells cells_of(const Results& e) {
           {"corrupted", e.corrupted.empty() ? "-" : apps::corruption_set(e.corrupted)}};
 }
 
-apps::RunPage page_of(const RunRecord& r) {
+apps::RunPage page_of(RunRecord& r) {
   const Results* main = r.config ? main_evaluation(r.newest, *r.config) : nullptr;
   if (main && main->classes.empty()) main = nullptr;  // of corrupted pictures alone
   apps::RunPage page;
@@ -186,6 +187,7 @@ apps::RunPage page_of(const RunRecord& r) {
         r.newest, [](const Results& e) { return !e.attacked.empty(); },
         [&](const Results& e) { add_attacks(report, e); });
   };
+  apps::show_inspections(r, page);
   page.samples_title = "What the model sees";
   page.samples = [&r, main](Report& report) { add_samples(report, r, main); };
   if (r.config) page.facts = {{"classes", std::to_string(r.config->classes.size())}};

@@ -112,6 +112,11 @@ class Segmentation : public apps::TaskOf<RunRecord> {
     v.score = s.mean_iou;
     return v;
   }
+
+  void show(nn::AttentionInspection& inspection) override {
+    show_pictures(model_, config_, *validation_data_, 2, inspection);
+  }
+
   void finish(const std::string& folder, int64_t step) override {
     TaskOf::finish(folder, step);
     apps::note_replaced("training", *train_data_);

@@ -25,8 +25,8 @@ std::string speed_column(const std::string& unit) { return unit + "/s"; }
 
 // The options that the runs of a group have in common.
 ordered_json without_seed(ordered_json options) {
-  for (const char* key :
-       {"seed", "threads", "workers", "cache", "cache-mib", "checkpoint-seconds", "checkpoint-steps"})
+  for (const char* key : {"seed", "threads", "workers", "cache", "cache-mib", "checkpoint-seconds",
+                          "checkpoint-steps", "inspect-every"})
     options.erase(key);
   return options;
 }

@@ -8,6 +8,7 @@
 #include "apps/command/options.h"
 #include "apps/run/run_folder.h"
 #include "apps/study/evaluation.h"
+#include "apps/study/inspect_command.h"
 #include "apps/terminal/print.h"
 #include "engine/files/atomic_file.h"
 
@@ -38,6 +39,17 @@ std::string LoadOptions::arguments() const {
   if (weights) text += std::string("--weights ") + choice_name(*weights);
   if (dtype) text += fmt::format("{}--dtype {}", text.empty() ? "" : " ", name_of(*dtype));
   return text;
+}
+
+void add_inspect_options(CLI::App& command, InspectOptions& o, const std::string& sample) {
+  add_load_options(command, o.checkpoint, o.load);
+  command.add_option("--data", o.data, "Other data (default: the run's)");
+  add_number(command, "--samples,--sequences", o.samples, "Number of " + sample + ", spread over the split",
+             Range{1, 1e9});
+  add_number(command, "--decompose", o.decomposed,
+             "Of these, the first so many for the measures with eigenvalues and singular values",
+             Range{1, 1e9});
+  command.add_flag("--json", o.json, "Print JSON instead of tables");
 }
 
 void add_eval_options(CLI::App& command, EvalOptions& o, const std::string& batch) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 
+#include "apps/study/run_commands.h"
 #include "apps/terminal/print.h"
 #include "apps/terminal/table.h"
 #include "engine/files/atomic_file.h"

@@ -79,6 +79,7 @@ struct TrainingFields {
   double checkpoint_seconds = 30;
   int64_t checkpoint_steps = 0;  // 0: by time only
   double eval_every = 1;         // epochs
+  double inspect_every = 0;      // epochs
   bool keep_best = false;
   // Fingerprints of training and evaluation data (data/fingerprint.h), filled in when they are opened.
   std::string data_fingerprint;
@@ -113,6 +114,11 @@ template <class C, class F> void for_each_training_field(C& c, const F& f) {
   f("checkpoint-steps", c.checkpoint_steps, "Save after every so many steps too (0: by time only)",
     any_count);
   f("eval-every", c.eval_every, "Evaluate every so many epochs; fractions are allowed (0: at the end only)",
+    Range{0, 1e6});
+  f("inspect-every", c.inspect_every,
+    "Measure the attention as `inspect` does on a few samples every so many epochs, the first before "
+    "training "
+    "(0: never); training stays the same bit for bit",
     Range{0, 1e6});
   f("keep-best", c.keep_best, "Keep the weights of the best evaluation too, as best.safetensors");
   f("data-fingerprint", c.data_fingerprint, "");

@@ -5,6 +5,7 @@
 
 #include "apps/run/json.h"
 #include "apps/training/fields.h"
+#include "nn/inspection.h"
 #include "nn/training_step.h"
 
 namespace pursuit::apps {
@@ -45,6 +46,8 @@ class Task : public nn::Objective {
   virtual double waited_for_data() const { return 0; }
 
   virtual Validation evaluate() = 0;
+  // Shows the model a few samples of the evaluation's data, for --inspect-every.
+  virtual void show(nn::AttentionInspection&) {}
   // Called after the last evaluation: writes results and report to the run's folder and a summary to stdout.
   virtual void finish(const std::string& folder, int64_t step) = 0;
 };

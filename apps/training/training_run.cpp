@@ -24,6 +24,7 @@
 #include "apps/terminal/progress.h"
 #include "apps/terminal/signals.h"
 #include "apps/training/checkpoint.h"
+#include "apps/training/inspections.h"
 #include "apps/training/provenance.h"
 #include "apps/training/ranks.h"
 #include "engine/base/error.h"
@@ -91,6 +92,7 @@ class TrainingRun {
     bar_.emplace("train", state_.step, end, ProgressOptions{.quiet = quiet_, .unit = task_.unit()});
     // Repeats the evaluation at the checkpoint's step if a stop interrupted it.
     if (state_.step < end && evaluation_is_due()) evaluate();
+    if (state_.step == 0 && fields_.inspect_every > 0) inspect();
     task_.start_epoch(state_.epoch, state_.batch);
     while (state_.step < end && !stop_) {
       step();
@@ -155,6 +157,8 @@ class TrainingRun {
       return step <= (line.contains("train_loss") ? state_.evaluated : state_.step);
     };
     metrics_.emplace(metrics_path(), resuming ? MetricsWriter::Keep(keep) : nullptr);
+    if (fields_.inspect_every > 0 || fs::exists(inspections_path(folder_)))
+      inspections_.emplace(inspections_path(folder_), resuming ? MetricsWriter::Keep(keep) : nullptr);
     events_.emplace((fs::path(folder_) / "tensorboard").string(),
                     resuming ? std::optional(state_.step) : std::nullopt);
     // Written last, so that a failed start does not change the file.
@@ -228,6 +232,7 @@ class TrainingRun {
     // steps_per_epoch().
     if (state_.batch == task_.steps_per_epoch()) return;
     if (state_.step < last_step() && evaluation_is_due()) evaluate();
+    if (is_due(fields_.inspect_every)) inspect();
     const bool due = fields_.checkpoint_steps > 0 && state_.step % fields_.checkpoint_steps == 0;
     if (due || seconds_since(saved_) >= fields_.checkpoint_seconds) save();
   }
@@ -274,6 +279,7 @@ class TrainingRun {
   void next_epoch(bool more) {
     ++state_.epoch;
     state_.batch = 0;
+    if (is_due(fields_.inspect_every)) inspect();
     if (!more) return;
     if (evaluation_is_due()) evaluate();
     save();
@@ -282,10 +288,40 @@ class TrainingRun {
 
   double epochs(int64_t step) const { return double(step) / double(task_.steps_per_epoch()); }
 
-  bool evaluation_is_due() const {
-    if (state_.evaluated == state_.step) return false;
-    const double every = fields_.eval_every * double(task_.steps_per_epoch());
+  bool evaluation_is_due() const { return state_.evaluated != state_.step && is_due(fields_.eval_every); }
+
+  // Whether the last step has completed another so many epochs.
+  bool is_due(double interval) const {
+    const double every = interval * double(task_.steps_per_epoch());
     return every > 0 && std::floor(double(state_.step) / every) > std::floor(double(state_.step - 1) / every);
+  }
+
+  // Measures the attention of the weights that are evaluated. Only rank 0 does; the others wait at the next step.
+  void inspect() {
+    finish_steps(0);
+    if (!leads_) return;
+    const Clock::time_point start = Clock::now();
+    task_.model().set_training(false);
+    const bool averaged = evaluated_weights(fields_) == "ema";
+    if (averaged) ema_->swap();
+    try {
+      nn::AttentionInspection inspection(task_.model(), {.decomposed = 1});
+      task_.show(inspection);
+      const std::vector<nn::LayerMeasures> layers = inspection.layers();
+      Json line = Json::object();
+      std::vector<std::pair<std::string, double>> scalars;
+      for (const Metric& m : inspection_metrics(layers)) {
+        line[m.name] = m.value;
+        scalars.emplace_back(m.tag, m.value);
+      }
+      metrics_->write(state_.step, line);
+      events_->scalars(state_.step, scalars);
+      inspections_->write(state_.step, {{"layers", to_json(layers)}});
+    } catch (const Error& e) {
+      note("no inspection at step {}: {}\n", state_.step, e.what());
+    }
+    if (averaged) ema_->swap();
+    logged_ += std::chrono::duration_cast<Clock::duration>(Clock::now() - start);
   }
 
   // Returns false if it was stopped early.
@@ -402,7 +438,7 @@ class TrainingRun {
   nn::Schedule schedule_;
   std::optional<nn::TrainingStep> step_;
   std::deque<StepUnderWay> under_way_;
-  std::optional<MetricsWriter> metrics_;
+  std::optional<MetricsWriter> metrics_, inspections_;
   std::optional<TensorboardWriter> events_;
   std::optional<Progress> bar_;
   Clock::time_point started_, saved_, logged_, evaluated_;
@@ -457,11 +493,11 @@ void check_folder(const RunOptions& o) {
 }
 
 bool may_change(const std::string& option) {
-  static const std::set<std::string> names = {"epochs",         "steps",      "device",
-                                              "threads",        "workers",    "data",
-                                              "format",         "cache",      "checkpoint-seconds",
-                                              "ranks",          "eval-every", "checkpoint-steps",
-                                              "eval-batch-size"};
+  static const std::set<std::string> names = {"epochs",        "steps",          "device",
+                                              "threads",       "workers",        "data",
+                                              "format",        "cache",          "checkpoint-seconds",
+                                              "ranks",         "eval-every",     "checkpoint-steps",
+                                              "inspect-every", "eval-batch-size"};
   return names.contains(option);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "engine/ops.h"
 #include "nn/attention/functions.h"
@@ -50,7 +52,12 @@ const AttentionConfig& checked(const AttentionConfig& config, int64_t dim, int64
   return config;
 }
 
+thread_local const AttentionObserver::See* observed_by = nullptr;
+
 }  // namespace
+
+AttentionObserver::AttentionObserver(See see) : see_(std::move(see)) { observed_by = &see_; }
+AttentionObserver::~AttentionObserver() { observed_by = nullptr; }
 
 bool are_layers(const std::string& layers, int64_t depth) {
   if (layers == "auto" || layers == "all" || layers == "none") return true;
@@ -110,6 +117,7 @@ Tensor Attention::project(const Tensor& x) const {
 }
 
 Tensor Attention::forward(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
+  if (observed_by) (*observed_by)(*this, x);
   const Tensor packed = project(x);
   if (dropout.rate == 0) return proj(kind_->mix(packed, x), residual);
   const Tensor values = kind_->values(packed), p = kind_->probabilities(packed, x.size(1));
@@ -145,6 +153,24 @@ Tensor Attention::forward_cached(const Tensor& x, AttentionCache& cache) const {
 Tensor Attention::probabilities(const Tensor& x, int64_t queries) const {
   NoGrad off;
   return kind_->probabilities(project(x.detach()), queries < 0 ? x.size(1) : queries);
+}
+
+AttentionTensors Attention::tensors(const Tensor& x) const {
+  NoGrad off;
+  const DType wide = x.device().is_cuda() ? DType::f32 : DType::f64;
+  const Tensor packed = project(x.detach()).to(wide), input = x.detach().to(wide);
+  AttentionTensors t;
+  std::tie(t.queries, t.keys) = kind_->queries_and_keys(packed);
+  t.own_keys = part(packed, -2);
+  t.own_values = part(packed, -1);
+  t.values = kind_->values(packed);
+  t.probabilities = kind_->probabilities(packed, x.size(1));
+  const Tensor mixed = kind_->mix(packed, input);
+  t.mixed = split_heads(mixed, heads_);
+  t.output = proj(mixed);
+  t.pursuit = kind_->pursuit(packed);
+  t.subtracted = kind_->subtracted(packed);
+  return t;
 }
 
 Tensor Attention::query_weights() const {

@@ -1,6 +1,8 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "nn/attention/kind.h"
 #include "nn/generator.h"
@@ -40,6 +42,18 @@ struct AttentionCache {
   int64_t length = 0;
 };
 
+// What a layer computes of its input, for inspection: f64 on the CPU, f32 on a GPU. No autograd.
+struct AttentionTensors {
+  Tensor queries, keys;              // [B, H, N, D], see AttentionKind::queries_and_keys
+  Tensor own_keys, own_values;       // k and v themselves
+  Tensor values;                     // [B, H, N, D], that are mixed
+  Tensor probabilities;              // [B, H, N, N]
+  Tensor mixed;                      // [B, H, N, D], the output before the projection
+  Tensor output;                     // [B, N, dim], after it, without the residual
+  std::vector<PursuitStep> pursuit;  // of kinds that iterate
+  Tensor subtracted;                 // [B, H, N, N], of Scaled Attention
+};
+
 // Multi-head self-attention with timm's names: `qkv` [parts * dim, dim] with rows in the order q, k, v (k, v
 // if keys serve as queries), `proj` [dim, dim], and the parameters of the kind.
 class Attention : public Callable<Attention> {
@@ -59,12 +73,16 @@ class Attention : public Callable<Attention> {
   // AttentionKind. No autograd.
   Tensor probabilities(const Tensor& x, int64_t queries = -1) const;
 
+  AttentionTensors tensors(const Tensor& x) const;
+
   // The rows of `qkv` that produce each head's queries and keys, [H, D, dim], with autograd; the same rows if
   // keys serve as queries. W_QK = W_Q^T W_K.
   Tensor query_weights() const;
   Tensor key_weights() const;
 
   const AttentionConfig& config() const { return config_; }
+  const KindTraits& traits() const { return traits_; }
+  int64_t heads() const { return heads_; }
   Linear qkv, proj;
 
  private:
@@ -73,6 +91,19 @@ class Attention : public Callable<Attention> {
   AttentionConfig config_;
   KindTraits traits_;
   std::unique_ptr<AttentionKind> kind_;
+};
+
+// While one lives, every forward pass of an attention layer in this thread calls see(layer, x) with its input.
+class AttentionObserver {
+ public:
+  using See = std::function<void(const Attention& layer, const Tensor& x)>;
+  explicit AttentionObserver(See see);
+  ~AttentionObserver();
+  AttentionObserver(const AttentionObserver&) = delete;
+  AttentionObserver& operator=(const AttentionObserver&) = delete;
+
+ private:
+  See see_;
 };
 
 }  // namespace pursuit::nn

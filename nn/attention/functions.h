@@ -1,5 +1,8 @@
 #pragma once
+#include <vector>
+
 #include "engine/ops.h"
+#include "nn/attention/kind.h"
 
 // Building blocks of attention kinds, in addition to engine/ops.h. The attention functions take packed
 // projections [B, N, 3 (q, k, v), H, D] and return [B, N, H * D], heads merged, like pursuit::attention.
@@ -67,5 +70,9 @@ Tensor svt_attention(const Tensor& kv, const SvtAttentionOptions& options = {});
 
 // The denoised keys [B, H, N, D].
 Tensor svt_keys(const Tensor& kv, const SvtAttentionOptions& options = {});
+
+// L and S of every iteration of pursuit::rpc_attention, computed operator by operator, as it does not keep
+// them. The last L is its output.
+std::vector<PursuitStep> rpc_iterations(const Tensor& packed, const RpcOptions& options = {});
 
 }  // namespace pursuit::nn

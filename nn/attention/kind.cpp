@@ -39,8 +39,12 @@ std::vector<KindOption> options_of_all() {
 
 }  // namespace
 
+std::pair<Tensor, Tensor> AttentionKind::queries_and_keys(const Tensor& packed) const {
+  return {part(packed, 0), part(packed, -2)};
+}
+
 Tensor AttentionKind::probabilities(const Tensor& packed, int64_t queries) const {
-  const Tensor q = part(packed, 0), k = part(packed, -2);
+  const auto [q, k] = queries_and_keys(packed);
   return softmax_of(q, k, queries);
 }
 

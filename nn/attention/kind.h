@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -41,6 +42,12 @@ struct KindTraits {
   bool may_be_causal = true;    // false: every token attends to all tokens
   bool has_cache = false;       // keys and values of earlier tokens are all it needs of them, if causal
   bool iterates = false;        // "iterations" times; by default in the first block only
+  bool exponential = true;      // a query weighs keys by exp(q k / sqrt(D)), the kernel of nn/kernel_pca.h
+};
+
+// An iteration of principal component pursuit, which splits the keys K into L + S + rest; [B, H, N, D].
+struct PursuitStep {
+  Tensor low_rank, sparse;
 };
 
 // The attention layer that a kind belongs to, as passed to its constructor.
@@ -63,13 +70,21 @@ class AttentionKind : public Module {
   // mix_by(probabilities(packed, N), values(packed), x, {}) is mix(packed, x) as [B, H, N, D]. For kinds that
   // iterate, the probabilities are those of the last iteration.
   //
-  // probabilities of the first `queries` tokens, [B, H, queries, N]; by default softmax(q k^T / sqrt(D)).
+  // probabilities of the first `queries` tokens, [B, H, queries, N]; by default softmax(q k^T / sqrt(D)) of
+  // queries_and_keys.
   virtual Tensor probabilities(const Tensor& packed, int64_t queries) const;
+  // [B, H, N, D] each; by default q and k. For kinds that iterate, those of the last iteration.
+  virtual std::pair<Tensor, Tensor> queries_and_keys(const Tensor& packed) const;
   // The values that are mixed, [B, H, N, D]; by default v.
   virtual Tensor values(const Tensor& packed) const;
   // Maps probabilities [B, H, M, N] of the tokens x [B, M, dim] to [B, H, M, D].
   virtual Tensor mix_by(const Tensor& probabilities, const Tensor& values, const Tensor& x,
                         const Dropout& dropout) const;
+
+  // For inspection. The iterations of a kind that iterates.
+  virtual std::vector<PursuitStep> pursuit(const Tensor&) const { return {}; }
+  // S [B, H, N, N] of a kind that mixes (I - S) v instead of v; undefined for others.
+  virtual Tensor subtracted(const Tensor&) const { return {}; }
 
  protected:
   // softmax(q k^T / sqrt(D)) of the first `queries` tokens; q and k [B, H, N, D].

@@ -12,7 +12,7 @@ namespace {
 Tensor feature_map(const Tensor& x) { return exp(clamp(x, -INFINITY, 0)) + relu(x); }
 
 struct LinearAttention : AttentionKind {
-  static constexpr KindTraits traits = {.name = "linear"};
+  static constexpr KindTraits traits = {.name = "linear", .exponential = false};
   using AttentionKind::AttentionKind;
 
   Tensor mix(const Tensor& packed, const Tensor&) const override {

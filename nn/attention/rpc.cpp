@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "engine/ops.h"
 #include "nn/attention/functions.h"
 #include "nn/attention/kind.h"
@@ -30,9 +32,13 @@ struct Rpc : AttentionKind {
 
   Tensor mix(const Tensor& packed, const Tensor&) const override { return rpc_attention(packed, options); }
 
-  Tensor probabilities(const Tensor& packed, int64_t queries) const override {
+  std::pair<Tensor, Tensor> queries_and_keys(const Tensor& packed) const override {
     const Tensor keys = rpc_last_keys(packed, options).to(packed.dtype());
-    return softmax_of(packed.size(2) == 2 ? keys : part(packed, 0), keys, queries);
+    return {packed.size(2) == 2 ? keys : part(packed, 0), keys};
+  }
+
+  std::vector<PursuitStep> pursuit(const Tensor& packed) const override {
+    return rpc_iterations(packed, options);
   }
 
   Options options;
@@ -47,6 +53,38 @@ struct AsymmetricRpc : Rpc {
 };
 PURSUIT_ATTENTION_KIND(AsymmetricRpc)
 
+// The thresholds lambda mu or lambda / mu: [B, H, 1, 1], or [B, H, N, 1] for one of every prefix.
+Tensor thresholds(const Tensor& keys, const RpcOptions& o) {
+  const int64_t n = keys.size(2), d = keys.size(3);
+  const double width = double(o.mu_width == RpcOptions::MuWidth::model ? keys.size(1) * d : d);
+  const Tensor by_token = sum(abs(keys), {3}, true);
+  const bool prefix = o.mu_scope == RpcOptions::MuScope::prefix;
+  const Tensor l1 = prefix ? cumsum(by_token, 2) : sum(by_token, {2}, true);
+  const Tensor tokens = prefix ? (arange(n, DType::i64, keys.device()).to(keys.dtype()) + 1.0).reshape({n, 1})
+                               : full({1, 1}, double(n), keys.dtype(), keys.device());
+  const Tensor mu = tokens * (width / 4) / l1;
+  return o.threshold == RpcOptions::Threshold::product ? mu * o.lambda : o.lambda / mu;
+}
+
 }  // namespace
+
+std::vector<PursuitStep> rpc_iterations(const Tensor& packed, const RpcOptions& options) {
+  check_packed("rpc_iterations", packed, 2);
+  const Tensor k = part(packed, -2), v = part(packed, -1), tau = thresholds(k, options);
+  const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(double(k.size(3)));
+  std::vector<PursuitStep> steps;
+  Tensor low = zeros_like(k), dual = low;
+  for (int t = 1; t <= options.iterations; ++t) {
+    const Tensor x = k - low + dual;
+    const bool shrinks = options.shrink_every_iteration || t == options.iterations;
+    const Tensor sparse = shrinks ? soft_threshold(x, tau) : x, rest = k - sparse;
+    const Tensor z = options.dual_sign == RpcOptions::DualSign::plus ? rest + dual : rest - dual;
+    const Tensor p = attention_weights(packed.size(2) == 2 ? z : part(packed, 0), z, scale, options.causal);
+    low = matmul(p, v);
+    dual = dual + k - low - sparse;
+    steps.push_back({low, sparse});
+  }
+  return steps;
+}
 
 }  // namespace pursuit::nn

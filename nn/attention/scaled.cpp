@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "engine/ops.h"
 #include "nn/attention/functions.h"
 #include "nn/attention/kind.h"
@@ -18,6 +20,15 @@ template <ScaledVariant variant> struct Scaled : AttentionKind {
   }
   Tensor values(const Tensor& packed) const override {
     return scaled_values(packed, variant, learned.to(packed.dtype()), {.causal = layer().causal});
+  }
+  Tensor subtracted(const Tensor& packed) const override {
+    const Tensor own = learned.to(packed.dtype());
+    if constexpr (variant == ScaledVariant::s) {
+      return own.expand({packed.size(0), own.size(0), own.size(1), own.size(2)});
+    } else {
+      const Tensor k = part(packed, -2), q = variant == ScaledVariant::alpha_asym ? part(packed, 0) : k;
+      return own * attention_weights(q, k, 1 / std::sqrt(double(k.size(3))), layer().causal);
+    }
   }
 
   Tensor learned;

@@ -16,6 +16,28 @@ void check(const Tensor& kv, const SvtAttentionOptions& o) {
                               std::to_string(o.lambda) + ", need at least 1 and 0 (the default) or more");
 }
 
+// Returns L of the last iteration. With `steps` it also keeps every iteration's L and S.
+Tensor iterate(const Tensor& kv, const SvtAttentionOptions& options, std::vector<PursuitStep>* steps) {
+  check(kv, options);
+  const int64_t n = kv.size(1), d = kv.size(4);
+  const Tensor keys = part(kv, 0).contiguous();  // [B, H, N, D]
+  // tau = 1 / mu = 4 mean(|K|), without a division, so that a head of zeros stays finite.
+  const Tensor tau = mean(abs(options.detach_mu ? keys.detach() : keys), {2, 3}, true) * 4.0;  // [B, H, 1, 1]
+  const double lambda = options.lambda > 0 ? options.lambda : 1 / std::sqrt(double(std::max(n, d)));
+  const Tensor per_head = tau.reshape({kv.size(0), kv.size(3)});
+  Tensor low = singular_value_threshold(keys, per_head), dual;
+  for (int i = 1; i < options.iterations || steps; ++i) {
+    // S = soft_threshold(X), and X - S is the next dual.
+    const Tensor rest = keys - low, x = dual.defined() ? rest + dual : rest;
+    const Tensor sparse = soft_threshold(x, tau * lambda);
+    if (steps) steps->push_back({low, sparse});
+    if (i == options.iterations) break;
+    dual = x - sparse;
+    low = singular_value_threshold(keys - sparse + dual, per_head);
+  }
+  return low;
+}
+
 // RPC-Attention with exact singular value thresholding.
 struct Svt : AttentionKind {
   static constexpr KindTraits traits = {.name = "svt",
@@ -36,9 +58,15 @@ struct Svt : AttentionKind {
 
   Tensor mix(const Tensor& packed, const Tensor&) const override { return svt_attention(packed, options); }
 
-  Tensor probabilities(const Tensor& packed, int64_t queries) const override {
+  std::pair<Tensor, Tensor> queries_and_keys(const Tensor& packed) const override {
     const Tensor keys = svt_keys(packed, options);
-    return softmax_of(keys, keys, queries);
+    return {keys, keys};
+  }
+
+  std::vector<PursuitStep> pursuit(const Tensor& packed) const override {
+    std::vector<PursuitStep> steps;
+    iterate(packed, options, &steps);
+    return steps;
   }
 
   SvtAttentionOptions options;
@@ -48,22 +76,7 @@ PURSUIT_ATTENTION_KIND(Svt)
 }  // namespace
 
 Tensor svt_keys(const Tensor& kv, const SvtAttentionOptions& options) {
-  check(kv, options);
-  const int64_t n = kv.size(1), d = kv.size(4);
-  const Tensor keys = part(kv, 0).contiguous();  // [B, H, N, D]
-  // tau = 1 / mu = 4 mean(|K|), without a division, so that a head of zeros stays finite.
-  const Tensor tau = mean(abs(options.detach_mu ? keys.detach() : keys), {2, 3}, true) * 4.0;  // [B, H, 1, 1]
-  const double lambda = options.lambda > 0 ? options.lambda : 1 / std::sqrt(double(std::max(n, d)));
-  const Tensor per_head = tau.reshape({kv.size(0), kv.size(3)});
-  Tensor low = singular_value_threshold(keys, per_head), dual;
-  for (int i = 1; i < options.iterations; ++i) {
-    // S = soft_threshold(X), and X - S is the next dual.
-    const Tensor rest = keys - low, x = dual.defined() ? rest + dual : rest;
-    const Tensor sparse = soft_threshold(x, tau * lambda);
-    dual = x - sparse;
-    low = singular_value_threshold(keys - sparse + dual, per_head);
-  }
-  return low;
+  return iterate(kv, options, nullptr);
 }
 
 Tensor svt_attention(const Tensor& kv, const SvtAttentionOptions& options) {

@@ -28,10 +28,9 @@ struct Tempered : nn::AttentionKind {
     return nn::merge_heads(mix_by(probabilities(packed, packed.size(1)), values(packed), x, {}));
   }
 
-  Tensor probabilities(const Tensor& packed, int64_t queries) const override {
+  std::pair<Tensor, Tensor> queries_and_keys(const Tensor& packed) const override {
     const Tensor temperature = exp(log_temperature.to(packed.dtype())) * options.temperature;
-    const Tensor q = nn::part(packed, 0) / temperature, k = nn::part(packed, 1);
-    return softmax_of(q, k, queries);
+    return {nn::part(packed, 0) / temperature, nn::part(packed, 1)};
   }
 
   Options options;

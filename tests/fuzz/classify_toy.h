@@ -2,12 +2,13 @@
 #include <string>
 
 #include "apps/classify/commands.h"
+#include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {
 
-// The folder of a run that took a moment, evaluated.
+// The folder of a run that took a moment, evaluated and inspected.
 inline std::string toy_run() {
   classify::Config config;
   config.patch = 16;
@@ -16,6 +17,8 @@ inline std::string toy_run() {
   config.mlp_ratio = 1;
   config.limit = config.test_limit = config.batch_size = 4;
   config.epochs = config.threads = 1;
+  config.attention = "rpc";
+  config.inspect_every = 1;
   config.workers = 0;
   config.device = "cpu";
   const std::string folder = path_of("toy");
@@ -31,6 +34,10 @@ inline std::string toy_run() {
   options.budgets = {1, 2};
   options.quiet = true;
   classify::eval(options);
+  apps::InspectPicturesOptions inspection;
+  inspection.checkpoint = folder;
+  inspection.samples = inspection.decomposed = 1;
+  apps::inspect_pictures<classify::RunRecord>(inspection, classify::show_split);
   return folder;
 }
 

@@ -31,7 +31,7 @@ inline std::string toy_run() {
   lm::eval(evaluation);
   lm::InspectOptions inspection;
   inspection.checkpoint = folder;
-  inspection.sequences = 2;
+  inspection.samples = 2;
   lm::inspect_run(inspection);
   return folder;
 }

@@ -19,7 +19,8 @@ template <class Record> void read_run(std::string_view input) {
 }
 
 inline std::vector<std::string> run_seeds(const std::string& folder) {
-  return {read_folder(folder, {"config.json", "metrics.jsonl", "eval.json", "inspect.json"})};
+  return {read_folder(folder,
+                      {"config.json", "metrics.jsonl", "eval.json", "inspect.json", "inspections.jsonl"})};
 }
 
 }  // namespace pursuit::fuzz

@@ -2,12 +2,13 @@
 #include <string>
 
 #include "apps/segment/commands.h"
+#include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {
 
-// The folder of a run that took a moment, evaluated.
+// The folder of a run that took a moment, evaluated and inspected.
 inline std::string toy_run() {
   segment::Config config;
   config.height = config.width = 32;
@@ -17,6 +18,8 @@ inline std::string toy_run() {
   config.mlp_ratio = 1;
   config.limit = config.test_limit = config.batch_size = 2;
   config.epochs = config.threads = 1;
+  config.attention = "rpc";
+  config.inspect_every = 1;
   config.workers = 0;
   config.device = "cpu";
   const std::string folder = path_of("toy");
@@ -29,6 +32,10 @@ inline std::string toy_run() {
   options.corruptions = {"fog"};
   options.quiet = true;
   segment::eval(options);
+  apps::InspectPicturesOptions inspection;
+  inspection.checkpoint = folder;
+  inspection.samples = inspection.decomposed = 1;
+  apps::inspect_pictures<segment::RunRecord>(inspection, segment::show_split);
   return folder;
 }
 

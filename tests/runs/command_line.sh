@@ -98,6 +98,14 @@ case $name in
     shows "" import weights.safetensors --out imported --heads 3
     written imported/checkpoint.safetensors
     refuses 1 "a run already" import weights.safetensors --out run
+    shows 'residual*kurtosis*J_proj*of random*share of S' inspect --checkpoint other --samples 3 --decompose 1
+    written other/inspect.png
+    grep -q 'Low-rank and sparse parts' other/report.html || fail "$name inspect: no film strip in the report"
+    shows '"j_proj":*"gamma_relative":*"control_relative":*"low_rank":*"notes":' inspect --checkpoint other --samples 2 --json
+    shows 'no layer iterates' inspect "${run[@]}" --samples 1
+    refuses 2 "--samples" inspect "${run[@]}" --samples 0
+    shows "" train "${toy[@]}" --out watched --inspect-every 0.5
+    grep -q '"inspect_j_proj"' watched/metrics.jsonl || fail "$name train --inspect-every: no J_proj in the metrics"
     shows "held for backward" inspect "${run[@]}" --batch-size 2 --tape tape.dot
     grep -q 'blocks.0.attn.qkv.weight f32' tape.dot || fail "$name inspect: the graph names no parameter"
     if command -v dot >/dev/null; then
@@ -142,6 +150,7 @@ END
     shows '"views":"own size, windows side by side"' "${few[@]}" --no-flip --stride 0 --scales 1 --short-side 0
     shows '"views":"shorter side 64, longer one up to 70, ' "${few[@]}" --long-side 70
 
+    shows 'decoder.blocks.0*share of S' inspect --checkpoint other --samples 1 --decompose 1
     shows "tensors" export "${run[@]}" model.safetensors
     shows '"count":1' eval --checkpoint model.safetensors --limit 1 --json
     shows "" train "${toy[@]}" --out averaged --ema 0.5
@@ -171,7 +180,8 @@ END
     shows '"tokens":50,*"window":"sliding"' "${few[@]}" --window sliding --json
     shows 'the * * *' generate "${run[@]}" --prompt the --tokens 20
     shows '"entropy"' inspect "${run[@]}" --sequences 2 --json
-    shows '"fingerprint"' inspect "${run[@]}" --sequences 2 --json
+    shows '"fingerprint"*"j_proj"' inspect "${run[@]}" --samples 2 --json
+    shows 'largest eigenvalue*share of S' inspect --checkpoint other --samples 2 --decompose 1
     refuses 1 "no-window" "${few[@]}" --window no-window
     refuses 1 "no-split" "${few[@]}" --split no-split
     refuses 2 "--tokens" generate "${run[@]}" --tokens 0

@@ -1,0 +1,209 @@
+#include "nn/inspection.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "engine/files/safetensors.h"
+#include "engine/ops.h"
+#include "nn/init.h"
+#include "nn/transformer_lm.h"
+#include "nn/vit.h"
+#include "tests/message_of.h"
+
+using namespace pursuit;
+using namespace pursuit::nn;
+
+namespace {
+
+// Both NaN, or as near as f64 allows after a division by small entries.
+void check_near(const std::string& what, double got, double want) {
+  CAPTURE(what);
+  CHECK(std::isnan(got) == std::isnan(want));
+  if (!std::isnan(want)) CHECK(std::abs(got - want) <= 1e-9 * std::max(1.0, std::abs(want)));
+}
+
+void check_near(const std::string& what, const std::vector<double>& got, const Tensor& want) {
+  const std::vector<double> values = want.to_vector();
+  REQUIRE(got.size() == values.size());
+  REQUIRE(!values.empty());
+  for (size_t i = 0; i < values.size(); ++i) check_near(what, got[i], values[i]);
+}
+
+KindOptions options_of(const std::string& text) {
+  KindOptions options;
+  const auto json = nlohmann::json::parse(text);
+  for (const auto& [name, value] : json.items())
+    options[name] =
+        value.is_number_integer() ? KindValue(value.get<int64_t>()) : KindValue(value.get<double>());
+  return options;
+}
+
+void check_file(const std::string& path) {
+  CAPTURE(path);
+  TensorFile file = load_safetensors(path);
+  const auto stored = [&](const std::string& name) { return file.tensors.at(name).to(DType::f64); };
+  const Tensor x = stored("in.x");
+  const bool causal = file.metadata.at("causal") == "1";
+  const int64_t heads = stored("out.numbers").size(0);
+  Attention attention(x.size(2), heads,
+                      {.kind = file.metadata.at("kind"),
+                       .options = options_of(file.metadata.at("options")),
+                       .causal = causal},
+                      x.size(1));
+  for (const NamedTensor& p : attention.parameters())
+    copy_values(p.tensor->detach(), stored("param." + p.name));
+
+  // In two batches, so that the means are over both.
+  AttentionInspection inspection(attention, {.control = stored("in.control")});
+  for (int64_t b = 0; b < x.size(0); ++b) inspection.add([&] { attention(x.slice(0, b, b + 1)); });
+  const std::vector<LayerMeasures> layers = inspection.layers();
+  REQUIRE(layers.size() == 1);
+  const LayerMeasures& layer = layers[0];
+  check_near("layer", {layer.infinity_norm, layer.kurtosis}, stored("out.layer"));
+  check_near("published log", {layer.published_log()}, stored("out.published_log"));
+  for (int64_t h = 0; h < heads; ++h) {
+    CAPTURE(h);
+    const HeadMeasures& head = layer.heads[size_t(h)];
+    const std::vector<double> numbers = stored("out.numbers").select(0, h).to_vector();
+    size_t i = 0;
+    for_each_number(
+        head, [&](const char* name, double number, bool) { check_near(name, number, numbers.at(i++)); });
+    CHECK(i == numbers.size());
+    const auto of_head = [&](const std::string& name) { return stored("out." + name).select(0, h); };
+    check_near("spectrum", head.spectrum, of_head("spectrum"));
+    check_near("keys", head.keys, of_head("keys"));
+    check_near("r and r'", {head.w.concentration(), head.w.concentration_of_square()}, of_head("qk"));
+    std::vector<double> moduli;
+    for (const auto& value : head.eigenvalues) moduli.push_back(std::abs(value));
+    check_near("eigenvalues", moduli, of_head("moduli"));
+    CHECK(file.tensors.contains("out.share") == !head.pursuit.empty());
+    for (size_t t = 0; t < head.pursuit.size(); ++t) {
+      const auto of_step = [&](const char* name) { return of_head(name).select(0, int64_t(t)); };
+      check_near("L", head.pursuit[t].low_rank, of_step("low_rank"));
+      check_near("S", head.pursuit[t].sparse, of_step("sparse"));
+      check_near("share", {head.pursuit[t].share}, of_step("share"));
+      check_near("residual", {head.pursuit[t].residual}, of_step("residual"));
+    }
+    CHECK(file.tensors.contains("out.scaled") == head.scaled.has_value());
+    if (head.scaled)
+      check_near("scaled",
+                 {head.scaled->learned, head.scaled->analytic, head.scaled->distance, head.scaled->cosine},
+                 of_head("scaled"));
+  }
+}
+
+Tensor matrix(const std::vector<double>& values, int64_t columns) {
+  return from_vector(values, {int64_t(values.size()) / columns, columns});
+}
+
+}  // namespace
+
+TEST_CASE("inspection: every number agrees with NumPy's") {
+  const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "goldens/inspection";
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    check_file(entry.path().string());
+    ++files;
+  }
+  CHECK(files == 12);
+}
+
+TEST_CASE("kernel PCA: a worked example") {
+  const Tensor keys = matrix({0.3, -0.7, 1.1, 0.4, -0.9, 0.2, 0.5, 0.8, -0.2, -1.3}, 2);
+  const KernelPca pca = kernel_pca(keys, 2);
+  const auto near = [](const std::vector<double>& got, const std::vector<double>& want, double bar) {
+    REQUIRE(got.size() == want.size());
+    for (size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - want[i]) <= bar);
+  };
+  near(pca.eigenvalues, {0.07250148, 0.05078101, 0.00893941, 0.00544390, 0}, 6e-9);
+  near(pca.coefficients.select(1, 0).to_vector(), {0.836135, -2.011896, 0.839849, -1.867260, 2.203172}, 6e-7);
+  near(pca.coefficients.select(1, 1).to_vector(), {-1.256407, -1.098286, 3.736153, 0.307909, -1.689368},
+       6e-7);
+  near(pca.values.select(1, 0).to_vector(), {0.142596, -0.303058, 0.172900, -0.325541, 0.305717}, 6e-7);
+  near(pca.values.select(1, 1).to_vector(), {-0.214270, -0.165438, 0.769165, 0.053681, -0.234421}, 6e-7);
+  // Attention over these values is the query's projection.
+  const Tensor query = matrix({0.6, -0.1}, 2),
+               p = softmax(matmul(query, keys.transpose(0, 1)) / std::sqrt(2.0)), h = matmul(p, pca.values);
+  near(h.to_vector(), {-0.04573024, -0.03002017}, 6e-9);
+  near({projection_error(query, keys, h).query}, {0.0415417720}, 6e-11);
+  // With all components nothing of the centred part is left, so no projection exceeds the query.
+  CHECK(kernel_pca(keys, 5).values.size(1) == 4);
+}
+
+TEST_CASE("kernel PCA: coefficients that are eigenvectors pass the check, random ones do not") {
+  const Tensor keys = normal({12, 4}, 0, 1, 3, 0).to(DType::f64), gram = centred_gram(keys);
+  const KernelPca pca = kernel_pca(keys, 4);
+  const EigenvectorCheck exact = eigenvector_check(gram, pca.coefficients),
+                         random = eigenvector_check(gram, normal({12, 4}, 0, 1, 4, 0).to(DType::f64));
+  CHECK(exact.relative < 1e-9);
+  CHECK(exact.cosine == doctest::Approx(1));
+  CHECK(random.relative > 0.1);
+  CHECK(random.cosine < 0.95);
+  // The values that the theory predicts imply the coefficients that they are made of.
+  CHECK(eigenvector_check(gram, implied_coefficients(keys, pca.values)).relative < 1e-9);
+  CHECK(linear_cka(pca.values, pca.values * -3.0) == doctest::Approx(1));
+}
+
+TEST_CASE("inspection: the layers of models, and what is said of them") {
+  VisionTransformer vit({.image = 8,
+                         .patch = 4,
+                         .channels = 1,
+                         .dim = 8,
+                         .depth = 2,
+                         .heads = 2,
+                         .classes = 3,
+                         .attention = {.kind = "rpc"}});
+  initialise(vit, Init::timm, 0);
+  const Tensor images = uniform({2, 1, 8, 8}, -1, 1, 0, 1);
+  const Tensor before = vit(images);
+  AttentionInspection inspection(vit, {.decomposed = 1});
+  CHECK(inspection.layers().empty());
+  Tensor seen;
+  inspection.add([&] { seen = vit(images); });
+  CHECK(seen.to_vector() == before.to_vector());
+  const std::vector<LayerMeasures> layers = inspection.layers();
+  REQUIRE(layers.size() == 2);
+  CHECK(layers[0].name == "blocks.0");
+  CHECK(layers[0].kind == "rpc");
+  CHECK(layers[1].name == "blocks.1");
+  CHECK(layers[1].kind == "symmetric");
+  CHECK(layers[0].heads[0].pursuit.size() == 4);
+  CHECK(layers[1].heads[0].pursuit.empty());
+  const auto says = [](const std::vector<LayerMeasures>& of, const std::string& part) {
+    for (const std::string& line : AttentionInspection::notes(of))
+      if (line.find(part) != std::string::npos) return true;
+    return false;
+  };
+  CHECK(says(layers, "blocks.0: the pursuit has not converged"));
+  CHECK_FALSE(says(layers, "no layer iterates"));
+  const PursuitMaps maps = pursuit_maps(vit, [&] { vit(images); });
+  CHECK(maps.layer == "blocks.0");
+  REQUIRE(maps.low_rank.size() == 4);
+  CHECK(maps.sparse[3].size() == 5);
+
+  LmConfig config;
+  config.vocab = 5;
+  config.context = 4;
+  config.dim = config.hidden = 8;
+  config.depth = 1;
+  config.heads = 2;
+  config.attention.kind = "linear";
+  TransformerLm lm(config);
+  initialise(lm, config.init, 0);
+  AttentionInspection causal(lm);
+  causal.add([&] { lm.features(from_vector(std::vector<int64_t>{1, 2, 3, 4}, {1, 4})); });
+  const std::vector<LayerMeasures> linear = causal.layers();
+  REQUIRE(linear.size() == 1);
+  CHECK(std::isnan(linear[0].heads[0].trace));
+  CHECK(linear[0].heads[0].entropy > 0);
+  CHECK(says(linear, "blocks.0: linear attention weighs keys by no exponential"));
+  CHECK(says(linear, "no layer iterates"));
+
+  for (const NamedTensor& p : vit.parameters())
+    if (p.name == "blocks.1.attn.qkv.weight") copy_values(p.tensor->detach(), full(p.tensor->shape(), NAN));
+  AttentionInspection broken(vit);
+  CHECK(message_of([&] { broken.add([&] { vit(images); }); }).find("blocks.1") != std::string::npos);
+}
