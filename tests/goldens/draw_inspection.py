@@ -197,7 +197,7 @@ def draw(kind, causal, seed):
         found = [numbers_of(t, causal, control) for t in heads]
         out["numbers"].append([n for n, _ in found])
         out["spectrum"].append([s for _, s in found])
-        singular = lambda m: np.sqrt(np.maximum(np.linalg.eigvalsh(m.T @ m)[::-1], 0))
+        singular = lambda m: np.linalg.svd(m, compute_uv=False)
         out["keys"].append([singular(t["own"]) for t in heads])
         if heads[0]["steps"]:
             of_steps = lambda f: [[f(t, l, s) for l, s in t["steps"]] for t in heads]
@@ -244,6 +244,8 @@ def main():
              "gated", "clipped"]
     for seed, (kind, causal) in enumerate([(k, False) for k in cases] + [("softmax", True), ("rpc", True)]):
         options = RPC if kind.startswith("rpc") else SVT if kind == "svt" else {}
+        if kind == "rpc" and causal:
+            options = options | {"mu-scope": "prefix"}
         name = kind.replace("-", "_") + ("_causal" if causal else "")
         write(o.folder / f"{name}.safetensors", draw(kind, causal, seed),
               {"kind": kind, "causal": str(int(causal)), "options": json.dumps(options)})

@@ -36,8 +36,9 @@ KindOptions options_of(const std::string& text) {
   KindOptions options;
   const auto json = nlohmann::json::parse(text);
   for (const auto& [name, value] : json.items())
-    options[name] =
-        value.is_number_integer() ? KindValue(value.get<int64_t>()) : KindValue(value.get<double>());
+    options[name] = value.is_string()           ? KindValue(value.get<std::string>())
+                    : value.is_number_integer() ? KindValue(value.get<int64_t>())
+                                                : KindValue(value.get<double>());
   return options;
 }
 
@@ -102,9 +103,8 @@ Tensor matrix(const std::vector<double>& values, int64_t columns) {
 }  // namespace
 
 TEST_CASE("inspection: every number agrees with NumPy's") {
-  const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "goldens/inspection";
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(PURSUIT_INSPECTION_GOLDENS)) {
     check_file(entry.path().string());
     ++files;
   }
