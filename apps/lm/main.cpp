@@ -60,11 +60,9 @@ void add_generate(apps::Program<RunRecord>& program) {
 }
 
 void add_inspect(apps::Program<RunRecord>& program) {
-  const auto [command, i] =
-      program.add("inspect",
-                  "Compute entropy, query-key eigenvalues, signal propagation and kernel "
-                  "PCA of every head",
-                  inspect_run);
+  const auto [command, i] = program.add(
+      "inspect", "Compute entropy, query-key eigenvalues, signal propagation and kernel PCA of every head",
+      inspect_run);
   apps::add_inspect_options(command, i, "windows");
   command.add_option("--split", i.split, "train, valid or test")->capture_default_str();
 }

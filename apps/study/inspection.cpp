@@ -124,29 +124,23 @@ const std::vector<std::pair<std::string, std::string>>& captions() {
   static const std::vector<std::pair<std::string, std::string>> all = {
       {"Heads",
        "Entropy of the attention in nats. r = tr W / |W|_F and r' = tr W / sqrt(tr W^2) of the query-key "
-       "matrix. "
-       "Residual |U - mean token|_F / |U|_F and mean cosine of the output tokens U: 0 and 1 where the rank "
-       "has "
-       "collapsed."},
+       "matrix. Residual |U - mean token|_F / |U|_F and mean cosine of the output tokens U: 0 and 1 where "
+       "the rank has collapsed."},
       {"Outputs",
        "The largest absolute value and the kurtosis of a layer's output (a normal distribution has 3)."},
       {"Projection error",
        "Means over the heads of |varphi(q)|^2, of the squared output |h|^2, and of their difference J_proj; "
-       "its "
-       "absolute value as in the critical reproduction; J_proj with the exact values of kernel PCA, which is "
-       "never "
-       "negative; and the logarithm that the published code takes of its own form."},
+       "its absolute value as in the critical reproduction; J_proj with the exact values of kernel PCA, "
+       "which is never negative; and the logarithm that the published code takes of its own form."},
       {"Eigenvectors of the Gram matrix",
        "Trace and eigenvalues of the centred Gram matrix of the keys in feature space. gamma is the mean "
-       "difference "
-       "of the ratios (K a) / (N a) over pairs of tokens, 0 if the coefficients a that the values imply are "
-       "eigenvectors; relative to the ratios' size, and beside it the same of random coefficients. The "
-       "cosine of a "
-       "and K a is 1 for an eigenvector. CKA of the values and of those that kernel PCA predicts."},
+       "difference of the ratios (K a) / (N a) over pairs of tokens, 0 if the coefficients a that the "
+       "values imply are eigenvectors; relative to the ratios' size, and beside it the same of random "
+       "coefficients. The cosine of a and K a is 1 for an eigenvector. CKA of the values and of those that "
+       "kernel PCA predicts."},
       {"Principal component pursuit",
        "Largest singular values of the keys K, of L and of S after every iteration, the share of S that is "
-       "not 0, "
-       "and |K - L - S|_F / |K|_F; means over the heads."},
+       "not 0, and |K - L - S|_F / |K|_F; means over the heads."},
       {"Scaled Attention",
        "What S takes of the values, beside the S of remark 3; |S - S*|_F / |S*|_F and the cosine of both."}};
   return all;
@@ -255,8 +249,7 @@ void add_layers(Report& report, const Layers& layers, const std::string& measure
   report.section("Attention as kernel PCA");
   report.paragraph(
       "Teo & Nguyen (2024) read attention as the projection of the queries onto the principal axes of the "
-      "keys in "
-      "feature space. " +
+      "keys in feature space. " +
       measured_on);
   for (const auto& [title, table] : to_tables(layers))
     for (const auto& [of, caption] : captions())

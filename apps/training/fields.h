@@ -117,8 +117,7 @@ template <class C, class F> void for_each_training_field(C& c, const F& f) {
     Range{0, 1e6});
   f("inspect-every", c.inspect_every,
     "Measure the attention as `inspect` does on a few samples every so many epochs, the first before "
-    "training "
-    "(0: never); training stays the same bit for bit",
+    "training (0: never); training stays the same bit for bit",
     Range{0, 1e6});
   f("keep-best", c.keep_best, "Keep the weights of the best evaluation too, as best.safetensors");
   f("data-fingerprint", c.data_fingerprint, "");

@@ -152,9 +152,10 @@ class TrainingRun {
     // The lock keeps an evaluation of the old run from adding results before the new config.json is written.
     const FolderLock files(folder_);
     if (!resuming) remove_old_run(folder_);
-    // Evaluations after the checkpoint's last one are repeated, so their records are dropped.
+    // Evaluations after the checkpoint's last one are repeated, so their records are dropped; so is an inspection
+    // before the first step.
     const auto keep = [&](int64_t step, const Json& line) {
-      return step <= (line.contains("train_loss") ? state_.evaluated : state_.step);
+      return state_.step > 0 && step <= (line.contains("train_loss") ? state_.evaluated : state_.step);
     };
     metrics_.emplace(metrics_path(), resuming ? MetricsWriter::Keep(keep) : nullptr);
     if (fields_.inspect_every > 0 || fs::exists(inspections_path(folder_)))

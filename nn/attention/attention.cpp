@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "engine/core/shapes_only.h"
 #include "engine/ops.h"
 #include "nn/attention/functions.h"
 
@@ -117,7 +118,7 @@ Tensor Attention::project(const Tensor& x) const {
 }
 
 Tensor Attention::forward(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
-  if (observed_by) (*observed_by)(*this, x);
+  if (observed_by && !shapes_only()) (*observed_by)(*this, x);
   const Tensor packed = project(x);
   if (dropout.rate == 0) return proj(kind_->mix(packed, x), residual);
   const Tensor values = kind_->values(packed), p = kind_->probabilities(packed, x.size(1));

@@ -93,7 +93,8 @@ class Attention : public Callable<Attention> {
   std::unique_ptr<AttentionKind> kind_;
 };
 
-// While one lives, every forward pass of an attention layer in this thread calls see(layer, x) with its input.
+// While one lives, every forward pass of an attention layer in this thread calls see(layer, x) with its input;
+// passes on shapes only (engine/core/shapes_only.h) do not.
 class AttentionObserver {
  public:
   using See = std::function<void(const Attention& layer, const Tensor& x)>;

@@ -92,7 +92,7 @@ TEST_CASE("inspect: a run's file, film strip and report") {
         std::string::npos);
 }
 
-TEST_CASE("inspect: training that is inspected is the same bit for bit, also resumed") {
+TEST_CASE("inspect: training that is inspected is the same bit for bit") {
   const TemporaryFolder folder;
   const std::string plain = folder.file("plain"), watched = folder.file("watched");
   REQUIRE(train(tiny(0), to(plain)) == 0);

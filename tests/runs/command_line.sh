@@ -150,7 +150,7 @@ END
     shows '"views":"own size, windows side by side"' "${few[@]}" --no-flip --stride 0 --scales 1 --short-side 0
     shows '"views":"shorter side 64, longer one up to 70, ' "${few[@]}" --long-side 70
 
-    shows 'decoder.blocks.0*share of S' inspect --checkpoint other --samples 1 --decompose 1
+    shows 'encoder.blocks.0*share of S' inspect --checkpoint other --samples 1 --decompose 1
     shows "tensors" export "${run[@]}" model.safetensors
     shows '"count":1' eval --checkpoint model.safetensors --limit 1 --json
     shows "" train "${toy[@]}" --out averaged --ema 0.5
