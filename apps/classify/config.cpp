@@ -37,6 +37,8 @@ void validate(const Config& c) {
   apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
   if (c.scaled_decoding && c.jpeg_decoder != data::Decoder::turbo)
     fail(Config::app, "--scaled-decoding needs --jpeg-decoder turbo: stb decodes whole pictures");
+  if (c.adversarial != Adversarial::none && (c.mixup > 0 || c.cutmix > 0))
+    fail(Config::app, "--adversarial needs pictures of one class each; give --mixup 0 and --cutmix 0");
   check_word(Config::app, "format", c.format, data::DatasetFormats::names());
   if (c.classes.empty()) return;  // the fields that depend on the data are not filled in yet
   if (c.channels != 1 && c.channels != 3)

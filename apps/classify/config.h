@@ -20,6 +20,12 @@ inline std::vector<Choice<Crop>> choices_of(Crop) {
           {"resized", Crop::resized, "random resized crop"}};
 }
 
+// The attack whose pictures a model is trained on.
+enum class Adversarial { none, fgsm, pgd };
+inline std::vector<Choice<Adversarial>> choices_of(Adversarial) {
+  return {{"none", Adversarial::none}, {"fgsm", Adversarial::fgsm}, {"pgd", Adversarial::pgd}};
+}
+
 // The options of `classify train`. Recipes hold them too, and config.json in a run's folder, from which
 // resume, eval and predict rebuild the model and the data pipeline.
 struct Config : apps::VisionFields, apps::TrainingFields {
@@ -36,6 +42,9 @@ struct Config : apps::VisionFields, apps::TrainingFields {
   double colour_jitter = 0, random_erasing = 0, mixup = 0, cutmix = 0, label_smoothing = 0.1;
   int64_t repeats = 1;
   bool scaled_decoding = false;
+  Adversarial adversarial = Adversarial::none;
+  double adversarial_budget = 8;
+  int64_t adversarial_steps = 10;
 
   // filled in when the data is opened
   int64_t channels = 0;
@@ -70,6 +79,12 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("repeats", c.repeats, "Repeated augmentation: variants of a picture per epoch", apps::Range{1, 1000});
   f("scaled-decoding", c.scaled_decoding,
     "With --jpeg-decoder turbo: decode crops at 1/2, 1/4 or 1/8 where that leaves the model's pixels");
+  f("adversarial", c.adversarial,
+    "Train on pictures changed by this attack on the model of every step (Madry et al. 2018)");
+  f("adversarial-budget", c.adversarial_budget, "--adversarial: largest change of a pixel, in 1/255",
+    apps::above(0, 255));
+  f("adversarial-steps", c.adversarial_steps, "--adversarial pgd: steps, each of 2.5 / steps of the budget",
+    apps::Range{1, 1000});
   for_each_training_field(c, f);
   f("channels", c.channels, "", apps::Range{0, 3});
   f("test-split", c.test_split, "");

@@ -16,6 +16,7 @@
 #include "engine/base/error.h"
 #include "engine/base/streams.h"
 #include "engine/ops.h"
+#include "nn/frozen_parameters.h"
 
 namespace pursuit::classify {
 
@@ -255,14 +256,42 @@ StepInput::StepInput(const Config& c, Device device)
               mixes(c) ? DType::f32 : DType::i64, device) {
   if (c.random_erasing > 0) erased.emplace(Shape{c.batch_size, 4}, DType::i32, device);
   if (mixes(c)) mix.emplace(Shape{c.batch_size, 6}, DType::f32, device);
+  if (c.adversarial != Adversarial::none) adversarial = empty(images.tensor().shape(), c.dtype, device);
+}
+
+namespace {
+
+// The batch as the model sees it, [B, channels, size, size].
+Tensor normalised(const nn::VisionTransformer& model, const Config& c, const StepInput& in, DType dtype) {
+  const nn::Generator& generator = model.generator();
+  return normalise_images(in.images.tensor(), c.mean, c.std, dtype,
+                          in.erased ? in.erased->tensor() : Tensor(), in.mix ? in.mix->tensor() : Tensor(),
+                          generator.seed, generator.of(streams::step::erasing), generator.counter);
+}
+
+}  // namespace
+
+void attack_batch(nn::VisionTransformer& model, const Config& c, StepInput& in, int64_t first) {
+  attacks::Settings s;
+  s.name = choice_name(c.adversarial);
+  s.budget = c.adversarial_budget;
+  s.pixel = true;
+  s.mean = c.mean;
+  s.std = c.std;
+  s.pgd = {.steps = int(c.adversarial_steps), .step = 2.5 / double(c.adversarial_steps)};
+  s.seed = c.seed;
+  std::vector<int64_t> pictures(size_t(c.batch_size));
+  std::iota(pictures.begin(), pictures.end(), first);
+  const nn::FrozenParameters frozen(model);
+  model.set_training(false);
+  copy_values(in.adversarial,
+              attacks::attack([&](const Tensor& images) { return model(images); },
+                              normalised(model, c, in, DType::f32), in.targets.tensor(), s, pictures));
+  model.set_training(true);
 }
 
 nn::Loss loss(const nn::VisionTransformer& model, const Config& c, const StepInput& in) {
-  const nn::Generator& generator = model.generator();
-  const Tensor images =
-      normalise_images(in.images.tensor(), c.mean, c.std, c.dtype, in.erased ? in.erased->tensor() : Tensor(),
-                       in.mix ? in.mix->tensor() : Tensor(), generator.seed,
-                       generator.of(streams::step::erasing), generator.counter);
+  const Tensor images = in.adversarial.defined() ? in.adversarial : normalised(model, c, in, c.dtype);
   const Tensor logits = model(images).to(DType::f32), &targets = in.targets.tensor();
   return {in.mix ? soft_cross_entropy(logits, targets) : cross_entropy(logits, targets, c.label_smoothing)};
 }

@@ -81,7 +81,12 @@ struct StepInput {
   std::optional<Upload> erased;  // i32 [B, 4]: x, y, width, height
   std::optional<Upload> mix;     // f32 [B, 6], see data::mix_rows
   Upload targets;                // i64 [B]; f32 [B, classes] with mixup or CutMix
+  Tensor adversarial;            // [B, channels, size, size], normalised, instead of `images`; else undefined
 };
+
+// Adversarial training: computes `input.adversarial` by attacking the model, in evaluation mode, on the batch's
+// pixels. `first` counts the pictures of the run before this batch; random numbers depend on it.
+void attack_batch(nn::VisionTransformer& model, const Config& config, StepInput& input, int64_t first);
 
 nn::Loss loss(const nn::VisionTransformer& model, const Config& config, const StepInput& input);
 

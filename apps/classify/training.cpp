@@ -118,6 +118,8 @@ class Classification : public apps::TaskOf<RunRecord> {
       input_->targets.send(batch_.labels.data());
     }
     model_.set_step(config_.seed, uint64_t(step), uint64_t(in_step));
+    if (input_->adversarial.defined())
+      attack_batch(model_, config_, *input_, (step * share_.of + in_step) * batch_.size);
     return {batch_.size};
   }
 
