@@ -78,6 +78,19 @@ std::unique_ptr<Dataset> open_dataset(const std::string& path, Split split, cons
   return subset(std::move(dataset), std::move(numbers));
 }
 
+std::unique_ptr<Dataset> part_of_training(std::unique_ptr<Dataset> training, Split split, int64_t count) {
+  const int64_t size = training->size();
+  if (count < 1 || count >= size)
+    fail("dataset", "cannot hold out " + std::to_string(count) + " of " + std::to_string(size) +
+                        " training samples; need 1 to one less than all");
+  const std::vector<int64_t> held_out = samples_in_use(size, 0, count);
+  if (split == Split::val) return subset(std::move(training), held_out);
+  std::vector<int64_t> rest;
+  for (int64_t i = 0; i < size; ++i)
+    if (!std::binary_search(held_out.begin(), held_out.end(), i)) rest.push_back(i);
+  return subset(std::move(training), std::move(rest));
+}
+
 std::unique_ptr<Dataset> subset(std::unique_ptr<Dataset> whole, std::vector<int64_t> numbers) {
   return std::make_unique<Subset>(std::move(whole), std::move(numbers));
 }

@@ -96,6 +96,10 @@ std::unique_ptr<Dataset> open_cifar10(const std::string& path, Split split, cons
 std::unique_ptr<Dataset> open_image_folder(const std::string& path, Split split,
                                            const DatasetOptions& options);
 
+// The part of a training set that trains, or for Split::val the part that is held out for validation: `count`
+// samples, evenly spaced. Throws Error unless there are more than `count`.
+std::unique_ptr<Dataset> part_of_training(std::unique_ptr<Dataset> training, Split split, int64_t count);
+
 // CIFAR-10's class names in the order of its labels.
 const std::vector<std::string>& cifar10_classes();
 

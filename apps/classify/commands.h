@@ -26,6 +26,7 @@ struct EvalOptions : apps::PictureEvalOptions {
   std::string outliers;  // data set of pictures of no class
   std::vector<double> budgets = {1, 2, 3, 4, 5, 6};  // l_inf radii of fgsm and pgd, in 1/255
   AttackSpace attack_space = AttackSpace::normalised;
+  data::Split split = data::Split::test;
   int64_t attack_limit = 0;  // pictures; 0: the evaluated ones
   int spsa_steps = 40, spsa_samples = 128;
   int workers = 1;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
+#include "apps/page/heatmap.h"
 #include "data/corruptions.h"
 
 namespace pursuit::classify {
@@ -92,8 +94,7 @@ apps::Comparison compare(const std::vector<RunRecord>& records, Detail detail) {
   return apps::compare(records, [&](const RunRecord& run) { return compared(run, detail); });
 }
 
-void add_corruptions(Report& report, const std::vector<RunRecord>& records) {
-  const apps::Comparison comparison = compare(records, Detail::corruptions);
+void add_corruptions(Report& report, const apps::Comparison& comparison) {
   if (comparison.columns.empty()) return;
   report.section("Corruptions");
   report.chart(score_bars("Accuracy per corruption", comparison));
@@ -101,8 +102,7 @@ void add_corruptions(Report& report, const std::vector<RunRecord>& records) {
                "Top-1 accuracy in %, mean over the severities. Numbers " + describe_shared(comparison) + ".");
 }
 
-void add_attacks(Report& report, const std::vector<RunRecord>& records) {
-  const apps::Comparison comparison = compare(records, Detail::attacks);
+void add_attacks(Report& report, const apps::Comparison& comparison, const std::vector<RunRecord>& records) {
   if (comparison.columns.empty()) return;
   report.section("Attacks");
   // One chart per attack and space, a line per run and set of pictures.
@@ -121,16 +121,68 @@ void add_attacks(Report& report, const std::vector<RunRecord>& records) {
                "Top-1 accuracy under attack in %. Numbers " + describe_shared(comparison) + ".");
 }
 
+// The same pictures, clean and with noise, as the first run of every group sees them.
+void add_pictures(Report& report, const apps::Comparison& groups, const std::vector<RunRecord>& records) {
+  constexpr size_t most_groups = 8;
+  constexpr int64_t count = 3;
+  constexpr int side = 112, severity = 3;
+  constexpr const char* noise = "gaussian_noise";
+  std::vector<LoadedModel> models;
+  apps::PictureGrid grid{
+      .title = "What the models see",
+      .pictures = {},
+      .caption = fmt::format("The picture beside the class token's attention in the last block, mean "
+                             "over the heads; every second row with {} at severity {}. Each column "
+                             "is the first run of its row in the tables.",
+                             noise, severity)};
+  for (const apps::RunGroup& group : groups.groups) {
+    if (models.size() == most_groups) break;
+    const auto run = std::find_if(records.begin(), records.end(),
+                                  [&](const RunRecord& r) { return r.name == group.names[0]; });
+    models.push_back(apps::load_model<Config>(run->folder));
+    grid.headings.push_back(name_of(group));
+    if (models.back().config.data_fingerprint != models[0].config.data_fingerprint) return;
+  }
+  grid.columns = int(models.size());
+  const auto pictures = open_data(models[0].config, data::Split::test);
+  for (int64_t i = 0; i < std::min(count, pictures->size()); ++i) {
+    const data::Sample sample = pictures->get(i * pictures->size() / count);
+    const data::Image clean = evaluation_view(models[0].config, sample.image);
+    const data::Image noisy =
+        data::corrupt(clean, noise, severity, data::corruption_seed(0, noise, severity, sample.index));
+    for (const data::Image& image : {clean, noisy})
+      for (const LoadedModel& model : models) {
+        const Prediction p = look_at(model, image, -1, pictures->present_classes());
+        const int guess = p.ranking[0];
+        grid.pictures.push_back(
+            {apps::attention_pair(p.view, p.attention, p.grid, side),
+             fmt::format("{} {:.0f}%", shown_class(model.config, model.config.classes[size_t(guess)]),
+                         100 * p.probabilities[size_t(guess)]),
+             guess == sample.label ? apps::Mark::good : apps::Mark::bad});
+      }
+  }
+  report.section("Pictures");
+  report.pictures(grid);
+}
+
 }  // namespace
 
 ComparedRun compared(const RunRecord& run) { return compared(run, Detail::summary); }
 
 apps::ComparisonPage comparison_page(const std::vector<RunRecord>& runs) {
+  const apps::Comparison corruptions = compare(runs, Detail::corruptions),
+                         attacks = compare(runs, Detail::attacks);
   return {.title = fmt::format("Comparison of {} image classifiers", runs.size()),
           .curves = training_curves(),
-          .sections = [&](Report& report) {
-            add_corruptions(report, runs);
-            add_attacks(report, runs);
+          .details = {{"Corruptions", corruptions}, {"Attacks", attacks}},
+          .sections = [&runs, corruptions, attacks](Report& report) {
+            add_corruptions(report, corruptions);
+            add_attacks(report, attacks, runs);
+            try {
+              add_pictures(report, corruptions, runs);
+            } catch (const std::exception& e) {
+              report.paragraph(fmt::format("Pictures are left out: {}", e.what()));
+            }
           }};
 }
 

@@ -31,6 +31,14 @@ std::string shown_class(const Config& c, const std::string& name) {
 
 std::string describe_attention(const Config& c) { return apps::describe_attention(c, c.depth); }
 
+apps::ValidationScore validation_score(const Config& c) {
+  if (c.validation == 0)
+    fail(Config::app,
+         "a setting is chosen on validation pictures, but training evaluates the test split; give "
+         "--validation, for example 5000");
+  return {"test_accuracy"};
+}
+
 void validate(const Config& c) {
   apps::check_fields(Config::app, c);
   apps::validate(Config::app, static_cast<const apps::VisionFields&>(c));

@@ -34,6 +34,7 @@ struct Config : apps::VisionFields, apps::TrainingFields {
 
   int64_t image_size = 0;  // 0: the data's own size for small pictures, else 224
   std::vector<std::string> train_files, test_files;
+  int64_t validation = 0;  // pictures held out of the training split; 0: training evaluates the test split
 
   // augmentation
   Crop crop = Crop::automatic;
@@ -48,7 +49,7 @@ struct Config : apps::VisionFields, apps::TrainingFields {
 
   // filled in when the data is opened
   int64_t channels = 0;
-  std::string test_split = "test";       // the split's name in the data set
+  std::string test_split = "test";       // the evaluated split's name in the data set, or "validation"
   std::vector<std::string> class_names;  // readable names, if the data set lists them
   std::vector<std::string> classes;
   std::vector<double> mean, std;
@@ -66,6 +67,10 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("format", c.format, data::DatasetFormats::help());
   f("train-files", c.train_files, "cifar10: batch files to train on");
   f("test-files", c.test_files, "cifar10: batch files to test on");
+  f("validation", c.validation,
+    "Hold this many training pictures out, evenly spaced, and evaluate training on them instead of the test "
+    "split",
+    apps::any_count);
   f("crop", c.crop, "Training crop");
   f("crop-padding", c.crop_padding, "Pixels of padding for --crop padded (0: an eighth of the side)",
     apps::Range{0, 4096});
@@ -102,5 +107,7 @@ std::string shown_class(const Config& config, const std::string& name);
 std::string describe_attention(const Config& config);
 // Checks options against each other. Throws Error that names the option.
 void validate(const Config& config);
+// Throws Error if training evaluates test pictures.
+apps::ValidationScore validation_score(const Config& config);
 
 }  // namespace pursuit::classify

@@ -52,17 +52,18 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
   }
 
   std::unique_ptr<data::Dataset> opened(const data::CorruptedPart& part) const override {
-    return classify::open_data(config_, data::Split::test, options_.first, part);
+    return classify::open_data(config_, options_.split, options_.first, part);
   }
 
   void open_data() override {
     name_classes();
     config_.workers = options_.workers;
+    config_.limit = loaded_.config.limit;  // the held-out pictures are of those trained on
     if (!options_.data.empty()) config_.test_files.clear();
     if (!options_.test_files.empty()) config_.test_files = options_.test_files;
     validate(config_);
     data_ = first_part();
-    if (data_->size() == 0) fail("eval", "the test split is empty");
+    if (data_->size() == 0) fail("eval", "the split is empty");
     for (const auto& [option, given] :
          {std::pair{"--attack", !attacks_.empty()}, {"--outliers", !options_.outliers.empty()}})
       if (given && published_corrupted())
@@ -79,7 +80,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
             empty({1, config_.channels, config_.image_size, config_.image_size}, DType::f32, device),
             options_.spsa_samples);
       });
-    config_.test_split = data_->test_split();
+    config_.test_split = split_name(*data_, options_.split);
     classes_ = data_->present_classes();
     results_ = conditions_on(*data_, config_.dtype, options_.limit);
     results_.set_classes(config_.classes, classes_);
@@ -99,6 +100,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     Results r = measured_on(dtype, looked_at);
     r.data = describe_data(config_);
     r.fingerprint = data::fingerprint(data, config_.data);
+    if (options_.split == data::Split::val) r.options += " --split val";
     if (!options_.test_files.empty())
       r.options += " --test-files " + apps::quoted(fmt::format("{}", fmt::join(options_.test_files, ",")));
     if (!options_.classes.empty()) r.options += " --classes " + apps::quoted(options_.classes);
@@ -202,7 +204,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     std::unique_ptr<data::Dataset> fewer;
     if (options_.attack_limit > 0 && options_.attack_limit < data_->size()) {
       config.test_limit = options_.attack_limit;
-      fewer = classify::open_data(config, data::Split::test, options_.first);
+      fewer = classify::open_data(config, options_.split, options_.first);
     }
     const data::Dataset& data = fewer ? *fewer : *data_;
     const bool unlike = fewer || config_.dtype != DType::f32;  // than in results_

@@ -21,6 +21,9 @@ void add_eval(apps::Program<RunRecord>& program) {
   const auto [command, e] =
       program.add("eval", "Measure accuracy: clean, under corruptions, under attacks", classify::eval);
   apps::add_picture_eval_options(command, e);
+  apps::add_choice<data::Split>(command, "--split", e.split,
+                                "val: the pictures that --validation held out of the training split")
+      ->default_str(choice_name(e.split));
   command.add_option("--test-files", e.test_files, "cifar10: batch files to test on")->delimiter(',');
   command.add_option(
       "--classes", e.classes,
@@ -107,6 +110,7 @@ int run(std::vector<std::string> args) {
   apps::add_inspect_command<RunRecord>(program.app, program.code, /*batch size*/ 8, loss_on_noise,
                                        show_split);
   add_import(program.app, program.code);
+  program.add_study(run);
   return program.run(std::move(args));
 }
 

@@ -106,11 +106,15 @@ std::vector<float> floats(const Tensor& t) {
 
 std::unique_ptr<data::Dataset> open_data(const Config& c, data::Split split, int64_t first,
                                          const data::CorruptedPart& part) {
+  const bool of_test = split == data::Split::test;
+  if (split == data::Split::val && c.validation == 0)
+    fail("classify",
+         "the run held no pictures out of its training split; it was trained with --validation 0");
   data::DatasetOptions o;
   o.format = c.data.empty() && c.format == "auto" ? "synthetic" : c.format;
-  o.first = first;
+  o.first = of_test ? first : 0;
   o.part = part;
-  o.limit = split == data::Split::train ? c.limit : c.test_limit;
+  o.limit = of_test ? c.test_limit : c.limit;
   o.train_files = c.train_files;
   o.test_files = c.test_files;
   o.skip_bad = c.skip_bad;
@@ -126,7 +130,20 @@ std::unique_ptr<data::Dataset> open_data(const Config& c, data::Split split, int
       return large ? data::resize_shorter(image, 2 * shorter, data::Filter::bicubic) : image;
     };
   }
-  return data::open_dataset(c.data, split, o);
+  auto all = data::open_dataset(c.data, of_test ? split : data::Split::train, o);
+  if (of_test || c.validation == 0) return all;
+  auto used = data::part_of_training(std::move(all), split, c.validation);
+  if (split == data::Split::train) return used;
+  const std::vector<int64_t> numbers = data::samples_in_use(used->size(), first, c.test_limit);
+  return data::subset(std::move(used), numbers);
+}
+
+data::Split evaluated_split(const Config& c) {
+  return c.validation > 0 ? data::Split::val : data::Split::test;
+}
+
+std::string split_name(const data::Dataset& data, data::Split split) {
+  return split == data::Split::val ? "validation" : data.test_split();
 }
 
 void complete(Config& config, const data::Dataset& train) {
@@ -355,6 +372,7 @@ apps::Filmed show_split(const LoadedModel& loaded, const apps::InspectPicturesOp
   if (!o.data.empty()) c.data = o.data, c.format = "auto";
   const auto data = open_data(c, o.split);
   if (data->size() == 0) fail("inspect", std::string("the ") + choice_name(o.split) + " split is empty");
+  c.test_split = split_name(*data, o.split);
   conditions.data = o.split == data::Split::train ? "training pictures" : describe_data(c);
   conditions.fingerprint = data::fingerprint(*data, c.data);
   conditions.count = std::min(o.samples, data->size());

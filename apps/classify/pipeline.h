@@ -24,9 +24,13 @@ namespace pursuit::classify {
 using LoadedModel = apps::LoadedModel<Config>;
 
 // Opens a split of the config's data; `first` (0: all), `part` and the config's limit as in
-// data::DatasetOptions.
+// data::DatasetOptions. Split::val are the pictures that --validation holds out. Throws Error if it is 0.
 std::unique_ptr<data::Dataset> open_data(const Config& config, data::Split split, int64_t first = 0,
                                          const data::CorruptedPart& part = {});
+
+// The split that training evaluates, and its name: "validation", or the test split's in the data set.
+data::Split evaluated_split(const Config& config);
+std::string split_name(const data::Dataset& data, data::Split split);
 
 // Fills in the fields that depend on the data: channels, classes, image size, patch, mean and std.
 void complete(Config& config, const data::Dataset& train);

@@ -44,8 +44,8 @@ std::string split_title(const RunRecord& r, const std::string& what) {
 std::vector<apps::Highlight> highlights(const RunRecord& r, const Results* main) {
   std::vector<apps::Highlight> h;
   if (main)
-    h.push_back({split_title(r, "accuracy"), percent(main->scores.top1),
-                 fmt::format("{}, {} pictures", main->data, main->count)});
+    h.push_back({main->data == describe_data(*r.config) ? split_title(r, "accuracy") : "Test accuracy",
+                 percent(main->scores.top1), fmt::format("{}, {} pictures", main->data, main->count)});
   else if (const auto accuracy = r.last("test_accuracy"))
     h.push_back({split_title(r, "accuracy"), percent(*accuracy), "so far in training"});
   for (const Results& results : r.newest) {
@@ -179,7 +179,7 @@ void add_samples(Report& report, const RunRecord& r) {
   constexpr int64_t most = 12;
   const LoadedModel loaded = apps::load_model<Config>(r.folder);
   const Config& c = loaded.config;
-  const auto test = open_data(c, data::Split::test);
+  const auto test = open_data(c, evaluated_split(c));
   const int64_t count = std::min(most, test->size());
   apps::PictureGrid grid{
       .title = "Pictures of the " + (c.test_split.empty() ? "tested" : c.test_split) + " split",

@@ -155,10 +155,13 @@ Results unite(const Results& old, const Results& fresh) {
   return both;
 }
 
+std::string data_name(const Config& config) {
+  return config.data.empty() ? "synthetic" : apps::last_name(config.data);
+}
+
 std::string describe_data(const Config& config) {
-  if (config.data.empty()) return "synthetic test";
-  std::string text =
-      apps::last_name(config.data) + (config.test_split.empty() ? "" : " ") + config.test_split;
+  std::string text = data_name(config) + (config.test_split.empty() ? "" : " ") + config.test_split;
+  if (config.data.empty() || config.test_split == "validation") return text;
   for (const std::string& file : config.test_files)
     text += (file == config.test_files[0] ? ": " : ", ") + file;
   return text;
@@ -166,7 +169,9 @@ std::string describe_data(const Config& config) {
 
 const Results* main_evaluation(const std::vector<Results>& results, const Config& c) {
   return apps::main_evaluation(results, apps::evaluated_weights(c), [&](const Results& r) {
-    return std::pair(r.data == describe_data(c), c.data_fingerprint.ends_with(" " + r.fingerprint));
+    const bool in_training = r.data == describe_data(c);
+    const bool tested = c.validation > 0 && !in_training && r.data.starts_with(data_name(c) + " ");
+    return std::tuple(tested, in_training, c.data_fingerprint.ends_with(" " + r.fingerprint));
   });
 }
 

@@ -70,11 +70,12 @@ apps::Cells cells_of(const Results& results);
 apps::ComparedRun compared(const RunRecord& run);
 apps::ComparisonPage comparison_page(const std::vector<RunRecord>& runs);
 
-// Results::data for the config's test split, for example "cifar10 test".
+// Results::data for the split that training evaluates, for example "cifar10 test".
+std::string data_name(const Config& config);  // "cifar10"
 std::string describe_data(const Config& config);
 
-// The run's main evaluation: on its own test split, preferably on the pictures that training evaluated. Null
-// if there is none.
+// The run's main evaluation: on its own test split, preferably on the pictures that training evaluated; on
+// its validation pictures if there is none of the test split. Null if there is none.
 const Results* main_evaluation(const std::vector<Results>& results, const Config& config);
 
 // Means of one corruption over the evaluated severities.

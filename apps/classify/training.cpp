@@ -59,7 +59,7 @@ class Classification : public apps::TaskOf<RunRecord> {
       : ranks_(ranks),
         train_data_(open_data(config, data::Split::train)),
         config_(with_data(config, *train_data_)),
-        test_data_(open_data(config_, data::Split::test)),
+        test_data_(open_data(config_, evaluated_split(config_))),
         test_fingerprint_(data::fingerprint(*test_data_, config_.data)),
         tested_(test_data_->present_classes()),
         model_(model_config(config_)),
@@ -68,7 +68,7 @@ class Classification : public apps::TaskOf<RunRecord> {
         test_loader_(*test_data_, evaluation_transform(config_),
                      evaluation_loader_options(config_, apps::share_of_evaluation(ranks))),
         totals_(config_) {
-    config_.test_split = test_data_->test_split();
+    config_.test_split = split_name(*test_data_, evaluated_split(config_));
     config_.data_fingerprint =
         apps::same_data(config_.data_fingerprint,
                         {data::fingerprint(*train_data_, config_.data), test_fingerprint_}, config_.data);
@@ -84,10 +84,11 @@ class Classification : public apps::TaskOf<RunRecord> {
     const std::string left_out = tested_.size() == config_.classes.size()
                                      ? ""
                                      : fmt::format(" ({} of them tested on)", tested_.size());
-    return {fmt::format("data   {}: {} training and {} test pictures, {} classes{}, {}x{}x{}",
+    return {fmt::format("data   {}: {} training and {} {} pictures, {} classes{}, {}x{}x{}",
                         config_.data.empty() ? "built-in shapes" : config_.data, train_data_->size(),
-                        test_data_->size(), config_.classes.size(), left_out, config_.channels,
-                        config_.image_size, config_.image_size),
+                        test_data_->size(), config_.validation > 0 ? "validation" : "test",
+                        config_.classes.size(), left_out, config_.channels, config_.image_size,
+                        config_.image_size),
             fmt::format("model  {} attention, width {}, {} blocks, {} heads, patch {}: {:.2f} M parameters",
                         config_.attention, config_.dim, config_.depth, config_.heads, config_.patch,
                         double(model_.parameter_count()) / 1e6)};
@@ -157,7 +158,8 @@ class Classification : public apps::TaskOf<RunRecord> {
   void fill(Results& results) const override {
     results.data = describe_data(config_);
     results.fingerprint = test_fingerprint_;
-    if (config_.test_limit > 0) results.options = fmt::format("--limit {}", config_.test_limit);
+    if (config_.validation > 0) results.options = "--split val";
+    if (config_.test_limit > 0) results.options += fmt::format(" --limit {}", config_.test_limit);
     results.set_scores(totals_, config_.classes, tested_);
   }
   std::string summary(int64_t step) const override {

@@ -52,40 +52,52 @@ Recipe read_recipe(const std::string& app, const std::string& name) {
     fail("recipe", fmt::format("there is no recipe '{}'{}; known are {}, or give the path of a file", name,
                                did_you_mean(name, known), fmt::join(known, ", ")));
   }
-  constexpr uintmax_t largest = 1 << 20;
-  if (const auto size = fs::file_size(file, error); !error && size > largest)
-    fail("recipe", fmt::format("{} has {} bytes, a recipe at most {}", file.string(), size, largest));
   Recipe recipe{name, file.string(), {}, {}};
-  const std::string all = read_file(recipe.file);
-  std::istringstream text{std::string(without_byte_order_mark(all))};
-  try {
-    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
-      if (item.name == "++" || item.name == "--") continue;  // a section begins or ends
-      const std::string value = fmt::format("{}", fmt::join(item.inputs, ","));
-      // The parser strips quotes only from complete strings.
-      if (const char quote = value.empty() ? ' ' : value[0]; quote == '"' || quote == '\'')
-        fail("recipe",
-             fmt::format("{}: '{}': the string {} does not end", recipe.file, item.fullname(), value));
-      if (item.fullname() == "requires-data")
-        recipe.requires_data = value;
-      else
-        recipe.settings.emplace_back(item.fullname(), value);
-    }
-  } catch (const CLI::Error& e) {
-    fail("recipe", recipe.file + ": " + e.what());
+  for (const CLI::ConfigItem& item : read_toml("recipe", recipe.file)) {
+    if (item.name == "++" || item.name == "--") continue;
+    if (item.fullname() == "requires-data")
+      recipe.requires_data = joined(item);
+    else
+      recipe.settings.emplace_back(item.fullname(), joined(item));
   }
   return recipe;
 }
 
+std::vector<CLI::ConfigItem> read_toml(const char* reader, const std::string& file) {
+  constexpr uintmax_t largest = 1 << 20;
+  std::error_code error;
+  if (const auto size = fs::file_size(file, error); !error && size > largest)
+    fail(reader, fmt::format("{} has {} bytes, need at most {}", file, size, largest));
+  const std::string all = read_file(file);
+  std::istringstream text{std::string(without_byte_order_mark(all))};
+  try {
+    std::vector<CLI::ConfigItem> items = CLI::ConfigTOML().from_config(text);
+    for (const CLI::ConfigItem& item : items) {
+      // The parser strips quotes only from complete strings.
+      const std::string value = joined(item);
+      if (const char quote = value.empty() ? ' ' : value[0]; quote == '"' || quote == '\'')
+        fail(reader, fmt::format("{}: '{}': the string {} does not end", file, item.fullname(), value));
+    }
+    return items;
+  } catch (const CLI::Error& e) {
+    fail(reader, file + ": " + e.what());
+  }
+}
+
+std::string joined(const CLI::ConfigItem& item) { return fmt::format("{}", fmt::join(item.inputs, ",")); }
+
 void set_options(const Recipe& recipe, CLI::App& options) {
+  const std::string command = options.get_name().empty() ? "train" : options.get_name();
   for (const auto& [name, value] : recipe.settings) {
-    const CLI::Option* option = options.get_option_no_throw("--" + name);
+    CLI::Option* option = options.get_option_no_throw("--" + name);
     if (!option || option == options.get_help_ptr())
-      fail("recipe", fmt::format("{}: there is no setting '{}'{}; `train --help` lists them", recipe.file,
-                                 name, did_you_mean(name, option_names(options))));
+      fail("recipe", fmt::format("{}: there is no setting '{}'{}; `{} --help` lists them", recipe.file, name,
+                                 did_you_mean(name, option_names(options)), command));
     try {
-      options.clear();
-      options.parse(std::vector<std::string>{"--" + name + "=" + value});
+      option->clear();
+      option->add_result(value);
+      option->run_callback();
+      option->clear();
     } catch (const CLI::Error& e) {
       fail("recipe", fmt::format("{}: '{}': {}", recipe.file, name, e.what()));
     }

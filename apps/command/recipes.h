@@ -20,10 +20,17 @@ struct Recipe {
 
 std::vector<std::string> recipe_names(const std::string& app);
 
+// The settings in a TOML file, in order, with "++" and "--" where a section begins and ends. Throws Error
+// that starts with `reader` and names the file.
+std::vector<CLI::ConfigItem> read_toml(const char* reader, const std::string& file);
+// A setting's value as on a command line: lists are joined by commas.
+std::string joined(const CLI::ConfigItem& item);
+
 // Reads one of the app's recipes, or a file by its path. Throws Error that lists the names or names the file.
 Recipe read_recipe(const std::string& app, const std::string& name);
 
-// Sets the options of the same names. Throws Error that names the file and the setting.
+// Sets the options of the same names; `options` are of `train` unless they have a name. Throws Error that
+// names the file and the setting.
 void set_options(const Recipe& recipe, CLI::App& options);
 
 // True if the config has a data folder, and does not use built-in data.

@@ -74,6 +74,7 @@ int run(std::vector<std::string> args) {
   add_eval(program);
   add_generate(program);
   add_inspect(program);
+  program.add_study(run);
   return program.run(std::move(args));
 }
 

@@ -11,6 +11,7 @@ namespace pursuit::apps {
 // The readable files of a run's folder, for reports.
 struct RunFolder {
   std::string folder, name;
+  std::string group;  // the variant of a study that the run is of
   std::vector<nlohmann::ordered_json> metrics;
   std::vector<std::string> problems;  // files that could not be read, and why
 

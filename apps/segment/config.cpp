@@ -57,6 +57,14 @@ void validate(const Config& c) {
   apps::check_statistics(Config::app, c.mean, c.std, 3);
 }
 
+apps::ValidationScore validation_score(const Config& c) {
+  if (c.validation != data::Split::val)
+    fail(Config::app,
+         "a setting is chosen on validation pictures, but training evaluates those of the test split; "
+         "give --validation val and data that has it");
+  return {"mean_iou"};
+}
+
 std::string describe_attention(const Config& c) {
   const std::vector<std::string> kinds = nn::attention_kinds();
   const bool known =

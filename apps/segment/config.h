@@ -101,6 +101,8 @@ nn::SegmenterConfig model_config(const Config& config);
 std::vector<apps::ModelSize> model_sizes(const Config& config);
 // Checks options against each other. Throws Error that names the option.
 void validate(const Config& config);
+// Throws Error if training evaluates test pictures.
+apps::ValidationScore validation_score(const Config& config);
 
 // For example "RPC-Attention (6 iterations, block 0 of encoder and decoder)".
 std::string describe_attention(const Config& config);

@@ -80,6 +80,7 @@ int run(std::vector<std::string> args) {
   add_predict(program);
   apps::add_inspect_command<RunRecord>(program.app, program.code, /*batch size*/ 2, loss_on_noise,
                                        show_split);
+  program.add_study(run);
   return program.run(std::move(args));
 }
 

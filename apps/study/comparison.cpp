@@ -8,6 +8,7 @@
 #include <set>
 
 #include "apps/run/fields.h"
+#include "apps/study/inspection.h"
 #include "apps/terminal/print.h"
 #include "apps/terminal/text.h"
 #include "engine/base/error.h"
@@ -113,23 +114,12 @@ void ComparedRun::add_training(const RunFolder& run, const std::string& unit) {
   add(columns[0], run.last("train_loss"));
   add(columns[1], run.per_second(unit));
   add(columns[2], run.training_seconds());
-}
-
-double Measure::mean() const {
-  double sum = 0;
-  for (const double v : values) sum += v;
-  return sum / double(values.size());
-}
-
-double Measure::spread() const {
-  if (values.size() < 2) return 0;
-  const double m = mean();
-  double squares = 0;
-  for (const double v : values) squares += (v - m) * (v - m);
-  return std::sqrt(squares / double(values.size() - 1));
+  for (const Curve& curve : inspection_curves())
+    add({.name = curve.title, .decimals = 3, .best = Best::none, .place = 1}, run.last(curve.lines[0].key));
 }
 
 std::string name_of(const RunGroup& g) {
+  if (!g.first.group.empty()) return g.first.group;
   return g.names.size() == 1 ? g.names[0] : fmt::format("{} and {} more", g.names[0], g.names.size() - 1);
 }
 
@@ -149,25 +139,73 @@ Comparison compare_runs(const std::vector<ComparedRun>& runs) {
 
   std::vector<ordered_json> kinds;
   for (const ComparedRun& run : runs) {
-    const ordered_json options = without_seed(run.options);
-    const size_t at = size_t(std::find(kinds.begin(), kinds.end(), options) - kinds.begin());
+    const ordered_json kind = run.group.empty() ? without_seed(run.options) : ordered_json(run.group);
+    const size_t at = size_t(std::find(kinds.begin(), kinds.end(), kind) - kinds.begin());
     if (at == kinds.size()) {
-      kinds.push_back(options);
+      kinds.push_back(kind);
       comparison.groups.push_back({{}, run, {}});
     }
     comparison.groups[at].names.push_back(run.name);
     for (const ComparedRun::Value& v : run.values)
-      if (const auto column = column_of(v.column); column != columns.end())
-        comparison.groups[at].measures[column->heading].values.push_back(v.value);
+      if (const auto column = column_of(v.column); column != columns.end()) {
+        Measure& measure = comparison.groups[at].measures[column->heading];
+        measure.values.push_back(v.value);
+        measure.seeds.push_back(run.options.value("seed", ordered_json()).dump());
+      }
   }
-  for (const auto& option : kinds[0].items())
-    if (std::any_of(kinds.begin(), kinds.end(),
-                    [&](const auto& kind) { return kind.at(option.key()) != option.value(); }))
-      comparison.differences.push_back(option.key());
+  const ordered_json first = without_seed(runs[0].options);
+  for (const auto& [option, value] : first.items())
+    if (std::any_of(comparison.groups.begin(), comparison.groups.end(),
+                    [&](const RunGroup& g) { return g.first.options.at(option) != value; }))
+      comparison.differences.push_back(option);
   note_unlike(comparison, runs);
   for (const ComparedRun& run : runs)
     comparison.notes.insert(comparison.notes.end(), run.problems.begin(), run.problems.end());
   return comparison;
+}
+
+std::optional<PairedDifference> difference_from_first(const Comparison& comparison, const RunGroup& group,
+                                                      const Column& column) {
+  const auto by_seed = [&](const RunGroup& g) {
+    std::map<std::string, double> values;
+    const auto found = g.measures.find(column.heading);
+    if (found == g.measures.end()) return values;
+    const Measure& m = found->second;
+    for (size_t i = 0; i < m.values.size(); ++i)
+      if (!values.emplace(m.seeds[i], m.values[i]).second) return std::map<std::string, double>();
+    return values;
+  };
+  if (&group == &comparison.groups[0]) return std::nullopt;
+  const std::map<std::string, double> of_first = by_seed(comparison.groups[0]);
+  std::vector<double> own, first;
+  for (const auto& [seed, value] : by_seed(group))
+    if (const auto pair = of_first.find(seed); pair != of_first.end())
+      own.push_back(value), first.push_back(pair->second);
+  return own.size() < 2 ? std::nullopt : std::optional(paired_difference(own, first));
+}
+
+Table numbers_table(const Comparison& comparison) {
+  Table table{{"measure", "of", "mean", "deviation", "difference", "95 % interval", "by seed"}, {}};
+  for (const Column& column : comparison.columns) {
+    const auto text = [&](double value) {
+      return fmt::format("{:.{}f}{}", value, column.decimals, column.duration ? " s" : "");
+    };
+    for (const RunGroup& g : comparison.groups) {
+      const auto found = g.measures.find(column.heading);
+      if (found == g.measures.end()) continue;
+      const Measure& m = found->second;
+      const auto difference = difference_from_first(comparison, g, column);
+      std::string values;
+      for (size_t i = 0; i < m.values.size(); ++i)
+        values += fmt::format("{}{}: {}", i ? ", " : "", m.seeds[i], text(m.values[i]));
+      table.rows.push_back(
+          {column.heading, name_of(g), text(m.mean()), m.values.size() > 1 ? text(m.spread()) : "-",
+           difference ? text(difference->mean) : "-",
+           difference ? fmt::format("{} to {}", text(difference->low()), text(difference->high())) : "-",
+           values});
+    }
+  }
+  return table;
 }
 
 Table to_table(const Comparison& comparison) {
@@ -213,6 +251,7 @@ ordered_json to_json(const Comparison& comparison) {
   ordered_json rows = ordered_json::array();
   for (const RunGroup& g : comparison.groups) {
     ordered_json row = {{"runs", g.names}};
+    if (!g.first.group.empty()) row["variant"] = g.first.group;
     if (g.first.options.contains("attention")) row["attention"] = g.first.options.at("attention");
     row["parameters"] = g.first.parameters ? ordered_json(*g.first.parameters) : ordered_json();
     row["options"] = ordered_json::object();
@@ -223,7 +262,13 @@ ordered_json to_json(const Comparison& comparison) {
       if (found == g.measures.end()) continue;
       const Measure& m = found->second;
       ordered_json& measure = row["measures"][column.heading];
-      measure = {{"mean", m.mean()}, {"std", m.spread()}, {"values", m.values}};
+      measure = {{"mean", m.mean()}, {"std", m.spread()}, {"values", m.values}, {"seeds", m.seeds}};
+      if (const auto d = difference_from_first(comparison, g, column))
+        measure["difference"] = {{"from", name_of(comparison.groups[0])},
+                                 {"mean", d->mean},
+                                 {"low", d->low()},
+                                 {"high", d->high()},
+                                 {"pairs", d->pairs}};
       if (column.duration) measure["unit"] = "s";
       for (const auto& [key, value] : column.with) measure["with"][key] = value;
     }

@@ -9,6 +9,7 @@
 #include "apps/run/json.h"
 #include "apps/run/run_folder.h"
 #include "apps/study/run_record.h"
+#include "apps/study/statistics.h"
 #include "apps/terminal/table.h"
 
 // The comparison of several runs as a table; the same for all apps.
@@ -37,7 +38,7 @@ MeasuredWith measured_with(const Conditions& conditions, const std::string& unit
 
 // One run's values in a comparison, filled in by the app.
 struct ComparedRun {
-  std::string name = {};
+  std::string name = {}, group = {};
   nlohmann::ordered_json options = {};  // of its config (options_to_json)
   std::string attention = "-";
   std::optional<int64_t> parameters = {};
@@ -55,25 +56,26 @@ struct ComparedRun {
   void add(const Column& column, std::optional<double> value, double scale = 1, bool asks = true);
   // Records weights and program of values that are shown; `own` as in measured_with.
   void measured(const Conditions& conditions, const std::string& own);
-  // Adds the values of training_columns().
+  // Adds the values of training_columns(), and the last ones of --inspect-every.
   void add_training(const RunFolder& run, const std::string& unit = "images");
 };
 
 // The values of one column in the runs of a group; runs may lack it.
 struct Measure {
   std::vector<double> values;
-  double mean() const;
-  double spread() const;  // sample standard deviation; 0 for a single value
+  std::vector<std::string> seeds;  // of the runs that have them
+  double mean() const { return mean_of(values); }
+  double spread() const { return deviation_of(values); }
 };
 
-// Runs that differ only in the seed or in options without influence on results (threads, caches, checkpoint
-// intervals).
+// The runs of a variant of a study, or those that differ only in the seed or in options without influence on
+// results (threads, caches, checkpoint intervals).
 struct RunGroup {
   std::vector<std::string> names;
   ComparedRun first;
   std::map<std::string, Measure> measures;  // by the column's heading
 };
-std::string name_of(const RunGroup& group);
+std::string name_of(const RunGroup& group);  // the variant's, if it is one
 
 struct Comparison {
   std::vector<RunGroup> groups;          // in the order of their first runs
@@ -84,10 +86,16 @@ struct Comparison {
 };
 Comparison compare_runs(const std::vector<ComparedRun>& runs);
 
+// The difference of a group from the first one, over the seeds that both have. Empty for the first group,
+// for fewer than two such seeds, and if a seed occurs twice in a group.
+std::optional<PairedDifference> difference_from_first(const Comparison& comparison, const RunGroup& group,
+                                                      const Column& column);
+
 // The values that every app shows of a run (a RunRecord); the app adds its scores.
 template <class Record> ComparedRun compared_run(const Record& run, bool with_training = true) {
   ComparedRun c;
   c.name = run.name;
+  c.group = run.group;
   c.options = compared_options(run);
   if constexpr (requires { describe_attention(*run.config); }) c.attention = describe_attention(*run.config);
   c.parameters = parameter_count(*run.config);
@@ -106,6 +114,8 @@ Comparison compare(const std::vector<Record>& records, const Compared& compared)
 
 Table to_table(const Comparison& comparison);
 Table differences_table(const Comparison& comparison);  // a row for every option in which the groups differ
+// Every number: a row for every column and group with mean, deviation, values and difference_from_first().
+Table numbers_table(const Comparison& comparison);
 // For example "in parentheses: pictures; data: camvid test; dtype: f32"; empty if nothing was evaluated.
 std::string describe_shared(const Comparison& comparison);
 nlohmann::ordered_json to_json(const Comparison& comparison);

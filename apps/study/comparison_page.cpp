@@ -1,20 +1,26 @@
 #include "apps/study/comparison_page.h"
 
 #include <cmath>
+#include <set>
 
+#include "apps/study/inspection.h"
 #include "apps/study/reproduce.h"
 
 namespace pursuit::apps {
 
 namespace {
 
+// Of the runs of a variant only the first one is drawn.
 void add_curves(Report& report, const std::vector<const RunFolder*>& runs, const std::vector<Curve>& curves) {
   bool begun = false;
   for (const Curve& curve : curves) {
     LineChart chart{curve.title, "step", curve.unit, {}};
-    for (const RunFolder* run : runs)
+    std::set<std::string> drawn;
+    for (const RunFolder* run : runs) {
+      if (!run->group.empty() && !drawn.insert(run->group).second) continue;
       if (LineSeries series = series_of(*run, curve, curve.lines[0], run->name); !series.points.empty())
         chart.series.push_back(std::move(series));
+    }
     if (chart.series.empty()) continue;
     if (!begun) report.section("Training");
     begun = true;
@@ -54,8 +60,21 @@ void write_comparison(const std::string& file, const std::string& app, const Com
   report.table(table.rows.size() < table.columns.size() ? transposed(table) : table, caption);
   for (const std::string& note : comparison.notes) report.paragraph("Note: " + note + ".");
   if (const BarChart bars = score_bars("Scores", comparison); !bars.groups.empty()) report.chart(bars);
-  add_curves(report, runs, page.curves);
+  std::vector<Curve> curves = page.curves;
+  for (Curve& curve : inspection_curves()) curves.push_back(std::move(curve));
+  add_curves(report, runs, curves);
   if (page.sections) page.sections(report);
+  report.section("Numbers");
+  const std::string first = comparison.groups.empty() ? "" : name_of(comparison.groups[0]);
+  report.table(
+      numbers_table(comparison),
+      "Mean and sample standard deviation over the seeds; difference: mean of the differences from " + first +
+          " at the same seeds, with the 95 % interval of Student's t.");
+  for (const ComparisonPage::Detail& detail : page.details) {
+    if (detail.comparison.columns.empty()) continue;
+    report.heading(detail.title);
+    report.table(numbers_table(detail.comparison));
+  }
   if (!comparison.differences.empty()) {
     report.section("Configuration");
     report.table(differences_table(comparison),

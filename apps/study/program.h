@@ -10,6 +10,7 @@
 #include "apps/study/export_command.h"
 #include "apps/study/run_commands.h"
 #include "apps/study/run_page.h"
+#include "apps/study/study.h"
 #include "apps/study/train_command.h"
 #include "engine/program/program.h"
 
@@ -47,6 +48,9 @@ template <class Record> class Program {
     command->callback([this, options, run] { code = run(*options); });
     return {*command, *options};
   }
+
+  // Adds `study`; `run` is the app's function that makes this Program.
+  void add_study(int (*run)(std::vector<std::string>)) { add_study_command<Record>(app, code, run); }
 
   // Adds the subcommands that all apps have and parses the arguments. Returns the process's exit code.
   int run(std::vector<std::string> args) {

@@ -1,5 +1,6 @@
 #include "apps/terminal/signals.h"
 
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -49,7 +50,7 @@ void catch_stop_signals() {
   struct sigaction action = {};
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_RESTART | SA_SIGINFO;
-  constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+  constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGALRM};
   sigemptyset(&action.sa_mask);
   for (const int signal : signals) sigaddset(&action.sa_mask, signal);
   struct sigaction before = {};
@@ -63,5 +64,12 @@ void catch_stop_signals() {
 
 bool stop_requested() { return stop_flag != 0; }
 void request_stop() { stop_flag = 1; }
+
+void stop_after(double seconds) {
+  itimerval timer = {};
+  timer.it_value.tv_sec = time_t(seconds);
+  timer.it_value.tv_usec = suseconds_t(1e6 * (seconds - double(timer.it_value.tv_sec))) + 1;
+  setitimer(ITIMER_REAL, &timer, nullptr);
+}
 
 }  // namespace pursuit::apps

@@ -10,5 +10,7 @@ void catch_stop_signals();
 // True after one of these signals, or after request_stop(), which any thread may call.
 bool stop_requested();
 void request_stop();
+// Requests a stop after this time, once catch_stop_signals() was called.
+void stop_after(double seconds);
 
 }  // namespace pursuit::apps

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -130,6 +131,13 @@ std::string describe_batch(const TrainingFields& fields);
 
 // The weights that evaluations and other commands use by default: "ema" or "raw".
 std::string evaluated_weights(const TrainingFields& fields);
+
+// The metric of metrics.jsonl by which a study chooses a setting, measured on validation data.
+struct ValidationScore {
+  std::string metric;
+  bool lowest = false;               // the lowest value is the best
+  std::optional<double> value = {};  // of a run
+};
 
 // Returns the config's data-fingerprint: those of training and evaluation data, joined. A resumed run has
 // `recorded` one; throws Error that names the data if it has changed.

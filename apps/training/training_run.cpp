@@ -254,7 +254,7 @@ class TrainingRun {
   [[noreturn]] void stop_diverged(const std::string& what) const {
     const std::string kept = kept_ ? fmt::format("{} of step {} is kept", kept_->path, kept_->step)
                                    : "no checkpoint was saved before";
-    fail("train", what + "; " + kept + ". Use a lower --lr, or --clip-norm");
+    throw NotFinite("[train] " + what + "; " + kept + ". Use a lower --lr, or --clip-norm");
   }
 
   void report(const StepUnderWay& s, double loss) {

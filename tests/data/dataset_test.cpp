@@ -476,6 +476,22 @@ TEST_CASE("a limit keeps samples evenly") {
   CHECK(indices(3, 9) == std::vector<int64_t>{0, 1, 2});
 }
 
+TEST_CASE("the parts of a training set: each sample is held out or trains") {
+  const auto indices = [](Split split, int64_t count) {
+    DatasetOptions options;
+    options.limit = 10;
+    const auto part = part_of_training(open_dataset("", Split::train, options), split, count);
+    std::vector<int64_t> found;
+    for (int64_t i = 0; i < part->size(); ++i) found.push_back(part->get(i).index / 2000);
+    return found;
+  };
+  CHECK(indices(Split::val, 3) == std::vector<int64_t>{0, 3, 6});
+  CHECK(indices(Split::train, 3) == std::vector<int64_t>{1, 2, 4, 5, 7, 8, 9});
+  CHECK(indices(Split::train, 9) == std::vector<int64_t>{9});
+  for (const int64_t count : {-1, 0, 10})
+    CHECK(has(message_of([&] { indices(Split::train, count); }), "cannot hold out"));
+}
+
 TEST_CASE("synthetic: repeatable, balanced, different between splits and seeds") {
   const auto train = open_dataset("", Split::train), again = open_dataset("", Split::train);
   const auto test = open_dataset("", Split::test), other = open_synthetic(Split::train, 32, 1);

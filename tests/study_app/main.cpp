@@ -24,6 +24,7 @@ int run(std::vector<std::string> args) {
   const auto [predict_command, p] = program.add("predict", "The spiral of points", predict);
   apps::add_load_options(predict_command, p.checkpoint, p.load);
   predict_command.add_option("points", p.points, "x y, of each point")->required();
+  program.add_study(run);
   return program.run(std::move(args));
 }
 

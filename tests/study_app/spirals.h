@@ -44,6 +44,8 @@ inline void validate(const Config& c) {
   apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
 }
 
+inline apps::ValidationScore validation_score(const Config&) { return {"test_accuracy"}; }
+
 // Results on test points, which training does not use.
 struct Results : apps::Conditions {
   uint64_t seed = 0;

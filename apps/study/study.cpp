@@ -1,0 +1,338 @@
+#include "apps/study/study.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include "apps/command/options.h"
+#include "apps/run/files.h"
+#include "apps/run/run_folder.h"
+#include "apps/run/run_lock.h"
+#include "apps/study/reproduce.h"
+#include "apps/terminal/print.h"
+#include "apps/terminal/signals.h"
+#include "apps/training/checkpoint.h"
+#include "apps/training/training_run.h"
+
+namespace pursuit::apps {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// Options that may be other ones when a run goes on: they do not change its result.
+bool is_free(const std::string& option) {
+  return may_change(option) && option != "steps" && option != "epochs" && option != "eval-every";
+}
+
+struct Run {
+  std::string name, folder, variant;
+  std::vector<Recipe> settings;  // in the order in which they win
+  Json options;
+};
+
+enum class Step { done, stopped, failed };
+
+class Runner {
+ public:
+  Runner(const StudyApp& app, const StudyOptions& options)
+      : app_(app),
+        options_(options),
+        study_(read_study(options.file)),
+        out_(options.out.empty() ? "runs/" + study_.name : options.out) {
+    if (!study_.recipe.empty()) base_ = read_recipe(app.name, study_.recipe);
+    check_evaluations();
+    for (const Study::Variant& variant : study_.variants)
+      for (const Recipe& candidate : candidates(variant))
+        for (const uint64_t seed : study_.seeds) {
+          const Run run = run_of(variant, candidate, seed);
+          progress_of(run);  // refuses what does not fit
+        }
+  }
+
+  int run() {
+    fs::create_directories(out_);
+    const TrainingLock lock(out_);
+    catch_stop_signals();
+    if (options_.minutes > 0) stop_after(60 * options_.minutes);
+    const bool finished = run_all() && failed_.empty();
+    write();
+    if (stop_requested()) note("stopped; go on with: {}\n", command());
+    return finished ? 0 : 1;
+  }
+
+ private:
+  void check_evaluations() const {
+    for (const Recipe& evaluation : study_.evaluations) {
+      for (const auto& [name, value] : evaluation.settings)
+        if (name == "checkpoint" || name == "json" || name == "quiet")
+          fail("study", fmt::format("{}: '{}' is set by the study; remove it", evaluation.file, name));
+      set_options(evaluation, *app_.eval);
+    }
+  }
+
+  Run run_of(const Study::Variant& variant, const Recipe& candidate, uint64_t seed) const {
+    Run run{fmt::format("{}-{}", candidate.name, seed), "", variant.options.name, {}, {}};
+    run.folder = (fs::path(out_) / run.name).string();
+    if (base_) run.settings.push_back(*base_);
+    for (const Recipe& part : {study_.options, candidate}) {
+      for (const auto& [name, value] : part.settings)
+        if (name == "seed")
+          fail("study", part.file + ": 'seed' is set by the study; use 'seeds' above the sections");
+      run.settings.push_back(part);
+    }
+    run.settings.push_back({"seed", study_.file, {}, {{"seed", std::to_string(seed)}}});
+    if (!options_.data.empty()) run.settings.push_back({"data", "--data", {}, {{"data", options_.data}}});
+    try {
+      run.options = app_.options(run.settings, !variant.choose.empty());
+    } catch (const Error& error) {
+      fail("study", fmt::format("{}: {}", candidate.file, error.what()));
+    }
+    const std::string need = !study_.options.requires_data.empty() ? study_.options.requires_data
+                             : base_                               ? base_->requires_data
+                                                                   : "";
+    if (!need.empty() && run.options.value("data", "x").empty())
+      throw CLI::ValidationError(
+          "--data", fmt::format("{} is made for {}: give the folder that holds it", study_.file, need));
+    return run;
+  }
+
+  // What is done of a run: {"options", "run": run_id once it is trained, "evaluations": {NAME: OPTIONS}}.
+  // Empty if nothing is.
+  Json progress_of(const Run& run) const {
+    const std::string file = progress_path(run);
+    if (!fs::exists(file)) {
+      if (fs::exists(config_path(run.folder)))
+        fail("study", run.folder + " holds a run that this study did not begin; choose another --out");
+      return Json::object();
+    }
+    const Json progress = read_json_object(file);
+    const Json begun = progress.value("options", Json::object());
+    for (const auto& [option, value] : run.options.items())
+      if (const Json was = begun.value(option, Json()); was != value && !is_free(option))
+        fail("study",
+             fmt::format(
+                 "{}: {} was begun with --{} {}, now it is to have {}; put that back, choose another --out, "
+                 "or remove the folder to train it anew",
+                 study_.file, run.folder, option, quoted(option_text(was)), quoted(option_text(value))));
+    if (progress.contains("run") && progress["run"] != run_id(run.folder))
+      fail("study", run.folder + ": another training has begun there since the study's; remove the folder");
+    return progress;
+  }
+  static std::string progress_path(const Run& run) {
+    return (fs::path(run.folder) / "progress.json").string();
+  }
+  static void write_progress(const Run& run, const Json& progress) {
+    write_file_atomically(progress_path(run), progress.dump(1) + "\n");
+  }
+
+  bool run_all() {
+    bool all = true;
+    for (const uint64_t seed : study_.seeds)
+      for (const Study::Variant& variant : study_.variants) {
+        const std::optional<Recipe> candidate = chosen(variant);
+        if (stop_requested()) return false;
+        if (!candidate) continue;
+        const Run run = run_of(variant, *candidate, seed);
+        if (train(run) == Step::done)
+          for (const Recipe& evaluation : study_.evaluations) all &= evaluate(run, evaluation) == Step::done;
+        if (stop_requested()) return false;
+      }
+    return all;
+  }
+
+  // The variant's candidate with the best validation score of those trained with the first seed. Empty if a
+  // stop was requested, or if all have diverged.
+  std::optional<Recipe> chosen(const Study::Variant& variant) {
+    if (const auto known = choice_of(variant)) return known;
+    std::optional<Recipe> best;
+    double best_score = 0;
+    std::vector<Tried> tried;
+    for (const Recipe& candidate : candidates(variant)) {
+      const Run run = run_of(variant, candidate, study_.seeds[0]);
+      const Step step = train(run);
+      if (step == Step::stopped) return std::nullopt;
+      if (step == Step::failed) continue;
+      const ValidationScore score = app_.score(run.folder);
+      if (!score.value) fail("study", fmt::format("{}: its metrics lack {}", run.folder, score.metric));
+      tried.push_back({variant.options.name, run.name, score.metric, *score.value});
+      const double larger_is_better = score.lowest ? -*score.value : *score.value;
+      if (!best || larger_is_better > best_score) best = candidate, best_score = larger_is_better;
+    }
+    if (!best) return std::nullopt;
+    tried_.insert(tried_.end(), tried.begin(), tried.end());
+    chosen_[variant.options.name] = *best;
+    note("{}: {} is chosen by {}\n", variant.options.name, best->name, tried[0].metric);
+    return best;
+  }
+
+  // Empty if it is not chosen yet.
+  std::optional<Recipe> choice_of(const Study::Variant& variant) const {
+    if (variant.choose.empty()) return variant.options;
+    const auto found = chosen_.find(variant.options.name);
+    return found == chosen_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  Step train(const Run& run) {
+    Json progress = progress_of(run);
+    if (progress.contains("run")) return Step::done;
+    if (failed_.contains(run.name)) return Step::failed;
+    std::map<std::string, std::string> settings;
+    for (size_t i = base_ ? 1 : 0; i < run.settings.size(); ++i)
+      for (const auto& [name, value] : run.settings[i].settings) settings[name] = value;
+    const bool resumes = fs::exists(config_path(run.folder));
+    std::vector<std::string> args = {"train", resumes ? "--resume" : "--out", run.folder};
+    if (!resumes && base_) args.insert(args.end(), {"--recipe", study_.recipe});
+    for (const auto& [name, value] : settings)
+      if (!resumes || is_free(name)) args.push_back("--" + name + "=" + value);
+    fs::create_directories(run.folder);
+    write_progress(run, {{"options", run.options}});
+    const Step step = call(run, "train", std::move(args));
+    if (step == Step::done) write_progress(run, {{"options", run.options}, {"run", run_id(run.folder)}});
+    return step;
+  }
+
+  static std::vector<std::string> arguments(const Recipe& evaluation) {
+    std::vector<std::string> words;
+    for (const auto& [name, value] : evaluation.settings) words.push_back("--" + name + "=" + value);
+    return words;
+  }
+  static bool is_evaluated(const Json& progress, const Recipe& evaluation) {
+    const Json done = progress.value("evaluations", Json::object());
+    return done.value(evaluation.name, Json()) == Json(arguments(evaluation));
+  }
+
+  Step evaluate(const Run& run, const Recipe& evaluation) {
+    Json progress = progress_of(run);
+    if (is_evaluated(progress, evaluation)) return Step::done;
+    std::vector<std::string> args = {"eval", "--checkpoint", run.folder};
+    for (const std::string& word : arguments(evaluation)) args.push_back(word);
+    const Step step = call(run, "eval " + evaluation.name, std::move(args));
+    if (step != Step::done) return step;
+    progress["evaluations"][evaluation.name] = arguments(evaluation);
+    write_progress(run, progress);
+    return step;
+  }
+
+  // Runs one of the app's commands.
+  Step call(const Run& run, const std::string& what, std::vector<std::string> args) {
+    if (stop_requested()) return Step::stopped;
+    note("{}: {} {}\n", study_.name, what, run.name);
+    if (options_.quiet) args.push_back("--quiet");
+    try {
+      const int code = app_.run(std::move(args));
+      if (code == 0) return Step::done;
+      if (stop_requested()) return Step::stopped;
+      fail("study", fmt::format("{} {} ended with exit code {}", what, run.name, code));
+    } catch (const NotFinite& error) {
+      note("{}: {}\n", run.name, error.what());
+      failed_[run.name] = error.what();
+      return Step::failed;
+    }
+  }
+
+  std::string command() const {
+    std::string text = app_.name + " study " + quoted(study_.file) + " --out " + quoted(out_);
+    if (!options_.data.empty()) text += " --data " + quoted(options_.data);
+    return text;
+  }
+
+  // The trained runs of all variants; `complete` counts those with all evaluations.
+  std::vector<StudiedRun> trained(int64_t& complete) const {
+    std::vector<StudiedRun> runs;
+    for (const Study::Variant& variant : study_.variants)
+      if (const auto candidate = choice_of(variant))
+        for (const uint64_t seed : study_.seeds) {
+          const Run run = run_of(variant, *candidate, seed);
+          const Json progress = progress_of(run);
+          if (!progress.contains("run")) continue;
+          runs.push_back({run.folder, run.variant});
+          complete += std::all_of(study_.evaluations.begin(), study_.evaluations.end(),
+                                  [&](const Recipe& e) { return is_evaluated(progress, e); });
+        }
+    return runs;
+  }
+
+  // Writes the page and its numbers, and prints the table.
+  void write() const {
+    int64_t complete = 0;
+    const std::vector<StudiedRun> runs = trained(complete);
+    if (runs.empty()) return;
+    const std::string page_file = (fs::path(out_) / "study.html").string(),
+                      numbers_file = (fs::path(out_) / "study.json").string();
+    const auto planned = int64_t(study_.variants.size() * study_.seeds.size());
+    const std::string state = fmt::format("{} of {} runs are trained and evaluated", complete, planned);
+    app_.compare(runs, [&](const Comparison& comparison, const std::vector<const RunFolder*>& folders,
+                           ComparisonPage page) {
+      Json numbers = {{"study", study_.name}, {"complete", complete}, {"planned", planned}};
+      numbers["choices"] = Json::array();
+      Table choices{{"variant", "run", "metric", "value", ""}, {}};
+      for (const Tried& t : tried_) {
+        const bool is_chosen = t.run == fmt::format("{}-{}", chosen_.at(t.variant).name, study_.seeds[0]);
+        choices.rows.push_back(
+            {t.variant, t.run, t.metric, fmt::format("{:.4f}", t.value), is_chosen ? "chosen" : ""});
+        numbers["choices"].push_back({{"variant", t.variant},
+                                      {"run", t.run},
+                                      {"metric", t.metric},
+                                      {"value", t.value},
+                                      {"chosen", is_chosen}});
+      }
+      numbers["overview"] = to_json(comparison);
+      for (const ComparisonPage::Detail& detail : page.details)
+        numbers[detail.title] = to_json(detail.comparison);
+      page.title = "Study " + study_.name;
+      page.sections = [&, own = page.sections](Report& report) {
+        if (own) own(report);
+        report.section("Study");
+        report.paragraph(state + ".");
+        for (const auto& [name, why] : failed_) report.paragraph(name + ": " + why);
+        if (!choices.rows.empty())
+          report.table(choices, "Settings chosen by the metric on validation data, with the first seed.");
+        Table evaluations{{"evaluation", "options of eval"}, {}};
+        for (const Recipe& evaluation : study_.evaluations)
+          evaluations.rows.push_back(
+              {evaluation.name, fmt::format("{}", fmt::join(arguments(evaluation), " "))});
+        if (!evaluations.rows.empty()) report.table(evaluations, "Every run is evaluated by these.");
+        report.code(command() + "\n");
+      };
+      write_comparison(page_file, app_.name, comparison, folders, page);
+      write_file_atomically(numbers_file, numbers.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+      print(comparison, false, false);
+    });
+    apps::print("{}\n{}\n{}\n", state, page_file, numbers_file);
+  }
+
+  const StudyApp& app_;
+  const StudyOptions& options_;
+  const Study study_;
+  const std::string out_;
+  std::optional<Recipe> base_;
+  struct Tried {
+    std::string variant, run, metric;
+    double value;
+  };
+  std::vector<Tried> tried_;                   // candidates of the variants in chosen_
+  std::map<std::string, Recipe> chosen_;       // by variant
+  std::map<std::string, std::string> failed_;  // runs that diverged, and how
+};
+
+}  // namespace
+
+int run_study(const StudyApp& app, const StudyOptions& options) { return Runner(app, options).run(); }
+
+void add_study_options(CLI::App& command, StudyOptions& o) {
+  command.add_option("file", o.file, "The study: a TOML file with variants, seeds and evaluations")
+      ->required();
+  command.add_option("--data", o.data, "Folder with the data set of all runs");
+  command.add_option("--out", o.out, "Folder of the study (default runs/NAME, of NAME.toml)");
+  add_number(command, "--minutes", o.minutes, "Stop after this time, to go on later (0: no limit)",
+             Range{0, 1e6});
+  command.add_flag("--quiet", o.quiet, "No progress of single steps");
+}
+
+}  // namespace pursuit::apps

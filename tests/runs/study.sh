@@ -1,0 +1,183 @@
+#!/usr/bin/env bash
+# `study` of an app on its built-in data: two variants, two seeds, one setting to choose, one evaluation. A study that
+# was stopped and killed gives the numbers of one that was not; every number is on the page; what does not fit is refused.
+# Usage: study.sh PROGRAM (its name chooses the settings)
+set -euo pipefail
+script=$(realpath "$0")
+app=$(realpath "$1")
+name=$(basename "$app")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+fail() { echo "FAILED: $name: $*" >&2 && exit 1; }
+
+case $name in
+  classify)
+    base='validation = 16
+limit = 64
+test-limit = 20
+batch-size = 16
+steps = 8
+checkpoint-steps = 1'
+    recipe=nano-synthetic first='attention = "softmax"' second='attention = "rpc"' choose='lambda = [2, 4]'
+    evaluation='limit = 8
+corruptions = "fog"
+severities = 1
+attack = "fgsm"
+budgets = [1, 2]' ;;
+  segment)
+    base='limit = 16
+test-limit = 3
+batch-size = 4
+depth = 1
+dim = 48
+patch = 16
+steps = 8
+checkpoint-steps = 1'
+    recipe=nano first='attention = "softmax"' second='attention = "rpc"' choose='lambda = [2, 4]'
+    evaluation='limit = 2
+corruptions = "fog"
+attack = "fgsm"
+budgets = 1' ;;
+  lm)
+    base='batch-size = 8
+eval-tokens = 300
+steps = 8
+checkpoint-steps = 1'
+    recipe=nano first='attention = "softmax"' second='attention = "rpc"' choose='lambda = [2, 4]'
+    evaluation='limit = 100
+window = "sliding"
+character-noise = true' ;;
+  spirals)
+    base='points = 1024
+test-points = 400
+epochs = 10
+threads = 1
+checkpoint-steps = 1'
+    recipe='' first='hidden = 4' second='hidden = 32' choose='lr = [1e-4, 1e-2]'
+    evaluation='noise = [0, 0.5]' ;;
+esac
+{
+  [[ -z $recipe ]] || echo "recipe = \"$recipe\""
+  printf 'seeds = [0, 1]\n[options]\n%s\n[variants.first]\n%s\n[variants.second]\n%s\n' "$base" "$first" "$second"
+  printf '[variants.second.choose]\n%s\n[evaluations.all]\n%s\n' "$choose" "$evaluation"
+} >small.toml
+
+begin=$(date +%s%3N)
+"$app" study small.toml --out whole --quiet >shown 2>steps || fail "study: $(cat steps)"
+span=$(($(date +%s%3N) - begin)) # ms
+grep -q "4 of 4 runs are trained and evaluated" shown || fail "study: $(cat shown)"
+[[ $(grep -c " train " steps) == 5 && $(grep -c " eval " steps) == 4 ]] || fail "steps: $(cat steps)"
+cp whole/study.json before
+"$app" study small.toml --out whole --quiet >shown 2>steps || fail "study again: $(cat steps)"
+! grep -q " train \| eval " steps || fail "a finished step is repeated: $(cat steps)"
+cmp before whole/study.json
+
+# Stopped by time and killed at once, as often as it takes.
+stops=0
+seconds() { printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)); }
+for part in 5 4; do
+  "$app" study small.toml --out parts --quiet --minutes "$(python3 -c "print($span / $part / 60000)")" >out 2>steps && break
+  grep -q "go on with: $name study small.toml --out parts" steps || fail "stopped: $(cat steps)"
+  stops=$((stops + 1))
+done
+for part in 5 4 3 5; do
+  "$app" study small.toml --out parts --quiet >out 2>&1 &
+  sleep "$(seconds $((span / part)))"
+  kill -9 $! 2>/dev/null && stops=$((stops + 1))
+  wait $! 2>/dev/null || true
+done
+"$app" study small.toml --out parts --quiet >out 2>steps || fail "going on: $(cat steps)"
+((stops >= 2)) || fail "only $stops stops hit a study at work; nothing was tested"
+for run in whole/*-[01]; do cmp "$run/checkpoint.safetensors" "parts/${run#whole/}/checkpoint.safetensors"; done
+
+python3 - "$name" <<'END' || fail "the numbers"
+import html, json, math, re, sys
+def numbers(folder):
+    all = json.load(open(folder + "/study.json"))
+    text = html.unescape(re.sub("<[^>]*>", " ", open(folder + "/study.html").read()))
+    return all, text
+def measures(all):
+    for title, part in all.items():
+        if isinstance(part, dict):
+            for row in part["rows"]:
+                for heading, measure in row["measures"].items():
+                    yield title, row["variant"], heading, measure
+timing = lambda heading: heading == "train time" or heading.endswith("/s")
+whole, page = numbers("whole")
+parts, _ = numbers("parts")
+exact = [[*m] for m in measures(whole) if not timing(m[2])]
+assert len(exact) >= 6, exact
+assert exact == [[*m] for m in measures(parts) if not timing(m[2])]
+assert whole["choices"] == parts["choices"] and sum(c["chosen"] for c in whole["choices"]) == 1
+best = (min if "perplexity" in whole["choices"][0]["metric"] else max)(whole["choices"], key=lambda c: float(c["value"]))
+assert best["chosen"], whole["choices"]
+assert all(f"{choice['value']:.4f}" in page for choice in whole["choices"])
+shown = compared = 0
+for title, variant, heading, m in measures(whole):
+    values = [m["mean"], *m["values"]] + ([m["std"]] if len(m["values"]) > 1 else [])
+    if variant == "second" and "difference" in m:
+        d, first = m["difference"], next(x for t, v, h, x in measures(whole) if (t, v, h) == (title, "first", heading))
+        a, b = (x - y for x, y in zip(m["values"], first["values"]))
+        mean, half = (a + b) / 2, 12.706204736174698 * abs(a - b) / 2  # t(0.975, 1) sqrt(((a - b)^2 / 2) / 2)
+        assert d["pairs"] == 2 and d["from"] == "first"
+        for x, y in ((d["mean"], mean), (d["low"], mean - half), (d["high"], mean + half)):
+            assert math.isclose(x, y, rel_tol=1e-9, abs_tol=1e-9), (heading, d, mean, half)
+        values += [d["mean"], d["low"], d["high"]]
+        compared += 1
+    assert heading in page, heading
+    for value in values:
+        texts = [f"{value:.2f} s"] if m.get("unit") == "s" else [f"{value:.{n}f}" for n in range(4)]
+        assert any(t in page for t in texts), (heading, value)
+        shown += 1
+assert shown > 40 and compared >= 3, (shown, compared)
+END
+
+refused() {
+  local code=0
+  "$app" study "${@:2}" --quiet >out 2>err || code=$?
+  [[ $code != 0 ]] && grep -qF -- "$1" err && [[ $(wc -l <err) == 1 ]] || fail "study ${*:2}: code $code, $(cat err)"
+}
+changed() { sed "$1" small.toml >changed.toml; }
+changed 's/steps = 8/steps = 9/; s/epochs = 10/epochs = 11/'
+refused "put that back, choose another --out, or remove the folder" changed.toml --out whole
+changed 's/^seeds/seed/'
+refused "changed.toml: there is no key 'seed'" changed.toml
+changed 's/\[0, 1\]/[0, one]/'
+refused "changed.toml: 'seeds' has 'one', need whole numbers" changed.toml
+changed 's/batch-size/bach-size/; s/test-points/test-point/'
+refused "changed.toml [options]: there is no setting" changed.toml
+changed 's/variants.second.choose/variants.second.chose/'
+refused "there is no section [variants.second.chose]" changed.toml
+changed 's/evaluations.all/evaluation.all/'
+refused "there is no section [evaluation]" changed.toml
+changed 's/^limit = \(100\|8\|2\)$/limit = -1/; s/noise = .*/noise = -1/'
+refused "changed.toml [evaluations.all]: '" changed.toml
+changed 's/^lambda = .*/lambda = [2, many]/; s/^lr = .*/lr = [1, many]/'
+refused "changed.toml [variants.second]: '" changed.toml
+changed '/variants/d'
+refused "changed.toml" changed.toml
+refused "missing.toml" missing.toml
+if [[ $name == classify ]]; then
+  changed 's/validation = 16/validation = 0/'
+  refused "give --validation" changed.toml
+fi
+mkdir -p busy/first-0 && cp whole/first-0/config.json busy/first-0
+refused "holds a run that this study did not begin" small.toml --out busy
+if [[ $name == spirals ]]; then
+  printf 'seeds = [0, 1]\n[options]\npoints = 512\nepochs = 3\noptimizer = "sgd"\n' >wild.toml
+  printf '[variants.wild]\nlr = 1e6\n[variants.calm]\nlr = 0.1\n' >>wild.toml
+  code=0
+  "$app" study wild.toml --out wild --quiet >out 2>err || code=$?
+  [[ $code == 1 ]] && grep -q "2 of 4 runs are" out && grep -q "wild-1: .* the loss is" err || fail "a diverged run: $(cat err)"
+  grep -q "wild-0: .* the loss is" wild/study.html || fail "the page names no diverged run"
+fi
+
+# The app's own studies: every option is checked before data is looked for.
+for file in "$(dirname "$script")"/../../apps/"$name"/studies/*.toml; do
+  [[ -e $file ]] || continue
+  "$app" study "$file" --data nowhere --out never >out 2>err && fail "$file trains without data"
+  grep -q nowhere err || fail "$file: $(cat err)"
+  rm -rf never
+done
+echo "$name: a study in parts is the whole study"
