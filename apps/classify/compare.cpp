@@ -121,38 +121,38 @@ void add_attacks(Report& report, const apps::Comparison& comparison, const std::
                "Top-1 accuracy under attack in %. Numbers " + describe_shared(comparison) + ".");
 }
 
-// The same pictures, clean and with noise, as the first run of every group sees them.
-void add_pictures(Report& report, const apps::Comparison& groups, const std::vector<RunRecord>& records) {
-  constexpr size_t most_groups = 8;
+// The same pictures, clean and with noise, as the runs see them.
+void add_pictures(Report& report, std::vector<const apps::RunFolder*> runs) {
+  constexpr size_t most_runs = 8;
   constexpr int64_t count = 3;
   constexpr int side = 112, severity = 3;
   constexpr const char* noise = "gaussian_noise";
-  std::vector<LoadedModel> models;
+  runs.resize(std::min(runs.size(), most_runs));
   apps::PictureGrid grid{
-      .title = "What the models see",
+      .title = "",
       .pictures = {},
-      .caption = fmt::format("The picture beside the class token's attention in the last block, mean "
-                             "over the heads; every second row with {} at severity {}. Each column "
-                             "is the first run of its row in the tables.",
-                             noise, severity)};
-  for (const apps::RunGroup& group : groups.groups) {
-    if (models.size() == most_groups) break;
-    const auto run = std::find_if(records.begin(), records.end(),
-                                  [&](const RunRecord& r) { return r.name == group.names[0]; });
+      .columns = int(runs.size()),
+      .caption =
+          fmt::format("Test pictures beside the class token's attention in the last block, mean over the "
+                      "heads; every second row with {} at severity {}.",
+                      noise, severity)};
+  std::vector<LoadedModel> models;
+  for (const apps::RunFolder* run : runs) {
     models.push_back(apps::load_model<Config>(run->folder));
-    grid.headings.push_back(name_of(group));
-    if (models.back().config.data_fingerprint != models[0].config.data_fingerprint) return;
+    grid.headings.push_back(run->name);
+    if (models.back().config.classes != models[0].config.classes)
+      return report.paragraph("None: the runs know different classes.");
   }
-  grid.columns = int(models.size());
   const auto pictures = open_data(models[0].config, data::Split::test);
   for (int64_t i = 0; i < std::min(count, pictures->size()); ++i) {
     const data::Sample sample = pictures->get(i * pictures->size() / count);
-    const data::Image clean = evaluation_view(models[0].config, sample.image);
-    const data::Image noisy =
-        data::corrupt(clean, noise, severity, data::corruption_seed(0, noise, severity, sample.index));
-    for (const data::Image& image : {clean, noisy})
+    for (const bool noisy : {false, true})
       for (const LoadedModel& model : models) {
-        const Prediction p = look_at(model, image, -1, pictures->present_classes());
+        data::Image view = evaluation_view(model.config, sample.image);
+        if (noisy)
+          view =
+              data::corrupt(view, noise, severity, data::corruption_seed(0, noise, severity, sample.index));
+        const Prediction p = look_at(model, view, -1, pictures->present_classes());
         const int guess = p.ranking[0];
         grid.pictures.push_back(
             {apps::attention_pair(p.view, p.attention, p.grid, side),
@@ -161,7 +161,6 @@ void add_pictures(Report& report, const apps::Comparison& groups, const std::vec
              guess == sample.label ? apps::Mark::good : apps::Mark::bad});
       }
   }
-  report.section("Pictures");
   report.pictures(grid);
 }
 
@@ -175,15 +174,12 @@ apps::ComparisonPage comparison_page(const std::vector<RunRecord>& runs) {
   return {.title = fmt::format("Comparison of {} image classifiers", runs.size()),
           .curves = training_curves(),
           .details = {{"Corruptions", corruptions}, {"Attacks", attacks}},
-          .sections = [&runs, corruptions, attacks](Report& report) {
-            add_corruptions(report, corruptions);
-            add_attacks(report, attacks, runs);
-            try {
-              add_pictures(report, corruptions, runs);
-            } catch (const std::exception& e) {
-              report.paragraph(fmt::format("Pictures are left out: {}", e.what()));
-            }
-          }};
+          .sections =
+              [&runs, corruptions, attacks](Report& report) {
+                add_corruptions(report, corruptions);
+                add_attacks(report, attacks, runs);
+              },
+          .samples = [&runs](Report& report) { add_pictures(report, drawn_runs(apps::folders_of(runs))); }};
 }
 
 }  // namespace pursuit::classify

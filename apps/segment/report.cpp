@@ -111,21 +111,28 @@ void add_attacks(Report& report, const Results& results) {
   report.table(attack_table(results), "In %, on " + std::to_string(results.count) + " pictures.");
 }
 
-// Rows of picture, label and prediction; the pictures are spread evenly over the main evaluation's split.
-void add_samples(Report& report, const RunRecord& r, const Results* main) {
+// Rows of picture, label and the predictions of all runs; the pictures are spread evenly over the split.
+void add_samples(Report& report, const std::vector<const apps::RunFolder*>& runs, bool of_test) {
   constexpr int64_t most = 6;
   constexpr int side = 240;
-  const auto loaded = apps::load_model<Config>(r.folder);
-  const Predictor predictor = predictor_of(*loaded.model, loaded.config);
-  const Config& c = loaded.config;
-  const bool on_test = main && main->data == describe_data(c, data::Split::test);
-  const auto pictures = open_data(c, on_test ? data::Split::test : c.validation);
+  std::vector<apps::LoadedModel<Config>> models;
+  std::vector<Predictor> predictors;
+  for (const apps::RunFolder* run : runs) {
+    models.push_back(apps::load_model<Config>(run->folder));
+    predictors.push_back(predictor_of(*models.back().model, models.back().config));
+    if (models.back().config.classes != models[0].config.classes)
+      return report.paragraph("None: the runs know different classes.");
+  }
+  const Config& c = models[0].config;
+  const auto pictures = open_data(c, of_test ? data::Split::test : c.validation);
   const int64_t count = std::min(most, pictures->size());
   apps::PictureGrid grid{.title = fmt::format("Pictures of the {} split", choice_name(pictures->split())),
                          .pictures = {},
-                         .columns = 3,
-                         .headings = {"picture", "label", "prediction"},
+                         .columns = 2 + int(runs.size()),
+                         .headings = {"picture", "label"},
                          .caption = "Ignored pixels are black."};
+  for (const apps::RunFolder* run : runs)
+    grid.headings.push_back(runs.size() == 1 ? "prediction" : run->name);
   const auto add = [&](const data::Image& picture, const std::string& caption) {
     const double scale = std::min(1.0, double(side) / std::min(picture.width, picture.height));
     grid.pictures.push_back({data::resize(picture, std::max(1, int(picture.width * scale)),
@@ -135,15 +142,19 @@ void add_samples(Report& report, const RunRecord& r, const Results* main) {
   std::vector<bool> shown(c.classes.size());
   for (int64_t i = 0; i < count; ++i) {
     const data::SegmentationSample sample = pictures->get((2 * i + 1) * pictures->size() / (2 * count));
-    const data::Image classes = predictor.classes_of(sample.image);
-    nn::ConfusionMatrix matrix(int64_t(c.classes.size()), data::kIgnoredLabel);
-    matrix.add(numbers(classes), numbers(sample.labels));
-    add(sample.image, "");
-    add(apps::colour_mask(sample.labels, c.colours), "");
-    add(apps::colour_mask(classes, c.colours), percent(matrix.overall_accuracy()) + " % of the pixels right");
-    for (const data::Image* map : {&sample.labels, &classes})
-      for (const apps::ClassShare& s : apps::class_shares(*map, int64_t(c.classes.size())))
+    const auto show = [&](const data::Image& map, const std::string& caption) {
+      add(apps::colour_mask(map, c.colours), caption);
+      for (const apps::ClassShare& s : apps::class_shares(map, int64_t(c.classes.size())))
         shown[s.index] = true;
+    };
+    add(sample.image, "");
+    show(sample.labels, "");
+    for (const Predictor& predictor : predictors) {
+      const data::Image classes = predictor.classes_of(sample.image);
+      nn::ConfusionMatrix matrix(int64_t(c.classes.size()), data::kIgnoredLabel);
+      matrix.add(numbers(classes), numbers(sample.labels));
+      show(classes, percent(matrix.overall_accuracy()) + " % of the pixels right");
+    }
   }
   report.pictures(grid);
   std::vector<std::pair<data::Rgb, std::string>> colours;
@@ -189,7 +200,10 @@ apps::RunPage page_of(RunRecord& r) {
   };
   apps::show_inspections(r, page);
   page.samples_title = "What the model sees";
-  page.samples = [&r, main](Report& report) { add_samples(report, r, main); };
+  page.samples = [&r, main](Report& report) {
+    const bool of_test = main && main->data == describe_data(*r.config, data::Split::test);
+    add_samples(report, {&r}, of_test);
+  };
   if (r.config) page.facts = {{"classes", std::to_string(r.config->classes.size())}};
   for (const Results& e : r.newest) {
     std::string command = "segment eval --checkpoint " + apps::quoted(r.folder) +
@@ -238,7 +252,10 @@ ComparedRun compared(const RunRecord& run) {
 
 apps::ComparisonPage comparison_page(const std::vector<RunRecord>& runs) {
   return {.title = fmt::format("Comparison of {} segmenters", runs.size()),
-          .curves = training_curves("validation")};
+          .curves = training_curves("validation"),
+          .samples = [&runs](Report& report) {
+            add_samples(report, drawn_runs(apps::folders_of(runs)), /*of_test=*/true);
+          }};
 }
 
 }  // namespace pursuit::segment

@@ -10,17 +10,13 @@ namespace pursuit::apps {
 
 namespace {
 
-// Of the runs of a variant only the first one is drawn.
 void add_curves(Report& report, const std::vector<const RunFolder*>& runs, const std::vector<Curve>& curves) {
   bool begun = false;
   for (const Curve& curve : curves) {
     LineChart chart{curve.title, "step", curve.unit, {}};
-    std::set<std::string> drawn;
-    for (const RunFolder* run : runs) {
-      if (!run->group.empty() && !drawn.insert(run->group).second) continue;
+    for (const RunFolder* run : runs)
       if (LineSeries series = series_of(*run, curve, curve.lines[0], run->name); !series.points.empty())
         chart.series.push_back(std::move(series));
-    }
     if (chart.series.empty()) continue;
     if (!begun) report.section("Training");
     begun = true;
@@ -29,6 +25,14 @@ void add_curves(Report& report, const std::vector<const RunFolder*>& runs, const
 }
 
 }  // namespace
+
+std::vector<const RunFolder*> drawn_runs(const std::vector<const RunFolder*>& runs) {
+  std::vector<const RunFolder*> drawn;
+  std::set<std::string> groups;
+  for (const RunFolder* run : runs)
+    if (run->group.empty() || groups.insert(run->group).second) drawn.push_back(run);
+  return drawn;
+}
 
 BarChart score_bars(const std::string& title, const Comparison& comparison) {
   BarChart bars{title, "%", {}, {}};
@@ -62,8 +66,9 @@ void write_comparison(const std::string& file, const std::string& app, const Com
   if (const BarChart bars = score_bars("Scores", comparison); !bars.groups.empty()) report.chart(bars);
   std::vector<Curve> curves = page.curves;
   for (Curve& curve : inspection_curves()) curves.push_back(std::move(curve));
-  add_curves(report, runs, curves);
+  add_curves(report, drawn_runs(runs), curves);
   if (page.sections) page.sections(report);
+  add_samples(report, "Samples", page.samples);
   report.section("Numbers");
   const std::string first = comparison.groups.empty() ? "" : name_of(comparison.groups[0]);
   report.table(

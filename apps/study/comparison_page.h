@@ -19,7 +19,11 @@ struct ComparisonPage {
   std::vector<Curve> curves;
   std::vector<Detail> details = {};            // more numbers, such as those of every corruption
   std::function<void(Report&)> sections = {};  // adds the app's own sections
+  std::function<void(Report&)> samples = {};   // adds samples of drawn_runs(); may load the models
 };
+
+// The runs whose curves and samples are shown: the first of every variant of a study, or all.
+std::vector<const RunFolder*> drawn_runs(const std::vector<const RunFolder*>& runs);
 
 // A bar chart of all percentages in a comparison, one series per group.
 BarChart score_bars(const std::string& title, const Comparison& comparison);

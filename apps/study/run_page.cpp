@@ -45,17 +45,6 @@ void add_training(Report& report, const RunFolder& run, std::vector<Curve> curve
   }
 }
 
-void add_samples(Report& report, const RunPage& page) {
-  if (!page.samples) return;
-  report.section(page.samples_title);
-  try {
-    page.samples(report);
-  } catch (const std::exception& e) {
-    report.paragraph(
-        fmt::format("Left out, because the model or its data could not be opened: {}", e.what()));
-  }
-}
-
 void add_configuration(Report& report, const RunFolder& run, const RunPage& page, const PageConfig& config) {
   report.section("Configuration");
   std::vector<std::pair<std::string, std::string>> entries;
@@ -70,6 +59,17 @@ void add_configuration(Report& report, const RunFolder& run, const RunPage& page
 }
 
 }  // namespace
+
+void add_samples(Report& report, const std::string& title, const std::function<void(Report&)>& samples) {
+  if (!samples) return;
+  report.section(title);
+  try {
+    samples(report);
+  } catch (const std::exception& e) {
+    report.paragraph(
+        fmt::format("Left out, because the model or its data could not be opened: {}", e.what()));
+  }
+}
 
 Cells condition_cells(const Conditions& c, const std::string& unit) {
   return {{"data", c.data},
@@ -91,7 +91,7 @@ void write_page(const RunFolder& run, const RunPage& page, const Table& evaluati
     report.table(evaluations,
                  "Everything in eval.json, the one written last at the end. " + page.evaluations_caption);
   }
-  add_samples(report, page);
+  add_samples(report, page.samples_title, page.samples);
   if (config) add_configuration(report, run, page, *config);
   if (!run.problems.empty()) report.section("Not in this report");
   for (const std::string& problem : run.problems) report.paragraph(problem);

@@ -36,6 +36,9 @@ struct PageConfig {
 void write_page(const RunFolder& run, const RunPage& page, const Table& evaluations,
                 const std::optional<PageConfig>& config);
 
+// A section of samples; if they throw, it says why it is empty. No section if `samples` is empty.
+void add_samples(Report& report, const std::string& title, const std::function<void(Report&)>& samples);
+
 using Cells = std::vector<std::pair<std::string, std::string>>;  // headings and text of a table's row
 // The first cells of every evaluation's row; `unit`: unit of the samples.
 Cells condition_cells(const Conditions& conditions, const std::string& unit);

@@ -226,7 +226,12 @@ class Runner {
     if (options_.quiet) args.push_back("--quiet");
     try {
       const int code = app_.run(std::move(args));
-      if (code == 0) return Step::done;
+      if (code == 0) {
+        ++done_;
+        return Step::done;
+      }
+      if (stop_requested() && done_ == 0 && what != "train" && options_.minutes > 0)
+        note("{} takes longer than {} minutes, and begins anew; give more\n", what, options_.minutes);
       if (stop_requested()) return Step::stopped;
       fail("study", fmt::format("{} {} ended with exit code {}", what, run.name, code));
     } catch (const NotFinite& error) {
@@ -318,6 +323,7 @@ class Runner {
   };
   std::vector<Tried> tried_;                   // candidates of the variants in chosen_
   std::map<std::string, Recipe> chosen_;       // by variant
+  int64_t done_ = 0;                           // steps of this call
   std::map<std::string, std::string> failed_;  // runs that diverged, and how
 };
 

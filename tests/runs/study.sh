@@ -72,6 +72,8 @@ cp whole/study.json before
 "$app" study small.toml --out whole --quiet >shown 2>steps || fail "study again: $(cat steps)"
 ! grep -q " train \| eval " steps || fail "a finished step is repeated: $(cat steps)"
 cmp before whole/study.json
+! grep -q "Left out" whole/study.html || fail "the page lacks samples"
+case $name in classify | segment) grep -q ">Samples<" whole/study.html || fail "the page has no samples" ;; esac
 
 # Stopped by time and killed at once, as often as it takes.
 stops=0
