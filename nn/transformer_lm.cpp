@@ -119,10 +119,12 @@ Tensor TransformerLm::embed(const Tensor& ids, int64_t first) const {
                    ", need [batch, 1 to " + std::to_string(c.context) + " tokens] in all");
   const DType stream = compute_type(dtype_);
   const Tensor words = lookups_.rows(ids, embed_weight.to(stream));
-  const bool learned = c.positions == Positions::learned;
-  if (!learned && (!sinusoids_.defined() || sinusoids_.device() != ids.device()))
-    sinusoids_ = sinusoids(c).to(ids.device());
-  const Tensor& all = learned ? pos_embed : sinusoids_;
+  Tensor all = pos_embed;
+  if (c.positions != Positions::learned) {
+    const bool is_made = sinusoids_.defined() && sinusoids_.device() == ids.device();
+    all = is_made ? sinusoids_ : sinusoids(c).to(ids.device());
+    if (!shapes_only()) sinusoids_ = all;  // made on shapes, it has no values
+  }
   const int64_t from = c.positions == Positions::reversed ? c.context - ids.size(1) : first;
   const Tensor places = all.slice(0, from, from + ids.size(1)).to(stream);
   const Tensor x = (c.scale_embedding ? words * std::sqrt(double(c.dim)) : words) + places;

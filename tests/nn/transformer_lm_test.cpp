@@ -7,6 +7,7 @@
 
 #include "cuda/runtime.h"
 #include "engine/base/random.h"
+#include "engine/core/shapes_only.h"
 #include "engine/ops.h"
 #include "engine/step/graph.h"
 #include "nn/locater.h"
@@ -90,6 +91,24 @@ int64_t first_changed(const nn::TransformerLm& model, int64_t at) {
 }
 
 }  // namespace
+
+TEST_CASE("lm: a pass on shapes leaves the sinusoids to be made") {
+  const auto model = [] {
+    auto made = std::make_unique<nn::TransformerLm>(one_layer(23));
+    nn::initialise(*made, nn::Init::fairseq, 1);
+    made->set_training(false);
+    return made;
+  };
+  const auto first = model(), second = model();
+  const Tensor ids = from_vector(std::vector<int64_t>{3, 1, 4, 1, 5}, {1, 5});
+  {
+    const ShapesOnly only;
+    second->log_prob_of(ids, ids);
+  }
+  const std::vector<double> wanted = first->log_prob_of(ids, ids).to_vector();
+  CHECK(wanted.size() == 5);
+  CHECK(second->log_prob_of(ids, ids).to_vector() == wanted);
+}
 
 TEST_CASE("lm: no kind and no setting shows a token those after it") {
   std::vector<nn::LmConfig> all;
