@@ -110,11 +110,11 @@ void add_attacks(Report& report, const apps::Comparison& comparison, const std::
     for (const char* space : {"normalised", "pixel"}) {
       apps::LineChart chart{
           fmt::format("Accuracy under {}, {} space", title, space), "budget (1/255)", "%", {}};
-      for (const RunRecord& run : records)
-        for (const Results& r : run.newest)
+      for (const apps::RunFolder* drawn : drawn_runs(apps::folders_of(records)))
+        for (const Results& r : static_cast<const RunRecord*>(drawn)->newest)
           if (const auto curve = attack_curve(r, attack, space); !curve.empty())
             chart.series.push_back(
-                {.name = fmt::format("{} ({} pictures)", run.name, r.count), .points = curve});
+                {.name = fmt::format("{} ({} pictures)", drawn->name, r.count), .points = curve});
       if (!chart.series.empty()) report.chart(chart);
     }
   report.table(transposed(to_table(comparison)),

@@ -113,6 +113,8 @@ class Runner {
     }
     const Json progress = read_json_object(file);
     const Json begun = progress.value("options", Json::object());
+    if (!begun.is_object() || !progress.value("evaluations", Json::object()).is_object())
+      fail("study", file + " is damaged; remove the folder to train it anew");
     for (const auto& [option, value] : run.options.items())
       if (const Json was = begun.value(option, Json()); was != value && !is_free(option))
         fail("study",

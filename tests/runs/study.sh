@@ -166,6 +166,8 @@ if [[ $name == classify ]]; then
 fi
 mkdir -p busy/first-0 && cp whole/first-0/config.json busy/first-0
 refused "holds a run that this study did not begin" small.toml --out busy
+echo '{"options": 1}' >busy/first-0/progress.json
+refused "progress.json is damaged" small.toml --out busy
 if [[ $name == spirals ]]; then
   printf 'seeds = [0, 1]\n[options]\npoints = 512\nepochs = 3\noptimizer = "sgd"\n' >wild.toml
   printf '[variants.wild]\nlr = 1e6\n[variants.calm]\nlr = 0.1\n' >>wild.toml
