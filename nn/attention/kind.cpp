@@ -93,18 +93,7 @@ void check_kind_options(const KindOptions& options) {
     const auto option = std::find_if(known.begin(), known.end(),
                                      [&name = name](const KindOption& o) { return o.name == name; });
     if (option == known.end()) fail("attention", "no kind has an option '" + name + "'");
-    // An integer is a valid value of a real option.
-    const bool whole =
-        std::holds_alternative<int64_t>(value) && std::holds_alternative<double>(option->value);
-    if (value.index() != option->value.index() && !whole)
-      fail("attention", "option " + name + " has a value of another type, need " + option->help);
-    if (const auto* word = std::get_if<std::string>(&value);
-        word && std::find(option->words.begin(), option->words.end(), *word) == option->words.end())
-      fail("attention", "option " + name + " is '" + *word + "', need " + option->help);
-    const bool number =
-        std::holds_alternative<int64_t>(option->value) || std::holds_alternative<double>(option->value);
-    if (number && !option->range.holds(detail::number_of<double>(name, value)))
-      fail("attention", "option " + name + " is out of range, need " + option->range.text());
+    check_option("attention", *option, value);
   }
 }
 

@@ -1,18 +1,14 @@
 #pragma once
 #include <concepts>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include "engine/base/choice.h"
-#include "engine/base/range.h"
 #include "nn/generator.h"
 #include "nn/module.h"
+#include "nn/options.h"
 
 // An attention kind is one type in one file, as an operator is:
 //
@@ -96,15 +92,10 @@ class AttentionKind : public Module {
 };
 
 // Options of kinds by name. Options left out have their defaults, and a kind reads only its own.
-using KindValue = std::variant<bool, int64_t, double, std::string>;
-using KindOptions = std::map<std::string, KindValue>;
+using KindOptions = OptionValues;
 
-struct KindOption {
-  std::string name, help;
-  KindValue value;                 // the default
-  Range range;                     // of a number
-  std::vector<std::string> words;  // the values allowed for text
-  bool of_causal = false;          // only applies to causal models
+struct KindOption : Option {
+  bool of_causal = false;  // only applies to causal models
 };
 
 struct KindInfo {
@@ -132,51 +123,13 @@ struct OfCausal {};
 namespace detail {
 
 void register_kind(KindInfo info);
-// Throws Error unless the value is a number, and an integer if T is one.
-template <class T> T number_of(const std::string& name, const KindValue& value) {
-  if (const auto* whole = std::get_if<int64_t>(&value)) return T(*whole);
-  if constexpr (std::floating_point<T>)
-    if (const auto* real = std::get_if<double>(&value)) return T(*real);
-  fail("attention", "option " + name + " needs a " + (std::floating_point<T> ? "" : "whole ") + "number");
-}
-
-template <class T> void read(const std::string& name, const KindValue& value, T& member) {
-  const auto need = [&](const auto* held, const char* what) -> const auto& {
-    if (!held) fail("attention", "option " + name + " needs " + what);
-    return *held;
-  };
-  if constexpr (std::same_as<T, bool>)
-    member = need(std::get_if<bool>(&value), "true or false");
-  else if constexpr (std::is_enum_v<T>)
-    member = choice_of<T>("option " + name, need(std::get_if<std::string>(&value), "a word"));
-  else
-    member = number_of<T>(name, value);
-}
-
-template <class T>
-KindOption described(const char* name, const T& member, const char* help, Range range, bool of_causal) {
-  KindOption option{name, help, {}, range, {}, of_causal};
-  if constexpr (std::is_enum_v<T>) {
-    option.value = std::string(choice_name(member));
-    option.words = choice_names<T>();
-    option.help += (option.help.empty() ? "" : ": ") + choice_help<T>();
-  } else if constexpr (std::same_as<T, bool>) {
-    option.value = member;
-  } else if constexpr (std::integral<T>) {
-    option.value = int64_t(member);
-  } else {
-    option.value = double(member);
-  }
-  return option;
-}
-
 template <class Kind> KindInfo kind_info() {
   KindInfo info{Kind::traits, {}, {}};
   if constexpr (requires { typename Kind::Options; }) {
     const typename Kind::Options defaults;
     const auto add = [&](const char* name, const auto& member, const char* help, Range range = {},
                          bool of_causal = false) {
-      info.options.push_back(described(name, member, help, range, of_causal));
+      info.options.push_back({described(name, member, help, range), of_causal});
     };
     Kind::for_each_option(defaults,
                           [&](const char* name, const auto& member, const char* help, auto... more) {
@@ -188,7 +141,8 @@ template <class Kind> KindInfo kind_info() {
     info.make = [](const AttentionLayer& layer, const KindOptions& given) {
       typename Kind::Options options;
       Kind::for_each_option(options, [&](const char* name, auto& member, const char*, auto...) {
-        if (const auto found = given.find(name); found != given.end()) read(name, found->second, member);
+        if (const auto found = given.find(name); found != given.end())
+          read_option("attention", name, found->second, member);
       });
       return std::make_unique<Kind>(layer, options);
     };

@@ -36,9 +36,9 @@ KindOptions options_of(const std::string& text) {
   KindOptions options;
   const auto json = nlohmann::json::parse(text);
   for (const auto& [name, value] : json.items())
-    options[name] = value.is_string()           ? KindValue(value.get<std::string>())
-                    : value.is_number_integer() ? KindValue(value.get<int64_t>())
-                                                : KindValue(value.get<double>());
+    options[name] = value.is_string()           ? OptionValue(value.get<std::string>())
+                    : value.is_number_integer() ? OptionValue(value.get<int64_t>())
+                                                : OptionValue(value.get<double>());
   return options;
 }
 
