@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "apps/pictures/predictions.h"
 #include "apps/training/training_run.h"
 #include "data/shards.h"
+#include "nn/attacks/registry.h"
 
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage.
 namespace pursuit::classify {
@@ -24,11 +26,13 @@ struct EvalOptions : apps::PictureEvalOptions {
   std::vector<std::string> test_files, attacks;
   std::string classes;   // file or folder with the names of the model's classes; empty: the run's
   std::string outliers;  // data set of pictures of no class
-  std::vector<double> budgets = {1, 2, 3, 4, 5, 6};  // l_inf radii of fgsm and pgd, in 1/255
+  std::vector<double> budgets = {1, 2, 3, 4, 5, 6};  // l_inf radii, in 1/255
+  std::vector<double> l2_budgets = {0.25, 0.5, 1};   // l2 radii
+  std::map<std::string, nn::OptionValues> attack_options = attacks::default_options();  // by attack
+  std::string attack_records;                                                           // file; empty: none
   AttackSpace attack_space = AttackSpace::normalised;
   data::Split split = data::Split::test;
   int64_t attack_limit = 0;  // pictures; 0: the evaluated ones
-  int spsa_steps = 40, spsa_samples = 128;
   int workers = 1;
 };
 int eval(const EvalOptions& options);

@@ -106,10 +106,9 @@ void add_attacks(Report& report, const apps::Comparison& comparison, const std::
   if (comparison.columns.empty()) return;
   report.section("Attacks");
   // One chart per attack and space, a line per run and set of pictures.
-  for (const auto& [attack, title] : {std::pair{"fgsm", "FGSM"}, {"pgd", "PGD"}})
+  for (const auto& [attack, title, axis] : swept_attacks())
     for (const char* space : {"normalised", "pixel"}) {
-      apps::LineChart chart{
-          fmt::format("Accuracy under {}, {} space", title, space), "budget (1/255)", "%", {}};
+      apps::LineChart chart{fmt::format("Accuracy under {}, {} space", title, space), axis, "%", {}};
       for (const apps::RunFolder* drawn : drawn_runs(apps::folders_of(records)))
         for (const Results& r : static_cast<const RunRecord*>(drawn)->newest)
           if (const auto curve = attack_curve(r, attack, space); !curve.empty())

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "apps/classify/attack_record.h"
 #include "apps/classify/commands.h"
 #include "apps/classify/outliers.h"
 #include "apps/classify/pipeline.h"
@@ -17,7 +18,6 @@
 #include "data/class_names.h"
 #include "data/fingerprint.h"
 #include "engine/ops.h"
-#include "nn/attacks/attacks.h"
 
 // `classify eval` writes its results to stdout and, for a run's folder, to eval.json (see results.h):
 //   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options",
@@ -43,8 +43,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
   explicit Evaluation(const EvalOptions& options)
       : PictureEvaluation(options),
         options_(options),
-        attacks_(apps::chosen("--attack", options.attacks, attacks::names())),
-        budgets_(options.budgets.begin(), options.budgets.end()) {}
+        attacks_(apps::chosen("--attack", options.attacks, attacks::names())) {}
 
  private:
   std::vector<data::CorruptedPart> parts() const override {
@@ -73,13 +72,14 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     const Device device = device_from_name(config_.device);
     apps::require_memory("eval", device, "--batch-size",
                          [&] { evaluate_on_shapes(*loaded_.model, config_, !attacks_.empty()); });
-    if (std::count(attacks_.begin(), attacks_.end(), "spsa"))
-      apps::require_memory("eval", device, "--spsa-samples", [&] {
-        attacks::spsa_on_shapes(
-            [&](const Tensor& images) { return (*loaded_.model)(images); },
-            empty({1, config_.channels, config_.image_size, config_.image_size}, DType::f32, device),
-            options_.spsa_samples);
-      });
+    for (const std::string& name : attacks_)
+      if (const attacks::AttackInfo& info = attacks::info_of(name); info.on_shapes)
+        apps::require_memory("eval", device, fmt::format("--{}-{}", name, info.traits.memory_option), [&] {
+          info.on_shapes(
+              [&](const Tensor& images) { return (*loaded_.model)(images); },
+              empty({1, config_.channels, config_.image_size, config_.image_size}, DType::f32, device),
+              settings(name).options);
+        });
     config_.test_split = split_name(*data_, options_.split);
     classes_ = data_->present_classes();
     results_ = conditions_on(*data_, config_.dtype, options_.limit);
@@ -209,8 +209,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     const data::Dataset& data = fewer ? *fewer : *data_;
     const bool unlike = fewer || config_.dtype != DType::f32;  // than in results_
     int64_t runs = unlike ? 1 : 0;
-    for (const std::string& name : attacks_)
-      runs += attacks::has_budgets(name) ? int64_t(budgets_.size()) : 1;
+    for (const std::string& name : attacks_) runs += int64_t(budgets_of(name).size());
     apps::Progress bar("attacks", 0, runs * data.size(), {.quiet = options_.quiet});
     int64_t done = 0;
     if (unlike) {
@@ -223,9 +222,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     }
     for (const std::string& name : attacks_) {
       attacks::Settings s = settings(name);
-      const std::set<double> budgets =
-          attacks::has_budgets(name) ? budgets_ : std::set<double>{attacks::fixed_budget(s)};
-      for (const double budget : budgets) {
+      for (const double budget : budgets_of(name)) {
         s.budget = budget;
         if (!attack_all(s, config, data, bar, done)) return false;
         done += data.size();
@@ -241,38 +238,39 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     s.pixel = options_.attack_space == AttackSpace::pixel;
     s.mean = config_.mean;
     s.std = config_.std;
-    s.spsa.steps = options_.spsa_steps;
-    s.spsa.samples = options_.spsa_samples;
+    s.options = options_.attack_options.at(name);
     s.seed = options_.seed;
     return s;
   }
 
-  // The attack's options other than space and budget, if they are not the defaults.
-  static std::string attack_arguments(const attacks::Settings& s) {
-    const attacks::SpsaOptions usual;
-    if (s.name != "spsa" || (s.spsa.steps == usual.steps && s.spsa.samples == usual.samples)) return "";
-    return fmt::format("--spsa-steps {} --spsa-samples {}", s.spsa.steps, s.spsa.samples);
+  std::set<double> budgets_of(const std::string& name) const {
+    const attacks::AttackInfo& info = attacks::info_of(name);
+    if (!info.traits.norm) return {info.budget(options_.attack_options.at(name))};
+    const auto& given = info.traits.norm == attacks::Norm::linf ? options_.budgets : options_.l2_budgets;
+    return {given.begin(), given.end()};
   }
 
   bool attack_all(const attacks::Settings& s, Config config, const data::Dataset& data, apps::Progress& bar,
                   int64_t done) {
-    if (s.name == "spsa")
-      config.eval_batch_size = 1;  // spsa takes one picture at a time; between pictures it can be stopped
-    const attacks::Logits victim = [&](const Tensor& images) { return logits(images); };
-    double length = 0;
+    if (attacks::info_of(s.name).traits.one_at_a_time) config.eval_batch_size = 1;
+    AttackRecord record(s);
+    const attacks::Logits victim = [&](const Tensor& images) {
+      record.count(images);
+      return logits(images);
+    };
     const Change attack = [&](const Tensor& images, const Tensor& labels,
                               const std::vector<int64_t>& pictures) {
       const Tensor changed = attacks::attack(victim, images, labels, s, pictures);
-      length += attacks::perturbation_length(images, changed, s);
+      record.add(images, changed, labels, pictures, [&](const Tensor& x) { return logits(x); });
       return changed;
     };
     const std::string note =
-        attacks::has_budgets(s.name) ? fmt::format("{} {}/255", s.name, s.budget) : s.name;
+        attacks::info_of(s.name).traits.norm ? s.name + " " + budget_text(s.name, s.budget) : s.name;
     const auto found = totals_of(data, config, {}, attack, apps::ticker(bar, done, note));
     if (!found) return false;
-    attacked().attacked.push_back({s.name, choice_name(options_.attack_space), s.budget, attacks::describe(s),
-                                   found->accuracy(), found->accuracy5(), length / double(found->count()),
-                                   attack_arguments(s)});
+    attacked().attacked.push_back({s.name, choice_name(options_.attack_space), s.budget, s.describe(),
+                                   found->accuracy(), found->accuracy5(), record.mean_l2(), s.arguments()});
+    if (!options_.attack_records.empty()) record.append_to(options_.attack_records);
     return true;
   }
 
@@ -336,6 +334,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
                     ? "pixels, clipped to [0, 1], away from the true labels"
                     : "normalised pictures, not clipped, away from the model's own predictions",
                 apps::Lines{apps::to_text(table)});
+    for (const std::string& note : masking_notes(r)) apps::print("{}\n", note);
   }
 
   Results& attacked() { return attacked_on_ ? *attacked_on_ : results_; }
@@ -343,7 +342,6 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
 
   const EvalOptions& options_;
   std::vector<std::string> attacks_;
-  std::set<double> budgets_;
   std::vector<int64_t> classes_;        // the model's classes that occur in the data
   std::optional<Results> attacked_on_;  // attacks under other conditions than results_, with clean scores
 };

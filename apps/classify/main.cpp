@@ -5,12 +5,12 @@
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
-#include "apps/command/options.h"
+#include "apps/command/option_value.h"
 #include "apps/pictures/corrupt_command.h"
 #include "apps/study/inspect_command.h"
 #include "apps/study/program.h"
 #include "engine/base/random.h"
-#include "nn/attacks/attacks.h"
+#include "nn/attacks/registry.h"
 
 namespace {
 
@@ -34,15 +34,20 @@ void add_eval(apps::Program<RunRecord>& program) {
       "Folder of pictures of no class, such as ImageNet-O: how well are they told from the data?");
   command.add_option("--attack", e.attacks, fmt::format("{}", fmt::join(attacks::names(), ", ")))
       ->delimiter(',');
-  apps::add_number(command, "--budgets", e.budgets, "Budgets of fgsm and pgd in 1/255", apps::above(0, 255));
+  apps::add_number(command, "--budgets", e.budgets, "Budgets of attacks in l_inf, in 1/255",
+                   apps::above(0, 255));
+  apps::add_number(command, "--l2-budgets", e.l2_budgets, "Budgets of attacks in l2", apps::above(0, 1e6));
   apps::add_choice<AttackSpace>(command, "--attack-space", e.attack_space, "What an attack may change")
       ->default_str(choice_name(e.attack_space));
   apps::add_number(command, "--attack-limit", e.attack_limit, "Attack this many pictures (0: as --limit)",
                    apps::any_count);
-  apps::add_number(command, "--spsa-steps", e.spsa_steps, "spsa: steps",
-                   apps::Range{1, attacks::max_spsa_steps});
-  apps::add_number(command, "--spsa-samples", e.spsa_samples, "spsa: directions per step",
-                   apps::Range{1, 1e6});
+  command.add_option(
+      "--attack-records", e.attack_records,
+      "File for a line of JSON about every attack: which pictures fell, and how far each was moved");
+  for (const std::string& name : attacks::names())
+    for (const attacks::Option& option : attacks::info_of(name).options)
+      apps::add_value(command, "--" + name + "-" + option.name, e.attack_options[name][option.name], option)
+          ->group("Options of attacks");
   apps::add_number(command, "--workers", e.workers, "Threads that prepare batches", apps::any_threads);
 }
 

@@ -295,7 +295,8 @@ void attack_batch(nn::VisionTransformer& model, const Config& c, StepInput& in, 
   s.pixel = true;
   s.mean = c.mean;
   s.std = c.std;
-  s.pgd = {.steps = int(c.adversarial_steps), .step = 2.5 / double(c.adversarial_steps)};
+  if (c.adversarial == Adversarial::pgd)
+    s.options = {{"steps", c.adversarial_steps}, {"step", 2.5 / double(c.adversarial_steps)}};
   s.seed = c.seed;
   std::vector<int64_t> pictures(size_t(c.batch_size));
   std::iota(pictures.begin(), pictures.end(), first);

@@ -13,7 +13,7 @@
 #include "data/loader.h"
 #include "data/resize.h"
 #include "engine/step/transfer.h"
-#include "nn/attacks/attacks.h"
+#include "nn/attacks/registry.h"
 #include "nn/calibration.h"
 #include "nn/inspection.h"
 #include "nn/metrics.h"

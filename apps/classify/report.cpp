@@ -155,15 +155,20 @@ void add_corruptions(Report& report, const Results& results) {
 void add_attacks(Report& report, const Results& results) {
   report.heading(describe(results));
   for (const char* space : {"normalised", "pixel"}) {
-    apps::LineChart chart{"Accuracy under attack", "budget (1/255)", "%", {}};
-    for (const auto& [attack, name] : {std::pair{"fgsm", "FGSM"}, {"pgd", "PGD"}})
-      if (const auto curve = attack_curve(results, attack, space); curve.size() > 1)
-        chart.series.push_back({.name = name, .points = curve});
-    chart.caption = fmt::format("Largest change of any {}. Budget 0: the same {} pictures without attack.",
-                                std::string(space) == "pixel" ? "pixel; pictures stay within black and white"
-                                                              : "value of the normalised picture",
-                                results.count);
-    if (!chart.series.empty()) report.chart(chart);
+    std::map<std::string, apps::LineChart> charts;  // by axis
+    for (const Swept& s : swept_attacks())
+      if (const auto curve = attack_curve(results, s.attack, space); curve.size() > 1) {
+        apps::LineChart& chart =
+            charts.try_emplace(s.axis, apps::LineChart{"Accuracy under attack", s.axis, "%", {}})
+                .first->second;
+        chart.series.push_back({.name = s.title, .points = curve});
+        chart.caption =
+            fmt::format("Largest change of {}. Budget 0: the same {} pictures without attack.",
+                        std::string(space) == "pixel" ? "pixels; pictures stay within black and white"
+                                                      : "the normalised picture",
+                        results.count);
+      }
+    for (const auto& [axis, chart] : charts) report.chart(chart);
   }
   apps::Table table{{"attack", "space", "budget", "pictures", "top-1", "mean L2", "how"}, {}};
   table.rows.push_back(
@@ -172,6 +177,7 @@ void add_attacks(Report& report, const Results& results) {
     table.rows.push_back({a.attack, a.space, budget_text(a.attack, a.budget), std::to_string(results.count),
                           percent(a.top1), fmt::format("{:.3f}", a.l2), a.settings});
   report.table(table);
+  for (const std::string& note : masking_notes(results)) report.paragraph(note);
 }
 
 // Shows test pictures with predictions: a random one from each twelfth of the split.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <tuple>
 
@@ -10,6 +11,7 @@
 #include "data/class_names.h"
 #include "data/corruptions.h"
 #include "engine/base/error.h"
+#include "nn/attacks/registry.h"
 
 namespace pursuit::classify {
 
@@ -225,6 +227,45 @@ std::vector<std::pair<double, double>> attack_curve(const Results& results, cons
   return points;
 }
 
+std::vector<Swept> swept_attacks() {
+  std::vector<Swept> all;
+  for (const std::string& name : attacks::names())
+    if (const auto norm = attacks::info_of(name).traits.norm) {
+      std::string title = name;
+      std::transform(title.begin(), title.end(), title.begin(),
+                     [](unsigned char c) { return std::toupper(c); });
+      all.push_back({name, title, *norm == attacks::Norm::linf ? "budget (1/255)" : "budget (l2)"});
+    }
+  return all;
+}
+
+std::vector<std::string> masking_notes(const Results& r) {
+  constexpr double slack = 0.01, whole_range = 255;
+  std::vector<std::string> notes;
+  const auto find = [&](const std::string& attack, const Results::Attacked& like) {
+    return std::find_if(r.attacked.begin(), r.attacked.end(), [&](const Results::Attacked& a) {
+      return a.attack == attack && a.space == like.space && a.budget == like.budget;
+    });
+  };
+  const auto number = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
+  for (const Results::Attacked& a : r.attacked) {
+    const bool l2 = a.attack.ends_with("-l2");
+    if (a.attack.starts_with("apgd"))
+      if (const auto s = find(l2 ? "square-l2" : "square", a);
+          s != r.attacked.end() && s->top1 < a.top1 - slack)
+        notes.push_back(
+            fmt::format("the model may hide its gradient: at {} Square, which uses none, leaves {}, "
+                        "{} leaves {}",
+                        budget_text(a.attack, a.budget), number(s->top1), a.attack, number(a.top1)));
+    const bool climbs = a.attack.starts_with("apgd") || a.attack == "pgd" || a.attack == "mim";
+    if (climbs && !l2 && a.space == "pixel" && a.budget >= whole_range && a.top1 > slack)
+      notes.push_back(
+          fmt::format("the model may hide its gradient: {} with the whole range of pixels leaves {}",
+                      a.attack, number(a.top1)));
+  }
+  return notes;
+}
+
 apps::Table outlier_table(const Results& r) {
   apps::Table table{
       {"outliers", "pictures", "of the data", "classes", "AUPR, probability", "AUPR, energy", "by chance"},
@@ -242,7 +283,10 @@ std::string percent(double fraction) {
 
 std::string budget_text(const std::string& attack, double budget) {
   if (budget == 0) return "-";
-  return fmt::format("{:g}", budget) + (attack == "fgsm" || attack == "pgd" ? "/255" : "");
+  const std::vector<std::string>& known = attacks::names();
+  const bool in_pixels = std::find(known.begin(), known.end(), attack) != known.end() &&
+                         attacks::info_of(attack).traits.norm == attacks::Norm::linf;
+  return fmt::format("{:g}", budget) + (in_pixels ? "/255" : "");
 }
 
 }  // namespace pursuit::classify

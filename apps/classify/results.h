@@ -32,7 +32,7 @@ struct Results : apps::PictureResults<Scores> {
 
   struct Attacked {
     std::string attack, space;  // space: "normalised" or "pixel"
-    double budget = 0;          // fgsm, pgd: l_inf in 1/255; spsa, noise: l_inf; sld: l1; cw: 0, no bound
+    double budget = 0;          // see attacks::Settings; without a norm the attack's own; 0: no bound
     std::string settings;       // for example "20 steps of 0.15 of the budget"
     double top1 = 0, top5 = 0;
     double l2 = 0;               // mean l2 norm of the perturbations in that space
@@ -111,7 +111,15 @@ std::vector<apps::Curve> training_curves(const RunRecord* run = nullptr);
 // A row per set of outliers; areas in percent, beside the share of outliers, which chance reaches.
 apps::Table outlier_table(const Results& results);
 
-std::string percent(double fraction);                               // "81.25%"; "-" for NaN
+std::string percent(double fraction);  // "81.25%"; "-" for NaN
+// Signs that the model hides its gradient rather than resists (Athalye et al. 2018), in lines: Square, without
+// gradients, does better than an attack with them; a whole range of pixels does not bring the accuracy to 0.
+std::vector<std::string> masking_notes(const Results& results);
+// Attacks whose budgets can be swept, and the title of that axis.
+struct Swept {
+  std::string attack, title, axis;  // "pgd", "PGD", "budget (1/255)"
+};
+std::vector<Swept> swept_attacks();
 std::string budget_text(const std::string& attack, double budget);  // "4/255", "0.1", "-"
 
 }  // namespace pursuit::classify

@@ -1,6 +1,6 @@
 #pragma once
 #include "apps/segment/predictor.h"
-#include "nn/attacks/attacks.h"
+#include "nn/attacks/registry.h"
 
 namespace pursuit::segment {
 

@@ -118,7 +118,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
         const Totals found = evaluate(predictor_, *data_, {.attack = attack, .tick = tick});
         if (!found.complete) return false;
         before += data_->size();
-        results_.attacked.push_back({name, budget, attacks::describe(s), scores_of(found.confusion)});
+        results_.attacked.push_back({name, budget, s.describe(), scores_of(found.confusion)});
         keep(results_);
       }
     return true;

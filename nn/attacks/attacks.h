@@ -3,10 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/choice.h"
 #include "engine/base/streams.h"
 #include "engine/core/tensor.h"
 
-// Gradient-based and gradient-free attacks on a classifier; all are untargeted. They need only the
+// Gradient-based and gradient-free attacks on a classifier. They need only the
 // gradient with respect to the images: detach the model's parameters first, or their gradients are
 // computed too.
 namespace pursuit::attacks {
@@ -24,7 +25,12 @@ struct Victim {
   int64_t number(int64_t row) const { return pictures.empty() ? row : pictures[size_t(row)]; }
 };
 
-// Each attack takes f32 images x [B, C, H, W] and returns changed ones.
+// The norm of a change of an image, in whose ball an attack stays.
+enum class Norm { linf, l2 };
+inline std::vector<Choice<Norm>> choices_of(Norm) { return {{"linf", Norm::linf}, {"l2", Norm::l2}}; }
+
+// Each attack takes f32 images x [B, C, H, W] and returns changed ones. Attacks that search until the model is wrong
+// (pgd_l2, apgd, square, fab, autoattack) return images unchanged where they fail.
 
 // Fast gradient sign method (Goodfellow et al. 2015): one step of eps in l_inf.
 Tensor fgsm(const Victim& victim, const Tensor& x, double eps);
@@ -35,6 +41,22 @@ struct PgdOptions {
   double step = 0.15;  // relative to eps
 };
 Tensor pgd(const Victim& victim, const Tensor& x, double eps, const PgdOptions& options = {});
+
+// Momentum iterative method (Dong et al. 2018) in l_inf: steps of eps / steps along the sign of the accumulated
+// gradient, each divided by the mean of its absolute values.
+struct MimOptions {
+  int steps = 10;
+  double decay = 1;
+};
+Tensor mim(const Victim& victim, const Tensor& x, double eps, const MimOptions& options = {});
+
+// Projected gradient descent in l2, from random points in the ball.
+struct PgdL2Options {
+  int steps = 20;
+  double step = 0.15;  // relative to eps
+  int restarts = 1;    // starts, for the images that the model still gets right
+};
+Tensor pgd_l2(const Victim& victim, const Tensor& x, double eps, const PgdL2Options& options = {});
 
 // Simultaneous perturbation stochastic approximation (Uesato et al. 2018) in l_inf, without gradients: Adam
 // on an estimate of the margin's slope from random sign vectors and their negatives, one image at a time.
@@ -75,38 +97,57 @@ Tensor sld(const Victim& victim, const Tensor& x, const SldOptions& options = {}
 // Uniform noise in +-amplitude, independent in every entry.
 Tensor noise(const Victim& victim, const Tensor& x, double amplitude = 0.3);
 
-// Parameters of `attack`.
-struct Settings {
-  std::string name;
-  double budget = 0;  // fgsm, pgd: eps in 1/255
-  // false, as in the published RPC evaluation: budgets apply to normalised images without clipping, and
-  // labels are the model's own predictions on clean images. true: budgets apply to pixels in [0, 1], to which
-  // the result is clipped, and labels are the true ones.
-  bool pixel = false;
-  std::vector<double> mean, std;  // of the normalisation, per channel
-  PgdOptions pgd;
-  SpsaOptions spsa;
-  CwOptions cw;
-  SldOptions sld;
-  double noise = 0.3;
-  uint64_t seed = 0;
+// Auto-PGD (Croce & Hein 2020, "Reliable evaluation of adversarial robustness with an ensemble of diverse
+// parameter-free attacks", algorithm 1): projected gradient ascent with momentum 0.75 from a random point on the
+// ball's surface. The first step is 2 eps long. At checkpoints a picture's step is halved, and it goes on from its
+// best point, where too few steps have raised the loss, or none since the last checkpoint.
+struct ApgdOptions {
+  enum class Loss {
+    cross_entropy,
+    dlr  // difference of logits ratio, which does not change if all logits are scaled; at least 3 classes
+  } loss = Loss::cross_entropy;
+  Norm norm = Norm::linf;
+  int steps = 100;
+  int restarts = 1;  // further random starts for the pictures that are still right
+  int targets =
+      0;  // above 0, APGD-T: the targeted dlr towards so many other classes instead; at least 4 classes
+  double rho = 0.75;  // the share of steps that have to raise the loss
 };
+inline std::vector<Choice<ApgdOptions::Loss>> choices_of(ApgdOptions::Loss) {
+  return {{"cross-entropy", ApgdOptions::Loss::cross_entropy}, {"dlr", ApgdOptions::Loss::dlr}};
+}
 
-const std::vector<std::string>& names();
-bool has_budgets(const std::string& attack);  // fgsm and pgd
+Tensor apgd(const Victim& victim, const Tensor& x, double eps, const ApgdOptions& options = {});
 
-// The eps or amplitude of an attack whose budget is fixed; 0 for cw, which is unbounded.
-double fixed_budget(const Settings& settings);
+// Square Attack (Andriushchenko et al. 2020): random search without gradients. It starts from vertical stripes of
+// +-eps (l_inf, algorithm 2) or a grid of tiles (l2, algorithm 3), changes a square at a random place in every
+// query, and keeps what lowers the margin. The square's area starts as `share` of the picture and is halved after 10,
+// 50, 200, 500, 1000, 2000, 4000, 6000 and 8000 queries.
+struct SquareOptions {
+  Norm norm = Norm::linf;
+  int queries = 5000;  // at most max_square_queries
+  double share = 0.8;
+  bool rescale = false;  // the halvings happen at these places of 10000, scaled to `queries`
+};
+inline constexpr int max_square_queries = int(streams::attack::spsa_steps.size()) - 1;
 
-// The remaining parameters of the attack: "20 steps of 0.15 of the budget".
-std::string describe(const Settings& settings);
+Tensor square(const Victim& victim, const Tensor& x, double eps, const SquareOptions& options = {});
 
-// Takes and returns normalised images; `pictures` are their indices, as in Victim. Throws Error for an
-// unknown name, listing the names, and if a gradient is not finite.
-Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels, const Settings& settings,
-              const std::vector<int64_t>& pictures = {});
+// FAB-T (Croce & Hein 2020, "Minimally distorted adversarial examples with a fast adaptive boundary attack", targeted):
+// steps to where the model, linearised, cannot tell the label from another class, and back towards the image wherever
+// the model is wrong.
+struct FabOptions {
+  Norm norm = Norm::linf;
+  int steps = 100;
+  int targets = 9;   // other classes, of the highest logits, one after the other
+  int restarts = 1;  // starts a target, all but the first random
+  double bias = 0.1, overshoot = 1.05, back = 0.9;  // alpha_max, eta and beta of the paper
+};
+Tensor fab(const Victim& victim, const Tensor& x, double eps, const FabOptions& options = {});
 
-// The sum over images of |after - before| in l2, in the settings' space.
-double perturbation_length(const Tensor& before, const Tensor& after, const Settings& settings);
+// AutoAttack's standard ensemble (Croce & Hein 2020): apgd, apgd with 9 targets, fab and square, each on the images that
+// the model still gets right.
+Tensor autoattack(const Victim& victim, const Tensor& x, double eps, Norm norm = Norm::linf,
+                  int queries = 5000);
 
 }  // namespace pursuit::attacks

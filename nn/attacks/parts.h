@@ -19,4 +19,28 @@ Tensor uniform_like(const Victim& victim, const Tensor& x, double lo, double hi)
 Tensor input_gradient(const Victim& victim, const Tensor& x,
                       const std::function<Tensor(const Tensor&)>& slope);
 
+// The gradient of each image's cross-entropy with respect to its entries.
+Tensor loss_gradient(const Victim& victim, const Tensor& x);
+
+Tensor kept_in_range(const Victim& victim, const Tensor& x);  // clamped to [0, 1] if the victim clips
+
+// The label's logit minus the largest other logit. It is negative where the model is wrong.
+struct Margin {
+  double value = 0;
+  int64_t other = 0;  // the class of the largest other logit
+};
+Margin margin_of(const float* logits, int64_t classes, int64_t label);
+
+// Adam (Kingma & Ba 2015) with the usual betas.
+class Adam {
+ public:
+  explicit Adam(double lr) : lr_(lr) {}
+  Tensor step(const Tensor& x, const Tensor& gradient);
+
+ private:
+  double lr_;
+  int t_ = 0;
+  Tensor m_, v_;
+};
+
 }  // namespace pursuit::attacks

@@ -410,6 +410,24 @@ TEST_CASE("attack curve: begins at the accuracy of the same pictures without att
   CHECK(attack_curve(r, "fgsm", "pixel") == Points{{2, 60}, {4, 30}});
 }
 
+TEST_CASE("attacks: signs of a hidden gradient are told") {
+  Results r = clean_results(0.9);
+  r.attacked = {{"apgd-ce", "pixel", 8, "", 0.6, 1, 0.5},
+                {"square", "pixel", 8, "", 0.5, 1, 0.5},
+                {"pgd", "pixel", 255, "", 0.2, 1, 0.5}};
+  const std::vector<std::string> notes = masking_notes(r);
+  REQUIRE(notes.size() == 2);
+  CHECK(notes[0].find("at 8/255 Square, which uses none, leaves 50.0 %, apgd-ce leaves 60.0 %") !=
+        std::string::npos);
+  CHECK(notes[1].find("pgd with the whole range of pixels leaves 20.0 %") != std::string::npos);
+  r.attacked[0].top1 = 0.4;  // APGD is the better one, as it should be
+  r.attacked[2].top1 = 0;
+  CHECK(masking_notes(r).empty());
+  r.attacked[0].top1 = 0.6;
+  r.attacked[1].budget = 4;  // another budget
+  CHECK(masking_notes(r).empty());
+}
+
 TEST_CASE("restricted: the classes that the data lacks are never predicted and count for nothing") {
   const Tensor logits = from_vector(std::vector<float>{5, 1, 4, 2, 0, 9, -3, 8}, {2, 4});
   const Tensor some = restricted(logits, {1, 3});

@@ -1,59 +1,15 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "engine/ops.h"
 #include "nn/attacks/parts.h"
+#include "nn/attacks/registry.h"
 
 namespace pursuit::attacks {
 
-Tensor sign(const Tensor& g) {
-  // There is no sign operator; this is exact down to 1e-38, the smallest normal f32.
-  return clamp(g * 1e38, -1, 1);
-}
-
-uint64_t stream_of(const Victim& v, int64_t row, const streams::Range& draws, uint64_t i) {
-  return streams::attacks.at(uint64_t(v.number(row)) * streams::attack::count + draws.at(i));
-}
-
-Tensor uniform_like(const Victim& v, const Tensor& x, double lo, double hi) {
-  Shape one = x.shape();
-  one.erase(0);
-  std::vector<Tensor> rows;
-  for (int64_t i = 0; i < x.size(0); ++i)
-    rows.push_back(
-        uniform(one, lo, hi, v.seed, stream_of(v, i, streams::attack::start), x.dtype(), x.device()));
-  return stack(rows, 0);
-}
-
-Tensor input_gradient(const Victim& v, const Tensor& x, const std::function<Tensor(const Tensor&)>& slope) {
-  if (!grad_enabled()) fail("attack", "gradients are switched off; call it outside NoGrad");
-  Tensor leaf = x.detach();
-  leaf.requires_grad();
-  const Tensor logits = v.logits(leaf).to(DType::f32);
-  logits.backward(slope(logits.detach()));
-  const Tensor g = leaf.grad();
-  if (!g.defined()) fail("attack", "the logits do not depend on the pictures");
-  if (!std::isfinite(sum(abs(g)).item()))
-    fail("attack", "the gradient with respect to the pictures is not finite");
-  return g;
-}
-
 namespace {
-
-// The gradient of each picture's cross-entropy with respect to its pixels.
-Tensor loss_gradient(const Victim& v, const Tensor& x) {
-  return input_gradient(v, x, [&](const Tensor& logits) {
-    Tensor leaf = logits;
-    leaf.requires_grad();
-    const Tensor loss = cross_entropy(leaf, v.labels);
-    // The loss is a mean; multiplying by the batch size keeps small gradients of large batches.
-    loss.backward(full(loss.shape(), double(x.size(0)), loss.dtype(), loss.device()));
-    return leaf.grad();
-  });
-}
-
-Tensor kept_in_range(const Victim& v, const Tensor& x) { return v.clip ? clamp(x, 0, 1) : x; }
 
 Tensor as_host_floats(const Tensor& x) { return x.to(DType::f32).to(cpu).contiguous(); }
 
@@ -95,20 +51,25 @@ void project_l1(float* d, int64_t n, double eps, std::vector<float>& sizes) {
   }
 }
 
-}  // namespace
+struct Sld {
+  static constexpr AttackTraits traits = {.name = "sld"};
+  using Options = SldOptions;
 
-Tensor fgsm(const Victim& v, const Tensor& x, double eps) {
-  return kept_in_range(v, x + sign(loss_gradient(v, x)) * eps);
-}
-
-Tensor pgd(const Victim& v, const Tensor& x, double eps, const PgdOptions& o) {
-  Tensor adv = kept_in_range(v, x + uniform_like(v, x, -eps, eps));
-  for (int i = 0; i < o.steps; ++i) {
-    const Tensor moved = adv + sign(loss_gradient(v, adv)) * (o.step * eps);
-    adv = kept_in_range(v, x + clamp(moved - x, -eps, eps));
+  template <class O, class F> static void for_each_option(O& o, const F& f) {
+    f("eps", o.eps, "largest l1 norm of the change", above(0, 1e6));
+    f("step", o.step, "l1 norm of a step", above(0, 1e6));
+    f("steps", o.steps, "steps", Range{0, 1e6});
+    f("share", o.share, "share of the entries that a step moves", above(0, 1));
   }
-  return adv;
-}
+  static double budget(const Options& o) { return o.eps; }
+  static Tensor run(const Victim& v, const Tensor& x, double, const Options& o) { return sld(v, x, o); }
+  static std::string describe(const Options& o) {
+    return fmt::format("{} steps of {}, share {}", o.steps, o.step, o.share);
+  }
+};
+PURSUIT_ATTACK(Sld)
+
+}  // namespace
 
 Tensor sld(const Victim& v, const Tensor& x, const SldOptions& o) {
   const int64_t batch = x.size(0), n = batch ? x.numel() / batch : 0;
@@ -122,10 +83,6 @@ Tensor sld(const Victim& v, const Tensor& x, const SldOptions& o) {
     adv = kept_in_range(v, x + change.to(x.dtype()).to(x.device()));
   }
   return adv;
-}
-
-Tensor noise(const Victim& v, const Tensor& x, double amplitude) {
-  return kept_in_range(v, x + uniform_like(v, x, -amplitude, amplitude));
 }
 
 }  // namespace pursuit::attacks

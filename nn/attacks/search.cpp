@@ -1,0 +1,137 @@
+#include "nn/attacks/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engine/ops.h"
+
+namespace pursuit::attacks {
+
+namespace {
+
+std::vector<Row> rows_of(const Tensor& x) {
+  const Tensor host = x.to(DType::f32).to(cpu).contiguous();
+  const int64_t width = host.size(0) ? host.numel() / host.size(0) : 0;
+  std::vector<Row> rows;
+  for (int64_t b = 0; b < host.size(0); ++b) {
+    const float* row = host.data<float>() + b * width;
+    rows.emplace_back(row, row + width);
+  }
+  return rows;
+}
+
+}  // namespace
+
+double Scores::margin() const {
+  float other = -INFINITY;
+  for (int64_t c = 0; c < classes; ++c)
+    if (c != label) other = std::max(other, logits[c]);
+  return double(logits[label]) - double(other);
+}
+
+double l2_length(const Row& row) {
+  double squares = 0;
+  for (const float v : row) squares += double(v) * v;
+  return std::sqrt(squares);
+}
+
+double cross_entropy(const Scores& s, float* slope) {
+  const double largest = *std::max_element(s.logits, s.logits + s.classes);
+  double sum = 0;
+  for (int64_t c = 0; c < s.classes; ++c) sum += std::exp(s.logits[c] - largest);
+  for (int64_t c = 0; c < s.classes; ++c) slope[c] = float(std::exp(s.logits[c] - largest) / sum);
+  slope[s.label] -= 1;
+  return largest + std::log(sum) - s.logits[s.label];
+}
+
+Search::Search(const Victim& victim, const Tensor& x) : victim_(victim), x_(x), shape_(x.shape()) {
+  if (x.ndim() != 4) fail("attack", "the pictures are " + x.str() + ", need [B, C, H, W]");
+  for (const double label : victim.labels.to_vector()) labels_.push_back(int64_t(label));
+  if (int64_t(labels_.size()) != x.size(0))
+    fail("attack", std::to_string(labels_.size()) + " labels do not fit the pictures " + x.str());
+  origins_ = rows_of(x);
+  found_.resize(origins_.size());
+  if (origins_.empty()) return;
+  NoGrad off;
+  const Tensor logits = victim.logits(x);
+  classes_ = logits.size(1);
+  if (classes_ < 2) fail("attack", "the model knows one class only, need at least two");
+  logits_ = rows_of(logits);
+  for (int64_t i = 0; i < size(); ++i)
+    if (Scores{logits_[size_t(i)].data(), classes_, labels_[size_t(i)]}.margin() < 0) found(i, origin(i));
+}
+
+std::vector<int64_t> Search::other_classes(int64_t picture) const {
+  const Row& logits = logits_[size_t(picture)];
+  std::vector<int64_t> order(static_cast<size_t>(classes_));
+  std::iota(order.begin(), order.end(), int64_t(0));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return logits[size_t(a)] > logits[size_t(b)]; });
+  std::erase(order, labels_[size_t(picture)]);
+  return order;
+}
+
+std::vector<int64_t> Search::right() const {
+  std::vector<int64_t> pictures;
+  for (int64_t i = 0; i < size(); ++i)
+    if (is_right(i)) pictures.push_back(i);
+  return pictures;
+}
+
+Tensor Search::batch(const std::vector<Row>& points) const {
+  std::vector<float> values;
+  for (const Row& point : points) values.insert(values.end(), point.begin(), point.end());
+  return from_vector(values, {int64_t(points.size()), channels(), height(), width()})
+      .to(x_.dtype())
+      .to(x_.device());
+}
+
+Tensor Search::result() const {
+  std::vector<Row> forms;
+  for (int64_t i = 0; i < size(); ++i) forms.push_back(is_right(i) ? origin(i) : found_[size_t(i)]);
+  return forms.empty() ? x_ : batch(forms);
+}
+
+void Search::ask(const std::vector<int64_t>& pictures, const std::vector<Row>& points,
+                 const Judge& judge) const {
+  NoGrad off;
+  const std::vector<Row> logits = rows_of(victim_.logits(batch(points)));
+  for (size_t i = 0; i < pictures.size(); ++i)
+    judge(int64_t(i), {logits[i].data(), classes_, labels_[size_t(pictures[i])]});
+}
+
+std::vector<Row> Search::climb(const std::vector<int64_t>& pictures, const std::vector<Row>& points,
+                               const Slope& judge) const {
+  return rows_of(input_gradient(victim_, batch(points), [&](const Tensor& logits) {
+    const std::vector<Row> rows = rows_of(logits);
+    std::vector<float> slopes(rows.size() * size_t(classes_));
+    for (size_t i = 0; i < pictures.size(); ++i)
+      judge(int64_t(i), {rows[i].data(), classes_, labels_[size_t(pictures[i])]},
+            slopes.data() + i * size_t(classes_));
+    return from_vector(slopes, logits.shape()).to(logits.device());
+  }));
+}
+
+void Search::project(Row& point, int64_t picture, Norm norm, double eps) const {
+  const Row& from = origin(picture);
+  double factor = 1;
+  if (norm == Norm::l2) {
+    double squares = 0;
+    for (size_t i = 0; i < point.size(); ++i) squares += std::pow(double(point[i]) - from[i], 2);
+    if (squares > eps * eps) factor = eps / std::sqrt(squares);
+  }
+  const float bound = float(eps);
+  for (size_t i = 0; i < point.size(); ++i) {
+    float change = point[i] - from[i];
+    change = norm == Norm::linf ? std::clamp(change, -bound, bound) : float(change * factor);
+    point[i] = from[i] + change;
+    if (victim_.clip) point[i] = std::clamp(point[i], 0.0f, 1.0f);
+  }
+}
+
+Random Search::random(int64_t picture, const streams::Range& draws, uint64_t i) const {
+  return Random(victim_.seed, stream_of(victim_, picture, draws, i));
+}
+
+}  // namespace pursuit::attacks

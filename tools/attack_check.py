@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Compares the robust accuracy that classify's attacks leave with what foolbox, torchattacks and the published AutoAttack
+leave of the same model on the same pictures and budget.
+
+Takes runs of `classify train` with softmax attention on Fashion-MNIST or MNIST, exports them, loads them into timm's
+VisionTransformer, and attacks N pictures of the test set, spread evenly, in l_inf or, for attacks ending in -l2, in l2; budgets
+are in 1/255 of the range of pixels, and the normalisation is part of the attacked model.
+
+Needs PyTorch, timm, safetensors and the libraries to compare with; a library that is missing is left out and named.
+AutoAttack is the package of github.com/fra31/auto-attack. Exit code 0: within a point of every peer, 1: not, 2: wrong use.
+
+    tools/attack_check.py --classify build/bin/classify --data fashion-mnist --pictures 1000 RUN:8 RUN:40
+"""
+import argparse
+import gzip
+import importlib
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+BAR = 1.0  # points of robust accuracy
+QUERIES = 1000  # of Square
+
+
+def peers():
+    """{name of classify's attack: [(library, function(model, x, y, eps) -> changed pictures)]}"""
+    found = {}
+
+    def add(attack, library, run):
+        found.setdefault(attack, []).append((library, run))
+
+    def has(module):
+        try:
+            importlib.import_module(module)
+            return True
+        except ImportError:
+            print(f"attack_check: {module} is missing and left out")
+            return False
+
+    if has("foolbox"):
+        import foolbox
+        linf, l2 = foolbox.attacks.LinfPGD, foolbox.attacks.L2PGD
+
+        def of_foolbox(attack):
+            return lambda m, x, y, eps: attack(foolbox.PyTorchModel(m, bounds=(0, 1)), x, y, epsilons=eps)[1]
+
+        add("fgsm", "foolbox", of_foolbox(foolbox.attacks.LinfFastGradientAttack()))
+        add("pgd", "foolbox", of_foolbox(linf(rel_stepsize=0.15, steps=20)))
+        add("pgd-l2", "foolbox", of_foolbox(l2(rel_stepsize=0.15, steps=20)))
+    if has("torchattacks"):
+        import torchattacks
+        add("fgsm", "torchattacks", lambda m, x, y, eps: torchattacks.FGSM(m, eps)(x, y))
+        add("pgd", "torchattacks", lambda m, x, y, eps: torchattacks.PGD(m, eps, eps * 0.15, 20)(x, y))
+        add("mim", "torchattacks", lambda m, x, y, eps: torchattacks.MIFGSM(m, eps, eps / 10, 10)(x, y))
+    if has("autoattack"):
+        from autoattack.autopgd_base import APGDAttack, APGDAttack_targeted
+        from autoattack.fab_pt import FABAttack_PT
+        from autoattack.square import SquareAttack
+
+        for end, norm in (("", "Linf"), ("-l2", "L2")):
+            def apgd(m, x, y, eps, norm=norm):
+                return APGDAttack(m, norm=norm, eps=eps, seed=0, device="cpu").perturb(x, y)
+
+            def targeted(m, x, y, eps, norm=norm):
+                classes = m(x[:1]).shape[1]
+                return APGDAttack_targeted(m, norm=norm, eps=eps, seed=0, device="cpu",
+                                           n_target_classes=min(9, classes - 1)).perturb(x, y)
+
+            def fab(m, x, y, eps, norm=norm):
+                classes = m(x[:1]).shape[1]
+                return FABAttack_PT(m, norm=norm, eps=eps, n_restarts=1, n_iter=100, seed=0, targeted=True,
+                                    n_target_classes=min(9, classes - 1), device="cpu").perturb(x, y)
+
+            def square(m, x, y, eps, norm=norm):
+                return SquareAttack(m, norm=norm, eps=eps, n_queries=QUERIES, p_init=0.8, resc_schedule=False,
+                                    seed=0, device="cpu").perturb(x, y)
+
+            add("apgd-ce" + end, "auto-attack", apgd)
+            add("apgd-t" + end, "auto-attack", targeted)
+            add("fab-t" + end, "auto-attack", fab)
+            add("square" + end, "auto-attack", square)
+    return found
+
+
+def read_idx(folder, name):
+    for path in (folder / f"{name}.gz", folder / name):
+        if path.exists():
+            raw = gzip.open(path).read() if path.suffix == ".gz" else path.read_bytes()
+            rank = raw[3]
+            shape = [int.from_bytes(raw[4 + 4 * i:8 + 4 * i], "big") for i in range(rank)]
+            return np.frombuffer(raw, np.uint8, offset=4 + 4 * rank).reshape(shape)
+    raise SystemExit(f"attack_check: there is no {name} in {folder}")
+
+
+def load_model(classify, run, folder):
+    import timm_check
+    import torch
+    from safetensors import safe_open
+    from safetensors.torch import load_file
+
+    file = pathlib.Path(folder) / "model.safetensors"
+    file.unlink(missing_ok=True)
+    subprocess.run([classify, "export", "--checkpoint", run, file], check=True, capture_output=True)
+    with safe_open(file, "pt") as f:
+        config = json.loads(f.metadata()["config"])
+    network = timm_check.build(config)
+    network.load_state_dict(load_file(file), strict=True)
+    network.requires_grad_(False)
+    mean, std = (torch.tensor(config[n]).reshape(1, -1, 1, 1) for n in ("mean", "std"))
+
+    class OfPixels(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.network = network
+
+        def forward(self, x):
+            return self.network((x - mean) / std)
+
+    return OfPixels().eval()
+
+
+def accuracy(model, x, y):
+    import torch
+    with torch.no_grad():
+        return 100 * sum(int((model(a).argmax(1) == b).sum()) for a, b in zip(x.split(250), y.split(250))) / len(y)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", metavar="RUN:BUDGET", help="a run and its l_inf budget; RUN:BUDGET:L2 for -l2")
+    parser.add_argument("--classify", default="build/bin/classify")
+    parser.add_argument("--data", type=pathlib.Path, required=True)
+    parser.add_argument("--pictures", type=int, default=1000)
+    parser.add_argument("--attacks", default="fgsm,pgd,mim,pgd-l2,apgd-ce,apgd-t,square,apgd-ce-l2,apgd-t-l2,square-l2")
+    o = parser.parse_args()
+    sys.path.insert(0, str(pathlib.Path(__file__).parent))
+    import torch
+    torch.manual_seed(0)
+    known, failed, compared = peers(), False, 0
+    pixels, labels = read_idx(o.data, "t10k-images-idx3-ubyte"), read_idx(o.data, "t10k-labels-idx1-ubyte")
+    chosen = [i * len(labels) // o.pictures for i in range(o.pictures)]
+    x = torch.from_numpy(pixels[chosen].astype(np.float32) / 255)[:, None]
+    y = torch.from_numpy(labels[chosen].astype(np.int64))
+    print(f"{o.pictures} pictures; robust accuracy in %, seconds in brackets")
+    for text in o.runs:
+        run, *budgets = text.rsplit(":", 2) if text.count(":") > 1 else text.rsplit(":", 1)
+        with tempfile.TemporaryDirectory() as folder:
+            model = load_model(o.classify, run, folder)
+        print(f"{run}: clean {accuracy(model, x, y):.1f}", flush=True)
+        for attack in o.attacks.split(","):
+            l2 = attack.endswith("-l2")
+            if l2 and len(budgets) < 2:
+                continue
+            budget = float(budgets[1 if l2 else 0])
+            start = time.time()
+            done = subprocess.run([o.classify, "eval", "--checkpoint", run, "--limit", str(o.pictures), "--attack", attack,
+                                   "--attack-space", "pixel", "--l2-budgets" if l2 else "--budgets",
+                                   str(budget / 255 if l2 else budget), "--square-queries", str(QUERIES),
+                                   "--square-l2-queries", str(QUERIES), "--quiet", "--json"],
+                                  capture_output=True, text=True)
+            if done.returncode:
+                failed = True
+                print(f"  {attack}: {done.stderr.strip()}")
+                continue
+            entry = [a for a in json.loads(done.stdout)["attacked"] if a["attack"] == attack][-1]
+            ours = 100 * entry["top1"]
+            line = [f"  {attack:10s} {budget:g}/255: ours {ours:.1f} ({time.time() - start:.0f})"]
+            for library, run_peer in known.get(attack, []):
+                start = time.time()
+                changed = torch.cat([run_peer(model, a, b, budget / 255).detach() for a, b in zip(x.split(250), y.split(250))])
+                moved = (changed - x).flatten(1)
+                size = moved.norm(dim=1).max() if l2 else moved.abs().max()
+                assert size <= budget / 255 * 1.001, f"{library} left the ball: {size}"
+                theirs = accuracy(model, changed, y)
+                compared += 1
+                good = abs(ours - theirs) <= BAR
+                failed |= not good
+                line.append(f"{library} {theirs:.1f} ({time.time() - start:.0f}){'' if good else ' DIFFERENT'}")
+            print(", ".join(line), flush=True)
+    if not compared:
+        print("verdict: nothing was compared")
+        sys.exit(2)
+    print(f"verdict: {'NOT ' if failed else ''}within {BAR:g} point in all {compared} comparisons")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
