@@ -39,5 +39,6 @@ void pcp_case(Golden& g);
 void vit_case(Golden& g);
 void lenet_case(Golden& g);
 void resnet18_case(Golden& g);
+void resnet50_case(Golden& g);
 
 }  // namespace pursuit::goldens

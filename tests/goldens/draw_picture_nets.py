@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes golden files of whole convolutional networks: LeNet-5, and torchvision's ResNet-18 as it is or narrower. Weights,
+"""Writes golden files of whole convolutional networks: LeNet-5, and torchvision's ResNet-18 and -50 as they are or narrower. Weights,
 pictures and labels by a seed; logits in evaluation; logits, loss and all gradients in training; parameters and running
 statistics after one step of SGD. All in float64.
 
@@ -19,10 +19,11 @@ import pathlib
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torchvision.models.resnet import BasicBlock, ResNet
+from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet
 
 from draw import f64, normal, relative, write
 
+NETS = ["lenet", "resnet18", "resnet50"]
 SGD = {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-2}
 
 
@@ -38,15 +39,16 @@ class LeNet(nn.Module):
         return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x.flatten(1))))))
 
 
-def resnet18(width, classes):
-    """torchvision's resnet18; its ResNet has the widths in its constructor alone, so narrower layers are put in."""
-    model = ResNet(BasicBlock, [2, 2, 2, 2], num_classes=classes)
+def resnet(net, width, classes):
+    """torchvision's resnet18 or resnet50; the widths are in its constructor alone, so narrower layers are put in."""
+    block, blocks = {"resnet18": (BasicBlock, [2, 2, 2, 2]), "resnet50": (Bottleneck, [3, 4, 6, 3])}[net]
+    model = ResNet(block, blocks, num_classes=classes)
     if width != 64:
         model.inplanes = width
         model.conv1, model.bn1 = nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width)
         for i in range(4):
-            setattr(model, f"layer{i + 1}", model._make_layer(BasicBlock, width << i, 2, stride=1 if i == 0 else 2))
-        model.fc = nn.Linear(8 * width, classes)
+            setattr(model, f"layer{i + 1}", model._make_layer(block, width << i, blocks[i], stride=min(i, 1) + 1))
+        model.fc = nn.Linear(8 * width * block.expansion, classes)
     return model
 
 
@@ -90,18 +92,19 @@ def drawn(model, attributes, g, shape, classes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--nets", nargs="+", choices=["lenet", "resnet18"], default=["lenet", "resnet18"])
+    parser.add_argument("--nets", nargs="+", choices=NETS, default=NETS)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--width", type=int, default=3, help="of ResNet-18's first stage (torchvision: 64)")
-    parser.add_argument("--size", type=int, default=64, help="pixels of ResNet-18's pictures")
+    parser.add_argument("--width", type=int, help="of a ResNet's first stage (default: 3 and 2; torchvision: 64)")
+    parser.add_argument("--size", type=int, default=64, help="pixels of a ResNet's pictures")
     parser.add_argument("--batch", type=int, default=3)
     parser.add_argument("--classes", type=int, default=10)
     o = parser.parse_args()
     o.folder.mkdir(parents=True, exist_ok=True)
     for net in o.nets:
         g = torch.Generator().manual_seed(o.seed)
-        attributes = {"case": net} | ({"width": o.width} if net == "resnet18" else {})
-        model = LeNet(o.classes) if net == "lenet" else resnet18(o.width, o.classes)
+        width = o.width or {"resnet50": 2}.get(net, 3)
+        attributes = {"case": net} | ({} if net == "lenet" else {"width": width})
+        model = LeNet(o.classes) if net == "lenet" else resnet(net, width, o.classes)
         shape = (o.batch, 1, 28, 28) if net == "lenet" else (o.batch, 3, o.size, o.size)
         write(o.folder / f"{net}-{o.seed}.safetensors", *drawn(model, attributes, g, shape, o.classes))
 

@@ -3,6 +3,7 @@
 
 #include "engine/ops.h"
 #include "nn/optim.h"
+#include "nn/resnet.h"
 #include "tests/goldens/cases.h"
 #include "tests/nn/picture_nets.h"
 
@@ -62,7 +63,15 @@ void lenet_case(Golden& g) {
 }
 
 void resnet18_case(Golden& g) {
-  test::ResNet18 model(g.integer("width"), g.integer("classes"));
+  nn::ResNet model({.classes = g.integer("classes"), .width = g.integer("width")});
+  compare(g, model);
+}
+
+void resnet50_case(Golden& g) {
+  nn::ResNet model({.classes = g.integer("classes"),
+                    .blocks = {3, 4, 6, 3},
+                    .bottleneck = true,
+                    .width = g.integer("width")});
   compare(g, model);
 }
 

@@ -7,6 +7,7 @@
 
 #include "nn/init.h"
 #include "nn/optim.h"
+#include "nn/resnet.h"
 #include "tests/nn/picture_nets.h"
 
 using namespace pursuit;
@@ -68,7 +69,7 @@ TEST_CASE("LeNet learns eight pictures by heart") {
 }
 
 TEST_CASE("ResNet-18 has torchvision's parameters") {
-  test::ResNet18 net;
+  nn::ResNet net{{}};
   CHECK(net.parameter_count() == 11689512);
   const std::vector<nn::NamedTensor> state = net.state();
   CHECK(state.size() == 122);
