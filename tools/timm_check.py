@@ -3,7 +3,9 @@
 
 export: a model trained here for a few steps is exported, loaded into timm's VisionTransformer with
         load_state_dict(strict=True), and both give the same logits for the same pictures.
-import: random weights made by timm (also with the prefix that DistributedDataParallel adds) are imported, and
+import: random weights of deit_tiny_patch16_224, resnet18 and resnet50 as timm names them, imported and exported again:
+        the logits are equal, and the exported file loads into timm's model with load_state_dict(strict=True);
+        random weights of other sizes made by timm (also with the prefix that DistributedDataParallel adds) are imported, and
         both give the same logits.
 timm has no attention without queries; for the kinds symmetric and rpc the check swaps in the PyTorch module below.
 
@@ -30,6 +32,7 @@ if missing:
     sys.exit(2)
 
 import numpy as np
+import timm
 import torch
 from PIL import Image
 from safetensors import safe_open
@@ -37,6 +40,7 @@ from safetensors.torch import load_file, save_file
 from timm.models.vision_transformer import VisionTransformer
 
 BAR = 1e-4  # largest difference of logits
+MODELS = ("deit_tiny_patch16_224", "resnet18", "resnet50")  # timm's, of 224 pixels
 
 
 class KeyAttention(torch.nn.Module):
@@ -169,6 +173,32 @@ class Checker:
                     timm_logits(model, pictures, config))
 
 
+    def check_model(self, name):
+        folder = self.folder / name
+        folder.mkdir()
+        torch.manual_seed(2)
+        model = timm.create_model(name, pretrained=False).eval()
+        with torch.no_grad():
+            for layer in model.modules():
+                if isinstance(layer, torch.nn.BatchNorm2d):  # the last of a block starts at 0, which hides the block
+                    layer.weight.uniform_(0.25, 0.75)
+                    layer.bias.normal_(0, 0.1)
+                    layer.momentum = None  # the running statistics become those of the one pass below
+            model.train()(torch.randn(2, 3, 224, 224))
+            model.eval()
+        file, run, back = folder / "timm.safetensors", folder / "run", folder / "back.safetensors"
+        save_file({key: t.contiguous() for key, t in model.state_dict().items()}, file)
+        self.run("import", file, "--out", run)
+        config = json.loads((run / "config.json").read_text())
+        pictures = write_pictures(folder / "pictures", config["image-size"], config["channels"])
+        ours = self.logits(run, pictures, len(config["classes"]))
+        self.record(f"import {name}", ours, timm_logits(model, pictures, config))
+        self.run("export", "--checkpoint", run, back)
+        again = timm.create_model(name, pretrained=False).eval()
+        again.load_state_dict(load_file(back), strict=True)
+        self.record(f"export {name}", ours, timm_logits(again, pictures, config))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--classify", default="build/bin/classify", help="the program (default: %(default)s)")
@@ -180,17 +210,20 @@ def main():
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         checker = Checker(str(pathlib.Path(classify).resolve()), pathlib.Path(folder))
+        plan = {name: [lambda name=name: checker.check_model(name)] for name in MODELS}
         for kind in ("softmax", "symmetric", "rpc"):
-            checks = [lambda: checker.check_export(kind), lambda: checker.check_import(kind)]
+            checks = plan[kind] = [lambda kind=kind: checker.check_export(kind),
+                                   lambda kind=kind: checker.check_import(kind)]
             if kind == "softmax":
-                checks.append(lambda: checker.check_import(kind, "module._orig_mod."))
-                checks.append(lambda: checker.check_import(kind, channels=1, dim=128, heads=2, patch=4))
+                checks.append(lambda: checker.check_import("softmax", "module._orig_mod."))
+                checks.append(lambda: checker.check_import("softmax", channels=1, dim=128, heads=2, patch=4))
+        for name, checks in plan.items():
             for check in checks:
                 try:
                     check()
                 except (RuntimeError, AssertionError, KeyError, OSError, ValueError) as error:
                     failed = True
-                    print(f"{kind}: FAILED\n{error}", flush=True)
+                    print(f"{name}: FAILED\n{error}", flush=True)
     failed = failed or not all(good for _, _, good in checker.rows)
     if failed:
         print("verdict: classify and timm DIFFER")

@@ -9,7 +9,40 @@ namespace pursuit::classify {
 
 using apps::check_range, apps::check_word;
 
-nn::VitConfig model_config(const Config& c) {
+namespace {
+
+const char* resnet_name(const Config& c) {
+  return c.model == Architecture::resnet18 ? "ResNet-18" : "ResNet-50";
+}
+
+nn::ResNetConfig resnet_config(const Config& c) {
+  nn::ResNetConfig r{.channels = c.channels, .classes = int64_t(c.classes.size()), .width = c.width};
+  r.bottleneck = c.model == Architecture::resnet50;
+  if (r.bottleneck) r.blocks = {3, 4, 6, 3};
+  r.small_stem = c.stem == Stem::automatic ? c.image_size <= 64 : c.stem == Stem::small;
+  return r;
+}
+
+// Refuses options of the other architecture.
+void check_architecture(const Config& c) {
+  std::vector<std::string> foreign = {"width", "stem"};
+  if (!attends(c)) {
+    foreign = {"attention", "layers",    "other-attention", "patch",   "dim",       "depth",
+               "heads",     "mlp-ratio", "ln-eps",          "dropout", "drop-path", "inspect-every"};
+    for (const nn::KindOption& option : nn::attention_options())
+      if (!option.of_causal) foreign.push_back(option.name);
+  }
+  const nlohmann::ordered_json given = apps::options_to_json(c), usual = apps::options_to_json(Config());
+  for (const std::string& option : foreign)
+    if (given.at(option) != usual.at(option))
+      fail(Config::app,
+           fmt::format("--{} does not apply to --model {}; leave it out", option, choice_name(c.model)));
+}
+
+}  // namespace
+
+ModelConfig model_config(const Config& c) {
+  if (!attends(c)) return resnet_config(c);
   nn::VitConfig v = apps::vit_config(c);
   v.image = c.image_size;
   v.channels = c.channels;
@@ -18,8 +51,20 @@ nn::VitConfig model_config(const Config& c) {
 }
 
 std::vector<apps::ModelSize> model_sizes(const Config& c) {
-  std::vector<apps::ModelSize> sizes = apps::vit_sizes(model_config(c));
-  sizes.push_back({"classes", int64_t(c.classes.size()), "head.weight", 0});
+  const ModelConfig model = model_config(c);
+  std::vector<apps::ModelSize> sizes;
+  if (const auto* vit = std::get_if<nn::VitConfig>(&model)) {
+    sizes = apps::vit_sizes(*vit);
+    sizes.push_back({"classes", vit->classes, "head.weight", 0});
+    return sizes;
+  }
+  const auto& resnet = std::get<nn::ResNetConfig>(model);
+  sizes = {{"width", resnet.width, "conv1.weight", 0},
+           {"channels", resnet.channels, "conv1.weight", 1},
+           {"stem", resnet.small_stem ? 3 : 7, "conv1.weight", 2},
+           {"classes", resnet.classes, "fc.weight", 0}};
+  for (size_t i = 0; i < resnet.blocks.size(); ++i)
+    sizes.push_back({"model", resnet.blocks[i], fmt::format("layer{}.", i + 1), apps::ModelSize::blocks});
   return sizes;
 }
 
@@ -29,7 +74,19 @@ std::string shown_class(const Config& c, const std::string& name) {
   return at == c.classes.end() ? name : c.class_names[size_t(at - c.classes.begin())];
 }
 
-std::string describe_attention(const Config& c) { return apps::describe_attention(c, c.depth); }
+std::string describe_attention(const Config& c) {
+  return attends(c) ? apps::describe_attention(c, c.depth) : std::string("none, ") + resnet_name(c);
+}
+
+std::string describe_model(const Config& c) {
+  if (attends(c))
+    return fmt::format("{} attention, width {}, {} blocks, {} heads, patch {}", c.attention, c.dim, c.depth,
+                       c.heads, c.patch);
+  return fmt::format("{}, {} channels in the first stage, {} stem", resnet_name(c), c.width,
+                     resnet_config(c).small_stem ? "small" : "large");
+}
+
+std::string run_word(const Config& c) { return attends(c) ? c.attention : choice_name(c.model); }
 
 apps::ValidationScore validation_score(const Config& c) {
   if (c.validation == 0)
@@ -43,6 +100,7 @@ void validate(const Config& c) {
   apps::check_fields(Config::app, c);
   apps::validate(Config::app, static_cast<const apps::VisionFields&>(c));
   apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
+  check_architecture(c);
   if (c.scaled_decoding && c.jpeg_decoder != data::Decoder::turbo)
     fail(Config::app, "--scaled-decoding needs --jpeg-decoder turbo: stb decodes whole pictures");
   if (c.adversarial != Adversarial::none && (c.mixup > 0 || c.cutmix > 0))
@@ -51,8 +109,10 @@ void validate(const Config& c) {
   if (c.classes.empty()) return;  // the fields that depend on the data are not filled in yet
   if (c.channels != 1 && c.channels != 3)
     fail(Config::app, fmt::format("'channels' is {}, need 1 or 3", c.channels));
-  check_range(Config::app, "patch", c.patch, c.patch >= 1 && c.image_size >= 1 && c.image_size % c.patch == 0,
-              "a divisor of --image-size");
+  check_range(Config::app, "image-size", c.image_size, c.image_size >= 1, "at least 1");
+  if (attends(c))
+    check_range(Config::app, "patch", c.patch, c.patch >= 1 && c.image_size % c.patch == 0,
+                "a divisor of --image-size");
   apps::check_statistics(Config::app, c.mean, c.std, c.channels);
 }
 

@@ -5,12 +5,28 @@
 #include <string>
 #include <vector>
 
+#include "apps/classify/model.h"
 #include "apps/pictures/vision_fields.h"
 #include "apps/run/json.h"
 #include "apps/training/model_sizes.h"
 #include "data/dataset.h"
 
 namespace pursuit::classify {
+
+enum class Architecture { vit, resnet18, resnet50 };
+inline std::vector<Choice<Architecture>> choices_of(Architecture) {
+  return {{"vit", Architecture::vit, "vision transformer"},
+          {"resnet18", Architecture::resnet18, "without attention"},
+          {"resnet50", Architecture::resnet50, "likewise"}};
+}
+
+// The first layers of a ResNet.
+enum class Stem { automatic, small, large };
+inline std::vector<Choice<Stem>> choices_of(Stem) {
+  return {{"auto", Stem::automatic, "small up to 64 pixels"},
+          {"small", Stem::small, "3 x 3 convolution with stride 1"},
+          {"large", Stem::large, "7 x 7 with stride 2, max pooling"}};
+}
 
 enum class Crop { automatic, none, padded, resized };
 inline std::vector<Choice<Crop>> choices_of(Crop) {
@@ -30,7 +46,11 @@ inline std::vector<Choice<Adversarial>> choices_of(Adversarial) {
 // resume, eval and predict rebuild the model and the data pipeline.
 struct Config : apps::VisionFields, apps::TrainingFields {
   static constexpr const char *app = "classify", *unit = "images";
-  using Model = nn::VisionTransformer;
+  using Model = classify::Model;
+
+  Architecture model = Architecture::vit;
+  int64_t width = 64;  // of a ResNet's first stage
+  Stem stem = Stem::automatic;
 
   int64_t image_size = 0;  // 0: the data's own size for small pictures, else 224
   std::vector<std::string> train_files, test_files;
@@ -58,6 +78,9 @@ struct Config : apps::VisionFields, apps::TrainingFields {
 };
 
 template <class C, class F> void for_each_field(C& c, const F& f) {
+  f("model", c.model, "Model; a ResNet takes no options of attention and transformer");
+  f("width", c.width, "ResNet: channels of the first stage", apps::Range{1, 4096});
+  f("stem", c.stem, "ResNet: first layers");
   for_each_vision_field(c, f);
   f("image-size", c.image_size,
     "Side of the model's input in pixels (0: the pictures' own up to 64, else 224)", apps::Range{0, 4096});
@@ -99,8 +122,13 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("std", c.std, "", apps::above(0, 1e6));
 }
 
-nn::VitConfig model_config(const Config& config);
+inline bool attends(const Config& config) { return config.model == Architecture::vit; }
+ModelConfig model_config(const Config& config);
 std::vector<apps::ModelSize> model_sizes(const Config& config);
+// For example "softmax attention, width 192, 12 blocks, 3 heads, patch 16".
+std::string describe_model(const Config& config);
+// What a run's default name has after the app's: the attention kind, or the model without attention.
+std::string run_word(const Config& config);
 // The class's readable name if there is one, else its name in the data set; for reports and tables.
 std::string shown_class(const Config& config, const std::string& name);
 // For example "RPC-Attention (4 iterations, block 0)".

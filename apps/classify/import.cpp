@@ -83,8 +83,53 @@ std::string kinds_that_share_queries() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Sets the model's sizes in the config from the shapes of the weights; returns the number of classes.
-int64_t infer_sizes(Config& c, const TensorFile& weights, const std::string& file) {
+// The architecture that has the weights' names.
+Architecture architecture_of(const TensorFile& weights) {
+  if (!weights.tensors.contains("layer1.0.conv1.weight")) return Architecture::vit;
+  return weights.tensors.contains("layer1.0.conv3.weight") ? Architecture::resnet50 : Architecture::resnet18;
+}
+
+// These two set the model's sizes in the config from the weights' shapes; they return the number of classes.
+int64_t infer_resnet(Config& c, const TensorFile& weights, const std::string& file) {
+  const auto shape_of = [&](const char* name, size_t dimensions) -> Shape {
+    const auto it = weights.tensors.find(name);
+    if (it == weights.tensors.end())
+      fail("import",
+           fmt::format("{}: not the weights of a ResNet with a classifier as timm names them; missing "
+                       "is {}",
+                       file, name));
+    if (it->second.ndim() != int64_t(dimensions))
+      fail("import",
+           fmt::format("{}: '{}' is {}, need {} dimensions", file, name, it->second.str(), dimensions));
+    return it->second.shape();
+  };
+  const Shape stem = shape_of("conv1.weight", 4), head = shape_of("fc.weight", 2);
+  if (stem[0] < 1 || (stem[1] != 1 && stem[1] != 3) || (stem[2] != 3 && stem[2] != 7) || head[0] < 1)
+    fail("import",
+         fmt::format("{}: 'conv1.weight' is {}, need [width, 1 or 3 channels, 7, 7], or 3, 3 for small "
+                     "pictures; 'fc.weight' is {}, need [classes, features]",
+                     file, stem.str(), head.str()));
+  c.width = stem[0];
+  c.channels = stem[1];
+  c.stem = stem[2] == 3 ? Stem::small : Stem::large;
+  if (c.image_size == 0) c.image_size = c.stem == Stem::small ? 32 : 224;
+  c.heads = Config().heads;  // which is no option of a ResNet
+  const auto blocks = std::get<nn::ResNetConfig>(model_config(c)).blocks;
+  for (size_t i = 0; i < blocks.size(); ++i)
+    for (const auto& [block, needed] : {std::pair{blocks[i] - 1, true}, {blocks[i], false}})
+      if (weights.tensors.contains(fmt::format("layer{}.{}.conv1.weight", i + 1, block)) != needed)
+        fail("import",
+             fmt::format("{}: layer{} has not the {} blocks of {}; resnet18 and resnet50 can be imported",
+                         file, i + 1, blocks[i], choice_name(c.model)));
+  return head[0];
+}
+
+int64_t infer_transformer(Config& c, const TensorFile& weights, const std::string& file) {
+  if (weights.tensors.contains("head_dist.weight"))
+    fail("import",
+         file +
+             ": distilled vision transformers (with 'head_dist.weight') are not supported; give the weights "
+             "of one without distillation");
   std::string missing;
   const auto shape_of = [&](const char* name) -> Shape {
     const auto it = weights.tensors.find(name);
@@ -186,12 +231,18 @@ int import_weights(const std::string& file, const std::string& out, Config confi
                                    apps::option_text(own_options.at(option))));
     if (!wanted.data.empty()) config.data = wanted.data;
   }
+  const Architecture found = architecture_of(weights);
+  if (found != config.model && std::count(given.begin(), given.end(), "model"))
+    fail("import", fmt::format("{}: the weights are those of --model {}, not {}", file, choice_name(found),
+                               choice_name(config.model)));
+  config.model = found;
   config.attention = infer_attention(config.attention, weights, file);
-  const int64_t classes = infer_sizes(config, weights, file);
+  const int64_t classes =
+      attends(config) ? infer_transformer(config, weights, file) : infer_resnet(config, weights, file);
   complete_unknown(config, classes, file);
   validate(config);
 
-  nn::VisionTransformer model(model_config(config));
+  Model model(model_config(config));
   apps::load_parameters(model, {weights.tensors.begin(), weights.tensors.end()}, file);
   nn::FlatParameters flat(model);
   nn::Optimizer optimizer(flat, optimizer_config(config));
@@ -202,10 +253,8 @@ int import_weights(const std::string& file, const std::string& out, Config confi
   apps::write_config(out, apps::fields_to_json(config), "classify", "cpu");
   apps::save_checkpoint(apps::checkpoint_path(out), "classify", apps::fields_to_json(config), {}, model,
                         optimizer, ema ? &*ema : nullptr);
-  apps::print(
-      "{}: {} attention, {} blocks of width {} with {} heads, {} x {} pictures, patch {}, {} classes\n", out,
-      config.attention, config.depth, config.dim, config.heads, config.image_size, config.image_size,
-      config.patch, classes);
+  apps::print("{}: {}, {} x {} pictures, {} classes\n", out, describe_model(config), config.image_size,
+              config.image_size, classes);
   return 0;
 }
 

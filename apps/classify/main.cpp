@@ -96,7 +96,7 @@ void add_import(CLI::App& app, int& code) {
 }
 
 // The loss of a batch of noise, for `inspect`.
-Tensor loss_on_noise(const nn::VisionTransformer& model, const Config& c, int64_t batch_size) {
+Tensor loss_on_noise(const Model& model, const Config& c, int64_t batch_size) {
   Random random(c.seed);
   std::vector<uint8_t> noise(size_t(batch_size * c.channels * c.image_size * c.image_size));
   for (uint8_t& pixel : noise) pixel = uint8_t(random.below(256));
@@ -107,7 +107,7 @@ Tensor loss_on_noise(const nn::VisionTransformer& model, const Config& c, int64_
 int run(std::vector<std::string> args) {
   apps::Program<RunRecord> program("Trains and studies image classifiers whose attention can be made robust.",
                                    "Weights as safetensors that PyTorch and timm load");
-  program.add_train("Train a vision transformer", args, train);
+  program.add_train("Train a vision transformer or a ResNet", args, train);
   add_eval(program);
   add_predict(program);
   add_pack(program);

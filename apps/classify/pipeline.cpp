@@ -154,8 +154,8 @@ void complete(Config& config, const data::Dataset& train) {
   config.channels = first.channels;
   const bool small = std::max(first.width, first.height) <= 64;
   if (config.image_size == 0) config.image_size = small ? std::max(first.width, first.height) : 224;
-  if (config.patch == 0) config.patch = config.image_size <= 64 ? 4 : 16;
-  if (config.image_size % config.patch)
+  if (attends(config) && config.patch == 0) config.patch = config.image_size <= 64 ? 4 : 16;
+  if (attends(config) && config.image_size % config.patch)
     fail("classify", "--image-size " + std::to_string(config.image_size) + " is no multiple of --patch " +
                          std::to_string(config.patch) + "; give another of the two");
   if (config.crop == Crop::automatic) config.crop = small ? Crop::padded : Crop::resized;
@@ -279,7 +279,7 @@ StepInput::StepInput(const Config& c, Device device)
 namespace {
 
 // The batch as the model sees it, [B, channels, size, size].
-Tensor normalised(const nn::VisionTransformer& model, const Config& c, const StepInput& in, DType dtype) {
+Tensor normalised(const Model& model, const Config& c, const StepInput& in, DType dtype) {
   const nn::Generator& generator = model.generator();
   return normalise_images(in.images.tensor(), c.mean, c.std, dtype,
                           in.erased ? in.erased->tensor() : Tensor(), in.mix ? in.mix->tensor() : Tensor(),
@@ -288,7 +288,7 @@ Tensor normalised(const nn::VisionTransformer& model, const Config& c, const Ste
 
 }  // namespace
 
-void attack_batch(nn::VisionTransformer& model, const Config& c, StepInput& in, int64_t first) {
+void attack_batch(Model& model, const Config& c, StepInput& in, int64_t first) {
   attacks::Settings s;
   s.name = choice_name(c.adversarial);
   s.budget = c.adversarial_budget;
@@ -308,7 +308,7 @@ void attack_batch(nn::VisionTransformer& model, const Config& c, StepInput& in, 
   model.set_training(true);
 }
 
-nn::Loss loss(const nn::VisionTransformer& model, const Config& c, const StepInput& in) {
+nn::Loss loss(const Model& model, const Config& c, const StepInput& in) {
   const Tensor images = in.adversarial.defined() ? in.adversarial : normalised(model, c, in, c.dtype);
   const Tensor logits = model(images).to(DType::f32), &targets = in.targets.tensor();
   return {in.mix ? soft_cross_entropy(logits, targets) : cross_entropy(logits, targets, c.label_smoothing)};
@@ -316,7 +316,7 @@ nn::Loss loss(const nn::VisionTransformer& model, const Config& c, const StepInp
 
 void train_on_shapes(const Config& c) {
   const Device device = device_from_name(c.device);
-  nn::VisionTransformer model(model_config(c));
+  Model model(model_config(c));
   model.to(device);
   const StepInput input(c, device);
   model.set_step(0, 0);
@@ -328,7 +328,7 @@ void train_on_shapes(const Config& c) {
       });
 }
 
-void evaluate_on_shapes(const nn::VisionTransformer& model, const Config& c, bool gradients) {
+void evaluate_on_shapes(const Model& model, const Config& c, bool gradients) {
   const Device device = device_from_name(c.device);
   const Tensor pictures =
       empty({c.eval_batch_size, c.channels, c.image_size, c.image_size}, DType::u8, device);
@@ -351,8 +351,8 @@ std::vector<uint8_t> planes_of(const Config& c, const data::Image& view) {
 
 }  // namespace
 
-void show_pictures(const nn::VisionTransformer& model, const Config& c, const data::Dataset& data,
-                   int64_t count, nn::AttentionInspection& inspection) {
+void show_pictures(const Model& model, const Config& c, const data::Dataset& data, int64_t count,
+                   nn::AttentionInspection& inspection) {
   constexpr int64_t together = 4;
   const NoGrad off;
   count = std::min(count, data.size());
@@ -369,6 +369,7 @@ void show_pictures(const nn::VisionTransformer& model, const Config& c, const da
 
 apps::Filmed show_split(const LoadedModel& loaded, const apps::InspectPicturesOptions& o,
                         nn::AttentionInspection& inspection, apps::Conditions& conditions) {
+  if (!loaded.model->transformer()) fail("inspect", loaded.name + ": the model has no attention layers");
   Config c = loaded.config;
   if (!o.data.empty()) c.data = o.data, c.format = "auto";
   const auto data = open_data(c, o.split);
@@ -390,7 +391,7 @@ Prediction look_at(const LoadedModel& loaded, const data::Image& image, int bloc
   p.view = evaluation_view(c, image);
 
   NoGrad off;
-  const nn::VisionTransformer& model = *loaded.model;
+  const Model& model = *loaded.model;
   const Tensor input = input_of(c, planes_of(c, p.view));
   const Tensor all = model(input).to(DType::f32), logits = only.empty() ? all : restricted(all, only);
   p.logits = floats(logits);
@@ -402,9 +403,12 @@ Prediction look_at(const LoadedModel& loaded, const data::Image& image, int bloc
   std::stable_sort(p.ranking.begin(), p.ranking.end(),
                    [&](int a, int b) { return p.logits[size_t(a)] > p.logits[size_t(b)]; });
 
+  const nn::VisionTransformer* transformer = model.transformer();
+  if (!transformer) return p;
   p.grid = int(c.image_size / c.patch);
   // [1, heads, N] to [N - 1]
-  p.attention = floats(mean(model.class_attention(input, block), {1}).slice(-1, 1, 1 + p.grid * p.grid));
+  p.attention =
+      floats(mean(transformer->class_attention(input, block), {1}).slice(-1, 1, 1 + p.grid * p.grid));
   return p;
 }
 

@@ -17,7 +17,6 @@
 #include "nn/calibration.h"
 #include "nn/inspection.h"
 #include "nn/metrics.h"
-#include "nn/vit.h"
 
 namespace pursuit::classify {
 
@@ -90,33 +89,33 @@ struct StepInput {
 
 // Adversarial training: computes `input.adversarial` by attacking the model, in evaluation mode, on the batch's
 // pixels. `first` counts the pictures of the run before this batch; random numbers depend on it.
-void attack_batch(nn::VisionTransformer& model, const Config& config, StepInput& input, int64_t first);
+void attack_batch(Model& model, const Config& config, StepInput& input, int64_t first);
 
-nn::Loss loss(const nn::VisionTransformer& model, const Config& config, const StepInput& input);
+nn::Loss loss(const Model& model, const Config& config, const StepInput& input);
 
 // Run a training step, or the evaluation of one batch, on shapes alone, for apps::require_memory. Attacks
 // also need the `gradients` of the images.
 void train_on_shapes(const Config& config);
-void evaluate_on_shapes(const nn::VisionTransformer& model, const Config& config, bool gradients);
+void evaluate_on_shapes(const Model& model, const Config& config, bool gradients);
 
 // Shows the model so many pictures, evenly spaced, as evaluation does.
-void show_pictures(const nn::VisionTransformer& model, const Config& config, const data::Dataset& data,
-                   int64_t count, nn::AttentionInspection& inspection);
+void show_pictures(const Model& model, const Config& config, const data::Dataset& data, int64_t count,
+                   nn::AttentionInspection& inspection);
 // The same for `inspect`, of the run's data or others. Notes the data in the conditions and returns the first
 // picture, for the film strip.
 apps::Filmed show_split(const LoadedModel& loaded, const apps::InspectPicturesOptions& options,
                         nn::AttentionInspection& inspection, apps::Conditions& conditions);
 
-// The model's output for one picture, and the attention of its class token.
+// The model's output for one picture, and the attention of its class token if it has one.
 struct Prediction {
   data::Image view;                          // the model's input before normalisation
   std::vector<float> logits, probabilities;  // per class
   std::vector<int> ranking;                  // classes by descending probability; ties in order of class
-  std::vector<float> attention;              // [grid, grid]: class token to patches, mean over the heads
-  int grid = 0;                              // patches per side
+  std::vector<float> attention;  // [grid, grid]: class token to patches, mean over the heads; or empty
+  int grid = 0;                  // patches per side
 };
 
-// A negative `block` counts from the end (see VisionTransformer::class_attention). `only` as in restricted();
+// A negative `block` counts from the end (see nn::VisionTransformer::class_attention). `only` as in restricted();
 // empty: all classes.
 Prediction look_at(const LoadedModel& loaded, const data::Image& image, int block = -1,
                    const std::vector<int64_t>& only = {});

@@ -41,6 +41,8 @@ std::string to_text(const Prediction& p, const Config& config, size_t top) {
 int predict(const PredictOptions& options) {
   const LoadedModel loaded = apps::load_model<Config>(options.checkpoint, options.load);
   const int64_t depth = loaded.config.depth;
+  if (!attends(loaded.config) && options.block != PredictOptions().block)
+    fail("predict", loaded.name + ": the model has no attention; leave --block out");
   if (options.block < -depth || options.block >= depth)
     fail("predict", fmt::format("--block is {}, need {} to {}: the model has {} blocks", options.block,
                                 -depth, depth - 1, depth));
@@ -48,12 +50,15 @@ int predict(const PredictOptions& options) {
   return apps::predict_pictures(options, [&](const std::string& file, const std::string& base) {
     const Prediction p =
         look_at(loaded, data::read_upright(file, {loaded.config.jpeg_decoder}), options.block);
-    const std::string picture = base + "-attention.png";
-    data::write_png(picture, apps::attention_pair(p.view, p.attention, p.grid));
-    return apps::PicturePrediction{
-        .text = to_text(p, loaded.config, top),
-        .files = "attention: " + picture,
-        .fields = {{"attention", picture}, {"predictions", to_json(p, loaded.config, top)}}};
+    apps::PicturePrediction shown{.text = to_text(p, loaded.config, top), .files = "", .fields = {}};
+    if (!p.attention.empty()) {
+      const std::string picture = base + "-attention.png";
+      data::write_png(picture, apps::attention_pair(p.view, p.attention, p.grid));
+      shown.files = "attention: " + picture;
+      shown.fields["attention"] = picture;
+    }
+    shown.fields["predictions"] = to_json(p, loaded.config, top);
+    return shown;
   });
 }
 

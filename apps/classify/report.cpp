@@ -25,9 +25,12 @@ using apps::Report;
 std::string subtitle(const RunRecord& r) {
   if (!r.config) return r.name;
   const Config& c = *r.config;
-  return fmt::format("{}: {}, {} x {} pictures, patch {}, {} blocks of width {}, seed {}", r.name,
+  const std::string sizes = attends(c)
+                                ? fmt::format("patch {}, {} blocks of width {}", c.patch, c.depth, c.dim)
+                                : describe_model(c);
+  return fmt::format("{}: {}, {} x {} pictures, {}, seed {}", r.name,
                      c.data.empty() ? "drawn shapes" : apps::last_name(c.data), c.image_size, c.image_size,
-                     c.patch, c.depth, c.dim, c.seed);
+                     sizes, c.seed);
 }
 
 // The test split's name in the data set: "test", "val".
@@ -192,8 +195,11 @@ void add_samples(Report& report, const RunRecord& r) {
       .pictures = {},
       .columns = 3,
       .caption =
-          "Right of each picture the class token's attention in the last block, mean over the heads. The "
-          "edge is green for right and red for wrong predictions; the percentage is the probability."};
+          std::string(attends(c)
+                          ? "Right of each picture the class token's attention in the last block, mean "
+                            "over the heads. "
+                          : "") +
+          "The edge is green for right and red for wrong predictions; the percentage is the probability."};
   Random random(0);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t begin = i * test->size() / count, end = (i + 1) * test->size() / count;
@@ -204,7 +210,8 @@ void add_samples(Report& report, const RunRecord& r) {
     const std::string name = shown_class(c, c.classes[size_t(guess)]);
     const std::string said = fmt::format("{} {:.0f}%", name, 100 * p.probabilities[size_t(guess)]);
     grid.pictures.push_back(
-        {apps::attention_pair(p.view, p.attention, p.grid, 112),
+        {p.attention.empty() ? data::to_rgb(data::resize(p.view, 112, 112, data::Filter::bicubic))
+                             : apps::attention_pair(p.view, p.attention, p.grid, 112),
          right ? said : fmt::format("{}, is {}", said, shown_class(c, c.classes.at(size_t(sample.label)))),
          right ? apps::Mark::good : apps::Mark::bad});
   }
@@ -252,7 +259,9 @@ apps::RunPage page_of(RunRecord& r) {
   const Results* main = r.config ? main_evaluation(r.newest, *r.config) : nullptr;
   if (main && std::isnan(main->scores.top1)) main = nullptr;  // of corrupted pictures alone
   apps::RunPage page;
-  page.title = r.config ? "Vision transformer with " + describe_attention(*r.config) : "Image classifier";
+  page.title = !r.config            ? "Image classifier"
+               : attends(*r.config) ? "Vision transformer with " + describe_attention(*r.config)
+                                    : describe_model(*r.config);
   page.subtitle = subtitle(r);
   page.highlights = highlights(r, main);
   page.curves = training_curves(&r);
@@ -278,7 +287,7 @@ apps::RunPage page_of(RunRecord& r) {
         });
   };
   apps::show_inspections(r, page);
-  page.samples_title = "What the model looks at";
+  page.samples_title = r.config && !attends(*r.config) ? "Predictions" : "What the model looks at";
   page.samples = [&r](Report& report) { add_samples(report, r); };
   for (const Results& results : r.newest) add_commands(page.commands, r, results);
   if (r.config)

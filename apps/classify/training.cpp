@@ -26,7 +26,8 @@ Config with_data(Config config, const data::Dataset& train) {
   else if (config.classes != train.classes())
     fail("train", "the data has other classes than the run was started with");
   apps::require_memory("train", device_from_name(config.device),
-                       "--batch-size, --eval-batch-size, --image-size, --dim or --depth",
+                       attends(config) ? "--batch-size, --eval-batch-size, --image-size, --dim or --depth"
+                                       : "--batch-size, --eval-batch-size, --image-size or --width",
                        [&] { train_on_shapes(config); });
   apps::check_batch(train.size(), config.batch_size, config.ranks * config.accumulate);
   return config;
@@ -75,6 +76,7 @@ class Classification : public apps::TaskOf<RunRecord> {
     nn::initialise(model_, config_.init, config_.seed);
     const Device device = device_from_name(config_.device);
     model_.to(device);
+    if (ranks.size() > 1) model_.synchronise(&ranks);  // batch norm of a ResNet
     input_.emplace(config_, device);
   }
 
@@ -89,8 +91,7 @@ class Classification : public apps::TaskOf<RunRecord> {
                         test_data_->size(), config_.validation > 0 ? "validation" : "test",
                         config_.classes.size(), left_out, config_.channels, config_.image_size,
                         config_.image_size),
-            fmt::format("model  {} attention, width {}, {} blocks, {} heads, patch {}: {:.2f} M parameters",
-                        config_.attention, config_.dim, config_.depth, config_.heads, config_.patch,
+            fmt::format("model  {}: {:.2f} M parameters", describe_model(config_),
                         double(model_.parameter_count()) / 1e6)};
   }
 
@@ -174,7 +175,7 @@ class Classification : public apps::TaskOf<RunRecord> {
   std::unique_ptr<data::Dataset> test_data_;
   std::string test_fingerprint_;
   std::vector<int64_t> tested_;  // classes that occur in the test data
-  nn::VisionTransformer model_;
+  Model model_;
   data::Share share_;
   data::Loader loader_, test_loader_;
   data::Batch batch_;

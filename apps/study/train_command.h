@@ -15,10 +15,14 @@
 
 namespace pursuit::apps {
 
-// The default name of a run, "classify-rpc". `word`, if not empty, replaces the attention kind.
+// The default name of a run, "classify-rpc". `word`, if not empty, replaces the attention kind (or
+// what the app's run_word(config) says).
 template <class Config> std::string run_kind(const Config& config, const std::string& word = "") {
   std::string kind = Config::app;
-  if constexpr (requires { config.attention; }) kind += "-" + (word.empty() ? config.attention : word);
+  if constexpr (requires { run_word(config); })
+    kind += "-" + (word.empty() ? run_word(config) : word);
+  else if constexpr (requires { config.attention; })
+    kind += "-" + (word.empty() ? config.attention : word);
   return kind;
 }
 

@@ -36,7 +36,7 @@ Config attacked() {
 
 TEST_CASE("adversarial training: a batch stays within the budget and costs more") {
   Config c = attacked();
-  nn::VisionTransformer model(model_config(c));
+  Model model(model_config(c));
   nn::initialise(model, nn::Init::pytorch, 0);
   model.set_training(true);
   model.set_step(0, 0);

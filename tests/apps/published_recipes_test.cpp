@@ -121,7 +121,7 @@ TEST_CASE("published recipes: classify's are DeiT's setting with the paper's att
        {"rpc-symvit-base", joined({deit, base, rpc_of(2, 3, -1), clipped})},
        {"scaled-attention-s", joined({deit, tiny, kind("scaled-s")})},
        {"scaled-attention-alpha", joined({deit, tiny, kind("scaled-alpha")})}},
-      {"nano", "nano-synthetic", "nano-cifar10", "nano-imagenet"});
+      {"nano", "nano-synthetic", "nano-cifar10", "nano-imagenet", "resnet18"});
 }
 
 TEST_CASE("published recipes: classify's models have as many parameters as is published") {
@@ -130,7 +130,7 @@ TEST_CASE("published recipes: classify's models have as many parameters as is pu
     config.channels = 3;
     config.classes.resize(1000);
     const ShapesOnly no_memory;
-    return nn::VisionTransformer(model_config(config)).parameter_count();
+    return classify::Model(model_config(config)).parameter_count();
   };
   for (const char* recipe : {"deit-tiny", "rpc-asymmetric-tiny-4iter"}) CHECK(count(recipe) == 5'717'416);
   CHECK(count("rpc-sym-asym-tiny-4iter") == 5'717'416 - 192 * 193);  // one block without queries

@@ -11,7 +11,7 @@ namespace pursuit::classify {
 
 // Writes a run's folder with random weights, none of them zero.
 inline void make_run(const std::string& folder, const Config& config) {
-  nn::VisionTransformer model(model_config(config));
+  Model model(model_config(config));
   uint64_t stream = 0;
   for (const nn::NamedTensor& p : model.parameters())
     copy_values(*p.tensor, normal(p.tensor->shape(), 0, 0.4, 7, stream++));

@@ -193,7 +193,7 @@ TEST_CASE("segment: the encoder of a classifier is the start, its positions resi
   c.channels = 3;
   c.classes = {"cat", "dog"};
   c.mean = c.std = {0.5, 0.5, 0.5};
-  nn::VisionTransformer classifier(classify::model_config(c));
+  classify::Model classifier(classify::model_config(c));
   nn::initialise(classifier, nn::Init::timm, 5);
   nn::FlatParameters flat(classifier.parameters(), nn::decays_by_timm);
   nn::Optimizer optimizer(flat, {});

@@ -16,7 +16,7 @@ namespace {
 
 struct Classify {
   static constexpr const char* app = "classify";
-  using Model = nn::VisionTransformer;
+  using Model = classify::Model;
   static classify::Config config() {
     classify::Config c;
     c.image_size = 8;

@@ -1,0 +1,33 @@
+#pragma once
+#include <memory>
+#include <variant>
+
+#include "nn/resnet.h"
+#include "nn/vit.h"
+
+namespace pursuit::classify {
+
+using ModelConfig = std::variant<nn::VitConfig, nn::ResNetConfig>;
+
+// The classifier that a run trains: a vision transformer, or a ResNet as the control without attention. Its
+// tensors are named as the chosen one's.
+class Model : public nn::Callable<Model> {
+ public:
+  explicit Model(const ModelConfig& config);
+
+  // Images [B, channels, H, W] to logits [B, classes].
+  Tensor forward(const Tensor& images) const;
+  // As in VisionTransformer::set_step.
+  void set_step(uint64_t seed, uint64_t step, uint64_t batch = 0);
+  const nn::Generator& generator() const { return vit_ ? vit_->generator() : generator_; }  // of this step
+
+  // Null for a model without attention.
+  const nn::VisionTransformer* transformer() const { return vit_.get(); }
+
+ private:
+  std::unique_ptr<nn::VisionTransformer> vit_;
+  std::unique_ptr<nn::ResNet> resnet_;
+  nn::Generator generator_;  // of a ResNet, whose pictures may be erased at random
+};
+
+}  // namespace pursuit::classify
