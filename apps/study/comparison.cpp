@@ -154,10 +154,11 @@ Comparison compare_runs(const std::vector<ComparedRun>& runs) {
       }
   }
   const ordered_json first = without_seed(runs[0].options);
-  for (const auto& [option, value] : first.items())
-    if (std::any_of(comparison.groups.begin(), comparison.groups.end(),
-                    [&](const RunGroup& g) { return g.first.options.at(option) != value; }))
-      comparison.differences.push_back(option);
+  for (const auto& item : first.items()) {
+    const auto differs = [&](const RunGroup& g) { return g.first.options.at(item.key()) != item.value(); };
+    if (std::any_of(comparison.groups.begin(), comparison.groups.end(), differs))
+      comparison.differences.push_back(item.key());
+  }
   note_unlike(comparison, runs);
   for (const ComparedRun& run : runs)
     comparison.notes.insert(comparison.notes.end(), run.problems.begin(), run.problems.end());
