@@ -96,6 +96,10 @@ void initialise(Module& model, Init init, uint64_t seed) {
       fill.constant(0);
     else if (role == Role::norm_weight && init != Init::transformer_xl)
       fill.constant(1);
+    else if (role == Role::uniform)
+      fill.uniform_by(p.initial.fan_in);
+    else if (role == Role::depthwise_weight && init != Init::pytorch)
+      fill.normal(std::sqrt(2 / double(p.initial.fan_in)));
     else if (role == Role::projection)
       fill.truncated_normal(1 / std::sqrt(double(p.initial.fan_in)));
     else if (init == Init::timm)

@@ -135,11 +135,12 @@ void add_to(HeadMeasures& sum, const HeadMeasures& one, double weight, bool deco
   if (decomposed) for_each_of_decomposed(sum, one, [&](double& to, double x) { to += weight * x; });
 }
 
-// "blocks.0" of the layer whose weights are "blocks.0.attn.qkv.weight".
+// "blocks.0" of the layer whose weights are "blocks.0.attn.qkv.weight" or "blocks.0.attn.kv.weight".
 std::string name_of(const Module& model, const Attention& layer) {
   for (const NamedTensor& p : model.parameters())
     if (p.tensor == &layer.qkv.weight) {
-      std::string name = p.name.substr(0, p.name.size() - std::string("qkv.weight").size());
+      const std::string own = layer.config().queries_apart ? "kv.weight" : "qkv.weight";
+      std::string name = p.name.substr(0, p.name.size() - own.size());
       for (const char* end : {".", ".attn"})
         if (name.ends_with(end)) name.resize(name.size() - std::string(end).size());
       return name.empty() ? "attention" : name;

@@ -15,7 +15,8 @@ class Lookups;
 
 // The role of a parameter, from which an initialisation scheme chooses its values, see nn/init.h.
 enum class Role {
-  zero,  // initialised to 0 in every scheme
+  zero,     // initialised to 0 in every scheme
+  uniform,  // U(+-1 / sqrt(fan_in)) in every scheme
   norm_weight,
   norm_bias,
   embedding,   // one row per word, class or position; also a language model's output layer
@@ -24,7 +25,8 @@ enum class Role {
   qkv_weight,
   attention_out_weight,  // these two add to the residual stream
   mlp_out_weight,
-  tail_projection,  // of an adaptive softmax
+  depthwise_weight,  // of a convolution of every channel by itself
+  tail_projection,   // of an adaptive softmax
   bias,
   attention_out_bias,
 };

@@ -28,6 +28,7 @@ class Sequential : public Callable<Sequential> {
     layers_.push_back(std::move(layer));
     return *this;
   }
+  size_t size() const { return layers_.size(); }
   Tensor forward(Tensor x) const {
     for (const auto& layer : layers_) x = layer(x);
     return x;

@@ -98,8 +98,8 @@ int64_t iterations_of_block(const AttentionConfig& config, int64_t block) {
 }
 
 Attention::Attention(int64_t dim, int64_t heads, const AttentionConfig& config, int64_t tokens)
-    : qkv(dim, (attention_kind(config.kind).traits.shares_queries ? 2 : 3) * dim, config.bias,
-          Role::qkv_weight),
+    : qkv(dim, (config.queries_apart || attention_kind(config.kind).traits.shares_queries ? 2 : 3) * dim,
+          config.bias, Role::qkv_weight),
       proj(dim, dim, config.bias, Role::attention_out_weight, Role::attention_out_bias),
       dim_(dim),
       heads_(heads),
@@ -107,14 +107,20 @@ Attention::Attention(int64_t dim, int64_t heads, const AttentionConfig& config, 
       traits_(attention_kind(config.kind).traits),
       kind_(attention_kind(config.kind).make({dim, heads, tokens, config.causal}, config.options)) {
   add_module("", *kind_);
-  add_module("qkv", qkv);
+  if (config.queries_apart && !traits_.shares_queries)
+    add_module("q", q_.emplace(dim, dim, config.bias, Role::qkv_weight));
+  add_module(config.queries_apart ? "kv" : "qkv", qkv);
   add_module("proj", proj);
 }
 
 Tensor Attention::project(const Tensor& x) const {
   if (x.ndim() != 3 || x.size(2) != dim_)
     fail("attention", "got " + x.str() + ", need [batch, tokens, " + std::to_string(dim_) + "]");
-  return qkv(x).reshape({x.size(0), x.size(1), qkv.weight.size(0) / dim_, heads_, dim_ / heads_});
+  const auto joined = [&](const Tensor& first, const Tensor& second) {
+    return second.defined() ? concat({first.to(x.dtype()), second.to(x.dtype())}, 0) : Tensor();
+  };
+  const Tensor packed = q_ ? linear(x, joined(q_->weight, qkv.weight), joined(q_->bias, qkv.bias)) : qkv(x);
+  return packed.reshape({x.size(0), x.size(1), packed.size(2) / dim_, heads_, dim_ / heads_});
 }
 
 Tensor Attention::forward(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
@@ -175,7 +181,7 @@ AttentionTensors Attention::tensors(const Tensor& x) const {
 }
 
 Tensor Attention::query_weights() const {
-  return qkv.weight.slice(0, 0, dim_).reshape({heads_, dim_ / heads_, dim_});
+  return (q_ ? q_->weight : qkv.weight).slice(0, 0, dim_).reshape({heads_, dim_ / heads_, dim_});
 }
 
 Tensor Attention::key_weights() const {

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct AttentionConfig {
   KindOptions options = {};      // {{"iterations", 2}}; options left out have their defaults
   bool causal = false;           // a token attends to itself and earlier tokens only
   bool bias = true;              // in both projections
+  bool queries_apart = false;    // parameters q [dim, dim] and kv [2 dim, dim], as FAN has, instead of qkv
   // The blocks that run the kind: "all", "none", indices and ranges from 0 ("0,3-5"), or "auto": the first
   // block for kinds that iterate, all blocks for others.
   std::string layers = "auto";
@@ -55,7 +57,8 @@ struct AttentionTensors {
 };
 
 // Multi-head self-attention with timm's names: `qkv` [parts * dim, dim] with rows in the order q, k, v (k, v
-// if keys serve as queries), `proj` [dim, dim], and the parameters of the kind.
+// if keys serve as queries), `proj` [dim, dim], and the parameters of the kind. With queries_apart `qkv` is
+// named `kv`, has the rows k, v, and `q` is beside it unless keys serve as queries.
 class Attention : public Callable<Attention> {
  public:
   // Runs config.kind. `tokens`: the sequence length, for kinds that need a fixed one.
@@ -75,7 +78,7 @@ class Attention : public Callable<Attention> {
 
   AttentionTensors tensors(const Tensor& x) const;
 
-  // The rows of `qkv` that produce each head's queries and keys, [H, D, dim], with autograd; the same rows if
+  // The rows of the projection that produce each head's queries and keys, [H, D, dim], with autograd; the same rows if
   // keys serve as queries. W_QK = W_Q^T W_K.
   Tensor query_weights() const;
   Tensor key_weights() const;
@@ -87,6 +90,7 @@ class Attention : public Callable<Attention> {
 
  private:
   Tensor project(const Tensor& x) const;
+  std::optional<Linear> q_;  // with queries_apart
   int64_t dim_, heads_;
   AttentionConfig config_;
   KindTraits traits_;

@@ -40,5 +40,6 @@ void vit_case(Golden& g);
 void lenet_case(Golden& g);
 void resnet18_case(Golden& g);
 void resnet50_case(Golden& g);
+void fan_case(Golden& g);
 
 }  // namespace pursuit::goldens

@@ -28,6 +28,7 @@ const std::map<std::string, void (*)(Golden&)> cases = {
     {"lenet", lenet_case},
     {"resnet18", resnet18_case},
     {"resnet50", resnet50_case},
+    {"fan", fan_case},
     {"layernorm", layernorm_case},
     {"batch_norm", batch_norm_case},
     {"group_norm", group_norm_case},
@@ -50,7 +51,7 @@ const std::map<std::string, void (*)(Golden&)> cases = {
 
 // Cases whose gradients the case function compares by itself, or that have none.
 bool has_own_gradients(const std::string& name) {
-  return name == "vit" || name == "lenet" || name == "resnet18" || name == "resnet50";
+  return name == "vit" || name == "lenet" || name == "resnet18" || name == "resnet50" || name == "fan";
 }
 
 // Runs the file's case; what it cannot compute ends in an exception.

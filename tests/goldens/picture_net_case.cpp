@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "engine/ops.h"
+#include "nn/fan.h"
 #include "nn/optim.h"
 #include "nn/resnet.h"
 #include "tests/goldens/cases.h"
@@ -72,6 +73,18 @@ void resnet50_case(Golden& g) {
                     .blocks = {3, 4, 6, 3},
                     .bottleneck = true,
                     .width = g.integer("width")});
+  compare(g, model);
+}
+
+void fan_case(Golden& g) {
+  nn::FanConfig c{.image = g.integer("image"), .patch = g.integer("patch")};
+  c.dim = g.integer("dim");
+  c.depth = g.integer("depth");
+  c.heads = g.integer("heads");
+  c.classes = g.integer("classes");
+  c.mlp_ratio = g.number("mlp_ratio");
+  c.attention.kind = g.word("kind");
+  nn::Fan model(c);
   compare(g, model);
 }
 
