@@ -11,8 +11,32 @@ using apps::check_range, apps::check_word;
 
 namespace {
 
-const char* resnet_name(const Config& c) {
-  return c.model == Architecture::resnet18 ? "ResNet-18" : "ResNet-50";
+const char* title_of(const Config& c) {
+  switch (c.model) {
+    case Architecture::vit:
+      return "Vision transformer";
+    case Architecture::fan_tiny:
+      return "FAN";
+    case Architecture::resnet18:
+      return "ResNet-18";
+    case Architecture::resnet50:
+      return "ResNet-50";
+  }
+  return "";
+}
+
+nn::FanConfig fan_config(const Config& c) {
+  nn::FanConfig f{.image = c.image_size, .patch = c.patch, .channels = c.channels};
+  f.dim = c.dim;
+  f.depth = c.depth;
+  f.heads = c.heads;
+  f.classes = int64_t(c.classes.size());
+  f.mlp_ratio = c.mlp_ratio;
+  f.ln_eps = c.ln_eps;
+  f.attention = apps::attention_config(c);
+  f.dropout = c.dropout;
+  f.drop_path = c.drop_path;
+  return f;
 }
 
 nn::ResNetConfig resnet_config(const Config& c) {
@@ -23,7 +47,7 @@ nn::ResNetConfig resnet_config(const Config& c) {
   return r;
 }
 
-// Refuses options of the other architecture.
+// Refuses options of other architectures.
 void check_architecture(const Config& c) {
   std::vector<std::string> foreign = {"width", "stem"};
   if (!attends(c)) {
@@ -43,6 +67,7 @@ void check_architecture(const Config& c) {
 
 ModelConfig model_config(const Config& c) {
   if (!attends(c)) return resnet_config(c);
+  if (c.model == Architecture::fan_tiny) return fan_config(c);
   nn::VitConfig v = apps::vit_config(c);
   v.image = c.image_size;
   v.channels = c.channels;
@@ -57,6 +82,17 @@ std::vector<apps::ModelSize> model_sizes(const Config& c) {
     sizes = apps::vit_sizes(*vit);
     sizes.push_back({"classes", vit->classes, "head.weight", 0});
     return sizes;
+  }
+  if (const auto* fan = std::get_if<nn::FanConfig>(&model)) {
+    int64_t halvings = 0;
+    while (fan->patch >> (halvings + 1)) ++halvings;
+    return {{"dim", fan->dim, "cls_token", 2},
+            {"channels", fan->channels, "patch_embed.proj.0.0.weight", 1},
+            {"patch", halvings, "patch_embed.proj.", apps::ModelSize::blocks},
+            {"depth", fan->depth, "blocks.", apps::ModelSize::blocks},
+            {"heads", fan->heads, "blocks.0.mlp.temperature", 0},
+            {"mlp-ratio", fan->hidden(), "blocks.0.mlp.mlp_v.fc1.weight", 0},
+            {"classes", fan->classes, "head.weight", 0}};
   }
   const auto& resnet = std::get<nn::ResNetConfig>(model);
   sizes = {{"width", resnet.width, "conv1.weight", 0},
@@ -75,18 +111,31 @@ std::string shown_class(const Config& c, const std::string& name) {
 }
 
 std::string describe_attention(const Config& c) {
-  return attends(c) ? apps::describe_attention(c, c.depth) : std::string("none, ") + resnet_name(c);
+  return attends(c) ? apps::describe_attention(c, c.depth) : std::string("none, ") + title_of(c);
 }
 
 std::string describe_model(const Config& c) {
   if (attends(c))
-    return fmt::format("{} attention, width {}, {} blocks, {} heads, patch {}", c.attention, c.dim, c.depth,
+    return fmt::format("{}{} attention, width {}, {} blocks, {} heads, patch {}",
+                       c.model == Architecture::fan_tiny ? "FAN with " : "", c.attention, c.dim, c.depth,
                        c.heads, c.patch);
-  return fmt::format("{}, {} channels in the first stage, {} stem", resnet_name(c), c.width,
+  return fmt::format("{}, {} channels in the first stage, {} stem", title_of(c), c.width,
                      resnet_config(c).small_stem ? "small" : "large");
 }
 
-std::string run_word(const Config& c) { return attends(c) ? c.attention : choice_name(c.model); }
+std::string model_title(const Config& c) {
+  return attends(c) ? fmt::format("{} with {}", title_of(c), describe_attention(c)) : describe_model(c);
+}
+
+std::string run_word(const Config& c) {
+  if (c.model == Architecture::vit) return c.attention;
+  return choice_name(c.model) + (attends(c) ? "-" + c.attention : "");
+}
+
+int64_t class_blocks(const Config& c) {
+  if (c.model == Architecture::fan_tiny) return nn::FanConfig().class_depth;
+  return attends(c) ? c.depth : 0;
+}
 
 apps::ValidationScore validation_score(const Config& c) {
   if (c.validation == 0)
@@ -113,6 +162,11 @@ void validate(const Config& c) {
   if (attends(c))
     check_range(Config::app, "patch", c.patch, c.patch >= 1 && c.image_size % c.patch == 0,
                 "a divisor of --image-size");
+  if (c.model == Architecture::fan_tiny) {
+    check_range(Config::app, "patch", c.patch, c.patch == 4 || c.patch == 8 || c.patch == 16,
+                "4, 8 or 16 for --model fan-tiny");
+    check_range(Config::app, "dim", c.dim, c.dim % 8 == 0, "a multiple of 8 for --model fan-tiny");
+  }
   apps::check_statistics(Config::app, c.mean, c.std, c.channels);
 }
 

@@ -13,11 +13,13 @@
 
 namespace pursuit::classify {
 
-enum class Architecture { vit, resnet18, resnet50 };
+enum class Architecture { vit, fan_tiny, resnet18, resnet50 };
 inline std::vector<Choice<Architecture>> choices_of(Architecture) {
-  return {{"vit", Architecture::vit, "vision transformer"},
-          {"resnet18", Architecture::resnet18, "without attention"},
-          {"resnet50", Architecture::resnet50, "likewise"}};
+  return {
+      {"vit", Architecture::vit, "vision transformer"},
+      {"fan-tiny", Architecture::fan_tiny, "FAN, which mixes channels too; 4 heads unless --heads is given"},
+      {"resnet18", Architecture::resnet18, "without attention"},
+      {"resnet50", Architecture::resnet50, "likewise"}};
 }
 
 // The first layers of a ResNet.
@@ -84,7 +86,8 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   for_each_vision_field(c, f);
   f("image-size", c.image_size,
     "Side of the model's input in pixels (0: the pictures' own up to 64, else 224)", apps::Range{0, 4096});
-  f("patch", c.patch, "Side of a patch in pixels (0: 4 for pictures up to 64 pixels, else 16)",
+  f("patch", c.patch,
+    "Side of a patch in pixels (0: 4 for pictures up to 64 pixels, else 16; fan-tiny: 4, 8 or 16)",
     apps::Range{0, 4096});
   f("data", c.data, "Folder with the data set (left out: built-in drawn shapes)");
   f("format", c.format, data::DatasetFormats::help());
@@ -122,12 +125,19 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("std", c.std, "", apps::above(0, 1e6));
 }
 
-inline bool attends(const Config& config) { return config.model == Architecture::vit; }
+inline bool attends(const Config& config) {
+  return config.model == Architecture::vit || config.model == Architecture::fan_tiny;
+}
+// The number of blocks whose class token attends to the patches.
+int64_t class_blocks(const Config& config);
 ModelConfig model_config(const Config& config);
 std::vector<apps::ModelSize> model_sizes(const Config& config);
 // For example "softmax attention, width 192, 12 blocks, 3 heads, patch 16".
 std::string describe_model(const Config& config);
-// What a run's default name has after the app's: the attention kind, or the model without attention.
+// For example "FAN with RPC-Attention (4 iterations, block 0)"; of a model without attention, describe_model's.
+std::string model_title(const Config& config);
+// What a run's default name has after the app's: the attention kind, the model if it is another than a vision
+// transformer, or both.
 std::string run_word(const Config& config);
 // The class's readable name if there is one, else its name in the data set; for reports and tables.
 std::string shown_class(const Config& config, const std::string& name);

@@ -82,7 +82,7 @@ void add_import(CLI::App& app, int& code) {
   const auto i = std::make_shared<Options>();
   i->config.heads = 0;  // dim / 64 unless --heads is given: shapes of weights do not show it
   CLI::App* command = app.add_subcommand(
-      "import", "Make a run from safetensors weights named as in timm or in Scaled Attention's code");
+      "import", "Make a run from safetensors weights named as in timm, or in FAN's or Scaled Attention's code");
   command->add_option("file", i->file, "The safetensors file to read")->required();
   command->add_option("--out", i->out, "Folder of the new run")->required();
   apps::add_options(*command, i->config);
@@ -107,7 +107,9 @@ Tensor loss_on_noise(const Model& model, const Config& c, int64_t batch_size) {
 int run(std::vector<std::string> args) {
   apps::Program<RunRecord> program("Trains and studies image classifiers whose attention can be made robust.",
                                    "Weights as safetensors that PyTorch and timm load");
-  program.add_train("Train a vision transformer or a ResNet", args, train);
+  Config defaults;
+  if (apps::peek(args, "--model") == choice_name(Architecture::fan_tiny)) defaults.heads = 4;
+  program.add_train("Train a vision transformer, a FAN or a ResNet", args, train, defaults);
   add_eval(program);
   add_predict(program);
   add_pack(program);

@@ -369,7 +369,7 @@ void show_pictures(const Model& model, const Config& c, const data::Dataset& dat
 
 apps::Filmed show_split(const LoadedModel& loaded, const apps::InspectPicturesOptions& o,
                         nn::AttentionInspection& inspection, apps::Conditions& conditions) {
-  if (!loaded.model->transformer()) fail("inspect", loaded.name + ": the model has no attention layers");
+  if (!attends(loaded.config)) fail("inspect", loaded.name + ": the model has no attention layers");
   Config c = loaded.config;
   if (!o.data.empty()) c.data = o.data, c.format = "auto";
   const auto data = open_data(c, o.split);
@@ -381,7 +381,7 @@ apps::Filmed show_split(const LoadedModel& loaded, const apps::InspectPicturesOp
   show_pictures(*loaded.model, c, *data, o.samples, inspection);
   const data::Image view = evaluation_view(c, data->get(0).image);
   const int64_t side = c.image_size / c.patch;
-  return {view, input_of(c, planes_of(c, view)), side, side};
+  return {view, input_of(c, planes_of(c, view)), side, side, c.model == Architecture::vit ? 1 : 0};
 }
 
 Prediction look_at(const LoadedModel& loaded, const data::Image& image, int block,
@@ -403,12 +403,10 @@ Prediction look_at(const LoadedModel& loaded, const data::Image& image, int bloc
   std::stable_sort(p.ranking.begin(), p.ranking.end(),
                    [&](int a, int b) { return p.logits[size_t(a)] > p.logits[size_t(b)]; });
 
-  const nn::VisionTransformer* transformer = model.transformer();
-  if (!transformer) return p;
+  if (!attends(c)) return p;
   p.grid = int(c.image_size / c.patch);
   // [1, heads, N] to [N - 1]
-  p.attention =
-      floats(mean(transformer->class_attention(input, block), {1}).slice(-1, 1, 1 + p.grid * p.grid));
+  p.attention = floats(mean(model.class_attention(input, block), {1}).slice(-1, 1, 1 + p.grid * p.grid));
   return p;
 }
 

@@ -115,7 +115,7 @@ struct Prediction {
   int grid = 0;                  // patches per side
 };
 
-// A negative `block` counts from the end (see nn::VisionTransformer::class_attention). `only` as in restricted();
+// A negative `block` counts from the end (see Model::class_attention). `only` as in restricted();
 // empty: all classes.
 Prediction look_at(const LoadedModel& loaded, const data::Image& image, int block = -1,
                    const std::vector<int64_t>& only = {});

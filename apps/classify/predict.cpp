@@ -40,12 +40,12 @@ std::string to_text(const Prediction& p, const Config& config, size_t top) {
 
 int predict(const PredictOptions& options) {
   const LoadedModel loaded = apps::load_model<Config>(options.checkpoint, options.load);
-  const int64_t depth = loaded.config.depth;
+  const int64_t blocks = class_blocks(loaded.config);
   if (!attends(loaded.config) && options.block != PredictOptions().block)
     fail("predict", loaded.name + ": the model has no attention; leave --block out");
-  if (options.block < -depth || options.block >= depth)
-    fail("predict", fmt::format("--block is {}, need {} to {}: the model has {} blocks", options.block,
-                                -depth, depth - 1, depth));
+  if (attends(loaded.config) && (options.block < -blocks || options.block >= blocks))
+    fail("predict", fmt::format("--block is {}, need {} to {}: the model has {} blocks with a class token",
+                                options.block, -blocks, blocks - 1, blocks));
   const size_t top = std::min(size_t(options.top), loaded.config.classes.size());
   return apps::predict_pictures(options, [&](const std::string& file, const std::string& base) {
     const Prediction p =

@@ -259,9 +259,7 @@ apps::RunPage page_of(RunRecord& r) {
   const Results* main = r.config ? main_evaluation(r.newest, *r.config) : nullptr;
   if (main && std::isnan(main->scores.top1)) main = nullptr;  // of corrupted pictures alone
   apps::RunPage page;
-  page.title = !r.config            ? "Image classifier"
-               : attends(*r.config) ? "Vision transformer with " + describe_attention(*r.config)
-                                    : describe_model(*r.config);
+  page.title = r.config ? model_title(*r.config) : "Image classifier";
   page.subtitle = subtitle(r);
   page.highlights = highlights(r, main);
   page.curves = training_curves(&r);

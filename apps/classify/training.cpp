@@ -76,7 +76,7 @@ class Classification : public apps::TaskOf<RunRecord> {
     nn::initialise(model_, config_.init, config_.seed);
     const Device device = device_from_name(config_.device);
     model_.to(device);
-    if (ranks.size() > 1) model_.synchronise(&ranks);  // batch norm of a ResNet
+    if (ranks.size() > 1) model_.synchronise(&ranks);  // batch norm
     input_.emplace(config_, device);
   }
 

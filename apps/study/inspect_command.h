@@ -38,6 +38,7 @@ struct Filmed {
   data::Image picture;
   Tensor input;
   int64_t rows = 0, cols = 0;  // of patches
+  int64_t before = 1;          // tokens before the patches
 };
 
 // One call of `inspect` of an app on pictures. show(loaded, options, inspection, conditions) shows the model the
@@ -63,9 +64,11 @@ int inspect_pictures(const InspectPicturesOptions& options, const Show& show) {
   std::filesystem::remove(film_path(options.checkpoint));
   const nn::PursuitMaps maps = nn::pursuit_maps(*loaded.model, [&] { (*loaded.model)(filmed.input); });
   if (!maps.low_rank.empty()) {
-    const auto patches = [&](std::vector<std::vector<float>> tokens) {  // without the class token
-      for (std::vector<float>& map : tokens)
-        map = {map.begin() + 1, map.begin() + 1 + filmed.rows * filmed.cols};
+    const auto patches = [&](std::vector<std::vector<float>> tokens) {
+      for (std::vector<float>& map : tokens) {
+        const auto first = map.begin() + filmed.before;
+        map = {first, first + filmed.rows * filmed.cols};
+      }
       return tokens;
     };
     data::write_png(film_path(options.checkpoint),

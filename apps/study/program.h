@@ -31,8 +31,9 @@ template <class Record> class Program {
   }
 
   // Adds `train`, which calls train(config, options, ranks).
-  template <class Train>
-  void add_train(const std::string& help, std::vector<std::string>& args, Train train) {
+  template <class Train> void add_train(const std::string& help, std::vector<std::string>& args, Train train,
+                                        const Config& defaults = {}) {
+    config_ = defaults;
     add_train_command(app, help, args, config_, options_, code, train);
   }
 

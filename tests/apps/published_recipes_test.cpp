@@ -74,7 +74,7 @@ const Json tiny = size(192, 3), small = size(384, 6), base = size(768, 12);
 
 }  // namespace
 
-TEST_CASE("published recipes: classify's are DeiT's setting with the paper's attention") {
+TEST_CASE("published recipes: classify's are DeiT's and FAN's setting with the paper's attention") {
   const Json deit = {{"image-size", 224},
                      {"ln-eps", 1e-6},
                      {"init", "timm"},
@@ -104,6 +104,17 @@ TEST_CASE("published recipes: classify's are DeiT's setting with the paper's att
                      {"label-smoothing", 0.1},
                      {"repeats", 3},
                      {"seed", 0}};
+  Json fan = joined({deit, size(192, 4)});
+  fan.update(Json{{"model", "fan-tiny"},
+                  {"drop-path", 0},
+                  {"batch-size", 512},
+                  {"lr", 2e-3},
+                  {"min-lr", 1e-6},
+                  {"lr-step", "batch"},
+                  {"ema", 0.99992},
+                  {"eval-weights", "ema"},
+                  {"repeats", 1},
+                  {"seed", 42}});
   const Json clipped = {{"clip-norm", 1}};  // of base alone, as its published script has it
   check_recipes<classify::Config>(
       "classify", "ImageNet-1K",
@@ -120,7 +131,10 @@ TEST_CASE("published recipes: classify's are DeiT's setting with the paper's att
        {"rpc-symvit-small", joined({deit, small, rpc_of(4, 4, 0)})},
        {"rpc-symvit-base", joined({deit, base, rpc_of(2, 3, -1), clipped})},
        {"scaled-attention-s", joined({deit, tiny, kind("scaled-s")})},
-       {"scaled-attention-alpha", joined({deit, tiny, kind("scaled-alpha")})}},
+       {"scaled-attention-alpha", joined({deit, tiny, kind("scaled-alpha")})},
+       {"fan-tiny", joined({fan, kind("softmax")})},
+       {"sym-fan-tiny", joined({fan, kind("symmetric")})},
+       {"rpc-fan-tiny", joined({fan, rpc_of(4, 4, 0)})}},
       {"nano", "nano-synthetic", "nano-cifar10", "nano-imagenet", "resnet18"});
 }
 
@@ -140,6 +154,8 @@ TEST_CASE("published recipes: classify's models have as many parameters as is pu
   for (const char* recipe : {"symvit-base", "rpc-symvit-base"}) CHECK(count(recipe) == 79'480'552);
   CHECK(count("scaled-attention-s") == 5'717'416 + 12 * 3 * 197 * 197);
   CHECK(count("scaled-attention-alpha") == 5'717'416 + 12);
+  CHECK(count("fan-tiny") == 7'319'920);
+  for (const char* recipe : {"sym-fan-tiny", "rpc-fan-tiny"}) CHECK(count(recipe) == 6'801'136);
 }
 
 TEST_CASE("published recipes: segment's are Segmenter's setting on ADE20K") {
