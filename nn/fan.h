@@ -27,7 +27,7 @@ struct FanConfig {
   int64_t hidden() const { return int64_t(double(dim) * mlp_ratio); }  // of both kinds of MLP
 };
 
-// Position encoding of a grid of patches by a 1 x 1 convolution of sines and cosines: of 2 pi (row + 1) / rows
+// Position encoding of a grid of patches, a 1 x 1 convolution of sines and cosines: of 2 pi (row + 1) / rows
 // and then of the column alike, each times 10000^(-i / 16), i < 16, sine before cosine.
 class FourierPositions : public Callable<FourierPositions> {
  public:
@@ -52,8 +52,9 @@ class ConvolutionalMlp : public Callable<ConvolutionalMlp> {
   BatchNorm2d norm_;
 };
 
-// Channel attention: norm(mlp(x)) times a gate for every channel d of head h, which compares it with the head's
-// tokens, gate = temperature_h sigmoid(sum_n softmax_n(q)_nd mean_e softmax_n(x)_ne), q = W x.
+// Channel attention: norm(mlp(x)) times a gate for every channel d of every head h,
+//   gate_hd = temperature_h sigmoid(sum_n softmax_n(q)_nd mean_e softmax_n(x)_ne),  q = W x,
+// where softmax_n is over the tokens and the mean over the head's channels.
 class ChannelAttention : public Callable<ChannelAttention> {
  public:
   ChannelAttention(int64_t dim, int64_t heads, int64_t hidden);
@@ -97,8 +98,8 @@ class ClassAttention : public Callable<ClassAttention> {
   Linear k_, v_, proj_;
 };
 
-// A block of class attention as FAN has it: y = norm2(x + gamma1 [attention; the other tokens of norm1(x)]), then
-// y + [gamma2 mlp(class token of y); the other tokens of y], by which these are doubled.
+// A block of class attention as FAN has it: y = norm2(x + gamma1 [attention; the other tokens of norm1(x)]),
+// then y + [gamma2 mlp(class token of y); the other tokens of y], by which these are doubled.
 class ClassBlock : public Callable<ClassBlock> {
  public:
   explicit ClassBlock(const FanConfig& config);
@@ -113,13 +114,13 @@ class ClassBlock : public Callable<ClassBlock> {
   Mlp mlp_;
 };
 
-// FAN, the fully attentional network of Zhou et al. 2022 ("Understanding the robustness in vision transformers"),
-// in its form FAN-ViT: patches by strided 3 x 3 convolutions with batch norm, Fourier positions, blocks that mix
-// tokens and then channels, class attention at the end. Names and shapes are those of the published weights, which
-// have `q` and `kv` where timm's vision_transformer has `qkv`. The kind of attention mixes tokens; where it uses
-// keys as queries, the blocks have no `q`, and class attention has none where the kind of the other blocks does
-// (AttentionConfig::other), as in the RPC form of Teo & Nguyen 2024. Computes in the images' dtype, with the
-// residual stream in f32 under bf16.
+// FAN, the fully attentional network of Zhou et al. 2022 ("Understanding the robustness in vision
+// transformers"), in its form FAN-ViT: patches by strided 3 x 3 convolutions with batch norm, Fourier
+// positions, blocks that mix tokens and then channels, class attention at the end. Names and shapes are those
+// of the published weights, which have `q` and `kv` where timm's vision_transformer has `qkv`. The kind of
+// attention mixes tokens. Blocks whose kind uses keys as queries have no `q`, and class attention has none if
+// the kind of the blocks outside of AttentionConfig::layers uses them so, as in the RPC form of Teo & Nguyen
+// 2024. Computes in the images' dtype, with the residual stream in f32 under bf16.
 class Fan : public Callable<Fan> {
  public:
   explicit Fan(const FanConfig& config);

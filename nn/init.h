@@ -26,8 +26,8 @@ inline std::vector<Choice<Init>> choices_of(Init) {
 }
 
 // Gives every parameter its initial value, according to its Role and to random numbers from the seed. In all
-// schemes, unless noted, norms start as the identity, projections of mask decoders as a truncated normal of std
-// 1/sqrt(in), and depthwise convolutions as N(0, 2/fan_in), except for pytorch.
+// schemes, unless noted, norms start as the identity, projections of mask decoders as a truncated normal of
+// std 1/sqrt(in), and depthwise convolutions as N(0, 2/fan_in), except for pytorch.
 void initialise(Module& model, Init init, uint64_t seed);
 
 // The functions below fill a parameter in place from Philox stream (seed, stream).

@@ -3,7 +3,8 @@
 
 For FAN-tiny at 224 pixels, for its RPC form, and for smaller forms with every patch size: random weights of the published
 model are imported, and both give the same logits for the same pictures, in f32; the run is exported again, and the file
-loads into the published model with load_state_dict(strict=True). Names, shapes and the number of parameters are compared
+loads into the published model with load_state_dict(strict=True). Small models trained here for a few steps are exported
+and loaded alike. Names, shapes and the number of parameters are compared
 on the way. The published code has no form without queries; the check swaps in the PyTorch modules below.
 
 The published code's licence is for non-commercial use: it is read from a folder that you name, nothing of it is kept here.
@@ -162,6 +163,22 @@ class FanChecker(Checker):
               f"{'equal' if same else 'DIFFERENT'}", flush=True)
         return model
 
+    def check_trained(self, kind):
+        folder = self.folder / f"trained-{kind}"
+        folder.mkdir()
+        run, file = folder / "run", folder / "model.safetensors"
+        self.run("train", "--out", run, "--model", "fan-tiny", "--attention", kind, "--dim", 48, "--depth", 3, "--heads", 3,
+                 "--patch", 8, "--limit", 256, "--test-limit", 32, "--batch-size", 32, "--steps", 8, "--warmup-epochs", 0,
+                 "--lr", 3e-3, "--seed", 3, "--device", "cpu", "--quiet")
+        self.run("export", "--checkpoint", run, file)
+        config = json.loads((run / "config.json").read_text())
+        model = build(self.code, kind, img_size=config["image-size"], patch_size=8, embed_dim=48, depth=3, num_heads=3,
+                      in_chans=config["channels"], num_classes=len(config["classes"])).eval()
+        model.load_state_dict(load_file(file), strict=True)
+        pictures = write_pictures(folder / "pictures", config["image-size"], config["channels"])
+        self.record(f"export {kind} after training", self.logits(run, pictures, len(config["classes"])),
+                    timm_logits(model, pictures, config))
+
     def check_attention_changes_logits(self, model, size):
         """Guards the check itself: without the iterations the logits are others."""
         plain, x = copy.deepcopy(model), torch.randn(2, 3, size, size)
@@ -191,6 +208,7 @@ def main():
         rpc = checker.check("FAN-tiny rpc", "rpc", **TINY)
         checker.check_attention_changes_logits(rpc, 224)
         for kind in ("softmax", "symmetric", "rpc"):
+            checker.check_trained(kind)
             checker.check(f"small {kind} patch 4", kind, patch_size=4, img_size=28, **small)
         checker.check("small rpc patch 8", "rpc", patch_size=8, img_size=40, **small)
         checker.check("small softmax patch 16 grey", "softmax", channels=1, patch_size=16, img_size=64, **small)

@@ -111,7 +111,9 @@ std::string shown_class(const Config& c, const std::string& name) {
 }
 
 std::string describe_attention(const Config& c) {
-  return attends(c) ? apps::describe_attention(c, c.depth) : std::string("none, ") + title_of(c);
+  if (!attends(c)) return std::string("none, ") + title_of(c);
+  return apps::describe_attention(c, c.depth) +
+         (c.model == Architecture::vit ? "" : fmt::format(", {}", title_of(c)));
 }
 
 std::string describe_model(const Config& c) {
@@ -124,7 +126,8 @@ std::string describe_model(const Config& c) {
 }
 
 std::string model_title(const Config& c) {
-  return attends(c) ? fmt::format("{} with {}", title_of(c), describe_attention(c)) : describe_model(c);
+  return attends(c) ? fmt::format("{} with {}", title_of(c), apps::describe_attention(c, c.depth))
+                    : describe_model(c);
 }
 
 std::string run_word(const Config& c) {
@@ -154,6 +157,11 @@ void validate(const Config& c) {
     fail(Config::app, "--scaled-decoding needs --jpeg-decoder turbo: stb decodes whole pictures");
   if (c.adversarial != Adversarial::none && (c.mixup > 0 || c.cutmix > 0))
     fail(Config::app, "--adversarial needs pictures of one class each; give --mixup 0 and --cutmix 0");
+  if (c.model == Architecture::fan_tiny) {
+    const bool fits = c.patch == 0 || c.patch == 4 || c.patch == 8 || c.patch == 16;
+    check_range(Config::app, "patch", c.patch, fits, "4, 8 or 16 for --model fan-tiny");
+    check_range(Config::app, "dim", c.dim, c.dim % 8 == 0, "a multiple of 8 for --model fan-tiny");
+  }
   check_word(Config::app, "format", c.format, data::DatasetFormats::names());
   if (c.classes.empty()) return;  // the fields that depend on the data are not filled in yet
   if (c.channels != 1 && c.channels != 3)
@@ -162,11 +170,6 @@ void validate(const Config& c) {
   if (attends(c))
     check_range(Config::app, "patch", c.patch, c.patch >= 1 && c.image_size % c.patch == 0,
                 "a divisor of --image-size");
-  if (c.model == Architecture::fan_tiny) {
-    check_range(Config::app, "patch", c.patch, c.patch == 4 || c.patch == 8 || c.patch == 16,
-                "4, 8 or 16 for --model fan-tiny");
-    check_range(Config::app, "dim", c.dim, c.dim % 8 == 0, "a multiple of 8 for --model fan-tiny");
-  }
   apps::check_statistics(Config::app, c.mean, c.std, c.channels);
 }
 

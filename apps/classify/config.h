@@ -15,11 +15,11 @@ namespace pursuit::classify {
 
 enum class Architecture { vit, fan_tiny, resnet18, resnet50 };
 inline std::vector<Choice<Architecture>> choices_of(Architecture) {
-  return {
-      {"vit", Architecture::vit, "vision transformer"},
-      {"fan-tiny", Architecture::fan_tiny, "FAN, which mixes channels too; 4 heads unless --heads is given"},
-      {"resnet18", Architecture::resnet18, "without attention"},
-      {"resnet50", Architecture::resnet50, "likewise"}};
+  return {{"vit", Architecture::vit, "vision transformer"},
+          {"fan-tiny", Architecture::fan_tiny,
+           "FAN, which mixes channels too; 4 heads unless --heads is given, drop path alike in all blocks"},
+          {"resnet18", Architecture::resnet18, "without attention"},
+          {"resnet50", Architecture::resnet50, "likewise"}};
 }
 
 // The first layers of a ResNet.
@@ -134,14 +134,14 @@ ModelConfig model_config(const Config& config);
 std::vector<apps::ModelSize> model_sizes(const Config& config);
 // For example "softmax attention, width 192, 12 blocks, 3 heads, patch 16".
 std::string describe_model(const Config& config);
-// For example "FAN with RPC-Attention (4 iterations, block 0)"; of a model without attention, describe_model's.
+// For example "FAN with RPC-Attention (4 iterations, block 0)"; without attention what describe_model says.
 std::string model_title(const Config& config);
 // What a run's default name has after the app's: the attention kind, the model if it is another than a vision
 // transformer, or both.
 std::string run_word(const Config& config);
 // The class's readable name if there is one, else its name in the data set; for reports and tables.
 std::string shown_class(const Config& config, const std::string& name);
-// For example "RPC-Attention (4 iterations, block 0)".
+// For example "RPC-Attention (4 iterations, block 0)", with the model's title if it is no vision transformer.
 std::string describe_attention(const Config& config);
 // Checks options against each other. Throws Error that names the option.
 void validate(const Config& config);

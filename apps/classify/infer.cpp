@@ -48,7 +48,8 @@ Architecture architecture_of(const TensorFile& weights) {
   return weights.tensors.contains("layer1.0.conv3.weight") ? Architecture::resnet50 : Architecture::resnet18;
 }
 
-// These three set the model's sizes in the config from the weights' shapes; they return the number of classes.
+// These three set the model's sizes in the config from the weights' shapes; they return the number of
+// classes.
 int64_t infer_resnet(Config& c, const TensorFile& weights, const std::string& file) {
   const auto shape_of = [&](const char* name, size_t dimensions) -> Shape {
     const auto it = weights.tensors.find(name);

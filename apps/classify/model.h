@@ -10,8 +10,8 @@ namespace pursuit::classify {
 
 using ModelConfig = std::variant<nn::VitConfig, nn::FanConfig, nn::ResNetConfig>;
 
-// The classifier that a run trains: a vision transformer, a FAN, or a ResNet as the control without attention.
-// Its tensors are named as the chosen one's.
+// The classifier that a run trains: a vision transformer, a FAN, or a ResNet as the control without
+// attention. Its tensors are named as the chosen one's.
 class Model : public nn::Callable<Model> {
  public:
   explicit Model(const ModelConfig& config);
@@ -22,8 +22,8 @@ class Model : public nn::Callable<Model> {
   void set_step(uint64_t seed, uint64_t step, uint64_t batch = 0);
   const nn::Generator& generator() const;  // of this step
 
-  // The class token's attention to itself and all patches in one of the blocks that have it (negative: from the
-  // end), [B, heads, 1 + patches]; undefined for a model without attention. No autograd.
+  // The class token's attention to itself and all patches in one of the blocks that have it (negative: from
+  // the end), [B, heads, 1 + patches]; undefined for a model without attention. No autograd.
   Tensor class_attention(const Tensor& images, int block = -1) const;
 
  private:

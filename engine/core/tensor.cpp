@@ -94,6 +94,7 @@ Tensor zeros_like(const Tensor& x) {
 
 Tensor arange(int64_t n, DType dtype, Device device) {
   Tensor t = empty({n}, dtype);
+  if (shapes_only()) return t.to(device);
   with_type(dtype, [&]<class T>(Type<T>) {
     for (int64_t i = 0; i < n; ++i) t.data<T>()[i] = convert<T>(double(i));
   });

@@ -78,7 +78,7 @@ class Attention : public Callable<Attention> {
 
   AttentionTensors tensors(const Tensor& x) const;
 
-  // The rows of the projection that produce each head's queries and keys, [H, D, dim], with autograd; the same rows if
+  // The rows of `qkv` that produce each head's queries and keys, [H, D, dim], with autograd; the same rows if
   // keys serve as queries. W_QK = W_Q^T W_K.
   Tensor query_weights() const;
   Tensor key_weights() const;

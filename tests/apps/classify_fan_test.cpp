@@ -1,5 +1,5 @@
-// FAN as a model of classify: options, import and export, shapes alone. That it computes what the published code does
-// is checked by the goldens and by tools/fan_check.py.
+// FAN as a model of classify: options, import and export, shapes alone. That it computes what the published
+// code does is checked by the goldens and by tools/fan_check.py.
 #include <doctest/doctest.h>
 
 #include "apps/classify/commands.h"
@@ -115,6 +115,25 @@ TEST_CASE("fan: import finds model, sizes and heads, and refuses others in one l
     CHECK(refused(tensors, options, {"model"}).find("not vit") != std::string::npos);
     CHECK_FALSE(std::filesystem::exists(f.file("bad")));
   }
+}
+
+TEST_CASE("fan: a config that asks for other sizes than the weights have is refused by its field") {
+  const Config good = tiny();
+  const TensorFile file{.tensors = state_of(good), .metadata = {}};
+  CHECK_NOTHROW(apps::check_sizes(model_sizes(good), file));
+  const auto refused = [&](const std::string& field, const std::function<void(Config&)>& change) {
+    Config c = good;
+    change(c);
+    const std::string said = message_of([&] { apps::check_sizes(model_sizes(c), file); });
+    CHECK_MESSAGE(said.find("'" + field + "' asks for") != std::string::npos, said);
+  };
+  refused("dim", [](Config& c) { c.dim = 32; });
+  refused("channels", [](Config& c) { c.channels = 1; });
+  refused("patch", [](Config& c) { c.patch = 8; });
+  refused("depth", [](Config& c) { c.depth = 100; });
+  refused("heads", [](Config& c) { c.heads = 4; });
+  refused("mlp-ratio", [](Config& c) { c.mlp_ratio = 2; });
+  refused("classes", [](Config& c) { c.classes.push_back("frog"); });
 }
 
 TEST_CASE("fan: a step and an evaluation run on shapes alone") {
