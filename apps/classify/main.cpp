@@ -82,7 +82,8 @@ void add_import(CLI::App& app, int& code) {
   const auto i = std::make_shared<Options>();
   i->config.heads = 0;  // dim / 64 unless --heads is given: shapes of weights do not show it
   CLI::App* command = app.add_subcommand(
-      "import", "Make a run from safetensors weights named as in timm, or in FAN's or Scaled Attention's code");
+      "import",
+      "Make a run from safetensors weights named as in timm, or in FAN's or Scaled Attention's code");
   command->add_option("file", i->file, "The safetensors file to read")->required();
   command->add_option("--out", i->out, "Folder of the new run")->required();
   apps::add_options(*command, i->config);
