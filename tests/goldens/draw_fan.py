@@ -33,9 +33,14 @@ def main():
         g = torch.Generator().manual_seed(o.seed)
         model = build(code, kind, **SIZES)
         attributes = {"case": "fan", "kind": kind, "dim": 8, "depth": 2, "heads": 2, "patch": 4, "image": 12, "mlp_ratio": 2}
-        tensors, found = drawn(model, attributes, g, (3, 3, 12, 12), SIZES["num_classes"])
+        tensors, attributes = drawn(model, attributes, g, (3, 3, 12, 12), SIZES["num_classes"])
+        # Adding a number to all scores of a softmax changes nothing: the gradients of these biases are rounding errors. The
+        # parameters after the step, which are compared, tell that they are 0.
+        for name in [name for name, t in tensors.items() if name.startswith("grad.") and t.abs().max() < 1e-12]:
+            assert name.endswith(("mlp.q.bias", "attn.k.bias")), name
+            del tensors[name], attributes["f32_err"][name]
         name = "fan" if kind == "softmax" else f"fan_{kind}"
-        write(o.folder / f"{name}-{o.seed}.safetensors", tensors, found)
+        write(o.folder / f"{name}-{o.seed}.safetensors", tensors, attributes)
 
 
 if __name__ == "__main__":
