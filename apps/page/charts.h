@@ -14,6 +14,7 @@ struct LineSeries {
   // With more than 20 points: LOESS, a local linear fit over 1/20 of the points to either side. The raw line
   // is drawn faintly behind it.
   bool smooth = false;
+  std::vector<std::pair<double, double>> band = {};  // (low, high) at every point, shaded; empty: none
 };
 
 struct LineChart {

@@ -116,9 +116,28 @@ std::string point_labels(const Points& points) {
   return labels;
 }
 
-std::string series_svg(const LineSeries& series, const Points& points, size_t index, const Frame& frame) {
+// The area between the lows and the highs, at most `most` of them. What cannot be drawn is left out.
+std::string band_svg(const LineSeries& series, const LineChart& chart, const std::string& look,
+                     const Frame& frame) {
+  constexpr size_t most = 600;
+  const size_t every = (series.band.size() + most - 1) / most;
+  Points lows, highs;
+  for (size_t i = 0; i < series.band.size(); i += i + every < series.band.size() ? every : 1) {
+    const double x = series.points[i].first, low = series.band[i].first, high = series.band[i].second;
+    if (!std::isfinite(x + low + high) || (chart.log_x && x <= 0) || (chart.log_y && low <= 0)) continue;
+    lows.emplace_back(x, low);
+    highs.emplace_back(x, high);
+  }
+  if (lows.empty()) return "";
+  Points around = lows;
+  around.insert(around.end(), highs.rbegin(), highs.rend());
+  return fmt::format("<path class=\"band {}\" d=\"{}Z\"/>", look, line_path(around, frame));
+}
+
+std::string series_svg(const LineSeries& series, const LineChart& chart, const Points& points, size_t index,
+                       const Frame& frame) {
   const std::string look = fmt::format("s{}{}", index % 8, series.dashed || index >= 8 ? " dashed" : "");
-  std::string svg;
+  std::string svg = band_svg(series, chart, look, frame);
   Points main = points;
   if (series.smooth && points.size() > 20) {
     svg += fmt::format("<path class=\"line faint {}\" d=\"{}\"/>", look, line_path(thinned(points), frame));
@@ -129,7 +148,8 @@ std::string series_svg(const LineSeries& series, const Points& points, size_t in
   main = thinned(main);
   svg += fmt::format("<path class=\"line {}\" d=\"{}\" data-name=\"{}\" data-points=\"{}\"/>", look,
                      line_path(main, frame), escape_html(series.name), point_labels(main));
-  if (main.size() <= 40)
+  // Dots would fill the gaps of a dashed line.
+  if (main.size() <= 40 && (!series.dashed || main.size() == 1))
     svg += fmt::format("<path class=\"dots {}\" d=\"{}\"/>", look, dots_path(main, frame));
   return svg;
 }
@@ -142,12 +162,19 @@ std::string to_html(const LineChart& chart) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   double low_x = inf, high_x = -inf, low_y = inf, high_y = -inf;
   for (const auto& series : chart.series) {
+    if (!series.band.empty() && series.band.size() != series.points.size())
+      fail("line chart", fmt::format("'{}', series '{}': got a band of {} values, need {} (one per point)",
+                                     chart.title, series.name, series.band.size(), series.points.size()));
     all.push_back(drawable(series, chart));
     legend.push_back({series.name, series.dashed || legend.size() >= 8});
     for (const auto& [x, y] : all.back()) {
       if (std::isnan(y)) continue;
       low_x = std::min(low_x, x), high_x = std::max(high_x, x);
       low_y = std::min(low_y, y), high_y = std::max(high_y, y);
+    }
+    for (const auto& [low, high] : series.band) {
+      if (!std::isfinite(low + high) || (chart.log_y && low <= 0)) continue;
+      low_y = std::min(low_y, low), high_y = std::max(high_y, high);
     }
   }
   if (low_x > high_x)
@@ -169,7 +196,7 @@ std::string to_html(const LineChart& chart) {
     x_labels += fmt::format("<span style=\"left:{:.2f}%\">{}</span>", 100 * at, tick.label);
   }
   std::string lines;
-  for (size_t i = 0; i < all.size(); ++i) lines += series_svg(chart.series[i], all[i], i, frame);
+  for (size_t i = 0; i < all.size(); ++i) lines += series_svg(chart.series[i], chart, all[i], i, frame);
 
   const std::string description = escape_html(chart.title + ": " + chart.y_label + " by " + chart.x_label);
   const std::string body = fmt::format(

@@ -180,6 +180,23 @@ TEST_CASE("charts: smoothing follows a slope without lag, and takes the noise aw
   CHECK(paths(few).size() == 2);  // a line and its dots, but no second line
 }
 
+TEST_CASE("charts: a band is one closed area, and widens the axis") {
+  using Band = std::vector<std::pair<double, double>>;
+  const auto area = [](const Band& band) {
+    const std::string html = to_html(LineChart{
+        "t", "x", "y", {{.name = "s", .points = {{0, 1}, {1, 2}, {2, nan_value}, {3, 2}}, .band = band}}});
+    const size_t at = html.find("<path class=\"band s0\" d=\"");
+    if (at == std::string::npos) return std::string();
+    const size_t begin = html.find("d=\"", at) + 3;
+    return html.substr(begin, html.find('"', begin) - begin);
+  };
+  // With 4 % of room the axis goes from -0.4 to 10.4: a low of 0 is at 963, a high of 10 at 37.
+  CHECK(area({{0, 2}, {1, 10}, {nan_value, nan_value}, {1, 3}}) ==
+        "M0.0 963.0L333.3 870.4L1000.0 870.4L1000.0 685.2L333.3 37.0L0.0 777.8Z");
+  CHECK(area({}) == "");
+  CHECK_THROWS_AS(area({{0, 1}}), Error);
+}
+
 TEST_CASE("long series are thinned but keep their spikes") {
   LineChart chart{"t", "x", "y", {{"s", {}}}};
   for (int i = 0; i < 20000; ++i) chart.series[0].points.emplace_back(i, i == 12345 ? 777.5 : 1.0);
