@@ -37,6 +37,7 @@ inline constexpr Range word_swap{"word swap", pow2(56), pow2(57) - 1};        //
 inline constexpr Range corruptions{"corruptions", pow2(57), pow2(57) + 255};  // 8 type + severity
 inline constexpr Range attacks{"attacks", pow2(58), pow2(59) - 1};            // image 2^16 + one of `attack`
 inline constexpr Range control{"control of inspections", pow2(59), pow2(60) - 1};  // one per layer and head
+inline constexpr Range prompts{"prompts of pca", pow2(60), pow2(61) - 1};          // apps/pca/draws.h
 inline constexpr Range noise{"noise of steps", pow2(61), pow2(62) - 1};     // step 2^20 + one of `step`
 inline constexpr Range rows{"pictures of epochs", pow2(62), pow2(63) - 1};  // epoch 2^40 + position
 inline constexpr Range order{"order of epochs", pow2(63), ~uint64_t(0)};    // epoch 2^40
@@ -71,8 +72,8 @@ constexpr bool apart(std::span<const Range> ranges) {
         return false;
   return true;
 }
-inline constexpr Range all[] = {text,    weights, mixup, word_swap, corruptions,
-                                attacks, control, noise, rows,      order};
+inline constexpr Range all[] = {text,    weights, mixup, word_swap, corruptions, attacks,
+                                control, prompts, noise, rows,      order};
 constexpr bool within(std::span<const Range> ranges, uint64_t count) {
   for (const Range& r : ranges)
     if (r.last >= count) return false;
