@@ -13,6 +13,7 @@ cp -r "$source/apps/examples/normalise_rows" "$work/operator"
 cmake -S "$work/operator" -B "$work/operator/build" -DCMAKE_PREFIX_PATH="$work/usr" -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build "$work/operator/build"
 "$work/operator/build/normalise_rows" check normalise_rows
+"$work/usr/bin/pca" run --figure 4b --steps 5 --quiet --out "$work/pca" >/dev/null
 for app in classify lm segment; do
   recipes=$work/usr/share/pursuit/recipes/$app
   diff -r "$source/apps/$app/recipes" "$recipes"

@@ -1,0 +1,164 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "apps/pca/bars.h"
+#include "apps/pca/page.h"
+#include "apps/pca/result.h"
+#include "apps/pca/training.h"
+#include "apps/run/files.h"
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+
+using namespace pursuit;
+using namespace pursuit::pca;
+
+namespace {
+
+// An experiment with fewer runs and prompts, which change how noisy its curves are, not where they end.
+Experiment small(const char* name, int64_t runs, int64_t prompts) {
+  Experiment e = experiment_named(name, false);
+  e.setting.runs = runs;
+  if (e.setting.prompts == Prompts::drawn) e.setting.per_covariance = prompts;
+  if (e.setting.in_context) e.setting.covariances = prompts;
+  return e;
+}
+
+Result result_of(const Experiment& e, uint64_t seed) {
+  return run_experiment(e, seed, [](int64_t) { return true; }).value();
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += v;
+  return sum / double(values.size());
+}
+double mean_cosine(const Result& r, double x) { return mean_of(values_at(r, r.cosine, x)); }
+
+}  // namespace
+
+// Against limits that do not come from the program: s_1 = 1 / sqrt(lambda sigma_1) with infinite prompts, and
+// the minimum of the linear risk for L = 6.
+TEST_CASE("pca: prompts of 100 tokens, softmax") {
+  const Result r = result_of(small("3a", 4, 48), 1);
+  CHECK(mean_cosine(r, 3000) >= 0.99);
+  CHECK(mean_of(values_at(r, r.norm, 3000)) == doctest::Approx(0.7963).epsilon(0.03));
+  CHECK(mean_of(values_at(r, r.risk, 3000)) == doctest::Approx(19.465).epsilon(0.05));
+}
+
+TEST_CASE("pca: prompts of 6 tokens, linear") {
+  const Result r = result_of(small("4a", 4, 256), 1);
+  CHECK(mean_cosine(r, 5000) >= 0.999);
+  CHECK(mean_of(values_at(r, r.norm, 5000)) == doctest::Approx(0.8072).epsilon(0.01));
+}
+
+TEST_CASE("pca: prompts of 100 tokens in context") {
+  const Result r = result_of(small("7a", 3, 15), 1);
+  CHECK(mean_cosine(r, 1000) >= 0.99);
+  CHECK(mean_cosine(r, 300) >= 0.95);
+}
+
+TEST_CASE("pca: sweeps over the prompts' length") {
+  for (const char* name : {"5a", "5b", "8a"}) {
+    CAPTURE(name);
+    const bool in_context = std::string(name) == "8a";
+    Experiment e = small(name, in_context ? 2 : 3, in_context ? 15 : 128);
+    e.values = in_context ? std::vector<int64_t>{3, 13} : std::vector<int64_t>{3, 10};
+    const Result r = result_of(e, 1);
+    const double shortest = mean_cosine(r, 3);
+    if (std::string(name) == "5b") {
+      CHECK(shortest >= 0.6);
+      CHECK(shortest <= 0.95);
+    } else {
+      CHECK(shortest >= 0.95);
+    }
+    CHECK(mean_cosine(r, double(e.values.back())) >= 0.99);
+  }
+}
+
+TEST_CASE("pca: sweeps over the dimension") {
+  for (const char* name : {"6a", "6b", "8b"}) {
+    CAPTURE(name);
+    Experiment e = small(name, 3, 0);
+    e.values = {3, 23, 53};
+    const Result r = result_of(e, 0);
+    const bool in_context = std::string(name) == "8b";
+    CHECK(mean_cosine(r, 3) >= (in_context ? 0.998 : 0.999));
+    for (const double d : r.x) CHECK(mean_cosine(r, d) >= (in_context ? 0.998 : 0.97));
+  }
+}
+
+TEST_CASE("pca: results are read as they were written, and damaged ones refused") {
+  const TemporaryFolder folder;
+  Experiment e = small("4a", 2, 8);
+  e.setting.steps = 30;
+  const Result r = result_of(e, 3);
+  write_result(r, folder.path.string());
+  const std::optional<Result> again = read_result(folder.path.string(), "4a");
+  REQUIRE(again);
+  CHECK(again->experiment.setting == e.setting);
+  CHECK(again->seed == 3);
+  CHECK(again->x == r.x);
+  CHECK(again->cosine == r.cosine);
+  CHECK(again->oja == r.oja);
+  CHECK(again->exact == r.exact);
+  CHECK(bars_of(*again).empty());  // 30 steps are not the figure's
+  CHECK(!read_result(folder.path.string(), "3a"));
+
+  const std::string csv = apps::read_file(folder.file("4a.csv"));
+  CHECK(csv.starts_with("experiment,iteration,run,cosine,norm,risk,oja,sample_pca,exact\n4a,0,1,"));
+  CHECK(size_t(std::count(csv.begin(), csv.end(), '\n')) == 1 + 2 * r.x.size());
+
+  const std::string json = apps::read_file(folder.file("4a.json"));
+  for (const auto& change :
+       std::vector<std::pair<std::string, std::string>>{{"{\"program\"", "{\"program"},
+                                                        {"\"runs\":2", "\"runs\":3"},
+                                                        {"\"steps\":30", "\"steps\":-1"},
+                                                        {"\"dim\":5", "\"dim\":500"},
+                                                        {"\"experiment\":\"4a\"", "\"experiment\":\"4b\""},
+                                                        {"\"axis\":\"iteration\"", "\"axis\":\"L\""},
+                                                        {"\"norm\":[[", "\"norm\":[[\"a\","},
+                                                        {"\"norm\":[[", "\"norm\":[[1,"},
+                                                        {"\"cosine\":", "\"cosines\":"}}) {
+    const std::string &from = change.first, &to = change.second;
+    CAPTURE(from);
+    std::string damaged = json;
+    REQUIRE(damaged.find(from) != std::string::npos);
+    damaged.replace(damaged.find(from), from.size(), to);
+    apps::write_file_atomically(folder.file("4a.json"), damaged);
+    const std::string said = message_of([&] { read_result(folder.path.string(), "4a"); });
+    CHECK(said.find("4a.json") != std::string::npos);
+    CHECK(said.find("damaged") != std::string::npos);
+    CHECK(said.find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("pca: a stopped experiment has no result") {
+  Experiment e = small("5a", 2, 8);
+  e.values = {3, 4, 5};
+  int64_t steps = 0;
+  CHECK(!run_experiment(e, 0, [&](int64_t done) { return (steps += done) < 20; }));
+  CHECK(steps < 5000);
+}
+
+TEST_CASE("pca: the page has the figures whose results are there") {
+  const TemporaryFolder folder;
+  CHECK(message_of([&] { write_page(folder.path.string()); }).find("holds no results") != std::string::npos);
+  for (const char* name : {"3b", "2", "4b", "4b-script"})
+    write_result(result_of(experiment_named(name, false), 0), folder.path.string());
+  write_page(folder.path.string());
+  const std::string page = apps::read_file(folder.file("report.html"));
+  const auto has = [&](const std::string& text) { return page.find(text) != std::string::npos; };
+  CHECK(has("Figure 3b: Softmax, infinite prompts"));
+  CHECK(has("Figure 4b: Linear, exact risk"));
+  CHECK(has("script&#39;s gradient"));
+  CHECK(!has("Figure 1: "));  // 3a is missing
+  CHECK(!has("Figure 2: "));  // 7a is missing
+  CHECK(has("least cosine at step 3000"));
+  CHECK(has("class=\"band s0\""));
+  CHECK(has("theory: minimum"));
+  const std::vector<Result> results = results_in(folder.path.string());
+  REQUIRE(results.size() == 4);
+  for (const Result& r : results)
+    for (const Bar& bar : bars_of(r)) CHECK(bar.met());
+}
