@@ -13,7 +13,9 @@ Tensor first_outputs(Layer layer, const Tensor& mu, const Tensor& prompts, doubl
   const Tensor query = keys.slice(2, 0, 1);
   const Tensor weights = layer == Layer::softmax ? nn::attention_weights(query, keys, lambda, false)
                                                  : matmul(query, keys.transpose(-1, -2)) * lambda;
-  return matmul(weights, prompts.reshape({runs * batch, 1, length, dim})).reshape({runs, batch, dim});
+  // values^T weights^T: the product packs its second factor, here one number a token.
+  const Tensor values = prompts.reshape({runs * batch, 1, length, dim});
+  return matmul(values.transpose(-1, -2), weights.transpose(-1, -2)).reshape({runs, batch, dim});
 }
 
 Tensor reconstruction_losses(Layer layer, const Tensor& mu, const Tensor& prompts, double lambda) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/pca/draws.h"
+#include "apps/pca/width.h"
 #include "engine/base/random.h"
 #include "engine/cpu/parallel.h"
 
@@ -11,7 +12,7 @@ namespace pursuit::pca {
 namespace {
 
 // tokens [n, d] <- tokens L^T, from the last element on, since L is lower triangular.
-void colour(float* tokens, int64_t n, const float* factor, int64_t d) {
+template <class D> void colour(float* tokens, int64_t n, const float* factor, D d) {
   for (int64_t t = 0; t < n; ++t, tokens += d)
     for (int64_t i = d - 1; i >= 0; --i) {
       float sum = 0;
@@ -70,7 +71,10 @@ Tensor PromptSource::draw(int64_t step) const {
   parallel_for(runs * setting_.covariances * parts, 4, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       const int64_t group = b / parts, first = b % parts * most;
-      colour(x + (group * tokens + first) * d, std::min(most, tokens - first), all.data() + group * d * d, d);
+      float* part = x + (group * tokens + first) * d;
+      const float* factor = all.data() + group * d * d;
+      const int64_t n = std::min(most, tokens - first);
+      with_width(d, [&](auto width) { colour(part, n, factor, width); });
     }
   });
   return prompts;
