@@ -24,7 +24,8 @@ void add_eval(apps::Program<RunRecord>& program) {
       ->delimiter(',');
   for (const Choice<data::WordChange>& change : choices_of(data::WordChange{}))
     command.add_flag_callback(
-        std::string("--") + change.name, [&e, value = change.value] { e.changes.insert(value); },
+        std::string("--") + change.name,
+        [&changes = e.changes, value = change.value] { changes.insert(value); },
         std::string("Also of changed text, before tokenization: ") + change.help);
   apps::add_number(command, "--swap-rate", e.swap.rate,
                    "Share of each line's words to change, at least one word per line", apps::above(0, 1));
