@@ -11,8 +11,8 @@
 #include "engine/base/error.h"
 #include "engine/base/range.h"
 
-// Options that a plugin (an attention kind, an attack) declares once, by calling f(name, member, help, range) for
-// each, and that command lines, recipes and files know by name.
+// Options that a plugin (an attention kind, an attack) declares once, by calling f(name, member, help, range)
+// for each, and that command lines, recipes and files know by name.
 namespace pursuit::nn {
 
 using OptionValue = std::variant<bool, int64_t, double, std::string>;

@@ -13,8 +13,8 @@ class AttackRecord {
 
   // Counts pictures that the attack showed the model.
   void count(const Tensor& images) { queries_ += images.size(0); }
-  // A batch before and after; `pictures` are their indices in the data set. Without settings.pixel a picture has
-  // fallen if the model's own prediction has changed, whatever the label.
+  // A batch before and after; `pictures` are their indices in the data set. Without settings.pixel a picture
+  // has fallen if the model's own prediction has changed, whatever the label.
   void add(const Tensor& before, const Tensor& after, const Tensor& labels,
            const std::vector<int64_t>& pictures, const attacks::Logits& logits);
 

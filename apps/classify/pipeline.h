@@ -87,8 +87,8 @@ struct StepInput {
   Tensor adversarial;            // [B, channels, size, size], normalised, instead of `images`; else undefined
 };
 
-// Adversarial training: computes `input.adversarial` by attacking the model, in evaluation mode, on the batch's
-// pixels. `first` counts the pictures of the run before this batch; random numbers depend on it.
+// Adversarial training: computes `input.adversarial` by attacking the model, in evaluation mode, on the
+// batch's pixels. `first` counts the pictures of the run before this batch; random numbers depend on it.
 void attack_batch(Model& model, const Config& config, StepInput& input, int64_t first);
 
 nn::Loss loss(const Model& model, const Config& config, const StepInput& input);

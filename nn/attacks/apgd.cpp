@@ -73,29 +73,13 @@ class Checkpoints {
   int period_, shorter_, shortest_, since_ = 0;
 };
 
-// A random point on the surface of the ball.
-Row start_of(const Search& search, int64_t picture, Norm norm, double eps, uint64_t run) {
-  Random random = search.random(picture, streams::attack::spsa_steps, run);
-  Row point = search.origin(picture);
-  Row direction(point.size());
-  float largest = 0;
-  for (float& v : direction) {
-    v = float(norm == Norm::linf ? random.uniform(-1, 1) : random.normal());
-    largest = std::max(largest, std::abs(v));
-  }
-  const double length = norm == Norm::linf ? largest : l2_length(direction);
-  for (size_t i = 0; i < point.size(); ++i) point[i] += float(eps * direction[i] / (length + 1e-12));
-  search.project(point, picture, norm, eps);
-  return point;
-}
-
 // x + step * direction of the slope, projected; then the same with momentum.
 void advance(const Search& search, Climber& c, Norm norm, double eps, double share) {
-  const double length = norm == Norm::linf ? 1 : l2_length(c.slope) + 1e-12;
+  const double size = norm == Norm::linf ? 1 : length(c.slope, norm) + 1e-12;
   Row moved = c.at;
   for (size_t i = 0; i < moved.size(); ++i) {
     const double direction =
-        norm == Norm::linf ? double((c.slope[i] > 0) - (c.slope[i] < 0)) : c.slope[i] / length;
+        norm == Norm::linf ? double((c.slope[i] > 0) - (c.slope[i] < 0)) : c.slope[i] / size;
     moved[i] += float(c.step * direction);
   }
   search.project(moved, c.picture, norm, eps);
@@ -120,24 +104,25 @@ void check(Climber& c, int period, double rho) {
 
 // One run from new starts, of the pictures that are still right.
 void run(Search& search, double eps, const ApgdOptions& o, int number, int target) {
-  std::vector<Climber> climbers;
-  for (const int64_t picture : search.right()) {
-    Climber c;
-    c.picture = picture;
-    if (target >= 0) c.target = search.other_classes(picture)[size_t(target)];
-    c.at = c.before = start_of(search, picture, o.norm, eps, uint64_t(number));
+  const std::vector<int64_t> right = search.right();
+  std::vector<Climber> climbers(right.size());
+  for_each_picture(right.size(), [&](size_t i) {
+    Climber& c = climbers[i];
+    c.picture = right[i];
+    if (target >= 0) c.target = search.other_classes(c.picture)[size_t(target)];
+    c.at = c.before = search.start(c.picture, o.norm, eps, uint64_t(number));
     c.step = 2 * eps;
-    climbers.push_back(std::move(c));
-  }
+  });
   Checkpoints checkpoints(o.steps);
   for (int step = 0; step <= o.steps && !climbers.empty(); ++step) {
-    std::vector<int64_t> pictures;
-    std::vector<Row> points;
-    for (Climber& c : climbers) {
+    std::vector<int64_t> pictures(climbers.size());
+    std::vector<Row> points(climbers.size());
+    for_each_picture(climbers.size(), [&](size_t i) {
+      Climber& c = climbers[i];
       if (step > 0) advance(search, c, o.norm, eps, step > 1 ? 0.75 : 1);
-      pictures.push_back(c.picture);
-      points.push_back(c.at);
-    }
+      pictures[i] = c.picture;
+      points[i] = c.at;
+    });
     std::vector<Row> slopes = search.climb(pictures, points, [&](int64_t i, const Scores& s, float* slope) {
       Climber& c = climbers[size_t(i)];
       const double loss = c.target >= 0                      ? targeted_dlr_of(s, c.target, slope)
@@ -148,7 +133,7 @@ void run(Search& search, double eps, const ApgdOptions& o, int number, int targe
       if (s.margin() < 0) search.found(c.picture, c.at);
     });
     const bool checked = step > 0 && checkpoints.reached();
-    for (size_t i = 0; i < climbers.size(); ++i) {
+    for_each_picture(climbers.size(), [&](size_t i) {
       Climber& c = climbers[i];
       c.slope = std::move(slopes[i]);
       if (step == 0 || c.loss > c.best_loss) {
@@ -158,7 +143,7 @@ void run(Search& search, double eps, const ApgdOptions& o, int number, int targe
       }
       if (step == 0) c.best_at_check = c.best_loss;
       if (checked) check(c, checkpoints.period(), o.rho);
-    }
+    });
     if (checked) checkpoints.next();
     std::erase_if(climbers, [&](const Climber& c) { return !search.is_right(c.picture); });
   }

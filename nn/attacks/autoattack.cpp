@@ -31,7 +31,7 @@ PURSUIT_ATTACK(AutoAttackL2)
 }  // namespace
 
 Tensor autoattack(const Victim& v, const Tensor& x, double eps, Norm norm, int queries) {
-  // Each takes what the one before has left right, since pictures that are wrong already come back as they are.
+  // Each takes what the one before has left right, since pictures that are wrong come back as they are.
   Tensor adv = apgd(v, x, eps, {.norm = norm});
   adv = apgd(v, adv, eps, {.norm = norm, .targets = 9});
   adv = fab(v, adv, eps, {.norm = norm});

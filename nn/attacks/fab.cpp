@@ -11,16 +11,9 @@ namespace pursuit::attacks {
 
 namespace {
 
-double length(const Row& row, Norm norm) {
-  if (norm == Norm::l2) return l2_length(row);
-  double most = 0;
-  for (const float v : row) most = std::max(most, double(std::abs(v)));
-  return most;
-}
-
-// The shortest d with slope d = gain and, with `clip`, point + d in [0, 1]; as near to that as the box allows. It is
-// d_i = +-min(t reach_i, room_i) with the reach 1 for l_inf and |slope_i| for l2: t grows until no further entry meets
-// the box.
+// The shortest d with slope d = gain and, with `clip`, point + d in [0, 1]; as near to that as the box
+// allows. It is d_i = +-min(t reach_i, room_i) with the reach 1 for l_inf and |slope_i| for l2: t grows until
+// no further entry meets the box.
 Row to_plane(const Row& point, const Row& slope, double gain, Norm norm, bool clip) {
   const size_t n = point.size();
   const bool up = gain > 0;
@@ -54,19 +47,8 @@ struct Walker {
   Row at;
 };
 
-Row start_of(const Search& search, int64_t picture, Norm norm, double eps, uint64_t run) {
-  Row point = search.origin(picture);
-  Random random = search.random(picture, streams::attack::spsa_steps, run);
-  Row direction(point.size());
-  for (float& v : direction) v = float(norm == Norm::linf ? random.uniform(-1, 1) : random.normal());
-  const double size = length(direction, norm) + 1e-12;
-  for (size_t i = 0; i < point.size(); ++i) point[i] += float(eps / 2 * direction[i] / size);
-  search.project(point, picture, norm, eps);
-  return point;
-}
-
-// A step from the point and from the picture to the plane where the linearised model is undecided, and a little beyond,
-// weighted so that the nearer one counts more.
+// A step from the point and from the picture to the plane where the linearised model is undecided, and a
+// little beyond, weighted so that the nearer one counts more.
 void walk(const Search& search, Walker& w, const Row& slope, double value, const FabOptions& o) {
   const Row& origin = search.origin(w.picture);
   double between = 0;
@@ -83,13 +65,12 @@ void walk(const Search& search, Walker& w, const Row& slope, double value, const
 }
 
 void run(Search& search, double eps, const FabOptions& o, size_t target, int restart) {
+  const uint64_t number = uint64_t(restart) * uint64_t(o.targets) + target;
   std::vector<Walker> walkers;
-  for (const int64_t picture : search.right()) {
-    const uint64_t number = uint64_t(restart) * uint64_t(o.targets) + target;
+  for (const int64_t picture : search.right())
     walkers.push_back(
         {picture, search.other_classes(picture)[target],
-         restart == 0 ? search.origin(picture) : start_of(search, picture, o.norm, eps, number)});
-  }
+         restart == 0 ? search.origin(picture) : search.start(picture, o.norm, eps / 2, number)});
   for (int step = 0; step < o.steps && !walkers.empty(); ++step) {
     std::vector<int64_t> pictures;
     std::vector<Row> points;
@@ -105,10 +86,10 @@ void run(Search& search, double eps, const FabOptions& o, size_t target, int res
           slope[s.label] = -1;
           values[size_t(i)] = double(s.logits[wanted]) - s.logits[s.label];
         });
-    for (size_t i = 0; i < walkers.size(); ++i) {
+    for_each_picture(walkers.size(), [&](size_t i) {
       walk(search, walkers[i], slopes[i], values[i], o);
       points[i] = walkers[i].at;
-    }
+    });
     search.ask(pictures, points, [&](int64_t i, const Scores& s) {
       if (s.margin() >= 0) return;
       Walker& w = walkers[size_t(i)];

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 
+#include "engine/cpu/parallel.h"
 #include "nn/attacks/attacks.h"
 
 // Functions shared by the attacks.
@@ -30,6 +31,13 @@ struct Margin {
   int64_t other = 0;  // the class of the largest other logit
 };
 Margin margin_of(const float* logits, int64_t classes, int64_t label);
+
+// Calls f(i) for each of n pictures, in parallel: f may change what is of picture i alone.
+template <class F> void for_each_picture(size_t n, const F& f) {
+  parallel_for(int64_t(n), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) f(size_t(i));
+  });
+}
 
 // Adam (Kingma & Ba 2015) with the usual betas.
 class Adam {

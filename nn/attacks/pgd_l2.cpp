@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "nn/attacks/registry.h"
 #include "nn/attacks/search.h"
 
@@ -28,43 +26,34 @@ struct PgdL2 {
 };
 PURSUIT_ATTACK(PgdL2)
 
-// A point drawn evenly from the ball.
-Row start_of(const Search& search, int64_t picture, double eps, uint64_t run) {
-  Random random = search.random(picture, streams::attack::spsa_steps, run);
-  Row direction(search.origin(picture).size());
-  for (float& v : direction) v = float(random.normal());
-  const double length = l2_length(direction) + 1e-12,
-               radius = eps * std::pow(random.uniform(), 1.0 / double(direction.size()));
-  Row point = search.origin(picture);
-  for (size_t i = 0; i < point.size(); ++i) point[i] += float(radius * direction[i] / length);
-  search.project(point, picture, Norm::l2, eps);
-  return point;
-}
-
 }  // namespace
 
 Tensor pgd_l2(const Victim& victim, const Tensor& x, double eps, const PgdL2Options& o) {
   Search search(victim, x);
   for (int run = 0; run < o.restarts; ++run) {
     std::vector<int64_t> pictures = search.right();
-    std::vector<Row> points;
-    for (const int64_t picture : pictures) points.push_back(start_of(search, picture, eps, uint64_t(run)));
+    std::vector<Row> points(pictures.size());
+    for_each_picture(pictures.size(), [&](size_t i) {
+      points[i] = search.start(pictures[i], Norm::l2, eps, uint64_t(run), Search::Part::ball);
+    });
     for (int step = 0; step <= o.steps && !pictures.empty(); ++step) {
       const std::vector<Row> slopes =
           search.climb(pictures, points, [&](int64_t i, const Scores& s, float* slope) {
             cross_entropy(s, slope);
             if (s.margin() < 0) search.found(pictures[size_t(i)], points[size_t(i)]);
           });
+      for_each_picture(pictures.size(), [&](size_t i) {
+        const double size = length(slopes[i], Norm::l2) + 1e-12;
+        for (size_t k = 0; k < points[i].size(); ++k)
+          points[i][k] += float(o.step * eps * slopes[i][k] / size);
+        search.project(points[i], pictures[i], Norm::l2, eps);
+      });
       std::vector<int64_t> left;
       std::vector<Row> moved;
       for (size_t i = 0; i < pictures.size(); ++i) {
         if (!search.is_right(pictures[i])) continue;
-        const double length = l2_length(slopes[i]) + 1e-12;
-        Row point = std::move(points[i]);
-        for (size_t k = 0; k < point.size(); ++k) point[k] += float(o.step * eps * slopes[i][k] / length);
-        search.project(point, pictures[i], Norm::l2, eps);
         left.push_back(pictures[i]);
-        moved.push_back(std::move(point));
+        moved.push_back(std::move(points[i]));
       }
       pictures = std::move(left);
       points = std::move(moved);

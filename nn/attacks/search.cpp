@@ -23,17 +23,13 @@ std::vector<Row> rows_of(const Tensor& x) {
 
 }  // namespace
 
-double Scores::margin() const {
-  float other = -INFINITY;
-  for (int64_t c = 0; c < classes; ++c)
-    if (c != label) other = std::max(other, logits[c]);
-  return double(logits[label]) - double(other);
-}
-
-double l2_length(const Row& row) {
-  double squares = 0;
-  for (const float v : row) squares += double(v) * v;
-  return std::sqrt(squares);
+double length(const Row& row, Norm norm) {
+  double largest = 0, squares = 0;
+  for (const float v : row) {
+    largest = std::max(largest, double(std::abs(v)));
+    squares += double(v) * v;
+  }
+  return norm == Norm::linf ? largest : std::sqrt(squares);
 }
 
 double cross_entropy(const Scores& s, float* slope) {
@@ -128,6 +124,17 @@ void Search::project(Row& point, int64_t picture, Norm norm, double eps) const {
     point[i] = from[i] + change;
     if (victim_.clip) point[i] = std::clamp(point[i], 0.0f, 1.0f);
   }
+}
+
+Row Search::start(int64_t picture, Norm norm, double eps, uint64_t i, Part part) const {
+  Random random = this->random(picture, streams::attack::spsa_steps, i);
+  Row point = origin(picture), direction(point.size());
+  for (float& v : direction) v = float(norm == Norm::linf ? random.uniform(-1, 1) : random.normal());
+  const double size = length(direction, norm) + 1e-12,
+               share = part == Part::ball ? std::pow(random.uniform(), 1.0 / double(point.size())) : 1;
+  for (size_t k = 0; k < point.size(); ++k) point[k] += float(eps * share * direction[k] / size);
+  project(point, picture, norm, eps);
+  return point;
 }
 
 Random Search::random(int64_t picture, const streams::Range& draws, uint64_t i) const {

@@ -5,8 +5,8 @@
 #include "engine/base/random.h"
 #include "nn/attacks/parts.h"
 
-// Attacks that search until the model is wrong: what they share. They keep pictures as f32 rows on the host and
-// the model sees those that it still gets right.
+// Attacks that search until the model is wrong: what they share. They keep pictures as f32 rows on the host
+// and the model sees those that it still gets right.
 namespace pursuit::attacks {
 
 using Row = std::vector<float>;  // a picture, [C * H * W]
@@ -15,8 +15,7 @@ using Row = std::vector<float>;  // a picture, [C * H * W]
 struct Scores {
   const float* logits;
   int64_t classes, label;
-  // The label's logit minus the largest other one: negative where the model is wrong.
-  double margin() const;
+  double margin() const { return margin_of(logits, classes, label).value; }
 };
 
 // Pictures under attack and what is asked of the model about them.
@@ -46,14 +45,18 @@ class Search {
   // Shows the model points[i], a form of pictures[i], and calls judge(i, its scores).
   using Judge = std::function<void(int64_t i, const Scores&)>;
   void ask(const std::vector<int64_t>& pictures, const std::vector<Row>& points, const Judge& judge) const;
-  // The same, and returns the gradient with respect to each point of the function whose slope with respect to the
-  // logits [classes] judge writes.
+  // The same, and returns the gradient with respect to each point of the function whose slope with respect to
+  // the logits [classes] judge writes.
   using Slope = std::function<void(int64_t i, const Scores&, float* slope)>;
   std::vector<Row> climb(const std::vector<int64_t>& pictures, const std::vector<Row>& points,
                          const Slope& judge) const;
 
   // Moves a point into the ball of radius eps around the picture, and into [0, 1] if the victim clips.
   void project(Row& point, int64_t picture, Norm norm, double eps) const;
+  // A random point on the surface of that ball, or drawn evenly from all of it, projected; by the picture's
+  // random stream i of the steps.
+  enum class Part { surface, ball };
+  Row start(int64_t picture, Norm norm, double eps, uint64_t i, Part part = Part::surface) const;
   // A random number generator of the picture's own.
   Random random(int64_t picture, const streams::Range& draws, uint64_t i = 0) const;
 
@@ -68,7 +71,7 @@ class Search {
   std::vector<Row> origins_, found_, logits_;
 };
 
-double l2_length(const Row& row);
+double length(const Row& row, Norm norm);
 
 // Returns the cross-entropy and writes its slope with respect to the logits.
 double cross_entropy(const Scores& scores, float* slope);

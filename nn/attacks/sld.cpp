@@ -15,9 +15,9 @@ Tensor as_host_floats(const Tensor& x) { return x.to(DType::f32).to(cpu).contigu
 
 // Keeps the largest entries in magnitude, a `share` of all and their ties, as +-step / (number of entries
 // kept); sets the others to 0.
-void keep_steepest(float* g, int64_t n, double share, double step, std::vector<float>& sizes) {
+void keep_steepest(float* g, int64_t n, double share, double step) {
   const int64_t kept = std::clamp<int64_t>(std::llround(share * double(n)), 1, n);
-  sizes.resize(size_t(n));
+  std::vector<float> sizes(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) sizes[size_t(i)] = std::abs(g[i]);
   std::nth_element(sizes.begin(), sizes.begin() + (n - kept), sizes.end());
   const float least = sizes[size_t(n - kept)];
@@ -29,9 +29,9 @@ void keep_steepest(float* g, int64_t n, double share, double step, std::vector<f
 
 // Projects d onto the l1-ball of radius eps by shrinking all entries towards zero by the same amount. Duchi
 // et al., "Efficient projections onto the l1-ball for learning in high dimensions", ICML 2008.
-void project_l1(float* d, int64_t n, double eps, std::vector<float>& sizes) {
+void project_l1(float* d, int64_t n, double eps) {
   double length = 0;
-  sizes.clear();
+  std::vector<float> sizes;
   for (int64_t i = 0; i < n; ++i) {
     length += std::abs(d[i]);
     if (d[i] != 0) sizes.push_back(std::abs(d[i]));
@@ -74,12 +74,14 @@ PURSUIT_ATTACK(Sld)
 Tensor sld(const Victim& v, const Tensor& x, const SldOptions& o) {
   const int64_t batch = x.size(0), n = batch ? x.numel() / batch : 0;
   Tensor adv = x;
-  std::vector<float> scratch;
   for (int i = 0; i < o.steps; ++i) {
     const Tensor g = as_host_floats(loss_gradient(v, adv)) * 1.0;  // * 1.0 copies it, to be overwritten
-    for (int64_t b = 0; b < batch; ++b) keep_steepest(g.data<float>() + b * n, n, o.share, o.step, scratch);
+    float* const slopes = g.data<float>();
+    for_each_picture(size_t(batch),
+                     [&](size_t b) { keep_steepest(slopes + int64_t(b) * n, n, o.share, o.step); });
     const Tensor change = as_host_floats(adv - x) + g;
-    for (int64_t b = 0; b < batch; ++b) project_l1(change.data<float>() + b * n, n, o.eps, scratch);
+    float* const changes = change.data<float>();
+    for_each_picture(size_t(batch), [&](size_t b) { project_l1(changes + int64_t(b) * n, n, o.eps); });
     adv = kept_in_range(v, x + change.to(x.dtype()).to(x.device()));
   }
   return adv;

@@ -97,8 +97,8 @@ Row change_of(const Search& search, int64_t picture, const Row& form) {
 
 Row form_of(const Search& search, int64_t picture, Row change, const SquareOptions& o, double eps) {
   if (o.norm == Norm::l2) {
-    const double length = l2_length(change) + 1e-12;
-    for (float& v : change) v = float(v / length * eps);
+    const double size = length(change, Norm::l2) + 1e-12;
+    for (float& v : change) v = float(v / size * eps);
   }
   for (size_t i = 0; i < change.size(); ++i) change[i] += search.origin(picture)[i];
   search.project(change, picture, o.norm, eps);
@@ -139,14 +139,14 @@ void change_square(Canvas& canvas, double share, double eps, Random& random) {
   }
 }
 
-// Moves the length of one window's change, and what the ball leaves, to another window, on whose change a tile is
-// laid.
+// Moves the length of one window's change, and what the ball leaves, to another window, on whose change a
+// tile is laid.
 void move_length(Canvas& canvas, double share, double eps, Random& random) {
   const int64_t smaller = std::min(canvas.height, canvas.width);
   int64_t side = std::max<int64_t>(std::llround(std::sqrt(share * double(canvas.height * canvas.width))), 3);
   side = std::min(side + (side % 2 == 0), smaller);
   const Window to = canvas.window(side, random), from = canvas.window(side, random);
-  const double length = l2_length(canvas.values()), left = std::max(eps * eps - length * length, 0.0);
+  const double used = length(canvas.values(), Norm::l2), left = std::max(eps * eps - used * used, 0.0);
   const std::vector<double> pattern = tile(side, random);
   for (int64_t c = 0; c < canvas.channels; ++c) {
     const double before = canvas.squares(c, to);
@@ -205,8 +205,9 @@ Tensor square(const Victim& victim, const Tensor& x, double eps, const SquareOpt
   for (int query = 0; query < o.queries; ++query) {
     const std::vector<int64_t> pictures = search.right();
     if (pictures.empty()) break;
-    std::vector<Row> points;
-    for (const int64_t picture : pictures) {
+    std::vector<Row> points(pictures.size());
+    for_each_picture(pictures.size(), [&](size_t i) {
+      const int64_t picture = pictures[i];
       Random random = search.random(picture, streams::attack::spsa_steps, uint64_t(query));
       Canvas canvas(search, change_of(search, picture, best[size_t(picture)]));
       const double share = share_at(query - 1, o);
@@ -214,8 +215,8 @@ Tensor square(const Victim& victim, const Tensor& x, double eps, const SquareOpt
         query == 0 ? draw_stripes(canvas, eps, random) : change_square(canvas, share, eps, random);
       else
         query == 0 ? draw_tiles(canvas, random) : move_length(canvas, share, eps, random);
-      points.push_back(form_of(search, picture, canvas.values(), o, eps));
-    }
+      points[i] = form_of(search, picture, canvas.values(), o, eps);
+    });
     search.ask(pictures, points, [&](int64_t i, const Scores& s) {
       const size_t picture = size_t(pictures[size_t(i)]);
       const double margin = s.margin();

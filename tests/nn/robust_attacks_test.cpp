@@ -1,5 +1,5 @@
-// Attacks that search until the model is wrong, on linear models, whose distance to every other class is known in
-// closed form: margin / |w_y - w_j|, in the dual norm.
+// Attacks that search until the model is wrong, on linear models, whose distance to every other class is
+// known in closed form: margin / |w_y - w_j|, in the dual norm.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -71,8 +71,8 @@ struct Outcome {
   int fell = 0, within = 0;
 };
 
-// Every picture that fell is misclassified, within eps, and nearer to another class than eps; all those that are
-// nearer than `sure` times eps fell. Returns the counts.
+// Every picture that fell is misclassified, within eps, and nearer to another class than eps; all those that
+// are nearer than `sure` times eps fell. Returns the counts.
 template <class Attack> Outcome check(const Linear& model, Norm norm, double sure, const Attack& attack) {
   const Tensor x = uniform({batch, channels, side, side}, -1, 1, 11, 3);
   const Tensor labels = argmax(model.logits()(x));
