@@ -28,8 +28,8 @@ struct EvalOptions : apps::PictureEvalOptions {
   std::string outliers;  // data set of pictures of no class
   std::vector<double> budgets = {1, 2, 3, 4, 5, 6};  // l_inf radii, in 1/255
   std::vector<double> l2_budgets = {0.25, 0.5, 1};   // l2 radii
-  std::map<std::string, nn::OptionValues> attack_options = attacks::default_options();  // by attack
-  std::string attack_records;                                                           // file; empty: none
+  std::map<std::string, nn::OptionValues> attack_options;  // those given, by attack
+  std::string attack_records;                              // file; empty: none
   AttackSpace attack_space = AttackSpace::normalised;
   data::Split split = data::Split::test;
   int64_t attack_limit = 0;  // pictures; 0: the evaluated ones

@@ -232,20 +232,25 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     return true;
   }
 
+  nn::OptionValues given_options(const std::string& name) const {
+    const auto given = options_.attack_options.find(name);
+    return given == options_.attack_options.end() ? nn::OptionValues{} : given->second;
+  }
+
   attacks::Settings settings(const std::string& name) const {
     attacks::Settings s;
     s.name = name;
     s.pixel = options_.attack_space == AttackSpace::pixel;
     s.mean = config_.mean;
     s.std = config_.std;
-    s.options = options_.attack_options.at(name);
+    s.options = given_options(name);
     s.seed = options_.seed;
     return s;
   }
 
   std::set<double> budgets_of(const std::string& name) const {
     const attacks::AttackInfo& info = attacks::info_of(name);
-    if (!info.traits.norm) return {info.budget(options_.attack_options.at(name))};
+    if (!info.traits.norm) return {info.budget(given_options(name))};
     const auto& given = info.traits.norm == attacks::Norm::linf ? options_.budgets : options_.l2_budgets;
     return {given.begin(), given.end()};
   }

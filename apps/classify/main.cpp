@@ -46,7 +46,7 @@ void add_eval(apps::Program<RunRecord>& program) {
       "File for a line of JSON about every attack: which pictures fell, and how far each was moved");
   for (const std::string& name : attacks::names())
     for (const attacks::Option& option : attacks::info_of(name).options)
-      apps::add_value(command, "--" + name + "-" + option.name, e.attack_options[name][option.name], option)
+      apps::add_value(command, "--" + name + "-" + option.name, e.attack_options[name], option)
           ->group("Options of attacks");
   apps::add_number(command, "--workers", e.workers, "Threads that prepare batches", apps::any_threads);
 }

@@ -1,4 +1,6 @@
 #pragma once
+#include <fmt/format.h>
+
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -8,12 +10,15 @@
 
 namespace pursuit::apps {
 
-// Adds an option that a plugin declared (nn/options.h). `value` holds its default and must outlive the app.
-inline CLI::Option* add_value(CLI::App& app, const std::string& flag, nn::OptionValue& value,
+// Adds an option that a plugin declared (nn/options.h). `given` holds it only if it is given, so that a
+// preset may be its default; `given` must outlive the app.
+inline CLI::Option* add_value(CLI::App& app, const std::string& flag, nn::OptionValues& given,
                               const nn::Option& declared) {
   return std::visit(
-      [&]<class T>(T& held) {
-        CLI::Option* option = app.add_option(flag, held, declared.help)->capture_default_str();
+      [&]<class T>(const T& value) {
+        const auto keep = [&given, name = declared.name](const T& v) { given[name] = v; };
+        CLI::Option* option = app.add_option_function<T>(flag, keep, declared.help);
+        option->default_str(fmt::format("{}", value));
         if constexpr (std::is_same_v<T, bool>)
           option->check(boolean);
         else if constexpr (std::is_same_v<T, std::string>)
@@ -22,7 +27,7 @@ inline CLI::Option* add_value(CLI::App& app, const std::string& flag, nn::Option
           option->check(within(declared.range));
         return option;
       },
-      value);
+      declared.value);
 }
 
 }  // namespace pursuit::apps

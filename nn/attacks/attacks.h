@@ -29,8 +29,8 @@ struct Victim {
 enum class Norm { linf, l2 };
 inline std::vector<Choice<Norm>> choices_of(Norm) { return {{"linf", Norm::linf}, {"l2", Norm::l2}}; }
 
-// Each attack takes f32 images x [B, C, H, W] and returns changed ones. Attacks that search until the model is wrong
-// (pgd_l2, apgd, square, fab, autoattack) return images unchanged where they fail.
+// Each attack takes f32 images x [B, C, H, W] and returns changed ones. Attacks that search until the model
+// is wrong (pgd_l2, apgd, square, fab, autoattack) return images unchanged where they fail.
 
 // Fast gradient sign method (Goodfellow et al. 2015): one step of eps in l_inf.
 Tensor fgsm(const Victim& victim, const Tensor& x, double eps);
@@ -42,8 +42,8 @@ struct PgdOptions {
 };
 Tensor pgd(const Victim& victim, const Tensor& x, double eps, const PgdOptions& options = {});
 
-// Momentum iterative method (Dong et al. 2018) in l_inf: steps of eps / steps along the sign of the accumulated
-// gradient, each divided by the mean of its absolute values.
+// Momentum iterative method (Dong et al. 2018) in l_inf: steps of eps / steps along the sign of the
+// accumulated gradient, each divided by the mean of its absolute values.
 struct MimOptions {
   int steps = 10;
   double decay = 1;
@@ -73,16 +73,27 @@ Tensor spsa(const Victim& victim, const Tensor& x, const SpsaOptions& options = 
 // Runs the model on the images of one spsa step, for shapes only: x is [1, C, H, W].
 void spsa_on_shapes(const Logits& logits, const Tensor& x, int samples);
 
-// Carlini & Wagner 2017, l2: Adam on |x' - x|^2 + c max(margin + confidence, 0), with a search for the
-// smallest c that succeeds. With `clip` it optimises w with x' = (tanh w + 1) / 2, otherwise x' itself.
-// Images without success are returned unchanged. Learning rate, steps, searches and c are those of the
-// published RPC scripts. These ask for a confidence of 10 towards the model's own prediction, which is not an
-// attack; here success means any other class, by `confidence` logits.
+// Carlini & Wagner 2017, l2: Adam on |x' - x|^2 + c max(confidence - lead, 0), with a search for the smallest
+// c that succeeds: a factor of 10 until one does, then bisection. The lead, in logits, is that of the best
+// other class over the label or, with a target, of the target over the best other class; success is a lead
+// above `confidence`. With `clip` it optimises w with x' = (tanh w + 1) / 2, otherwise x' itself. Images
+// without success are returned unchanged. Learning rate, steps, searches and c are those of the published RPC
+// scripts, which aim with a confidence of 10 at the model's own prediction: Target::own, which is not an
+// attack.
 struct CwOptions {
+  enum class Target { none, second, least, own } target = Target::none;
   double confidence = 0, lr = 0.1;
   int steps = 10, searches = 5;
   double c = 0.01;
 };
+inline std::vector<Choice<CwOptions::Target>> choices_of(CwOptions::Target) {
+  return {{"none", CwOptions::Target::none, "away from the label"},
+          {"second", CwOptions::Target::second, "the likeliest other class"},
+          {"least", CwOptions::Target::least, "the least likely class"},
+          {"own", CwOptions::Target::own, "the label itself, as in the published scripts"}};
+}
+// Those of Carlini and Wagner's own program and of foolbox, with a tenth of their 10000 steps.
+inline constexpr CwOptions usual_cw = {.lr = 0.01, .steps = 1000, .searches = 9, .c = 0.001};
 Tensor cw(const Victim& victim, const Tensor& x, const CwOptions& options = {});
 
 // Sparse l1 descent (Tramer & Boneh 2019): each step moves the given share of entries, those with the
@@ -98,9 +109,9 @@ Tensor sld(const Victim& victim, const Tensor& x, const SldOptions& options = {}
 Tensor noise(const Victim& victim, const Tensor& x, double amplitude = 0.3);
 
 // Auto-PGD (Croce & Hein 2020, "Reliable evaluation of adversarial robustness with an ensemble of diverse
-// parameter-free attacks", algorithm 1): projected gradient ascent with momentum 0.75 from a random point on the
-// ball's surface. The first step is 2 eps long. At checkpoints a picture's step is halved, and it goes on from its
-// best point, where too few steps have raised the loss, or none since the last checkpoint.
+// parameter-free attacks", algorithm 1): projected gradient ascent with momentum 0.75 from a random point on
+// the ball's surface. The first step is 2 eps long. At checkpoints a picture's step is halved, and it goes on
+// from its best point, where too few steps have raised the loss, or none since the last checkpoint.
 struct ApgdOptions {
   enum class Loss {
     cross_entropy,
@@ -119,10 +130,10 @@ inline std::vector<Choice<ApgdOptions::Loss>> choices_of(ApgdOptions::Loss) {
 
 Tensor apgd(const Victim& victim, const Tensor& x, double eps, const ApgdOptions& options = {});
 
-// Square Attack (Andriushchenko et al. 2020): random search without gradients. It starts from vertical stripes of
-// +-eps (l_inf, algorithm 2) or a grid of tiles (l2, algorithm 3), changes a square at a random place in every
-// query, and keeps what lowers the margin. The square's area starts as `share` of the picture and is halved after 10,
-// 50, 200, 500, 1000, 2000, 4000, 6000 and 8000 queries.
+// Square Attack (Andriushchenko et al. 2020): random search without gradients. It starts from vertical
+// stripes of +-eps (l_inf, algorithm 2) or a grid of tiles (l2, algorithm 3), changes a square at a random
+// place in every query, and keeps what lowers the margin. The square's area starts as `share` of the picture
+// and is halved after 10, 50, 200, 500, 1000, 2000, 4000, 6000 and 8000 queries.
 struct SquareOptions {
   Norm norm = Norm::linf;
   int queries = 5000;  // at most max_square_queries
@@ -133,9 +144,9 @@ inline constexpr int max_square_queries = int(streams::attack::spsa_steps.size()
 
 Tensor square(const Victim& victim, const Tensor& x, double eps, const SquareOptions& options = {});
 
-// FAB-T (Croce & Hein 2020, "Minimally distorted adversarial examples with a fast adaptive boundary attack", targeted):
-// steps to where the model, linearised, cannot tell the label from another class, and back towards the image wherever
-// the model is wrong.
+// FAB-T (Croce & Hein 2020, "Minimally distorted adversarial examples with a fast adaptive boundary attack",
+// targeted): steps to where the model, linearised, cannot tell the label from another class, and back towards
+// the image wherever the model is wrong.
 struct FabOptions {
   Norm norm = Norm::linf;
   int steps = 100;
@@ -145,8 +156,8 @@ struct FabOptions {
 };
 Tensor fab(const Victim& victim, const Tensor& x, double eps, const FabOptions& options = {});
 
-// AutoAttack's standard ensemble (Croce & Hein 2020): apgd, apgd with 9 targets, fab and square, each on the images that
-// the model still gets right.
+// AutoAttack's standard ensemble (Croce & Hein 2020): apgd, apgd with 9 targets, fab and square, each on the
+// images that the model still gets right.
 Tensor autoattack(const Victim& victim, const Tensor& x, double eps, Norm norm = Norm::linf,
                   int queries = 5000);
 

@@ -9,7 +9,7 @@ namespace pursuit::attacks {
 namespace {
 
 struct Fgsm {
-  static constexpr AttackTraits traits = {.name = "fgsm", .norm = Norm::linf};
+  static constexpr AttackTraits traits = {.name = "fgsm", .norm = Norm::linf, .labels_of_pixels = true};
   struct Options {};
   static Tensor run(const Victim& v, const Tensor& x, double eps, const Options&) { return fgsm(v, x, eps); }
   static std::string describe(const Options&) { return ""; }

@@ -11,7 +11,7 @@ namespace pursuit::attacks {
 namespace {
 
 struct Mim {
-  static constexpr AttackTraits traits = {.name = "mim", .norm = Norm::linf};
+  static constexpr AttackTraits traits = {.name = "mim", .norm = Norm::linf, .labels_of_pixels = true};
   using Options = MimOptions;
 
   template <class O, class F> static void for_each_option(O& o, const F& f) {

@@ -9,7 +9,7 @@ namespace pursuit::attacks {
 namespace {
 
 struct Pgd {
-  static constexpr AttackTraits traits = {.name = "pgd", .norm = Norm::linf};
+  static constexpr AttackTraits traits = {.name = "pgd", .norm = Norm::linf, .labels_of_pixels = true};
   using Options = PgdOptions;
 
   template <class O, class F> static void for_each_option(O& o, const F& f) {

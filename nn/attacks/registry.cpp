@@ -31,6 +31,24 @@ Tensor per_channel(const std::vector<double>& values, const Tensor& images) {
   return from_vector(values, {1, images.size(1), 1, 1}).to(images.dtype()).to(images.device());
 }
 
+Logits mean_of_draws(const Logits& logits, int draws) {
+  return [logits, draws](const Tensor& images) {
+    Tensor sum = logits(images);
+    for (int i = 1; i < draws; ++i) sum = sum + logits(images);
+    return sum / double(draws);
+  };
+}
+
+// Throws Error if two calls give the same.
+void check_draws(const Logits& logits, const Tensor& images, int draws) {
+  if (draws < 1) fail("attack", fmt::format("got {} draws, need at least 1", draws));
+  const NoGrad off;
+  if (draws > 1 && logits(images).to_vector() == logits(images).to_vector())
+    fail("attack", fmt::format("a mean over {} draws needs a model that draws random numbers; two calls of "
+                               "this one give the same logits",
+                               draws));
+}
+
 }  // namespace
 
 const std::vector<std::string>& names() {
@@ -49,32 +67,25 @@ const AttackInfo& info_of(const std::string& name) {
   return found->second;
 }
 
-std::map<std::string, OptionValues> default_options() {
-  std::map<std::string, OptionValues> all;
-  for (const auto& [name, info] : inventory()) {
-    OptionValues& values = all[name];
-    for (const Option& option : info.options) values[option.name] = option.value;
-  }
-  return all;
-}
-
 double Settings::radius() const { return info_of(name).traits.norm == Norm::linf ? budget / 255 : budget; }
 
 std::string Settings::describe() const { return info_of(name).describe(options); }
 
 std::string Settings::arguments() const {
+  const AttackInfo& info = info_of(name);
   std::string text;
-  for (const Option& option : info_of(name).options) {
-    const auto given = options.find(option.name);
-    if (given == options.end() || given->second == option.value) continue;
-    text += fmt::format("--{}-{} ", name, option.name);
-    std::visit([&](const auto& value) { text += fmt::format("{} ", value); }, given->second);
+  for (const auto& [option, value] : options) {
+    OptionValues others = options;
+    others.erase(option);
+    if (info.complete(others) == info.complete(options)) continue;
+    text += fmt::format("--{}-{} ", name, option);
+    std::visit([&](const auto& given) { text += fmt::format("{} ", given); }, value);
   }
   if (!text.empty()) text.pop_back();
   return text;
 }
 
-Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels, const Settings& s,
+Tensor attack(const Logits& model, const Tensor& images, const Tensor& labels, const Settings& s,
               const std::vector<int64_t>& pictures) {
   if (images.ndim() != 4) fail("attack", "the pictures are " + images.str() + ", need [B, C, H, W]");
   if (!pictures.empty() && int64_t(pictures.size()) != images.size(0))
@@ -85,6 +96,8 @@ Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels, 
     return info.run(victim, x, s.radius(), s.options);
   };
   const Tensor x = images.detach();
+  check_draws(model, x, s.draws);
+  const Logits logits = s.draws > 1 ? mean_of_draws(model, s.draws) : model;
   if (!s.pixel) {
     Tensor predicted;
     {

@@ -1,6 +1,5 @@
 #pragma once
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,8 +17,10 @@
 //   };
 //   PURSUIT_ATTACK(Fgsm)
 //
-// Options have a for_each_option as those of attention kinds; on the command line they are --fgsm-NAME. An attack
-// without a norm has a budget of its own, which it may tell: static double budget(const Options&).
+// Options have a for_each_option as those of attention kinds; on the command line they are --fgsm-NAME. An
+// attack without a norm has a budget of its own, which it may tell: static double budget(const Options&). An
+// option may choose the defaults of the others: static void apply_preset(Options&), called before those given
+// are read.
 namespace pursuit::attacks {
 
 using nn::Option, nn::OptionValue, nn::OptionValues;
@@ -27,6 +28,7 @@ using nn::Option, nn::OptionValue, nn::OptionValues;
 struct AttackTraits {
   const char* name;
   std::optional<Norm> norm = {};        // of the balls whose radii are its budgets
+  bool labels_of_pixels = false;        // labels may be those of x's pixels: it needs their loss alone
   bool one_at_a_time = false;           // give it one image at a time; between images it can be stopped
   const char* memory_option = nullptr;  // its option that the memory depends on, beside the batch size
 };
@@ -38,16 +40,15 @@ struct AttackInfo {
   std::function<Tensor(const Victim&, const Tensor& x, double radius, const OptionValues&)> run;
   std::function<std::string(const OptionValues&)> describe;  // "20 steps of 0.15 of the budget"
   std::function<double(const OptionValues&)> budget;         // of an attack without a norm; 0: no bound
-  // Shows the model what it sees at once, for shapes only; of attacks with a memory_option. x is [1, C, H, W].
+  // All options, with defaults and presets filled in.
+  std::function<OptionValues(const OptionValues&)> complete;
+  // Shows the model what it sees at once, for shapes only; of attacks with a memory_option. x: [1, C, H, W].
   std::function<void(const Logits&, const Tensor& x, const OptionValues&)> on_shapes;
 };
 
 const std::vector<std::string>& names();  // of all attacks, sorted
 // Throws Error that lists the names.
 const AttackInfo& info_of(const std::string& name);
-
-// The options of all attacks with their defaults, by attack.
-std::map<std::string, OptionValues> default_options();
 
 struct Settings {
   std::string name;
@@ -59,15 +60,18 @@ struct Settings {
   std::vector<double> mean, std;  // of the normalisation, per channel
   OptionValues options = {};      // of the attack; those left out have their defaults
   uint64_t seed = 0;
+  // Above 1, for a model that draws random numbers at every call: its logits, and so their gradients, are
+  // means over so many calls (expectation over transformation, Athalye et al. 2018).
+  int draws = 1;
 
   double radius() const;         // of the ball, in units of the images
   std::string describe() const;  // the options that matter: "20 steps of 0.15 of the budget"
-  // Those that differ from the defaults, as on the command line: "--spsa-steps 10".
+  // Those that differ from the defaults and presets, as on the command line: "--spsa-steps 10".
   std::string arguments() const;
 };
 
-// Takes and returns normalised images; `pictures` are their indices, as in Victim. Throws Error for unknown names
-// and values, and if a gradient is not finite.
+// Takes and returns normalised images; `pictures` are their indices, as in Victim. Throws Error for unknown
+// names and values, if a gradient is not finite, and for draws of a model that draws nothing.
 Tensor attack(const Logits& logits, const Tensor& images, const Tensor& labels, const Settings& settings,
               const std::vector<int64_t>& pictures = {});
 
@@ -83,24 +87,42 @@ void register_attack(AttackInfo info);
 
 template <class Attack> typename Attack::Options options_of(const OptionValues& given) {
   typename Attack::Options options;
-  if constexpr (requires { Attack::for_each_option(options, [](auto&&...) {}); })
-    Attack::for_each_option(options, [&](const char* name, auto& member, const char*, auto...) {
-      if (const auto found = given.find(name); found != given.end())
-        nn::read_option("attack", name, found->second, member);
-    });
+  const auto read = [&] {
+    if constexpr (requires { Attack::for_each_option(options, [](auto&&...) {}); })
+      Attack::for_each_option(options, [&](const char* name, auto& member, const char*, auto...) {
+        if (const auto found = given.find(name); found != given.end())
+          nn::read_option("attack", name, found->second, member);
+      });
+  };
+  read();
+  if constexpr (requires { Attack::apply_preset(options); }) {
+    Attack::apply_preset(options);
+    read();
+  }
   return options;
+}
+
+template <class Attack> std::vector<Option> described_options(const typename Attack::Options& options) {
+  std::vector<Option> all;
+  if constexpr (requires { Attack::for_each_option(options, [](auto&&...) {}); })
+    Attack::for_each_option(options,
+                            [&](const char* name, const auto& member, const char* help, auto... range) {
+                              all.push_back(nn::described(name, member, help, range...));
+                            });
+  return all;
 }
 
 template <class Attack> AttackInfo attack_info() {
   using Options = typename Attack::Options;
   AttackInfo info;
   info.traits = Attack::traits;
-  const Options defaults;
-  if constexpr (requires { Attack::for_each_option(defaults, [](auto&&...) {}); })
-    Attack::for_each_option(defaults,
-                            [&](const char* name, const auto& member, const char* help, auto... range) {
-                              info.options.push_back(nn::described(name, member, help, range...));
-                            });
+  info.options = described_options<Attack>(Options());
+  info.complete = [](const OptionValues& given) {
+    OptionValues all;
+    for (const Option& option : described_options<Attack>(options_of<Attack>(given)))
+      all[option.name] = option.value;
+    return all;
+  };
   info.run = [](const Victim& v, const Tensor& x, double radius, const OptionValues& given) {
     return Attack::run(v, x, radius, options_of<Attack>(given));
   };

@@ -301,6 +301,45 @@ TEST_CASE("attacks: pgd hurts a vision transformer far more than noise of its si
   CHECK(attacked - clean > 3 * std::abs(noisy - clean));
 }
 
+TEST_CASE("attacks: of a model that draws numbers, the gradient is a mean over draws") {
+  // The sign of the margin's slope in every entry is lost in noise that is ten times as large, but not in the
+  // mean over many draws.
+  const Linear model(2);
+  const Tensor x = pictures(3, 13), labels = labels_of({0, 1, 0});
+  uint64_t call = 0;
+  const Logits random = [&](const Tensor& t) {
+    const Tensor drawn = uniform(model.weight.shape(), -10, 10, 21, ++call);
+    return linear(t.reshape({t.size(0), entries}), model.weight + drawn) * 0.01;
+  };
+  Settings s = settings_of("fgsm", true);
+  s.mean = {0, 0};
+  s.std = {1, 1};
+  const auto right = [&](int draws) {  // share of the entries that move as the mean model's slope says
+    s.draws = draws;
+    const Tensor pixels = clamp(x, 0.1, 0.9);
+    const auto before = pixels.to_vector(), after = attack(random, pixels, labels, s).to_vector();
+    const std::vector<int64_t> label = {0, 1, 0};
+    double same = 0;
+    for (size_t b = 0; b < 3; ++b) {
+      const auto slope = model.margin_slope(label[b]);
+      for (size_t i = 0; i < entries; ++i)
+        same += sign_of(after[b * entries + i] - before[b * entries + i]) == -sign_of(slope[i]);
+    }
+    return same / double(before.size());
+  };
+  CHECK(right(1) < 0.75);
+  CHECK(right(2000) > 0.85);
+  call = 0;
+  right(3);
+  CHECK(call == 2 + 3);  // two calls tell that it draws
+
+  s.draws = 4;
+  CHECK_THROWS_WITH_AS(attack(model.logits(), x, labels, s),
+                       doctest::Contains("4 draws needs a model that draws random numbers"), Error);
+  s.draws = 0;
+  CHECK_THROWS_WITH_AS(attack(random, x, labels, s), doctest::Contains("got 0 draws"), Error);
+}
+
 TEST_CASE("attacks: wrong use is said") {
   const Linear model(3);
   const Tensor x = pictures(1, 12), labels = labels_of({0});
