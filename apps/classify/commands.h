@@ -26,10 +26,12 @@ struct EvalOptions : apps::PictureEvalOptions {
   std::vector<std::string> test_files, attacks;
   std::string classes;   // file or folder with the names of the model's classes; empty: the run's
   std::string outliers;  // data set of pictures of no class
-  std::vector<double> budgets = {1, 2, 3, 4, 5, 6};  // l_inf radii, in 1/255
-  std::vector<double> l2_budgets = {0.25, 0.5, 1};   // l2 radii
+  std::vector<double> budgets = {1, 2, 3, 4, 5, 6};        // l_inf radii, in 1/255
+  std::vector<double> l2_budgets = {0.25, 0.5, 1};         // l2 radii
   std::map<std::string, nn::OptionValues> attack_options;  // those given, by attack
   std::string attack_records;                              // file; empty: none
+  std::string attacked_by;     // run whose model is attacked; empty: the evaluated one
+  bool masking_check = false;  // see attack_runs.h
   AttackSpace attack_space = AttackSpace::normalised;
   data::Split split = data::Split::test;
   int64_t attack_limit = 0;  // pictures; 0: the evaluated ones

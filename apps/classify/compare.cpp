@@ -18,12 +18,14 @@ enum class Detail { summary, corruptions, attacks };
 
 std::string attack_name(const Results::Attacked& a) {
   const std::string budget = budget_text(a.attack, a.budget);
-  return a.attack + (budget == "-" ? "" : " " + budget) + (a.space == "pixel" ? " (pixel)" : "");
+  return a.attack + (budget == "-" ? "" : " " + budget) + (a.space == "pixel" ? " (pixel)" : "") +
+         (a.surrogate.empty() ? "" : " by " + a.surrogate_attention);
 }
 
 bool is_largest(const Results::Attacked& a, const Results& r) {
   return std::none_of(r.attacked.begin(), r.attacked.end(), [&](const Results::Attacked& b) {
-    return b.attack == a.attack && b.space == a.space && b.settings == a.settings && b.budget > a.budget;
+    return b.attack == a.attack && b.space == a.space && b.settings == a.settings && b.budget > a.budget &&
+           b.surrogate == a.surrogate;
   });
 }
 

@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "apps/classify/attack_record.h"
+#include "apps/classify/attack_runs.h"
 #include "apps/classify/commands.h"
 #include "apps/classify/outliers.h"
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
+#include "apps/classify/surrogate.h"
 #include "apps/command/checks.h"
 #include "apps/pictures/evaluation.h"
 #include "apps/study/reproduce.h"
@@ -27,7 +28,8 @@
 //                     "corrupted": [{"name", "severity", "count", "clean_top1", "top1", "top5", "loss",
 //                                    "ece"}],
 //                     "attacked": [{"attack", "space", "budget", "count", "settings", "clean_top1", "top1",
-//                                   "top5", "l2", "arguments"}],
+//                                   "top5", "l2", "arguments", "steps", "surrogate",
+//                                   "surrogate_attention"}],
 //                     "outliers": [{"data", "fingerprint", "count", "inliers", "classes", "aupr_probability",
 //                                   "aupr_energy", "arguments"}]}]}
 // An entry holds the results of one set of pictures and conditions; attacks on fewer pictures have their own.
@@ -40,10 +42,7 @@ std::string percent_cell(double accuracy) { return fmt::format("{:.2f}", 100 * a
 
 class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
  public:
-  explicit Evaluation(const EvalOptions& options)
-      : PictureEvaluation(options),
-        options_(options),
-        attacks_(apps::chosen("--attack", options.attacks, attacks::names())) {}
+  explicit Evaluation(const EvalOptions& options) : PictureEvaluation(options), options_(options) {}
 
  private:
   std::vector<data::CorruptedPart> parts() const override {
@@ -63,6 +62,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     validate(config_);
     data_ = first_part();
     if (data_->size() == 0) fail("eval", "the split is empty");
+    attacks_ = attack_runs(options_, config_);
     for (const auto& [option, given] :
          {std::pair{"--attack", !attacks_.empty()}, {"--outliers", !options_.outliers.empty()}})
       if (given && published_corrupted())
@@ -72,14 +72,19 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     const Device device = device_from_name(config_.device);
     apps::require_memory("eval", device, "--batch-size",
                          [&] { evaluate_on_shapes(*loaded_.model, config_, !attacks_.empty()); });
-    for (const std::string& name : attacks_)
-      if (const attacks::AttackInfo& info = attacks::info_of(name); info.on_shapes)
-        apps::require_memory("eval", device, fmt::format("--{}-{}", name, info.traits.memory_option), [&] {
+    for (const attacks::Settings& s : attacks_)
+      if (const attacks::AttackInfo& info = attacks::info_of(s.name); info.on_shapes)
+        apps::require_memory("eval", device, fmt::format("--{}-{}", s.name, info.traits.memory_option), [&] {
           info.on_shapes(
               [&](const Tensor& images) { return (*loaded_.model)(images); },
               empty({1, config_.channels, config_.image_size, config_.image_size}, DType::f32, device),
-              settings(name).options);
+              s.options);
         });
+    if (!options_.attacked_by.empty()) {
+      if (attacks_.empty())
+        fail("eval", "--attacked-by is the model that --attack attacks; give --attack too");
+      surrogate_.emplace(options_.attacked_by, options_.load, config_);
+    }
     config_.test_split = split_name(*data_, options_.split);
     classes_ = data_->present_classes();
     results_ = conditions_on(*data_, config_.dtype, options_.limit);
@@ -208,8 +213,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     }
     const data::Dataset& data = fewer ? *fewer : *data_;
     const bool unlike = fewer || config_.dtype != DType::f32;  // than in results_
-    int64_t runs = unlike ? 1 : 0;
-    for (const std::string& name : attacks_) runs += int64_t(budgets_of(name).size());
+    const int64_t runs = int64_t(attacks_.size()) + (unlike ? 1 : 0);
     apps::Progress bar("attacks", 0, runs * data.size(), {.quiet = options_.quiet});
     int64_t done = 0;
     if (unlike) {
@@ -220,39 +224,12 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
       attacked_on_->set_scores(*found, config_.classes, classes_);
       done += data.size();
     }
-    for (const std::string& name : attacks_) {
-      attacks::Settings s = settings(name);
-      for (const double budget : budgets_of(name)) {
-        s.budget = budget;
-        if (!attack_all(s, config, data, bar, done)) return false;
-        done += data.size();
-        keep(attacked());
-      }
+    for (const attacks::Settings& s : attacks_) {
+      if (!attack_all(s, config, data, bar, done)) return false;
+      done += data.size();
+      keep(attacked());
     }
     return true;
-  }
-
-  nn::OptionValues given_options(const std::string& name) const {
-    const auto given = options_.attack_options.find(name);
-    return given == options_.attack_options.end() ? nn::OptionValues{} : given->second;
-  }
-
-  attacks::Settings settings(const std::string& name) const {
-    attacks::Settings s;
-    s.name = name;
-    s.pixel = options_.attack_space == AttackSpace::pixel;
-    s.mean = config_.mean;
-    s.std = config_.std;
-    s.options = given_options(name);
-    s.seed = options_.seed;
-    return s;
-  }
-
-  std::set<double> budgets_of(const std::string& name) const {
-    const attacks::AttackInfo& info = attacks::info_of(name);
-    if (!info.traits.norm) return {info.budget(given_options(name))};
-    const auto& given = info.traits.norm == attacks::Norm::linf ? options_.budgets : options_.l2_budgets;
-    return {given.begin(), given.end()};
   }
 
   bool attack_all(const attacks::Settings& s, Config config, const data::Dataset& data, apps::Progress& bar,
@@ -261,7 +238,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     AttackRecord record(s);
     const attacks::Logits victim = [&](const Tensor& images) {
       record.count(images);
-      return logits(images);
+      return surrogate_ ? restricted((*surrogate_)(images), classes_) : logits(images);
     };
     const Change attack = [&](const Tensor& images, const Tensor& labels,
                               const std::vector<int64_t>& pictures) {
@@ -273,8 +250,24 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
         attacks::info_of(s.name).traits.norm ? s.name + " " + budget_text(s.name, s.budget) : s.name;
     const auto found = totals_of(data, config, {}, attack, apps::ticker(bar, done, note));
     if (!found) return false;
-    attacked().attacked.push_back({s.name, choice_name(options_.attack_space), s.budget, s.describe(),
-                                   found->accuracy(), found->accuracy5(), record.mean_l2(), s.arguments()});
+    Results::Attacked result{s.name,
+                             choice_name(options_.attack_space),
+                             s.budget,
+                             s.describe(),
+                             found->accuracy(),
+                             found->accuracy5(),
+                             record.mean_l2(),
+                             s.arguments()};
+    const nn::OptionValues all = attacks::info_of(s.name).complete(s.options);
+    if (const auto steps = all.find("steps"); steps != all.end())
+      if (const auto* const count = std::get_if<int64_t>(&steps->second)) result.steps = *count;
+    if (surrogate_) {
+      result.surrogate = surrogate_->name();
+      result.surrogate_attention = surrogate_->attention();
+      result.arguments += (result.arguments.empty() ? "" : " ") + std::string("--attacked-by ") +
+                          apps::quoted(options_.attacked_by);
+    }
+    attacked().attacked.push_back(std::move(result));
     if (!options_.attack_records.empty()) record.append_to(options_.attack_records);
     return true;
   }
@@ -327,10 +320,11 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
 
   void print_attacks() const {
     const Results& r = attacked();
-    apps::Table table{{"attack", "budget", "top-1", "top-5", "mean l2", "pictures"}, {}};
+    apps::Table table{{"attack", "budget", "top-1", "top-5", "mean l2", "pictures", "how"}, {}};
     const auto add = [&](const Results::Attacked& a) {
-      table.rows.push_back({a.attack, budget_text(a.attack, a.budget), percent_cell(a.top1),
-                            percent_cell(a.top5), fmt::format("{:.3f}", a.l2), std::to_string(r.count)});
+      table.rows.push_back({attack_title(a), budget_text(a.attack, a.budget), percent_cell(a.top1),
+                            percent_cell(a.top5), fmt::format("{:.3f}", a.l2), std::to_string(r.count),
+                            a.settings});
     };
     add({"none", "", 0, "", r.scores.top1, r.scores.top5, 0});
     for (const Results::Attacked& a : r.attacked) add(a);
@@ -339,14 +333,20 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
                     ? "pixels, clipped to [0, 1], away from the true labels"
                     : "normalised pictures, not clipped, away from the model's own predictions",
                 apps::Lines{apps::to_text(table)});
-    for (const std::string& note : masking_notes(r)) apps::print("{}\n", note);
+    const std::vector<std::string> notes = masking_notes(r);
+    for (const std::string& note : notes) apps::print("{}\n", note);
+    if (options_.masking_check && notes.empty())
+      apps::print(
+          "no sign of a hidden gradient: Square, more steps and the whole range of pixels do as they "
+          "should\n");
   }
 
   Results& attacked() { return attacked_on_ ? *attacked_on_ : results_; }
   const Results& attacked() const { return attacked_on_ ? *attacked_on_ : results_; }
 
   const EvalOptions& options_;
-  std::vector<std::string> attacks_;
+  std::vector<attacks::Settings> attacks_;
+  std::optional<Surrogate> surrogate_;  // of --attacked-by
   std::vector<int64_t> classes_;        // the model's classes that occur in the data
   std::optional<Results> attacked_on_;  // attacks under other conditions than results_, with clean scores
 };

@@ -44,6 +44,12 @@ void add_eval(apps::Program<RunRecord>& program) {
   command.add_option(
       "--attack-records", e.attack_records,
       "File for a line of JSON about every attack: which pictures fell, and how far each was moved");
+  command.add_option("--attacked-by", e.attacked_by,
+                     "Run whose model is attacked, with its gradients, labels and choices; the evaluated one "
+                     "classifies the pictures (default: that one itself)");
+  command.add_flag("--masking-check", e.masking_check,
+                   "Attack by APGD, Square, PGD, ten times the steps of PGD, and the whole range of pixels, "
+                   "and say what looks as if the model hid its gradient");
   for (const std::string& name : attacks::names())
     for (const attacks::Option& option : attacks::info_of(name).options)
       apps::add_value(command, "--" + name + "-" + option.name, e.attack_options[name], option)

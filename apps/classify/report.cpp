@@ -177,8 +177,9 @@ void add_attacks(Report& report, const Results& results) {
   table.rows.push_back(
       {"none", "-", "-", std::to_string(results.count), percent(results.scores.top1), "-", ""});
   for (const Results::Attacked& a : results.attacked)
-    table.rows.push_back({a.attack, a.space, budget_text(a.attack, a.budget), std::to_string(results.count),
-                          percent(a.top1), fmt::format("{:.3f}", a.l2), a.settings});
+    table.rows.push_back({attack_title(a), a.space, budget_text(a.attack, a.budget),
+                          std::to_string(results.count), percent(a.top1), fmt::format("{:.3f}", a.l2),
+                          a.settings});
   report.table(table);
   for (const std::string& note : masking_notes(results)) report.paragraph(note);
 }
@@ -227,13 +228,14 @@ void add_commands(std::vector<std::string>& commands, const RunRecord& r, const 
   for (const Results::Outliers& o : results.outliers) commands.push_back(eval + " " + o.arguments);
   struct Attacks {
     std::set<std::string> names;
-    std::set<double> budgets;
+    std::set<double> budgets, l2_budgets;
   };
   std::map<std::pair<std::string, std::string>, Attacks> attacks;  // by space and arguments
   for (const Results::Attacked& a : results.attacked) {
     Attacks& together = attacks[{a.space, a.arguments}];
     together.names.insert(a.attack);
-    if (a.attack == "fgsm" || a.attack == "pgd") together.budgets.insert(a.budget);
+    if (const auto norm = norm_of(a.attack))
+      (*norm == attacks::Norm::linf ? together.budgets : together.l2_budgets).insert(a.budget);
   }
   for (const auto& [how, together] : attacks) {
     const auto& [space, arguments] = how;
@@ -241,6 +243,8 @@ void add_commands(std::vector<std::string>& commands, const RunRecord& r, const 
         fmt::format("{} --attack {} --attack-space {}", eval, fmt::join(together.names, ","), space);
     if (!arguments.empty()) command += " " + arguments;
     if (!together.budgets.empty()) command += fmt::format(" --budgets {}", fmt::join(together.budgets, ","));
+    if (!together.l2_budgets.empty())
+      command += fmt::format(" --l2-budgets {}", fmt::join(together.l2_budgets, ","));
     commands.push_back(command);
   }
 }

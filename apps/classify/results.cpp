@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <map>
 #include <tuple>
 
 #include "apps/run/run_folder.h"
@@ -25,8 +26,17 @@ double number(const ordered_json& json, const char* key) {
 }
 
 Results::Attacked attacked_from(const ordered_json& a) {
-  return {a.at("attack"),    a.at("space"),     number(a, "budget"), a.value("settings", ""),
-          number(a, "top1"), number(a, "top5"), number(a, "l2"),     a.value("arguments", "")};
+  return {a.at("attack"),
+          a.at("space"),
+          number(a, "budget"),
+          a.value("settings", ""),
+          number(a, "top1"),
+          number(a, "top5"),
+          number(a, "l2"),
+          a.value("arguments", ""),
+          a.contains("steps") ? apps::member_of<int64_t>(a, "steps") : 0,
+          a.value("surrogate", ""),
+          a.value("surrogate_attention", "")};
 }
 
 nn::Calibration calibration_from(const ordered_json& bins, int64_t pictures) {
@@ -42,6 +52,23 @@ nn::Calibration calibration_from(const ordered_json& bins, int64_t pictures) {
     pictures -= bin.count;
   }
   return c;
+}
+
+// The options of an attack but its steps.
+std::string without_steps(const Results::Attacked& a) {
+  const std::string flag = "--" + a.attack + "-steps ";
+  const size_t at = a.arguments.find(flag);
+  if (at == std::string::npos) return a.arguments;
+  std::string left = a.arguments;
+  left.erase(at, std::min(left.find(' ', at + flag.size()), left.size() - 1) + 1 - at);
+  if (at == left.size() && at > 0) left.pop_back();
+  return left;
+}
+
+// The same attack, but more steps in b.
+bool more_steps(const Results::Attacked& a, const Results::Attacked& b) {
+  return a.steps > 0 && b.steps > a.steps && a.attack == b.attack && a.space == b.space &&
+         a.budget == b.budget && without_steps(a) == without_steps(b);
 }
 
 // ImageNet-1k's classes are WordNet ids such as "n01440764".
@@ -109,7 +136,10 @@ ordered_json to_json(const Results& r) {
                                 {"top1", a.top1},
                                 {"top5", a.top5},
                                 {"l2", a.l2},
-                                {"arguments", a.arguments}});
+                                {"arguments", a.arguments},
+                                {"steps", a.steps},
+                                {"surrogate", a.surrogate},
+                                {"surrogate_attention", a.surrogate_attention}});
   for (const auto& o : r.outliers)
     json["outliers"].push_back({{"data", o.data},
                                 {"fingerprint", o.fingerprint},
@@ -150,7 +180,7 @@ Results unite(const Results& old, const Results& fresh) {
   Results both = fresh;
   apps::unite_corrupted(both, old);
   both.attacked = apps::united(old.attacked, fresh.attacked, [](const auto& a) {
-    return std::tuple(a.attack, a.space, a.budget, a.settings);
+    return std::tuple(a.attack, a.space, a.budget, a.settings, a.surrogate);
   });
   both.outliers = apps::united(old.outliers, fresh.outliers,
                                [](const auto& o) { return std::pair(o.data, o.fingerprint); });
@@ -218,10 +248,15 @@ std::optional<MeanCorruptionError> mean_corruption_error(const Results& results)
 
 std::vector<std::pair<double, double>> attack_curve(const Results& results, const std::string& attack,
                                                     const std::string& space) {
-  std::vector<std::pair<double, double>> points;
+  using Points = std::vector<std::pair<double, double>>;
+  std::map<std::string, Points> by_settings;
   for (const Results::Attacked& a : results.attacked)
-    if (a.attack == attack && a.space == space) points.emplace_back(a.budget, 100 * a.top1);
-  if (points.empty()) return points;
+    if (a.attack == attack && a.space == space && a.surrogate.empty())
+      by_settings[a.settings].emplace_back(a.budget, 100 * a.top1);
+  if (by_settings.empty()) return {};
+  Points points = std::max_element(by_settings.begin(), by_settings.end(), [](const auto& a, const auto& b) {
+                    return a.second.size() < b.second.size();
+                  })->second;
   if (!std::isnan(results.scores.top1)) points.emplace_back(0, 100 * results.scores.top1);
   std::sort(points.begin(), points.end());
   return points;
@@ -241,18 +276,25 @@ std::vector<Swept> swept_attacks() {
 
 std::vector<std::string> masking_notes(const Results& r) {
   constexpr double slack = 0.01, whole_range = 255;
+  std::vector<Results::Attacked> attacked = r.attacked;
+  std::erase_if(attacked, [](const Results::Attacked& a) { return !a.surrogate.empty(); });
   std::vector<std::string> notes;
   const auto find = [&](const std::string& attack, const Results::Attacked& like) {
-    return std::find_if(r.attacked.begin(), r.attacked.end(), [&](const Results::Attacked& a) {
+    return std::find_if(attacked.begin(), attacked.end(), [&](const Results::Attacked& a) {
       return a.attack == attack && a.space == like.space && a.budget == like.budget;
     });
   };
   const auto number = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
-  for (const Results::Attacked& a : r.attacked) {
+  for (const Results::Attacked& a : attacked) {
+    for (const Results::Attacked& b : attacked)
+      if (more_steps(a, b) && b.top1 > a.top1 + slack)
+        notes.push_back(fmt::format(
+            "the model may hide its gradient: at {} {} of {} steps leaves {}, of {} steps {}",
+            budget_text(a.attack, a.budget), a.attack, a.steps, number(a.top1), b.steps, number(b.top1)));
     const bool l2 = a.attack.ends_with("-l2");
     if (a.attack.starts_with("apgd"))
       if (const auto s = find(l2 ? "square-l2" : "square", a);
-          s != r.attacked.end() && s->top1 < a.top1 - slack)
+          s != attacked.end() && s->top1 < a.top1 - slack)
         notes.push_back(
             fmt::format("the model may hide its gradient: at {} Square, which uses none, leaves {}, "
                         "{} leaves {}",
@@ -281,12 +323,19 @@ std::string percent(double fraction) {
   return std::isnan(fraction) ? "-" : fmt::format("{:.2f}%", 100 * fraction);
 }
 
+std::optional<attacks::Norm> norm_of(const std::string& attack) {
+  const std::vector<std::string>& known = attacks::names();
+  if (std::find(known.begin(), known.end(), attack) == known.end()) return std::nullopt;
+  return attacks::info_of(attack).traits.norm;
+}
+
 std::string budget_text(const std::string& attack, double budget) {
   if (budget == 0) return "-";
-  const std::vector<std::string>& known = attacks::names();
-  const bool in_pixels = std::find(known.begin(), known.end(), attack) != known.end() &&
-                         attacks::info_of(attack).traits.norm == attacks::Norm::linf;
-  return fmt::format("{:g}", budget) + (in_pixels ? "/255" : "");
+  return fmt::format("{:g}", budget) + (norm_of(attack) == attacks::Norm::linf ? "/255" : "");
+}
+
+std::string attack_title(const Results::Attacked& a) {
+  return a.attack + (a.surrogate.empty() ? "" : " by " + a.surrogate);
 }
 
 }  // namespace pursuit::classify

@@ -37,6 +37,9 @@ struct Results : apps::PictureResults<Scores> {
     double top1 = 0, top5 = 0;
     double l2 = 0;               // mean l2 norm of the perturbations in that space
     std::string arguments = {};  // options of `eval` that give these settings; empty: the defaults
+    int64_t steps = 0;           // of an attack with so many; 0: not known
+    // The run whose model was attacked (--attacked-by), and what it attends with; empty: the evaluated one's.
+    std::string surrogate = {}, surrogate_attention = {};
   };
   std::vector<Attacked> attacked;
 
@@ -101,7 +104,8 @@ struct MeanCorruptionError {
 std::optional<MeanCorruptionError> mean_corruption_error(const Results& results);
 
 // Points (budget, accuracy in %) of one attack in one space, with (0, clean accuracy) first; empty if the
-// attack was not run.
+// attack was not run. Of several settings those with most budgets count; none of other models
+// (--attacked-by).
 std::vector<std::pair<double, double>> attack_curve(const Results& results, const std::string& attack,
                                                     const std::string& space);
 
@@ -112,14 +116,17 @@ std::vector<apps::Curve> training_curves(const RunRecord* run = nullptr);
 apps::Table outlier_table(const Results& results);
 
 std::string percent(double fraction);  // "81.25%"; "-" for NaN
-// Signs that the model hides its gradient rather than resists (Athalye et al. 2018), in lines: Square, without
-// gradients, does better than an attack with them; a whole range of pixels does not bring the accuracy to 0.
+// Signs that the model hides its gradient rather than resists (Athalye et al. 2018), in lines: Square,
+// without gradients, does better than an attack with them; more steps of an attack leave more right; a whole
+// range of pixels does not bring the accuracy to 0. Attacks on other models (--attacked-by) do not count.
 std::vector<std::string> masking_notes(const Results& results);
 // Attacks whose budgets can be swept, and the title of that axis.
 struct Swept {
   std::string attack, title, axis;  // "pgd", "PGD", "budget (1/255)"
 };
 std::vector<Swept> swept_attacks();
+std::optional<attacks::Norm> norm_of(const std::string& attack);    // empty also for an unknown attack
 std::string budget_text(const std::string& attack, double budget);  // "4/255", "0.1", "-"
+std::string attack_title(const Results::Attacked& attacked);        // "pgd", "pgd by softmax-0"
 
 }  // namespace pursuit::classify

@@ -32,6 +32,7 @@ bool is_free(const std::string& option) {
 
 struct Run {
   std::string name, folder, variant;
+  uint64_t seed = 0;
   std::vector<Recipe> settings;  // in the order in which they win
   Json options;
 };
@@ -72,12 +73,26 @@ class Runner {
       for (const auto& [name, value] : evaluation.settings)
         if (name == "checkpoint" || name == "json" || name == "quiet")
           fail("study", fmt::format("{}: '{}' is set by the study; remove it", evaluation.file, name));
+        else if (const std::string variant = named_variant(value); !variant.empty() && !find_variant(variant))
+          fail("study", fmt::format("{}: '{}' names the run of a variant, but there is no [variants.{}]",
+                                    evaluation.file, value, variant));
       set_options(evaluation, *app_.eval);
     }
   }
 
+  // "softmax" of the value "{softmax}", which stands for that variant's run with the same seed; else empty.
+  static std::string named_variant(const std::string& value) {
+    const bool named = value.size() > 2 && value.starts_with('{') && value.ends_with('}');
+    return named ? value.substr(1, value.size() - 2) : "";
+  }
+  const Study::Variant* find_variant(const std::string& name) const {
+    const auto found = std::find_if(study_.variants.begin(), study_.variants.end(),
+                                    [&](const Study::Variant& v) { return v.options.name == name; });
+    return found == study_.variants.end() ? nullptr : &*found;
+  }
+
   Run run_of(const Study::Variant& variant, const Recipe& candidate, uint64_t seed) const {
-    Run run{fmt::format("{}-{}", candidate.name, seed), "", variant.options.name, {}, {}};
+    Run run{fmt::format("{}-{}", candidate.name, seed), "", variant.options.name, seed, {}, {}};
     run.folder = (fs::path(out_) / run.name).string();
     if (base_) run.settings.push_back(*base_);
     for (const Recipe& part : {study_.options, candidate}) {
@@ -135,16 +150,21 @@ class Runner {
 
   bool run_all() {
     bool all = true;
-    for (const uint64_t seed : study_.seeds)
+    for (const uint64_t seed : study_.seeds) {
+      std::vector<Run> trained;  // before any is evaluated, since evaluations may name other variants
       for (const Study::Variant& variant : study_.variants) {
         const std::optional<Recipe> candidate = chosen(variant);
         if (stop_requested()) return false;
         if (!candidate) continue;
         const Run run = run_of(variant, *candidate, seed);
-        if (train(run) == Step::done)
-          for (const Recipe& evaluation : study_.evaluations) all &= evaluate(run, evaluation) == Step::done;
+        if (train(run) == Step::done) trained.push_back(run);
         if (stop_requested()) return false;
       }
+      for (const Run& run : trained) {
+        for (const Recipe& evaluation : study_.evaluations) all &= evaluate(run, evaluation) == Step::done;
+        if (stop_requested()) return false;
+      }
+    }
     return all;
   }
 
@@ -204,6 +224,20 @@ class Runner {
     for (const auto& [name, value] : evaluation.settings) words.push_back("--" + name + "=" + value);
     return words;
   }
+  // With the folders of the runs that "{VARIANT}" stands for. Empty if one of them is not trained.
+  std::optional<std::vector<std::string>> arguments(const Recipe& evaluation, uint64_t seed) const {
+    Recipe filled = evaluation;
+    for (auto& [name, value] : filled.settings) {
+      const std::string variant = named_variant(value);
+      if (variant.empty()) continue;
+      const std::optional<Recipe> candidate = choice_of(*find_variant(variant));
+      if (!candidate) return std::nullopt;
+      const Run run = run_of(*find_variant(variant), *candidate, seed);
+      if (!progress_of(run).contains("run")) return std::nullopt;
+      value = run.folder;
+    }
+    return arguments(filled);
+  }
   static bool is_evaluated(const Json& progress, const Recipe& evaluation) {
     const Json done = progress.value("evaluations", Json::object());
     return done.value(evaluation.name, Json()) == Json(arguments(evaluation));
@@ -212,8 +246,14 @@ class Runner {
   Step evaluate(const Run& run, const Recipe& evaluation) {
     Json progress = progress_of(run);
     if (is_evaluated(progress, evaluation)) return Step::done;
+    const auto words = arguments(evaluation, run.seed);
+    if (!words) {
+      note("{}: eval {} of {} needs the run of a variant that is not trained\n", study_.name, evaluation.name,
+           run.name);
+      return Step::failed;
+    }
     std::vector<std::string> args = {"eval", "--checkpoint", run.folder};
-    for (const std::string& word : arguments(evaluation)) args.push_back(word);
+    args.insert(args.end(), words->begin(), words->end());
     const Step step = call(run, "eval " + evaluation.name, std::move(args));
     if (step != Step::done) return step;
     progress["evaluations"][evaluation.name] = arguments(evaluation);

@@ -15,7 +15,8 @@ namespace pursuit::apps {
 //   [options]                  options of `train` for all runs
 //   [variants.NAME]            options of `train` for one variant; the first variant is compared with
 //   [variants.NAME.choose]     options, each with a list of values, of which the best is chosen
-//   [evaluations.NAME]         options of `eval`, for every run
+//   [evaluations.NAME]         options of `eval`, for every run; the value "{VARIANT}" stands for the folder
+//                              of that variant's run with the same seed
 // Names are made of letters, digits, '-', '_' and '+'. Recipes here are parts of the file: `file` names file
 // and section.
 struct Study {

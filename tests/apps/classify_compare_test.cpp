@@ -426,6 +426,31 @@ TEST_CASE("attacks: signs of a hidden gradient are told") {
   r.attacked[0].top1 = 0.6;
   r.attacked[1].budget = 4;  // another budget
   CHECK(masking_notes(r).empty());
+
+  // More steps should leave fewer right.
+  r.attacked = {{"pgd", "pixel", 8, "20 steps", 0.4, 1, 0.5, "--pgd-step 0.1", 20},
+                {"pgd", "pixel", 8, "200 steps", 0.5, 1, 0.5, "--pgd-step 0.1 --pgd-steps 200", 200}};
+  REQUIRE(masking_notes(r).size() == 1);
+  CHECK(masking_notes(r)[0].find("at 8/255 pgd of 20 steps leaves 40.0 %, of 200 steps 50.0 %") !=
+        std::string::npos);
+  r.attacked[1].surrogate = "other";  // another model's pictures
+  CHECK(masking_notes(r).empty());
+  r.attacked[1].surrogate.clear();
+  r.attacked[1].arguments = "--pgd-step 0.2 --pgd-steps 200";  // not the steps alone
+  CHECK(masking_notes(r).empty());
+  r.attacked[1].arguments = "--pgd-steps 200 --pgd-step 0.1";
+  CHECK(masking_notes(r).size() == 1);
+  r.attacked[1].top1 = 0.405;  // within a point
+  CHECK(masking_notes(r).empty());
+}
+
+TEST_CASE("attack curve: of one setting, and of the model's own pictures") {
+  Results r = clean_results(0.9);
+  r.attacked = {{"pgd", "pixel", 4, "20 steps", 0.3, 1, 0.5}, {"pgd", "pixel", 2, "20 steps", 0.6, 1, 0.5}};
+  r.attacked.push_back({"pgd", "pixel", 4, "200 steps", 0.2, 1, 0.5});
+  r.attacked.push_back({"pgd", "pixel", 4, "20 steps", 0.8, 1, 0.5, "", 20, "other", "softmax"});
+  using Points = std::vector<std::pair<double, double>>;
+  CHECK(attack_curve(r, "pgd", "pixel") == Points{{0, 90}, {2, 60}, {4, 30}});
 }
 
 TEST_CASE("restricted: the classes that the data lacks are never predicted and count for nothing") {

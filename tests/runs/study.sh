@@ -24,6 +24,7 @@ checkpoint-steps = 1'
 corruptions = "fog"
 severities = 1
 attack = "fgsm"
+attacked-by = "{second}"
 budgets = [1, 2]' ;;
   segment)
     base='limit = 16
@@ -163,6 +164,13 @@ refused "missing.toml" missing.toml
 if [[ $name == classify ]]; then
   changed 's/validation = 16/validation = 0/'
   refused "give --validation" changed.toml
+  # Transfer from the chosen run of the second variant, to itself too.
+  grep -q "fgsm 1/255 by RPC" whole/study.html || fail "the page has no transfer"
+  for run in first second-lambda=?; do
+    grep -q '"surrogate":"second-lambda=.-1"' whole/$run-1/eval.json || fail "$run-1 is not attacked by the second variant"
+  done
+  changed 's/{second}/{third}/'
+  refused "'{third}' names the run of a variant, but there is no [variants.third]" changed.toml
 fi
 mkdir -p busy/first-0 && cp whole/first-0/config.json busy/first-0
 refused "holds a run that this study did not begin" small.toml --out busy

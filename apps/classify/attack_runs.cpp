@@ -1,0 +1,68 @@
+#include "apps/classify/attack_runs.h"
+
+#include <algorithm>
+#include <set>
+
+#include "apps/command/choice.h"
+#include "engine/base/error.h"
+
+namespace pursuit::classify {
+
+namespace {
+
+constexpr double whole_range = 255;
+constexpr int64_t more_steps = 10;  // times as many
+
+bool same(const attacks::Settings& a, const attacks::Settings& b) {
+  const auto& complete = attacks::info_of(a.name).complete;
+  return a.name == b.name && a.budget == b.budget && complete(a.options) == complete(b.options);
+}
+
+std::set<double> budgets_of(const attacks::Settings& s, const EvalOptions& o) {
+  const attacks::AttackInfo& info = attacks::info_of(s.name);
+  if (!info.traits.norm) return {info.budget(s.options)};
+  const auto& given = info.traits.norm == attacks::Norm::linf ? o.budgets : o.l2_budgets;
+  return {given.begin(), given.end()};
+}
+
+}  // namespace
+
+std::vector<attacks::Settings> attack_runs(const EvalOptions& o, const Config& config) {
+  const auto settings = [&](const std::string& name) {
+    attacks::Settings s;
+    s.name = name;
+    s.pixel = o.attack_space == AttackSpace::pixel;
+    s.mean = config.mean;
+    s.std = config.std;
+    if (const auto given = o.attack_options.find(name); given != o.attack_options.end())
+      s.options = given->second;
+    s.seed = o.seed;
+    return s;
+  };
+  std::vector<attacks::Settings> runs;
+  const auto add = [&](attacks::Settings s, double budget) {
+    s.budget = budget;
+    if (std::none_of(runs.begin(), runs.end(), [&](const auto& other) { return same(s, other); }))
+      runs.push_back(std::move(s));
+  };
+  for (const std::string& name : apps::chosen("--attack", o.attacks, attacks::names())) {
+    const attacks::Settings s = settings(name);
+    for (const double budget : budgets_of(s, o)) add(s, budget);
+  }
+  if (!o.masking_check) return runs;
+  if (o.attack_space != AttackSpace::pixel)
+    fail("eval", "--masking-check tries the whole range of pixels, which --attack-space pixel has");
+  const double largest = *std::max_element(o.budgets.begin(), o.budgets.end());
+  const attacks::Settings pgd = settings("pgd");
+  attacks::Settings longer = pgd;
+  longer.options["steps"] =
+      more_steps * std::get<int64_t>(attacks::info_of("pgd").complete(pgd.options).at("steps"));
+  add(settings("apgd-ce"), largest);
+  add(settings("square"), largest);
+  add(pgd, largest);
+  add(longer, largest);
+  add(pgd, whole_range);
+  return runs;
+}
+
+}  // namespace pursuit::classify
