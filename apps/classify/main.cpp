@@ -5,7 +5,7 @@
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
-#include "apps/command/option_value.h"
+#include "apps/pictures/attack_options.h"
 #include "apps/pictures/corrupt_command.h"
 #include "apps/study/inspect_command.h"
 #include "apps/study/program.h"
@@ -50,10 +50,7 @@ void add_eval(apps::Program<RunRecord>& program) {
   command.add_flag("--masking-check", e.masking_check,
                    "Attack by APGD, Square, PGD, ten times the steps of PGD, and the whole range of pixels, "
                    "and say what looks as if the model hid its gradient");
-  for (const std::string& name : attacks::names())
-    for (const attacks::Option& option : attacks::info_of(name).options)
-      apps::add_value(command, "--" + name + "-" + option.name, e.attack_options[name], option)
-          ->group("Options of attacks");
+  apps::add_attack_options(command, attacks::names(), e.attack_options);
   apps::add_number(command, "--workers", e.workers, "Threads that prepare batches", apps::any_threads);
 }
 

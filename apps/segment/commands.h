@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -6,6 +7,7 @@
 #include "apps/pictures/predictions.h"
 #include "apps/segment/predictor.h"
 #include "apps/training/training_run.h"
+#include "nn/options.h"
 
 // The subcommands. Each returns the process's exit code: 0 done, 1 failed, 2 wrong usage.
 namespace pursuit::segment {
@@ -18,11 +20,13 @@ struct EvalOptions : apps::PictureEvalOptions {
   data::Split split = data::Split::test;
   std::string save_predictions;  // folder
   std::vector<std::string> attacks;
-  std::vector<double> budgets = {1, 2, 4};  // l_inf radii in 1/255
+  std::vector<double> budgets = {1, 2, 4};                 // l_inf radii in 1/255
+  std::map<std::string, nn::OptionValues> attack_options;  // those given, by attack
+  int64_t attack_limit = 0;                                // pictures; 0: the evaluated ones
 
   EvalOptions() { severities = {1}; }
 };
-const std::vector<std::string>& attack_names();  // those that eval knows
+const std::vector<std::string>& attack_names();  // those in l_inf that follow the loss of all pixels
 int eval(const EvalOptions& options);
 
 struct PredictOptions : apps::PicturePredictOptions {

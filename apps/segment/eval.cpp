@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <set>
 
 #include "apps/command/checks.h"
@@ -17,7 +19,7 @@
 //                     "scores": {"pixel_accuracy", "mean_accuracy", "mean_iou"},
 //                     "classes": [{"name", "iou", "accuracy", "pixels"}],
 //                     "corrupted": [{"name", "severity", "count", "scores"}],
-//                     "attacked": [{"attack", "budget", "settings", "scores"}]}]}
+//                     "attacked": [{"attack", "budget", "settings", "arguments", "scores"}]}]}
 // An entry holds the results of one set of pictures and conditions; the newest is last. Scores are in [0, 1],
 // -1 if no pixel was counted.
 namespace pursuit::segment {
@@ -57,13 +59,18 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
     if (!attacks_.empty() && config_.dtype != DType::f32)
       fail("eval", "--attack needs --dtype f32: a budget of 1/255 is below the precision of bf16");
     apps::check_classes(data_->classes(), config_.classes);
-    results_ = measured_on(config_.dtype, options_.limit);
-    results_.data = describe_data(config_, data_->split());
-    results_.fingerprint = data::fingerprint(*data_, config_.data);
-    results_.views = describe(predictor_.views);
+    results_ = conditions_on(*data_, options_.limit);
+  }
+
+  Results conditions_on(const data::SegmentationDataset& data, int64_t looked_at) const {
+    Results r = measured_on(config_.dtype, looked_at);
+    r.data = describe_data(config_, data.split());
+    r.fingerprint = data::fingerprint(data, config_.data);
+    r.views = describe(predictor_.views);
     if (options_.split != data::Split::test)
-      results_.options += fmt::format(" --split {}", choice_name(options_.split));
-    results_.options += options_.views.arguments();
+      r.options += fmt::format(" --split {}", choice_name(options_.split));
+    r.options += options_.views.arguments();
+    return r;
   }
 
   std::string data_line() const override {
@@ -98,10 +105,26 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
   }
 
   bool more() override {
+    if (attacks_.empty()) return true;
     const std::set<double> budgets(options_.budgets.begin(), options_.budgets.end());
-    apps::Progress bar("attacks", 0, int64_t(attacks_.size() * budgets.size()) * data_->size(),
-                       {.quiet = options_.quiet || attacks_.empty()});
+    std::unique_ptr<data::SegmentationDataset> fewer;
+    if (options_.attack_limit > 0 && options_.attack_limit < data_->size()) {
+      Config config = config_;
+      config.test_limit = options_.attack_limit;
+      fewer = segment::open_data(config, options_.split, options_.first);
+    }
+    const data::SegmentationDataset& data = fewer ? *fewer : *data_;
+    const int64_t runs = int64_t(attacks_.size() * budgets.size()) + (fewer ? 1 : 0);
+    apps::Progress bar("attacks", 0, runs * data.size(), {.quiet = options_.quiet});
     int64_t before = 0;
+    if (fewer) {
+      // The clean scores are measured on the same pictures.
+      attacked_on_ = conditions_on(data, options_.attack_limit);
+      const Totals found = evaluate(predictor_, data, {.tick = apps::ticker(bar, 0, "clean")});
+      if (!found.complete) return false;
+      attacked_on_->set_scores(found.confusion, found.count, config_.classes);
+      before += data.size();
+    }
     for (const std::string& name : attacks_)
       for (const double budget : budgets) {
         attacks::Settings s;
@@ -110,22 +133,26 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
         s.pixel = true;
         s.mean = config_.mean;
         s.std = config_.std;
+        if (const auto given = options_.attack_options.find(name); given != options_.attack_options.end())
+          s.options = given->second;
         s.seed = options_.seed;
         const auto attack = [&](const Tensor& view, const data::SegmentationSample& sample) {
-          return attacked(predictor_, view, sample.labels, s, sample.index);
+          return segment::attacked(predictor_, view, sample.labels, s, sample.index);
         };
         const auto tick = apps::ticker(bar, before, fmt::format("{} {:g}/255", name, budget));
-        const Totals found = evaluate(predictor_, *data_, {.attack = attack, .tick = tick});
+        const Totals found = evaluate(predictor_, data, {.attack = attack, .tick = tick});
         if (!found.complete) return false;
-        before += data_->size();
-        results_.attacked.push_back({name, budget, s.describe(), scores_of(found.confusion)});
-        keep(results_);
+        before += data.size();
+        attacked().attacked.push_back(
+            {name, budget, s.describe(), scores_of(found.confusion), s.arguments()});
+        keep(attacked());
       }
     return true;
   }
 
   nlohmann::ordered_json json() const override {
     nlohmann::ordered_json json = to_json(results_);
+    if (attacked_on_) json["attacked"] = to_json(*attacked_on_)["attacked"];
     for (const int s : severities_)
       if (const auto mean = mean_corrupted(results_.corrupted, s))
         json["mean_corrupted"].push_back({{"severity", s},
@@ -143,20 +170,31 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
                   percent(s.mean_iou), results_.count, apps::Lines{apps::to_text(class_table(results_))});
     if (!results_.corrupted.empty())
       apps::print("\nmIoU under corruption, %\n{}", apps::Lines{apps::to_text(corruption_table(results_))});
-    if (!results_.attacked.empty())
-      apps::print("\nunder attacks on pixels, clipped to [0, 1], away from the labels, %\n{}",
-                  apps::Lines{apps::to_text(attack_table(results_))});
+    if (!attacked().attacked.empty())
+      apps::print("\nunder attacks on pixels, clipped to [0, 1], away from the labels, % on {} pictures\n{}",
+                  attacked().count, apps::Lines{apps::to_text(attack_table(attacked()))});
   }
+
+  Results& attacked() { return attacked_on_ ? *attacked_on_ : results_; }
+  const Results& attacked() const { return attacked_on_ ? *attacked_on_ : results_; }
 
   const EvalOptions& options_;
   std::vector<std::string> attacks_;
   Predictor predictor_;
+  std::optional<Results> attacked_on_;  // of --attack-limit pictures, with clean scores
 };
 
 }  // namespace
 
 const std::vector<std::string>& attack_names() {
-  static const std::vector<std::string> names = {"fgsm", "pgd"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list = attacks::names();
+    std::erase_if(list, [](const std::string& name) {
+      const attacks::AttackTraits& traits = attacks::info_of(name).traits;
+      return !traits.labels_of_pixels || traits.norm != attacks::Norm::linf;
+    });
+    return list;
+  }();
   return names;
 }
 

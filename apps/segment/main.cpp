@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/command/options.h"
+#include "apps/pictures/attack_options.h"
 #include "apps/segment/commands.h"
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
@@ -46,6 +47,9 @@ void add_eval(apps::Program<RunRecord>& program) {
       ->delimiter(',');
   apps::add_number(command, "--budgets", e.budgets, "Budgets of the attacks on pixels of a view, in 1/255",
                    apps::above(0, 255));
+  apps::add_number(command, "--attack-limit", e.attack_limit, "Attack this many pictures (0: as --limit)",
+                   apps::any_count);
+  apps::add_attack_options(command, segment::attack_names(), e.attack_options);
   command.add_option("--save-predictions", e.save_predictions,
                      "Write the predicted class numbers to this folder, a PNG for each picture");
 }

@@ -102,7 +102,8 @@ void add_attacks(Report& report, const Results& results) {
   report.heading(fmt::format("{}, seed {}", describe(results), results.seed));
   apps::LineChart chart{"mIoU under attack", "budget (1/255)", "%", {}};
   std::map<std::string, std::map<double, double>> curves;
-  for (const Results::Attacked& a : results.attacked) curves[a.attack][a.budget] = 100 * a.scores.mean_iou;
+  for (const Results::Attacked& a : results.attacked)
+    curves[a.attack + (a.arguments.empty() ? "" : ", " + a.settings)][a.budget] = 100 * a.scores.mean_iou;
   for (auto& [attack, curve] : curves) {
     if (results.scores.mean_iou >= 0) curve[0] = 100 * results.scores.mean_iou;
     chart.series.push_back({.name = attack, .points = {curve.begin(), curve.end()}});
@@ -209,12 +210,20 @@ apps::RunPage page_of(RunRecord& r) {
     std::string command = "segment eval --checkpoint " + apps::quoted(r.folder) +
                           (e.options.empty() ? "" : " " + e.options) +
                           apps::corruption_arguments(e.corrupted);
-    std::set<std::string> attacks;
-    std::set<double> budgets;
-    for (const Results::Attacked& a : e.attacked) attacks.insert(a.attack), budgets.insert(a.budget);
-    if (!attacks.empty())
-      command += fmt::format(" --attack {} --budgets {}", fmt::join(attacks, ","), fmt::join(budgets, ","));
-    page.commands.push_back(command);
+    struct Attacks {
+      std::set<std::string> names;
+      std::set<double> budgets;
+    };
+    std::map<std::string, Attacks> attacks;  // by arguments
+    for (const Results::Attacked& a : e.attacked) {
+      attacks[a.arguments].names.insert(a.attack);
+      attacks[a.arguments].budgets.insert(a.budget);
+    }
+    if (attacks.empty()) page.commands.push_back(command);
+    for (const auto& [arguments, together] : attacks)
+      page.commands.push_back(fmt::format("{} --attack {} --budgets {}{}{}", command,
+                                          fmt::join(together.names, ","), fmt::join(together.budgets, ","),
+                                          arguments.empty() ? "" : " ", arguments));
   }
   return page;
 }
@@ -234,9 +243,12 @@ ComparedRun compared(const RunRecord& run) {
     if (asks) c.measured(r, own);
     with.emplace_back("seed", std::to_string(r.seed));
     with.emplace_back("frost", r.frost.empty() ? "not recorded" : r.frost);
-    for (const Results::Attacked& a : r.attacked)
-      c.add({.name = fmt::format("mIoU {} {:g}/255", a.attack, a.budget), .percent = true, .with = with},
+    for (const Results::Attacked& a : r.attacked) {
+      MeasuredWith how = with;
+      how.emplace_back(a.attack, a.settings.empty() ? "one way" : a.settings);
+      c.add({.name = fmt::format("mIoU {} {:g}/255", a.attack, a.budget), .percent = true, .with = how},
             known(a.scores.mean_iou), 100);
+    }
     for (const int severity : severities_of(r.corrupted)) {
       std::vector<apps::Corrupted<Scores>> at = r.corrupted;
       std::erase_if(at, [&](const auto& each) { return each.severity != severity; });

@@ -51,7 +51,8 @@ ordered_json to_json(const Results& r) {
                                {"accuracy", r.accuracy.at(c)},
                                {"pixels", r.pixels.at(c)}});
   for (const Results::Attacked& a : r.attacked) {
-    ordered_json one = {{"attack", a.attack}, {"budget", a.budget}, {"settings", a.settings}};
+    ordered_json one = {
+        {"attack", a.attack}, {"budget", a.budget}, {"settings", a.settings}, {"arguments", a.arguments}};
     write_scores(one, a.scores);
     json["attacked"].push_back(std::move(one));
   }
@@ -69,7 +70,11 @@ void from_json(const ordered_json& json, std::vector<Results>& all) {
     r.pixels.push_back(apps::member_of<int64_t>(c, "pixels"));
   }
   for (const ordered_json& a : json.value("attacked", ordered_json::array())) {
-    r.attacked.push_back({a.at("attack"), apps::member_of<double>(a, "budget"), a.at("settings"), {}});
+    r.attacked.push_back({a.at("attack"),
+                          apps::member_of<double>(a, "budget"),
+                          a.at("settings"),
+                          {},
+                          a.value("arguments", "")});
     read_scores(a, r.attacked.back().scores);
   }
   for (auto& [count, entry] : read.fewer) {

@@ -34,6 +34,7 @@ struct Results : apps::PictureResults<Scores> {
     double budget = 0;     // l_inf in 1/255
     std::string settings;  // for example "20 steps of 0.15 of the budget"
     Scores scores;
+    std::string arguments = {};  // options of `eval` that give these settings; empty: the defaults
   };
   std::vector<Attacked> attacked;
 

@@ -82,6 +82,13 @@ case $name in
     shows '"name":"fog","severity":2,' "${few[@]}" --corruptions fog --severities 2 --json
     shows '"attack":"pgd","space":"pixel","budget":3.0,"count":3,' \
       "${few[@]}" --attack pgd --budgets 3 --attack-space pixel --attack-limit 3 --json
+    shows 'cw * 3 steps, 9 searches, lr 0.01, c 0.001, confidence 1' \
+      "${few[@]}" --attack cw --cw-preset usual --cw-steps 3 --cw-confidence 1
+    shows 'pgd * 20 steps*pgd * 200 steps*pgd * 255/255' "${few[@]}" --masking-check --budgets 8 \
+      --attack-space pixel --square-queries 20
+    refuses 1 "--attack-space pixel" "${few[@]}" --masking-check
+    shows '"arguments":"--attacked-by other"*"surrogate":"other"' "${few[@]}" --attack fgsm --budgets 1 --attacked-by other --json
+    refuses 1 "missing" "${few[@]}" --attack fgsm --attacked-by missing
     shows '"ece":*"calibration":[{"count":' "${few[@]}" --json
     echo one >one.txt
     refuses 1 "--classes one.txt names 1 classes, the model has 10" "${few[@]}" --classes one.txt
@@ -134,6 +141,8 @@ END
       "${few[@]}" --stride 32 --scales 1,1.5 --flip --json
     shows 'mIoU under corruption*fog*mean of mIoU' "${few[@]}" --corruptions fog --severities 1,3
     shows 'under attacks on pixels*none*pgd * 2/255' "${few[@]}" --attack pgd --budgets 2
+    shows 'pgd * 2/255 * 3 steps' "${few[@]}" --attack pgd --budgets 2 --pgd-steps 3 --attack-limit 2
+    refuses 2 "--pgd-steps" "${few[@]}" --attack pgd --pgd-steps -1
     refuses 1 "no-attack" "${few[@]}" --attack no-attack
     shows "" "${few[@]}" --save-predictions masks
     [[ $(find masks -name '*.png' | wc -l) == 3 ]] || fail "$name eval --save-predictions: not three pictures"
