@@ -8,8 +8,8 @@
 
 namespace pursuit::apps {
 
-// Adds the options of these attacks, --ATTACK-OPTION. `given` holds those given, by attack, and must outlive the
-// app.
+// Adds the options of these attacks, --ATTACK-OPTION. `given` holds those given, by attack, and must outlive
+// the app.
 inline void add_attack_options(CLI::App& app, const std::vector<std::string>& attacks,
                                std::map<std::string, nn::OptionValues>& given) {
   for (const std::string& name : attacks)

@@ -4,8 +4,8 @@
 #include "nn/attacks/parts.h"
 #include "nn/attacks/registry.h"
 
-// An attack that the engine does not have: whole pictures become brighter or darker, whichever raises the loss.
-// Linked into an app it is on its command line, in records, reports and comparisons.
+// An attack that the engine does not have: whole pictures become brighter or darker, whichever raises the
+// loss. Linked into an app it is on its command line, in records, reports and comparisons.
 namespace {
 
 using namespace pursuit;
