@@ -43,7 +43,7 @@ def main():
     x = torch.rand(PICTURES, *SHAPE)
     with torch.no_grad():
         order = Net()(x).argsort(-1, descending=True)
-    labels = order[:, 0]
+    labels = order[:, 0].clone()
     # Two pictures are wrong from the start, so that even their first form succeeds.
     labels[-2:] = order[-2:, 2]
     second = torch.where(order[:, 0] == labels, order[:, 1], order[:, 0])
