@@ -32,6 +32,7 @@ bool is_free(const std::string& option) {
 
 struct Run {
   std::string name, folder, variant;
+  std::string recipe;  // the first of the settings; may be empty
   uint64_t seed = 0;
   std::vector<Recipe> settings;  // in the order in which they win
   Json options;
@@ -46,7 +47,6 @@ class Runner {
         options_(options),
         study_(read_study(options.file)),
         out_(options.out.empty() ? "runs/" + study_.name : options.out) {
-    if (!study_.recipe.empty()) base_ = read_recipe(app.name, study_.recipe);
     check_evaluations();
     for (const Study::Variant& variant : study_.variants)
       for (const Recipe& candidate : candidates(variant))
@@ -92,9 +92,10 @@ class Runner {
   }
 
   Run run_of(const Study::Variant& variant, const Recipe& candidate, uint64_t seed) const {
-    Run run{fmt::format("{}-{}", candidate.name, seed), "", variant.options.name, seed, {}, {}};
+    const std::string& recipe = variant.recipe.empty() ? study_.recipe : variant.recipe;
+    Run run{fmt::format("{}-{}", candidate.name, seed), "", variant.options.name, recipe, seed, {}, {}};
     run.folder = (fs::path(out_) / run.name).string();
-    if (base_) run.settings.push_back(*base_);
+    if (!recipe.empty()) run.settings.push_back(read_recipe(app_.name, recipe));
     for (const Recipe& part : {study_.options, candidate}) {
       for (const auto& [name, value] : part.settings)
         if (name == "seed")
@@ -109,7 +110,7 @@ class Runner {
       fail("study", fmt::format("{}: {}", candidate.file, error.what()));
     }
     const std::string need = !study_.options.requires_data.empty() ? study_.options.requires_data
-                             : base_                               ? base_->requires_data
+                             : !recipe.empty()                     ? run.settings[0].requires_data
                                                                    : "";
     if (!need.empty() && run.options.value("data", "x").empty())
       throw CLI::ValidationError(
@@ -205,11 +206,11 @@ class Runner {
     if (progress.contains("run")) return Step::done;
     if (failed_.contains(run.name)) return Step::failed;
     std::map<std::string, std::string> settings;
-    for (size_t i = base_ ? 1 : 0; i < run.settings.size(); ++i)
+    for (size_t i = run.recipe.empty() ? 0 : 1; i < run.settings.size(); ++i)
       for (const auto& [name, value] : run.settings[i].settings) settings[name] = value;
     const bool resumes = fs::exists(config_path(run.folder));
     std::vector<std::string> args = {"train", resumes ? "--resume" : "--out", run.folder};
-    if (!resumes && base_) args.insert(args.end(), {"--recipe", study_.recipe});
+    if (!resumes && !run.recipe.empty()) args.insert(args.end(), {"--recipe", run.recipe});
     for (const auto& [name, value] : settings)
       if (!resumes || is_free(name)) args.push_back("--" + name + "=" + value);
     fs::create_directories(run.folder);
@@ -358,7 +359,6 @@ class Runner {
   const StudyOptions& options_;
   const Study study_;
   const std::string out_;
-  std::optional<Recipe> base_;
   struct Tried {
     std::string variant, run, metric;
     double value;

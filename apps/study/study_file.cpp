@@ -76,6 +76,10 @@ void read_item(Study& study, const CLI::ConfigItem& item) {
   if (section[0] == "variants" && (section.size() == 2 || (section.size() == 3 && section[2] == "choose"))) {
     Study::Variant& variant =
         part_of(study.variants, study, section, [](Study::Variant& v) -> Recipe& { return v.options; });
+    if (section.size() == 2 && item.name == "recipe") {
+      variant.recipe = joined(item);
+      return;
+    }
     if (section.size() == 2) return add_to(variant.options);
     if (is_setting) variant.choose.emplace_back(item.name, item.inputs);
     return;

@@ -13,7 +13,8 @@ namespace pursuit::apps {
 //   seeds = [0, 1, 2]          of the runs of every variant (left out: 0)
 //   requires-data = "..."      what --data must name, unless [options] does
 //   [options]                  options of `train` for all runs
-//   [variants.NAME]            options of `train` for one variant; the first variant is compared with
+//   [variants.NAME]            options of `train` for one variant, and `recipe` if it starts from another one;
+//                              the first variant is compared with
 //   [variants.NAME.choose]     options, each with a list of values, of which the best is chosen
 //   [evaluations.NAME]         options of `eval`, for every run; the value "{VARIANT}" stands for the folder
 //                              of that variant's run with the same seed
@@ -21,6 +22,7 @@ namespace pursuit::apps {
 // and section.
 struct Study {
   struct Variant {
+    std::string recipe;  // instead of the study's; empty: none of its own
     Recipe options;
     std::vector<std::pair<std::string, std::vector<std::string>>> choose;  // options and their values
   };

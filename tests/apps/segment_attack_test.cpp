@@ -185,20 +185,20 @@ TEST_CASE("segment eval: under attacks, and of a corrupted set") {
 
   // Options of attacks, as classify has them, and on fewer pictures, whose clean scores are measured too.
   e.attacks = {"pgd", "mim"};
-  e.attack_options = {{"pgd", {{"steps", int64_t(3)}}}};
+  e.attack_options = {{"pgd", {{"steps", int64_t(12)}}}};
   e.budgets = {60};
-  e.attack_limit = 3;
+  e.attack_limit = 1;
   REQUIRE(eval(e) == 0);
   const Results few = apps::read_evaluations<Results>(f.file("run")).back();
-  CHECK(few.count == 3);
+  CHECK(few.count == 1);
   CHECK(few.scores.mean_iou > 0.5);
   REQUIRE(few.attacked.size() == 2);
   for (const Results::Attacked& a : few.attacked) {
-    CHECK(a.arguments == (a.attack == "pgd" ? "--pgd-steps 3" : ""));
-    CHECK(a.settings.starts_with(a.attack == "pgd" ? "3 steps" : "10 steps"));
+    CHECK(a.arguments == (a.attack == "pgd" ? "--pgd-steps 12" : ""));
+    CHECK(a.settings.starts_with(a.attack == "pgd" ? "12 steps" : "10 steps"));
     CHECK(a.scores.mean_iou < few.scores.mean_iou / 2);
   }
-  CHECK(apps::read_file(f.file("run/report.html")).find("--attack pgd --budgets 60 --pgd-steps 3") !=
+  CHECK(apps::read_file(f.file("run/report.html")).find("--attack pgd --budgets 60 --pgd-steps 12") !=
         std::string::npos);
   e.attack_limit = 0;
   e.attack_options.clear();
