@@ -58,8 +58,8 @@ TEST_CASE("pca: prompts of 100 tokens in context") {
   CHECK(mean_cosine(r, 300) >= 0.95);
 }
 
-// The seed counts: one start in a few is so far from u_1 that the mean over four runs of 5b stays at 0.987 (seed 0)
-// and 0.989 (seed 1) for L = 10, also with all 256 prompts a step.
+// The seed counts: one start in a few is so far from u_1 that the mean over four runs of 5b stays at 0.987
+// (seed 0) and 0.989 (seed 1) for L = 10, also with all 256 prompts a step.
 TEST_CASE("pca: sweeps over the prompts' length") {
   for (const std::string name : {"5a", "5b", "8a"}) {
     CAPTURE(name);
