@@ -81,7 +81,7 @@ ComparedRun compared(const RunRecord& run, Detail detail) {
       for (const Results::Attacked& a : r.attacked)
         c.add({.name = attack_name(a),
                .percent = true,
-               .with = joined(drawn, {{a.attack, a.settings.empty() ? "one way" : a.settings}})},
+               .with = a.settings.empty() ? drawn : joined(drawn, {{a.attack, a.settings}})},
               a.top1, 100, !summary || is_largest(a, r));
   }
   if (summary && run.newest.empty()) {

@@ -245,7 +245,7 @@ ComparedRun compared(const RunRecord& run) {
     with.emplace_back("frost", r.frost.empty() ? "not recorded" : r.frost);
     for (const Results::Attacked& a : r.attacked) {
       MeasuredWith how = with;
-      how.emplace_back(a.attack, a.settings.empty() ? "one way" : a.settings);
+      if (!a.settings.empty()) how.emplace_back(a.attack, a.settings);
       c.add({.name = fmt::format("mIoU {} {:g}/255", a.attack, a.budget), .percent = true, .with = how},
             known(a.scores.mean_iou), 100);
     }
