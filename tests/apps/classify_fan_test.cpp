@@ -7,6 +7,7 @@
 #include "data/image.h"
 #include "engine/core/shapes_only.h"
 #include "engine/files/safetensors.h"
+#include "tests/apps/drawn_state.h"
 #include "tests/apps/random_run.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
@@ -33,17 +34,6 @@ Config tiny(const std::string& attention = "softmax") {
   c.label_smoothing = 0;
   c.device = "cpu";
   return c;
-}
-
-std::map<std::string, Tensor> state_of(const Config& config) {
-  const Model model(model_config(config));
-  std::map<std::string, Tensor> tensors;
-  uint64_t stream = 0;
-  for (const nn::NamedTensor& t : model.state())
-    tensors[t.name] = t.name.ends_with("running_var")  ? full(t.tensor->shape(), 1.5)
-                      : is_floating(t.tensor->dtype()) ? normal(t.tensor->shape(), 0.1, 0.4, 7, stream++)
-                                                       : t.tensor->detach();
-  return tensors;
 }
 
 std::string refusal(const std::function<void(Config&)>& change) {
@@ -75,7 +65,7 @@ TEST_CASE("fan: import finds model, sizes and heads, and refuses others in one l
     TemporaryFolder f;
     Config config = tiny(attention);
     config.mlp_ratio = 3;
-    const std::map<std::string, Tensor> tensors = state_of(config);
+    const std::map<std::string, Tensor> tensors = drawn_state(config);
     save_safetensors(f.file("model.safetensors"), tensors);
     Config options;
     options.attention = attention;
@@ -119,7 +109,7 @@ TEST_CASE("fan: import finds model, sizes and heads, and refuses others in one l
 
 TEST_CASE("fan: a config that asks for other sizes than the weights have is refused by its field") {
   const Config good = tiny();
-  const TensorFile file{.tensors = state_of(good), .metadata = {}};
+  const TensorFile file{.tensors = drawn_state(good), .metadata = {}};
   CHECK_NOTHROW(apps::check_sizes(model_sizes(good), file));
   const auto refused = [&](const std::string& field, const std::function<void(Config&)>& change) {
     Config c = good;

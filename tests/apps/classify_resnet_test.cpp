@@ -8,6 +8,7 @@
 #include "engine/core/shapes_only.h"
 #include "engine/files/safetensors.h"
 #include "nn/frozen_parameters.h"
+#include "tests/apps/drawn_state.h"
 #include "tests/apps/random_run.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
@@ -30,17 +31,6 @@ Config tiny(Architecture model = Architecture::resnet18) {
   c.label_smoothing = 0;
   c.device = "cpu";
   return c;
-}
-
-std::map<std::string, Tensor> state_of(const Config& config) {
-  const Model model(model_config(config));
-  std::map<std::string, Tensor> tensors;
-  uint64_t stream = 0;
-  for (const nn::NamedTensor& t : model.state())
-    tensors[t.name] = t.name.ends_with("running_var")  ? full(t.tensor->shape(), 1.5)
-                      : is_floating(t.tensor->dtype()) ? normal(t.tensor->shape(), 0.1, 0.4, 7, stream++)
-                                                       : t.tensor->detach();
-  return tensors;
 }
 
 void fill(StepInput& input, const Config& c) {
@@ -90,7 +80,7 @@ TEST_CASE("resnet: import finds model, width, stem and statistics, and refuses o
   for (const Architecture architecture : {Architecture::resnet18, Architecture::resnet50}) {
     TemporaryFolder f;
     const Config config = tiny(architecture);
-    const std::map<std::string, Tensor> tensors = state_of(config);
+    const std::map<std::string, Tensor> tensors = drawn_state(config);
     save_safetensors(f.file("model.safetensors"), tensors);
     Config options;
     options.heads = 0;  // as the command sets it
