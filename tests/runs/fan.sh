@@ -35,14 +35,7 @@ cmp -s "$folder/softmax.json" "$folder/rpc.json" && exit 1
 "$classify" compare "$folder/softmax" "$folder/rpc" >/dev/null
 grep -q "FAN with RPC-Attention" "$folder/rpc/report.html"
 
-refused() {  # WHAT COMMAND...: one line that says WHAT
-  if "${@:2}" >/dev/null 2>"$folder/said"; then
-    echo "${*:2}: not refused" >&2
-    exit 1
-  fi
-  [ "$(wc -l <"$folder/said")" = 1 ]
-  grep -q -- "$1" "$folder/said"
-}
+. "$(dirname "$0")/refused.sh"
 refused "need -2 to 1" "$classify" predict --checkpoint "$folder/rpc" --block 2 "$folder"
 refused "4, 8 or 16" "${train[@]}" --patch 2 --out "$folder/other"
 refused "--stem does not apply" "${train[@]}" --stem small --out "$folder/other"

@@ -20,14 +20,7 @@ cmp "$folder/straight/checkpoint.safetensors" "$folder/halves/checkpoint.safeten
 "$classify" compare "$folder/straight" "$folder/halves" >/dev/null
 grep -q "ResNet-18" "$folder/straight/report.html"
 
-refused() {  # WHAT COMMAND...: one line that says WHAT
-  if "${@:2}" >/dev/null 2>"$folder/said"; then
-    echo "${*:2}: not refused" >&2
-    exit 1
-  fi
-  [ "$(wc -l <"$folder/said")" = 1 ]
-  grep -q -- "$1" "$folder/said"
-}
+. "$(dirname "$0")/refused.sh"
 refused "no attention layers" "$classify" inspect --checkpoint "$folder/straight"
 refused "leave --block out" "$classify" predict --checkpoint "$folder/straight" --block 0 "$folder"
 refused "--attention does not apply" "${train[@]}" --attention rpc --out "$folder/other"
