@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "apps/command/apply.h"
 #include "apps/command/checks.h"
 #include "apps/run/fields.h"
 
@@ -174,3 +175,5 @@ void validate(const Config& c) {
 }
 
 }  // namespace pursuit::classify
+
+template void pursuit::apps::apply(const Recipe&, pursuit::classify::Config&);

@@ -6,7 +6,7 @@
 
 #include "apps/classify/config.h"
 #include "apps/pictures/evaluation.h"
-#include "apps/study/inspect_command.h"
+#include "apps/study/inspect_options.h"
 #include "apps/study/loaded_model.h"
 #include "apps/training/task.h"
 #include "data/dataset.h"

@@ -1,14 +1,17 @@
 #pragma once
-#include <CLI/CLI.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "apps/command/options.h"
 #include "engine/base/error.h"
 
 // Recipes: settings of `train` as TOML files, in apps/APP/recipes and, once installed, in
 // share/pursuit/recipes/APP beside the program's folder.
+namespace CLI {
+class App;
+struct ConfigItem;
+}  // namespace CLI
+
 namespace pursuit::apps {
 
 struct Recipe {
@@ -39,12 +42,9 @@ template <class Config> bool names_data(const Config& config) {
   return false;
 }
 
-// Sets the config's fields to the recipe's settings.
-template <class Config> void apply(const Recipe& recipe, Config& config) {
-  CLI::App options;
-  add_options(options, config);
-  set_options(recipe, options);
-}
+// Sets the config's fields to the recipe's settings. Defined in apply.h; an app instantiates it once, because
+// CLI11 is seven seconds of compile time in every file that includes it.
+template <class Config> void apply(const Recipe& recipe, Config& config);
 
 // Calls the app's validate(config) for a config made from the recipe and the command line. If the recipe
 // alone gives the same Error, the Error names the recipe's file.

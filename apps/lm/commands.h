@@ -5,7 +5,7 @@
 
 #include "apps/lm/config.h"
 #include "apps/study/evaluation.h"
-#include "apps/study/inspect_command.h"
+#include "apps/study/inspect_options.h"
 #include "apps/training/training_run.h"
 #include "data/text/word_changes.h"
 #include "nn/generate.h"

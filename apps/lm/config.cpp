@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "apps/command/apply.h"
 #include "apps/command/checks.h"
 #include "apps/run/fields.h"
 #include "apps/run/run_folder.h"
@@ -119,3 +120,5 @@ std::string data_name(const Config& c) {
 std::string describe_attention(const Config& c) { return apps::describe_attention(c, c.depth); }
 
 }  // namespace pursuit::lm
+
+template void pursuit::apps::apply(const Recipe&, pursuit::lm::Config&);

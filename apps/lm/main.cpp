@@ -3,6 +3,7 @@
 #include "apps/command/options.h"
 #include "apps/lm/commands.h"
 #include "apps/lm/results.h"
+#include "apps/study/inspect_command.h"
 #include "apps/study/program.h"
 
 namespace {

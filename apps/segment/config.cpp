@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "apps/command/apply.h"
 #include "apps/command/checks.h"
 #include "apps/run/fields.h"
 #include "engine/base/error.h"
@@ -79,3 +80,5 @@ std::string describe_attention(const Config& c) {
 }
 
 }  // namespace pursuit::segment
+
+template void pursuit::apps::apply(const Recipe&, pursuit::segment::Config&);

@@ -2,8 +2,9 @@
 #include <functional>
 #include <memory>
 
+#include "apps/run/evaluations.h"
 #include "apps/segment/config.h"
-#include "apps/study/inspect_command.h"
+#include "apps/study/inspect_options.h"
 #include "apps/training/task.h"
 #include "data/loader.h"
 #include "data/segmentation.h"

@@ -8,6 +8,7 @@
 #include "apps/command/choice.h"
 #include "apps/command/options.h"
 #include "apps/page/heatmap.h"
+#include "apps/study/inspect_options.h"
 #include "apps/study/inspection.h"
 #include "apps/study/loaded_model.h"
 #include "apps/study/run_commands.h"
@@ -15,31 +16,11 @@
 #include "apps/study/tape_report.h"
 #include "apps/terminal/print.h"
 #include "apps/training/provenance.h"
-#include "data/split.h"
 
 namespace pursuit::apps {
 
-struct InspectOptions {
-  std::string checkpoint, data;  // data empty: the run's
-  LoadOptions load;
-  int64_t samples = 16, decomposed = 2;
-  bool json = false;
-};
-
 // Adds the options of every `inspect`; `sample` is what the model is shown: "pictures".
 void add_inspect_options(CLI::App& command, InspectOptions& options, const std::string& sample);
-
-struct InspectPicturesOptions : InspectOptions {
-  data::Split split = data::Split::test;
-};
-
-// A picture for the film strip of L and S, and its input to the model.
-struct Filmed {
-  data::Image picture;
-  Tensor input;
-  int64_t rows = 0, cols = 0;  // of patches
-  int64_t before = 1;          // tokens before the patches
-};
 
 // One call of `inspect` of an app on pictures. show(loaded, options, inspection, conditions) shows the model the
 // samples, notes the data in the conditions, and returns a picture to film. Returns the exit code.

@@ -310,33 +310,3 @@ DATA_TEST_CASE("photographs of frost in place of drawn ones", "robustness/frost"
   CHECK(psnr(corrupt(image, "frost", 5, 1, photographs), image) <
         psnr(corrupt(image, "frost", 1, 1, photographs), image));
 }
-
-namespace {
-
-void compare_with_original(const std::string& name, int severity, int seeds,
-                           const std::vector<Image>& frost = {}) {
-  using namespace pursuit::corruptions;
-  const Statistics ours = measure(name, severity, seeds, frost), want = original(name, severity);
-  CHECK_MESSAGE(relative_error(ours, want) <= kLargestError, name, " ", severity, ": ", describe(ours),
-                "; the original's: ", describe(want));
-}
-
-}  // namespace
-
-// ctest also runs `corruptions check`, with as many seeds as the original's statistics.
-TEST_CASE("the statistics are those of the original's output") {
-  for (const std::string& name : corruption_names()) {
-    const int seeds = pursuit::corruptions::seeds_of(name);
-    if (seeds <= 20)
-      for (int severity = 1; severity <= 5; ++severity)
-        compare_with_original(name, severity, name == "elastic_transform" ? seeds : std::min(seeds, 2));
-    else if (name != "frost")
-      compare_with_original(name, 3, seeds);
-  }
-}
-
-DATA_TEST_CASE("frost: the statistics are those of the original's output", "robustness/frost") {
-  const std::vector<Image> photographs = read_frost(shared_data("robustness/frost"));
-  for (int severity = 1; severity <= 5; ++severity)
-    compare_with_original("frost", severity, pursuit::corruptions::seeds_of("frost"), photographs);
-}

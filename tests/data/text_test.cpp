@@ -531,7 +531,8 @@ TEST_CASE("character noise: one edit of a chosen word, each kind, the same words
     CHECK(changed.tokens == std::map<std::string, int64_t>{{word, 1}});
   }
   CHECK(kinds.size() == 4);
-  for (const auto& [kind, count] : kinds) CHECK_MESSAGE(std::abs(count - 100) < 40, kind);  // 4.6 deviations
+  for (const auto& kind : kinds)
+    CHECK_MESSAGE(std::abs(kind.second - 100) < 40, kind.first);  // 4.6 deviations
   // A word of one character, of equal ones, and of characters of several bytes.
   for (uint64_t seed = 0; seed < 60; ++seed) {
     for (const char* word : {"x", "zz", "\u6f22\u5b57"}) {

@@ -4,6 +4,7 @@
 #include "apps/classify/commands.h"
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
+#include "apps/study/inspect_command.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {

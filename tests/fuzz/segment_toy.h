@@ -4,6 +4,7 @@
 #include "apps/segment/commands.h"
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
+#include "apps/study/inspect_command.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace pursuit::fuzz {

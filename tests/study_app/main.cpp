@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include "apps/command/apply.h"
 #include "apps/command/options.h"
 #include "apps/study/program.h"
 #include "tests/study_app/spirals.h"
@@ -29,5 +30,7 @@ int run(std::vector<std::string> args) {
 }
 
 }  // namespace
+
+template void pursuit::apps::apply(const Recipe&, pursuit::spirals::Config&);
 
 int main(int argc, char** argv) { return run_main(argc, argv, run); }
