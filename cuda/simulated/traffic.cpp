@@ -31,7 +31,7 @@ class Range {
  public:
   static constexpr size_t bytes = size_t(1) << 36;
   void* take(size_t size) {
-    constexpr size_t alignment = 256;
+    constexpr size_t alignment = 4096;  // a page: what is given back has no neighbour on it
     unsigned char* p = next_;
     next_ += (size + alignment - 1) / alignment * alignment;
     if (next_ > begin_ + bytes) pursuit::fail("simt", "the range of the counted memory is used up");

@@ -177,7 +177,7 @@ TEST_CASE("compare: numbers that were measured differently never share a column,
   };
   using Headings = std::vector<std::string>;
 
-  evaluate("a", 0.5, [](Results& r) { r.corrupted = {{"fog", 1, 0.4, 1}, {"snow", 1, 0.4, 1}}; });
+  evaluate("a", 0.5, [](Results& r) { r.corrupted = {{"fog", 1, {0.4, 1}}, {"snow", 1, {0.4, 1}}}; });
   SUBCASE("pictures") {
     evaluate("b", 0.6, [](Results& r) { r.count = 40; });
     const apps::Comparison c = apps::compare_runs<RunRecord>({at("a"), at("b")});
@@ -190,15 +190,15 @@ TEST_CASE("compare: numbers that were measured differently never share a column,
           Headings{"top-1 (50, the pictures)", "fog, snow at 1 (50, the pictures)", "top-1 (50, another)"});
   }
   SUBCASE("corruptions, severities, seeds and frost") {
-    evaluate("b", 0.6, [](Results& r) { r.corrupted = {{"fog", 1, 0.5, 1}}; });
+    evaluate("b", 0.6, [](Results& r) { r.corrupted = {{"fog", 1, {0.5, 1}}}; });
     evaluate("b", 0.6, [](Results& r) {
       r.seed = 1;
-      r.corrupted = {{"fog", 1, 0.5, 1}, {"snow", 1, 0.5, 1}};
+      r.corrupted = {{"fog", 1, {0.5, 1}}, {"snow", 1, {0.5, 1}}};
     });
-    evaluate("c", 0.7, [](Results& r) { r.corrupted = {{"fog", 2, 0.6, 1}, {"snow", 2, 0.6, 1}}; });
+    evaluate("c", 0.7, [](Results& r) { r.corrupted = {{"fog", 2, {0.6, 1}}, {"snow", 2, {0.6, 1}}}; });
     evaluate("c", 0.7, [](Results& r) {
       r.frost = "overlays";
-      r.corrupted = {{"fog", 1, 0.6, 1}, {"snow", 1, 0.6, 1}};
+      r.corrupted = {{"fog", 1, {0.6, 1}}, {"snow", 1, {0.6, 1}}};
     });
     const apps::Comparison c = apps::compare_runs<RunRecord>({at("a"), at("b"), at("c")});
     CHECK(headings(c) == Headings{"top-1 (50)", "fog, snow at 1 (50, 0, drawn)", "fog at 1 (50, 0, drawn)",
@@ -258,10 +258,10 @@ TEST_CASE("results: what was measured alike adds up, everything else is kept bes
   const Scratch at("results");
   CHECK(apps::read_evaluations<Results>(at(".")).empty());
   Results first = clean_results(0.9);
-  first.corrupted = {{"fog", 1, 0.7, 1}, {"fog", 2, 0.6, 1}};
+  first.corrupted = {{"fog", 1, {0.7, 1}}, {"fog", 2, {0.6, 1}}};
   apps::add_evaluation(at("."), first);
   Results second = clean_results(0.91);
-  second.corrupted = {{"fog", 2, 0.65, 1}, {"snow", 1, 0.5, 1}};
+  second.corrupted = {{"fog", 2, {0.65, 1}}, {"snow", 1, {0.5, 1}}};
   second.attacked = {{"fgsm", "pixel", 4, "", 0.3, 1, 0.5}};
   apps::add_evaluation(at("."), second);
 
@@ -297,7 +297,7 @@ TEST_CASE("results: what was measured alike adds up, everything else is kept bes
   for (const auto& change : changes) {
     Results r = clean_results(0.2);
     change(r);
-    r.corrupted = {{"fog", 1, 0.1, 1}};
+    r.corrupted = {{"fog", 1, {0.1, 1}}};
     apps::add_evaluation(at("."), r);
     all = apps::read_evaluations<Results>(at("."));
     REQUIRE(all.size() == ++count);
@@ -355,7 +355,7 @@ Results all_corrupted() {
   int n = 0;
   for (const std::string& name : data::corruption_names()) {
     for (int severity = 1; severity <= 5; ++severity)
-      r.corrupted.push_back({name, severity, 0.9 - 0.1 * severity - 0.005 * n, 1});
+      r.corrupted.push_back({name, severity, {0.9 - 0.1 * severity - 0.005 * n, 1}});
     ++n;
   }
   return r;

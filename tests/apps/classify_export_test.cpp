@@ -346,7 +346,7 @@ void fabricate_results(const std::string& folder, double accuracy) {
   r.classes = tiny_config().classes;
   r.confusion.assign(25, 1);
   for (const char* name : {"fog", "gaussian_noise"})
-    for (int severity : {1, 3, 5}) r.corrupted.push_back({name, severity, accuracy - 0.1 * severity, 1});
+    for (int severity : {1, 3, 5}) r.corrupted.push_back({name, severity, {accuracy - 0.1 * severity, 1}});
   apps::add_evaluation(folder, r);
   Results few = r;
   few.count = 5;

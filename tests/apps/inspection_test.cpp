@@ -102,9 +102,9 @@ TEST_CASE("inspect: training that is inspected is the same bit for bit") {
   };
   const auto a = weights(plain), b = weights(watched);
   REQUIRE(a.size() == b.size());
-  for (const auto& [name, tensor] : a) {
-    CAPTURE(name);
-    CHECK(tensor.to_vector() == b.at(name).to_vector());
+  for (const auto& tensor : a) {
+    CAPTURE(tensor.first);
+    CHECK(tensor.second.to_vector() == b.at(tensor.first).to_vector());
   }
 
   const auto lines = apps::read_metrics(apps::inspections_path(watched));

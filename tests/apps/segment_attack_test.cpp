@@ -72,15 +72,17 @@ std::vector<double> pixels_of(const Tensor& view) {
 TEST_CASE("segment attack: fgsm lowers the label's logit and raises the others, of labelled pixels alone") {
   const double eps = 8.0 / 255;
   // One window, windows that overlap, and one that is larger than the picture.
-  for (const auto& [height, width, stride] :
-       {std::tuple<int64_t, int64_t, int64_t>{5, 7, 0}, {3, 4, 2}, {9, 6, 0}}) {
-    CAPTURE(height);
+  struct Windows {
+    int64_t height, width, stride;
+  };
+  for (const Windows& windows : {Windows{5, 7, 0}, {3, 4, 2}, {9, 6, 0}}) {
+    CAPTURE(windows.height);
     const Tensor x = view(5, 7);
     data::Image labels(7, 5, 1);
     for (size_t i = 0; i < 35; ++i) labels.pixels[i] = i % 4 == 3 ? data::kIgnoredLabel : uint8_t(i % 4);
     const auto before = pixels_of(x),
-               after =
-                   pixels_of(attacked(channels(height, width, stride), x, labels, settings("fgsm", 8), 0));
+               after = pixels_of(attacked(channels(windows.height, windows.width, windows.stride), x, labels,
+                                          settings("fgsm", 8), 0));
     for (size_t c = 0; c < 3; ++c)
       for (size_t i = 0; i < 35; ++i) {
         const uint8_t label = labels.pixels[i];

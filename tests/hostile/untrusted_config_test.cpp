@@ -15,7 +15,6 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 struct Classify {
-  static constexpr const char* app = "classify";
   using Model = classify::Model;
   static classify::Config config() {
     classify::Config c;
@@ -37,7 +36,6 @@ struct Classify {
 };
 
 struct Lm {
-  static constexpr const char* app = "lm";
   using Model = nn::TransformerLm;
   static lm::Config config() {
     lm::Config c;
@@ -61,7 +59,6 @@ struct Lm {
 };
 
 struct Segment {
-  static constexpr const char* app = "segment";
   using Model = nn::Segmenter;
   static segment::Config config() {
     segment::Config c;
