@@ -133,6 +133,8 @@ const char* descr_of(DType d) {
       return "<i4";
     case DType::u8:
       return "|u1";
+    case DType::i8:
+      return "|i1";
   }
   return "";
 }

@@ -14,7 +14,7 @@
 namespace pursuit {
 
 // f64 exists on the CPU only, for gradient checks and decompositions.
-enum class DType : uint8_t { f64, f32, bf16, i64, i32, u8 };
+enum class DType : uint8_t { f64, f32, bf16, i64, i32, u8, i8 };
 
 // The upper half of an IEEE f32: same range, 8 bits of mantissa.
 struct bf16 {
@@ -71,6 +71,7 @@ template <class T> constexpr DType dtype_of() {
   if constexpr (std::is_same_v<U, int64_t>) return DType::i64;
   if constexpr (std::is_same_v<U, int32_t>) return DType::i32;
   if constexpr (std::is_same_v<U, uint8_t>) return DType::u8;
+  if constexpr (std::is_same_v<U, int8_t>) return DType::i8;
 }
 
 inline int64_t size_of(DType d) {
@@ -84,6 +85,7 @@ inline int64_t size_of(DType d) {
     case DType::bf16:
       return 2;
     case DType::u8:
+    case DType::i8:
       return 1;
   }
   return 0;
@@ -103,14 +105,16 @@ inline const char* name_of(DType d) {
       return "i32";
     case DType::u8:
       return "u8";
+    case DType::i8:
+      return "i8";
   }
   return "?";
 }
 
 inline DType dtype_from_name(const std::string& name) {
-  for (DType d : {DType::f64, DType::f32, DType::bf16, DType::i64, DType::i32, DType::u8})
+  for (DType d : {DType::f64, DType::f32, DType::bf16, DType::i64, DType::i32, DType::u8, DType::i8})
     if (name == name_of(d)) return d;
-  fail("dtype", "unknown type '" + name + "'; known are f64, f32, bf16, i64, i32, u8");
+  fail("dtype", "unknown type '" + name + "'; known are f64, f32, bf16, i64, i32, u8, i8");
 }
 
 // The dtypes that models compute in.
@@ -135,6 +139,8 @@ template <class F> void with_type(DType d, const F& f) {
       return f(Type<int32_t>{});
     case DType::u8:
       return f(Type<uint8_t>{});
+    case DType::i8:
+      return f(Type<int8_t>{});
   }
 }
 

@@ -26,7 +26,7 @@ struct Stored {
 constexpr Stored stored_types[] = {
     {"F64", 8, DType::f64}, {"F32", 4, DType::f32}, {"BF16", 2, DType::bf16}, {"F16", 2, DType::f32},
     {"I64", 8, DType::i64}, {"I32", 4, DType::i32}, {"I16", 2, DType::i32},   {"U16", 2, DType::i32},
-    {"I8", 1, DType::i32},  {"U8", 1, DType::u8},   {"BOOL", 1, DType::u8},
+    {"I8", 1, DType::i8},   {"U8", 1, DType::u8},   {"BOOL", 1, DType::u8},
 };
 
 struct Entry {
@@ -147,7 +147,7 @@ Tensor read_tensor(const InputFile& file, const Entry& e, uint64_t data_at) {
   Tensor t = empty(e.shape, e.type->dtype);
   const std::string type = e.type->name;
   const size_t bytes = size_t(e.end - e.begin), at = size_t(data_at + e.begin);
-  const bool converts = type == "F16" || type == "I16" || type == "U16" || type == "I8" || type == "BOOL";
+  const bool converts = type == "F16" || type == "I16" || type == "U16" || type == "BOOL";
   if (!converts) {
     file.read(at, t.raw(), bytes);
     return t;
@@ -157,7 +157,6 @@ Tensor read_tensor(const InputFile& file, const Entry& e, uint64_t data_at) {
   if (type == "F16") convert<uint16_t, float>(raw, t, half_to_float);
   if (type == "I16") convert<int16_t, int32_t>(raw, t, [](int16_t v) { return int32_t(v); });
   if (type == "U16") convert<uint16_t, int32_t>(raw, t, [](uint16_t v) { return int32_t(v); });
-  if (type == "I8") convert<int8_t, int32_t>(raw, t, [](int8_t v) { return int32_t(v); });
   if (type == "BOOL") convert<uint8_t, uint8_t>(raw, t, [](uint8_t v) { return uint8_t(v != 0); });
   return t;
 }

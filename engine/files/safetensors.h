@@ -12,7 +12,7 @@ struct TensorFile {
   std::map<std::string, std::string> metadata;
 };
 
-// Reads a whole file. F64, F32, BF16, I64, I32 and U8 load unchanged, F16 as f32, BOOL as u8, I8, I16 and
+// Reads a whole file. F64, F32, BF16, I64, I32, U8 and I8 load unchanged, F16 as f32, BOOL as u8, I16 and
 // U16 as i32. Throws an Error that names the file unless it is exactly what the format allows: for a header
 // over 100 MB or past the end, invalid JSON or UTF-8, duplicate names, unknown dtypes, more than 8
 // dimensions, sizes whose product overflows, offsets that do not fit the shape, gaps, overlaps, trailing

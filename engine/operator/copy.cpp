@@ -51,6 +51,8 @@ template <class Dev, class To> void copy_from(Dev dev, const Tensor& dst, const 
       return copy<Dev, To, int32_t>(dev, dst, src);
     case DType::u8:
       return copy<Dev, To, uint8_t>(dev, dst, src);
+    case DType::i8:
+      return copy<Dev, To, int8_t>(dev, dst, src);
   }
   fail("copy", "f64 exists on the CPU only");
 }
@@ -70,6 +72,8 @@ template <class Dev> void copy_to(Dev dev, const Tensor& dst, const Tensor& src)
       return copy_from<Dev, int32_t>(dev, dst, src);
     case DType::u8:
       return copy_from<Dev, uint8_t>(dev, dst, src);
+    case DType::i8:
+      return copy_from<Dev, int8_t>(dev, dst, src);
   }
   fail("copy", "f64 exists on the CPU only");
 }

@@ -12,6 +12,7 @@ template <class F> void dispatch_all(const Tensor& x, const char* where, const F
   dispatch(x.device(), where, [&](auto dev) {
     if (x.dtype() == DType::i64) return f(dev, Type<int64_t>{});
     if (x.dtype() == DType::i32) return f(dev, Type<int32_t>{});
+    if (x.dtype() == DType::i8) return f(dev, Type<int8_t>{});
     f(dev, Type<uint8_t>{});
   });
 }

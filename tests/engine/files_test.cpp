@@ -79,6 +79,7 @@ TEST_CASE("safetensors: what is saved is loaded, bit for bit") {
       {"ids", arange(7)},
       {"labels", arange(3, DType::i32)},
       {"bytes", arange(3, DType::u8)},
+      {"codes", from_vector<int8_t>({-128, -1, 0, 127}, {4})},
       {"scalar", full({}, 2.5)},
       {"none", zeros({0, 4})},
       {"special", special},
