@@ -1,5 +1,6 @@
 #include "nn/adaptive_softmax.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/core/shapes_only.h"
@@ -11,6 +12,11 @@ namespace {
 
 // An undefined tensor stays undefined.
 Tensor converted(const Tensor& t, DType dtype) { return t.defined() ? t.to(dtype) : t; }
+
+// A weight beside x: in its dtype, or codes as they are.
+Tensor as_factor(const Tensor& t, const Tensor& x) {
+  return t.defined() && t.dtype() != DType::i8 ? t.to(x.dtype()) : t;
+}
 
 }  // namespace
 
@@ -65,12 +71,16 @@ void AdaptiveSoftmax::cut_classes() {
 AdaptiveSoftmax::Part AdaptiveSoftmax::head(const Tensor& x) const {
   if (x.ndim() != 2 || x.size(1) != dim_)
     fail("adaptive_softmax", "got " + x.str() + ", need [rows, " + std::to_string(dim_) + "]");
-  const Tensor own = converted(head_weight_, x.dtype()), own_bias = converted(head_bias_, x.dtype());
-  if (!embedding_) return {x, own, own_bias, {}};
-  const Tensor all = embedding_->to(x.dtype()), bias = converted(bias_, x.dtype());
-  if (cutoffs_.empty()) return {x, all, bias, {}};
+  const Tensor own = as_factor(head_weight_, x), own_bias = converted(head_bias_, x.dtype());
+  if (!embedding_) return {x, own, own_bias, {}, head_scale_};
+  const Tensor all = as_factor(*embedding_, x), bias = converted(bias_, x.dtype()),
+               scale = embedding_scale_ ? *embedding_scale_ : Tensor();
+  if (cutoffs_.empty()) return {x, all, bias, {}, scale};
   const auto first = [&](const Tensor& t) { return t.slice(0, 0, cutoffs_[0]); };
-  return {x, concat({first(all), own}, 0), bias.defined() ? concat({first(bias), own_bias}, 0) : bias, {}};
+  const auto joined = [&](const Tensor& of_all, const Tensor& of_clusters) {
+    return of_all.defined() ? concat({first(of_all), of_clusters}, 0) : of_all;
+  };
+  return {x, joined(all, own), joined(bias, own_bias), {}, joined(scale, head_scale_)};
 }
 
 AdaptiveSoftmax::Part AdaptiveSoftmax::tail(size_t i, const Tensor& x) const {
@@ -80,10 +90,12 @@ AdaptiveSoftmax::Part AdaptiveSoftmax::tail(size_t i, const Tensor& x) const {
             tail.weight.to(x.dtype()),
             converted(tail.bias, x.dtype()),
             {}};
-  const auto own = [&](const Tensor& t) {
-    return t.defined() ? t.to(x.dtype()).slice(0, tail.begin, tail.end) : t;
-  };
-  return {x, own(*embedding_), own(bias_), {}};
+  const auto own = [&](const Tensor& t) { return t.defined() ? t.slice(0, tail.begin, tail.end) : t; };
+  return {x,
+          own(as_factor(*embedding_, x)),
+          own(converted(bias_, x.dtype())),
+          {},
+          embedding_scale_ ? own(*embedding_scale_) : Tensor()};
 }
 
 std::vector<AdaptiveSoftmax::Part> AdaptiveSoftmax::parts(const Tensor& x, const Tensor& labels,
@@ -108,6 +120,8 @@ std::vector<AdaptiveSoftmax::Part> AdaptiveSoftmax::parts(const Tensor& x, const
 
 Tensor AdaptiveSoftmax::loss(const Tensor& x, const Tensor& labels, int64_t ignore_index) const {
   require_defined("adaptive_softmax", {&x, &labels});
+  if (quantization())
+    fail("adaptive_softmax", "a quantised model is not trained; train the model that it was made of");
   const Tensor count = label_count(labels, ignore_index);
   Tensor total;
   for (const Part& p : parts(x, labels, ignore_index)) {
@@ -121,20 +135,57 @@ Tensor AdaptiveSoftmax::target_log_prob(const Tensor& x, const Tensor& labels, i
   NoGrad off;
   Tensor total;
   for (const Part& p : parts(x, labels, ignore_index)) {
-    const Tensor log_p = linear_log_prob(p.x, p.weight, p.bias, p.labels);
+    const Tensor log_p =
+        p.scale.defined() ? coded_log_prob(p) : linear_log_prob(p.x, p.weight, p.bias, p.labels);
     total = total.defined() ? total + log_p : log_p;
   }
   return total;
 }
 
+Tensor AdaptiveSoftmax::scores(const Part& p) const {
+  return p.scale.defined() ? quantized_product(*quantization(), p.x, *of_x_, p.weight, p.scale, p.bias)
+                           : linear(p.x, p.weight, p.bias);
+}
+
+// log p of the labels, 0 where they are -1, of some rows at a time, whose logits are kept.
+Tensor AdaptiveSoftmax::coded_log_prob(const Part& p) const {
+  constexpr int64_t together = 64;
+  const int64_t rows = p.x.size(0);
+  std::vector<Tensor> all;
+  for (int64_t i = 0; i < rows; i += together) {
+    const int64_t end = std::min(i + together, rows);
+    const Tensor log_p = log_softmax(scores({p.x.slice(0, i, end), p.weight, p.bias, {}, p.scale}));
+    const Tensor of_rows = zeros({end - i});
+    if (!shapes_only()) {
+      const Tensor labels = p.labels.slice(0, i, end).contiguous();
+      for (int64_t r = 0; r < end - i; ++r)
+        if (const int64_t label = labels.data<int64_t>()[r]; label >= 0)
+          of_rows.data<float>()[r] = log_p.data<float>()[r * log_p.size(1) + label];
+    }
+    all.push_back(of_rows);
+  }
+  return all.empty() ? zeros({0}) : concat(all, 0);
+}
+
+void AdaptiveSoftmax::set_input(const Quantizer& of_x, const Tensor* embedding_scale) {
+  of_x_ = &of_x;
+  embedding_scale_ = embedding_scale;
+}
+
+void AdaptiveSoftmax::on_quantize() {
+  if (quantization()->config.float_head || (!embedding_ && !cutoffs_.empty())) return;
+  if (!head_weight_.defined()) return;
+  code_parameter(embedding_ ? "head.cluster.weight" : "head.weight", head_weight_, head_scale_);
+}
+
 Tensor AdaptiveSoftmax::log_prob(const Tensor& x) const {
-  const auto scores = [](const Part& p) { return log_softmax(linear(p.x, p.weight, p.bias)); };
-  const Tensor of_head = scores(head(x));
+  const auto log_p = [&](const Part& p) { return log_softmax(scores(p)); };
+  const Tensor of_head = log_p(head(x));
   if (cutoffs_.empty()) return of_head;
   std::vector<Tensor> clusters = {of_head.slice(1, 0, cutoffs_[0])};
   for (size_t i = 0; i < tails_.size(); ++i) {
     const int64_t column = cutoffs_[0] + int64_t(i);
-    clusters.push_back(scores(tail(i, x)) + of_head.slice(1, column, column + 1));
+    clusters.push_back(log_p(tail(i, x)) + of_head.slice(1, column, column + 1));
   }
   return concat(clusters, 1);
 }

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "nn/module.h"
+#include "nn/quantization/quantizer.h"
 
 namespace pursuit::nn {
 
@@ -43,6 +44,11 @@ class AdaptiveSoftmax : public Module {
   // log p of every class, [rows, classes].
   Tensor log_prob(const Tensor& x) const;
 
+  // Of a quantised model, before its quantize goes on to this: what rounds x, and the scale of a tied
+  // embedding's codes (null: it is f32). A head in floating point stays so, and an adaptive softmax with
+  // projections.
+  void set_input(const Quantizer& of_x, const Tensor* embedding_scale);
+
  private:
   struct Tail {
     int64_t begin, end;  // classes
@@ -52,7 +58,11 @@ class AdaptiveSoftmax : public Module {
   // classes, -1 where ignored.
   struct Part {
     Tensor x, weight, bias, labels;
+    Tensor scale = {};  // of codes
   };
+  void on_quantize() override;
+  Tensor scores(const Part& part) const;  // [rows, classes of the part]
+  Tensor coded_log_prob(const Part& part) const;
   std::vector<Part> parts(const Tensor& x, const Tensor& labels, int64_t ignore_index) const;
   Part head(const Tensor& x) const;
   Part tail(size_t i, const Tensor& x) const;
@@ -64,6 +74,9 @@ class AdaptiveSoftmax : public Module {
   Tensor head_weight_, head_bias_;     // of a tied layer: of the clusters, undefined without cutoffs
   Tensor bias_;                        // of a tied layer
   std::vector<Tail> tails_;
+  const Quantizer* of_x_ = nullptr;          // of a quantised model
+  const Tensor* embedding_scale_ = nullptr;  // of a tied, quantised one
+  Tensor head_scale_;                        // of codes in head_weight_
 };
 
 }  // namespace pursuit::nn

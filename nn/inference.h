@@ -17,7 +17,7 @@ class Inference {
  private:
   static std::vector<KeptWeight> weights_of(const Module& model) {
     std::vector<KeptWeight> weights;
-    for (const NamedTensor& p : model.parameters())
+    for (const NamedTensor& p : model.state())
       if (const Tensor& w = *p.tensor; !w.device().is_cuda() && w.is_contiguous() && w.numel() > 0)
         weights.push_back({w.storage(), w.raw(), w.bytes()});
     return weights;

@@ -8,13 +8,27 @@ Linear::Linear(int64_t in, int64_t out, bool with_bias, Role of_weight, Role of_
 }
 
 Tensor Linear::forward(const Tensor& x, const Tensor& residual) const {
-  return linear(x, weight.to(x.dtype()), bias.defined() ? bias.to(x.dtype()) : Tensor(), residual);
+  return linear(x, float_weight().to(x.dtype()), bias.defined() ? bias.to(x.dtype()) : Tensor(), residual);
+}
+
+Tensor Linear::quantized(const Tensor& x, const Quantizer& of_x) const {
+  if (!scale_.defined()) return forward(x);
+  return quantized_product(*quantization(), x, of_x, weight, scale_, bias);
+}
+
+Tensor Linear::float_weight() const { return scale_.defined() ? dequantize(weight, scale_) : weight; }
+
+void Linear::on_quantize() {
+  if (!stays_float_) code_parameter("weight", weight, scale_);
 }
 
 LayerNorm::LayerNorm(int64_t dim, double eps) : eps_(eps) {
   add_parameter("weight", weight, {dim}, {Role::norm_weight});
   add_parameter("bias", bias, {dim}, {Role::norm_bias});
+  add_module("output", output);
 }
+
+void LayerNorm::on_quantize() { round_parameter(weight); }
 
 Tensor LayerNorm::forward(const Tensor& x, std::optional<DType> result) const {
   const DType t = compute_type(x.dtype());
@@ -39,6 +53,8 @@ Mlp::Mlp(int64_t dim, int64_t hidden, Activation f)
     : fc1(dim, hidden), fc2(hidden, dim, true, Role::mlp_out_weight), activation_(f) {
   add_module("fc1", fc1);
   add_module("fc2", fc2);
+  add_module("hidden", active);
+  add_module("output", output);
 }
 
 Tensor Mlp::forward(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
@@ -50,10 +66,31 @@ Tensor Mlp::forward(const Tensor& x, const Tensor& residual, const Dropout& drop
   return mlp(x, fc1.weight.to(t), fc1.bias.to(t), fc2.weight.to(t), fc2.bias.to(t), residual, activation_);
 }
 
+Tensor Mlp::quantized(const Tensor& x, const Quantizer& of_x) const {
+  const Tensor before = fc1.quantized(x, of_x);
+  const Tensor after = activation_ == Activation::relu ? relu(before) : gelu(before);
+  return output(fc2.quantized(active.for_product(after), active));
+}
+
 PatchProjection::PatchProjection(int64_t channels, int64_t patch, int64_t dim) {
   const int64_t fan_in = channels * patch * patch;
   add_parameter("weight", weight, {dim, channels, patch, patch}, {Role::weight, fan_in});
   add_parameter("bias", bias, {dim}, {Role::bias, fan_in});
+  add_module("input", input);
+  add_module("output", output);
+}
+
+void PatchProjection::on_quantize() { code_parameter("weight", weight, scale_); }
+
+Tensor PatchProjection::quantized(const Tensor& images) const {
+  const int64_t batch = images.size(0), channels = images.size(1), p = weight.size(2),
+                down = images.size(2) / p, across = images.size(3) / p, length = channels * p * p;
+  const Tensor patches = input.for_product(images)
+                             .reshape({batch, channels, down, p, across, p})
+                             .permute({0, 2, 4, 1, 3, 5})
+                             .reshape({batch, down * across, length});
+  return output(quantized_product(*quantization(), patches, input, weight.reshape({weight.size(0), length}),
+                                  scale_, bias));
 }
 
 Tensor PatchProjection::forward(const Tensor& images) const {

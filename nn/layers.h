@@ -2,6 +2,7 @@
 #include "engine/ops.h"
 #include "nn/generator.h"
 #include "nn/module.h"
+#include "nn/quantization/quantizer.h"
 
 namespace pursuit::nn {
 
@@ -14,7 +15,17 @@ class Linear : public Callable<Linear> {
   Linear(int64_t in, int64_t out, bool with_bias = true, Role of_weight = Role::weight,
          Role of_bias = Role::bias);
   Tensor forward(const Tensor& x, const Tensor& residual = {}) const;
-  Tensor weight, bias;
+  // Of a quantised model: x is on the grid of `of_x`.
+  Tensor quantized(const Tensor& x, const Quantizer& of_x) const;
+  // Keeps the weight f32 in a quantised model; call it before quantize.
+  void stay_float() { stays_float_ = true; }
+  Tensor float_weight() const;  // f32, also of a quantised model
+  Tensor weight, bias;          // the weight of a quantised model is i8
+
+ private:
+  void on_quantize() override;
+  Tensor scale_;  // of a quantised weight
+  bool stays_float_ = false;
 };
 
 class LayerNorm : public Callable<LayerNorm> {
@@ -22,10 +33,13 @@ class LayerNorm : public Callable<LayerNorm> {
   explicit LayerNorm(int64_t dim, double eps = 1e-6);
   // `result`: dtype of the result, x's by default; may be bf16 for an f32 x.
   Tensor forward(const Tensor& x, std::optional<DType> result = {}) const;
+  Tensor quantized(const Tensor& x) const { return output(forward(x)); }  // of a quantised model
   double eps() const { return eps_; }
   Tensor weight, bias;
+  Quantizer output;
 
  private:
+  void on_quantize() override;
   double eps_;
 };
 
@@ -46,7 +60,10 @@ class Mlp : public Callable<Mlp> {
  public:
   Mlp(int64_t dim, int64_t hidden, Activation f = Activation::gelu);
   Tensor forward(const Tensor& x, const Tensor& residual = {}, const Dropout& dropout = {}) const;
+  // Of a quantised model, without the residual: x is on the grid of `of_x`.
+  Tensor quantized(const Tensor& x, const Quantizer& of_x) const;
   Linear fc1, fc2;
+  Quantizer active, output;  // after the activation; of fc2
 
  private:
   Activation activation_;
@@ -57,7 +74,13 @@ class PatchProjection : public Callable<PatchProjection> {
  public:
   PatchProjection(int64_t channels, int64_t patch, int64_t dim);
   Tensor forward(const Tensor& images) const;
-  Tensor weight, bias;  // [dim, channels, patch, patch], [dim]
+  Tensor quantized(const Tensor& images) const;  // of a quantised model
+  Tensor weight, bias;                           // [dim, channels, patch, patch], [dim]
+  Quantizer input, output;
+
+ private:
+  void on_quantize() override;
+  Tensor scale_;  // of a quantised weight
 };
 
 }  // namespace pursuit::nn

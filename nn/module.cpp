@@ -27,7 +27,8 @@ int64_t Module::parameter_count() const {
 }
 
 void Module::collect(Own own, const std::string& prefix, std::vector<NamedTensor>& out) const {
-  for (const NamedTensor& t : this->*own) out.push_back({prefix + t.name, t.tensor, t.initial, t.lookups});
+  for (const NamedTensor& t : this->*own)
+    out.push_back({prefix + t.name, t.tensor, t.initial, t.lookups, t.rounded});
   for (const auto& [name, child] : children_)
     child->collect(own, prefix + (name.empty() ? "" : name + "."), out);
 }
@@ -44,6 +45,24 @@ void Module::to(Device device) {
 void Module::set_training(bool on) {
   training_ = on;
   for (const auto& [name, child] : children_) child->set_training(on);
+}
+
+void Module::quantize(const std::shared_ptr<Quantization>& how) {
+  if (quantization_ == how) return;
+  quantization_ = how;
+  on_quantize();
+  for (const auto& [name, child] : children_) child->quantize(how);
+}
+
+void Module::code_parameter(const std::string& name, Tensor& tensor, Tensor& scale) {
+  std::erase_if(parameters_, [&](const NamedTensor& p) { return p.tensor == &tensor; });
+  MemoryTag tag("weights");
+  add_buffer(name, tensor, zeros(tensor.shape(), DType::i8));
+  add_buffer(name + "_scale", scale, zeros({tensor.size(0)}));
+}
+
+void Module::round_parameter(const Tensor& tensor) {
+  for (NamedTensor& p : parameters_) p.rounded |= p.tensor == &tensor;
 }
 
 void Module::synchronise(distributed::Communicator* ranks) {

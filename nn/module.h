@@ -1,4 +1,5 @@
 #pragma once
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@ class Communicator;
 namespace pursuit::nn {
 
 class Lookups;
+struct Quantization;
 
 // The role of a parameter, from which an initialisation scheme chooses its values, see nn/init.h.
 enum class Role {
@@ -40,6 +42,7 @@ struct NamedTensor {
   Tensor* tensor;
   Initial initial = {};
   Lookups* lookups = nullptr;  // of a table whose lookups' gradients can be kept separate, see nn/lookups.h
+  bool rounded = false;        // of a quantised model: f32, on a grid
 };
 
 // A part of a model that owns parameters, buffers and submodules, named as in a PyTorch state_dict. Modules
@@ -67,6 +70,12 @@ class Module {
   void set_training(bool on);
   bool training() const { return training_; }
 
+  // Makes this a quantised model (nn/quantization): weights of linear layers and embeddings become int8
+  // buffers beside their scales, and activations are rounded. Their values are then loaded, or made by
+  // quantize_weights.
+  void quantize(const std::shared_ptr<Quantization>& how);
+  const std::shared_ptr<Quantization>& quantization() const { return quantization_; }  // null: f32
+
   // Synchronised batch norm: statistics over the batches of all ranks; `ranks` must outlive this. Null
   // (default): statistics per rank.
   void synchronise(distributed::Communicator* ranks);
@@ -80,6 +89,13 @@ class Module {
   // With an empty name the child's parameters are named as if they were this module's own.
   void add_module(const std::string& name, Module& child);
 
+  // Replaces the f32 parameter `name` [rows, ...] by the buffers `name`, i8, and `name`_scale, f32 [rows].
+  void code_parameter(const std::string& name, Tensor& tensor, Tensor& scale);
+  // Marks a parameter that a quantised model keeps in f32, with values on a grid.
+  void round_parameter(const Tensor& tensor);
+  // Called by quantize, before it goes on to the children.
+  virtual void on_quantize() {}
+
   distributed::Communicator* ranks() const { return ranks_; }
 
  private:
@@ -90,6 +106,7 @@ class Module {
   std::vector<std::pair<std::string, Module*>> children_;
   bool training_ = false;
   distributed::Communicator* ranks_ = nullptr;
+  std::shared_ptr<Quantization> quantization_;
 };
 
 // A module called like a function: m(x, ...) is m.forward(x, ...).

@@ -5,6 +5,7 @@
 
 #include "engine/core/shapes_only.h"
 #include "engine/ops.h"
+#include "nn/quantization/weights.h"
 
 namespace pursuit::nn {
 
@@ -65,14 +66,18 @@ LmBlock::LmBlock(const LmConfig& config, int index)
   add_module("norm1", norm1);
   add_module("mlp", mlp);
   add_module("norm2", norm2);
+  add_module("attn_sum", attn_sum);
+  add_module("mlp_sum", mlp_sum);
 }
 
 Tensor LmBlock::attention_input(const Tensor& x, DType dtype) const {
+  if (quantization()) return pre_norm_ ? norm1.quantized(x) : x;
   return pre_norm_ ? norm1(x, dtype) : x.to(dtype);
 }
 
 Tensor LmBlock::forward(const Tensor& x, DType dtype, const Generator& generator,
                         AttentionCache* cache) const {
+  if (quantization()) return quantized(x, cache);
   // stream + dropout(branch). Without dropout, branch(residual) adds the residual itself.
   const auto add = [&](const Tensor& stream, uint64_t number, const auto& branch) -> Tensor {
     if (!training() || dropout_ == 0) return branch(stream);
@@ -90,6 +95,16 @@ Tensor LmBlock::forward(const Tensor& x, DType dtype, const Generator& generator
       generator.dropout(training() ? activation_dropout_ : 0, streams::step::activation, 1);
   const Tensor z = add(y, 1, [&](const Tensor& residual) { return mlp(between, residual, of_hidden); });
   return pre_norm_ ? z : norm2(z, z.dtype());
+}
+
+Tensor LmBlock::quantized(const Tensor& x, AttentionCache* cache) const {
+  const Tensor in = pre_norm_ ? norm1.quantized(x) : x;
+  const Quantizer& of_in = pre_norm_ ? norm1.output : *of_stream_;
+  const Tensor mixed = cache ? attn.forward_cached(in, *cache, &of_in) : attn.quantized(in, of_in);
+  const Tensor sum = attn_sum(x + mixed), y = pre_norm_ ? sum : norm1.quantized(sum),
+               between = pre_norm_ ? norm2.quantized(y) : y;
+  const Tensor z = mlp_sum(y + mlp.quantized(between, pre_norm_ ? norm2.output : norm1.output));
+  return pre_norm_ ? z : norm2.quantized(z);
 }
 
 TransformerLm::TransformerLm(const LmConfig& config) : config_(checked(config)) {
@@ -110,6 +125,37 @@ TransformerLm::TransformerLm(const LmConfig& config) : config_(checked(config)) 
     output_ = std::make_unique<AdaptiveSoftmax>(config.dim, config.vocab, config.cutoffs, config.div_value,
                                                 config.output_bias ? OutputBias::all : OutputBias::none);
   add_module("output", *output_);
+  add_module("embedding", embedding_);
+  if (config.quantization) quantize(std::make_shared<Quantization>(Quantization{*config.quantization}));
+}
+
+void TransformerLm::on_quantize() {
+  const bool shares = config_.tied && quantization()->config.float_head;
+  if (shares)
+    add_buffer("embed.weight_scale", embed_scale_, zeros({config_.vocab}));
+  else
+    code_parameter("embed.weight", embed_weight, embed_scale_);
+  if (pos_embed.defined()) round_parameter(pos_embed);
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    blocks_[i]->set_input(i == 0 ? embedding_ : blocks_[i - 1]->norm2.output);
+  output_->set_input(of_features(), config_.tied && !shares ? &embed_scale_ : nullptr);
+}
+
+const Quantizer& TransformerLm::of_features() const {
+  return norm_ ? norm_->output : blocks_.back()->norm2.output;
+}
+
+Tensor TransformerLm::final_features(const Tensor& x) const {
+  if (quantization()) return norm_ ? norm_->quantized(x) : x;
+  return norm_ ? (*norm_)(x, dtype_) : x.to(dtype_);
+}
+
+Tensor TransformerLm::word_rows(const Tensor& ids, DType stream) const {
+  if (!quantization()) return lookups_.rows(ids, embed_weight.to(stream));
+  if (embed_weight.dtype() == DType::i8) return dequantized_embedding(ids, embed_weight, embed_scale_);
+  // The head shares a floating-point table: its rows are rounded as they are looked up.
+  return rounded_rows(embedding(ids, embed_weight), embedding(ids, embed_scale_.reshape({-1, 1})),
+                      quantization()->config.weight_bits);
 }
 
 Tensor TransformerLm::embed(const Tensor& ids, int64_t first) const {
@@ -118,7 +164,7 @@ Tensor TransformerLm::embed(const Tensor& ids, int64_t first) const {
     fail("lm", "got ids " + ids.str() + (first ? " after " + std::to_string(first) + " tokens" : "") +
                    ", need [batch, 1 to " + std::to_string(c.context) + " tokens] in all");
   const DType stream = compute_type(dtype_);
-  const Tensor words = lookups_.rows(ids, embed_weight.to(stream));
+  const Tensor words = word_rows(ids, stream);
   Tensor all = pos_embed;
   if (c.positions != Positions::learned) {
     const bool is_made = sinusoids_.defined() && sinusoids_.device() == ids.device();
@@ -128,14 +174,22 @@ Tensor TransformerLm::embed(const Tensor& ids, int64_t first) const {
   const int64_t from = c.positions == Positions::reversed ? c.context - ids.size(1) : first;
   const Tensor places = all.slice(0, from, from + ids.size(1)).to(stream);
   const Tensor x = (c.scale_embedding ? words * std::sqrt(double(c.dim)) : words) + places;
+  if (quantization()) return embedding_(x);
   return generator_.dropout(training() ? c.dropout : 0, streams::step::embedding)(x);
 }
 
 Tensor TransformerLm::features(const Tensor& ids) const {
+  if (quantization() && ids.ndim() == 2)
+    return in_parts(*quantization(), ids, ids.size(1),
+                    [&](const Tensor& some) { return some_features(some); });
+  return some_features(ids);
+}
+
+Tensor TransformerLm::some_features(const Tensor& ids) const {
   Tensor x = embed(ids, 0);
   for (size_t i = 0; i < blocks_.size(); ++i) x = (*blocks_[i])(x, dtype_, generator_.ahead(2 * i));
   const Dropout left = generator_.dropout(training() ? config_.output_dropout : 0, streams::step::features);
-  return left(norm_ ? (*norm_)(x, dtype_) : x.to(dtype_));
+  return left(final_features(x));
 }
 
 Tensor TransformerLm::loss(const Tensor& ids, const Tensor& labels) const {
@@ -178,7 +232,7 @@ Tensor TransformerLm::next_logits(const Tensor& ids, LmCache& cache) const {
     x = (*blocks_[i])(x, dtype_, generator_.ahead(2 * i), &cache.layers[i]);
   cache.length += ids.size(1);
   const Tensor last = x.slice(1, x.size(1) - 1, x.size(1));
-  return log_prob_after(norm_ ? (*norm_)(last, dtype_) : last.to(dtype_));
+  return log_prob_after(final_features(last));
 }
 
 Tensor TransformerLm::attention_entropy(const Tensor& ids) const {

@@ -9,6 +9,7 @@
 #include "nn/init.h"
 #include "nn/layers.h"
 #include "nn/lookups.h"
+#include "nn/quantization/config.h"
 
 namespace pursuit::nn {
 
@@ -46,6 +47,7 @@ struct LmConfig {
   std::vector<int64_t> cutoffs;  // of an adaptive softmax; empty: a softmax over all words
   double div_value = 4;          // of an untied adaptive softmax
   Init init = Init::transformer_xl;
+  std::optional<QuantizationConfig> quantization = {};  // makes a quantised model, see nn/quantization
 };
 
 class LmBlock : public Callable<LmBlock> {
@@ -57,15 +59,21 @@ class LmBlock : public Callable<LmBlock> {
                  AttentionCache* cache = nullptr) const;
   // The input of the attention, computed from the residual stream.
   Tensor attention_input(const Tensor& x, DType dtype) const;
+  // Of a quantised model: what rounds the residual stream that goes into this block.
+  void set_input(const Quantizer& of_stream) { of_stream_ = &of_stream; }
 
   Attention attn;
   LayerNorm norm1;
   Mlp mlp;
   LayerNorm norm2;
+  Quantizer attn_sum, mlp_sum;  // of the residual stream after each branch
 
  private:
+  Tensor quantized(const Tensor& x, AttentionCache* cache) const;
+
   bool pre_norm_;
   double dropout_, activation_dropout_;
+  const Quantizer* of_stream_ = nullptr;
 };
 
 // State of the tokens read so far, for incremental decoding.
@@ -119,7 +127,13 @@ class TransformerLm : public Module {
   Tensor embed_weight, pos_embed;
 
  private:
+  void on_quantize() override;
+  Tensor word_rows(const Tensor& ids, DType stream) const;
   Tensor embed(const Tensor& ids, int64_t first) const;
+  Tensor some_features(const Tensor& ids) const;  // of ids that go through the layers together
+  // What the output layer reads, and in a quantised model what rounds it.
+  Tensor final_features(const Tensor& x) const;
+  const Quantizer& of_features() const;
   Tensor log_prob_after(const Tensor& x) const;
 
   LmConfig config_;
@@ -127,6 +141,8 @@ class TransformerLm : public Module {
   std::vector<std::unique_ptr<LmBlock>> blocks_;
   std::unique_ptr<LayerNorm> norm_;
   std::unique_ptr<AdaptiveSoftmax> output_;
+  Quantizer embedding_;       // of words and positions
+  Tensor embed_scale_;        // of a quantised embed_weight
   Lookups lookups_;           // of embed_weight
   mutable Tensor sinusoids_;  // [context, dim] on the ids' device; made at the first call
   Generator generator_;

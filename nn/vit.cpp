@@ -32,9 +32,17 @@ VitBlock::VitBlock(const VitConfig& config, int index)
   add_module("attn", attn);
   add_module("norm2", norm2);
   add_module("mlp", mlp);
+  add_module("attn_sum", attn_sum);
+  add_module("mlp_sum", mlp_sum);
+}
+
+Tensor VitBlock::quantized(const Tensor& x) const {
+  const Tensor y = attn_sum(x + attn.quantized(norm1.quantized(x), norm1.output));
+  return mlp_sum(y + mlp.quantized(norm2.quantized(y), norm2.output));
 }
 
 ResidualStream VitBlock::forward(const ResidualStream& x, DType dtype, const Generator& generator) const {
+  if (quantization()) return quantized(x.sum());
   const double on = training() ? 1 : 0;
   const Dropout of_attention = generator.dropout(on * attention_dropout_, streams::step::attention, 0),
                 of_activation = generator.dropout(on * activation_dropout_, streams::step::activation, 1);
@@ -70,6 +78,14 @@ VisionTransformer::VisionTransformer(const VitConfig& config)
   }
   add_module("norm", norm_);
   if (config.classes > 0) add_module("head", head_.emplace(config.dim, config.classes));
+  add_module("embedding", embedding_);
+  if (config.quantization) quantize(std::make_shared<Quantization>(Quantization{*config.quantization}));
+}
+
+void VisionTransformer::on_quantize() {
+  round_parameter(cls_token);
+  round_parameter(pos_embed);
+  if (head_ && quantization()->config.float_head) head_->stay_float();
 }
 
 Tensor VisionTransformer::embed(const Tensor& images) const {
@@ -79,12 +95,17 @@ Tensor VisionTransformer::embed(const Tensor& images) const {
     fail("vit", "got images " + images.str() + ", need [B, " + std::to_string(c.channels) +
                     ", H, W] with sides that are multiples of " + std::to_string(c.patch));
   const DType stream = compute_type(images.dtype());
-  const Tensor tokens = patch_(images).to(stream);
+  const Tensor tokens = quantization() ? patch_.quantized(images) : patch_(images).to(stream);
   const Tensor first = cls_token.to(stream).expand({images.size(0), 1, c.dim});
   const Tensor positions = resize_positions(pos_embed.to(stream), c.rows(), c.cols(),
                                             images.size(2) / c.patch, images.size(3) / c.patch);
   const Tensor x = concat({first, tokens}, 1) + positions;
+  if (quantization()) return embedding_(x);
   return generator_.dropout(training() ? c.dropout : 0, streams::step::embedding)(x);
+}
+
+Tensor VisionTransformer::final_norm(const ResidualStream& x, DType dtype) const {
+  return quantization() ? norm_.quantized(x.sum()) : x.sum_and_norm(norm_, dtype).norm;
 }
 
 void VisionTransformer::check_size(const Tensor& images) const {
@@ -102,14 +123,18 @@ ResidualStream VisionTransformer::run_blocks(const Tensor& images) const {
 }
 
 Tensor VisionTransformer::features(const Tensor& images) const {
-  return run_blocks(images).sum_and_norm(norm_, images.dtype()).norm;
+  const auto of = [&](const Tensor& some) { return final_norm(run_blocks(some), images.dtype()); };
+  return quantization() ? in_parts(*quantization(), images, config_.tokens(), of) : of(images);
 }
 
 Tensor VisionTransformer::forward(const Tensor& images) const {
   if (!head_) fail("vit", "a model without classes gives features, not logits");
   check_size(images);
   // The norm works token by token, so only the class token needs it.
-  return (*head_)(norm_(run_blocks(images).sum().select(1, 0), images.dtype()));
+  const auto first = [&](const Tensor& some) { return run_blocks(some).sum().select(1, 0); };
+  if (!quantization()) return (*head_)(norm_(first(images), images.dtype()));
+  return head_->quantized(norm_.quantized(in_parts(*quantization(), images, config_.tokens(), first)),
+                          norm_.output);
 }
 
 Tensor VisionTransformer::class_attention(const Tensor& images, int block) const {
@@ -122,7 +147,9 @@ Tensor VisionTransformer::class_attention(const Tensor& images, int block) const
   ResidualStream x = embed(images);
   for (int i = 0; i < at; ++i) x = (*blocks_[size_t(i)])(x, images.dtype(), Generator());
   const VitBlock& b = *blocks_[size_t(at)];
-  const Tensor p = b.attn.probabilities(x.sum_and_norm(b.norm1, images.dtype()).norm, 1);
+  const Tensor input =
+      quantization() ? b.norm1.quantized(x.sum()) : x.sum_and_norm(b.norm1, images.dtype()).norm;
+  const Tensor p = b.attn.probabilities(input, 1);
   return p.select(2, 0);
 }
 

@@ -6,6 +6,7 @@
 #include "nn/attention/attention.h"
 #include "nn/generator.h"
 #include "nn/layers.h"
+#include "nn/quantization/config.h"
 
 namespace pursuit::nn {
 
@@ -22,6 +23,7 @@ struct VitConfig {
   double branch_dropout = 0, attention_dropout = 0, activation_dropout = 0;
   double drop_path = 0;      // rate of the last block, growing linearly from 0 in the first
   int64_t extra_tokens = 1;  // tokens other than patches
+  std::optional<QuantizationConfig> quantization = {};  // makes a quantised model, see nn/quantization
 
   int64_t rows() const { return image / patch; }
   int64_t cols() const { return (width ? width : image) / patch; }
@@ -39,8 +41,10 @@ class VitBlock : public Callable<VitBlock> {
   Attention attn;
   LayerNorm norm2;
   Mlp mlp;
+  Quantizer attn_sum, mlp_sum;  // of the residual stream after each branch
 
  private:
+  Tensor quantized(const Tensor& x) const;
   double dropout_, attention_dropout_, activation_dropout_, drop_path_;
 };
 
@@ -72,8 +76,10 @@ class VisionTransformer : public Callable<VisionTransformer> {
   Tensor cls_token, pos_embed;
 
  private:
+  void on_quantize() override;
   Tensor embed(const Tensor& images) const;
   ResidualStream run_blocks(const Tensor& images) const;
+  Tensor final_norm(const ResidualStream& x, DType dtype) const;
   void check_size(const Tensor& images) const;
 
   VitConfig config_;
@@ -81,6 +87,7 @@ class VisionTransformer : public Callable<VisionTransformer> {
   std::vector<std::unique_ptr<VitBlock>> blocks_;
   LayerNorm norm_;
   std::optional<Linear> head_;
+  Quantizer embedding_;  // of patches and positions
   Generator generator_;
 };
 

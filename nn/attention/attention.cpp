@@ -105,39 +105,51 @@ Attention::Attention(int64_t dim, int64_t heads, const AttentionConfig& config, 
       heads_(heads),
       config_(checked(config, dim, heads)),
       traits_(attention_kind(config.kind).traits),
-      kind_(attention_kind(config.kind).make({dim, heads, tokens, config.causal}, config.options)) {
+      kind_(attention_kind(config.kind).make({dim, heads, tokens, config.causal}, config.options)),
+      quantizers_(!traits_.shares_queries, kind_->softmax_options().has_value()) {
   add_module("", *kind_);
   if (config.queries_apart && !traits_.shares_queries)
     add_module("q", q_.emplace(dim, dim, config.bias, Role::qkv_weight));
   add_module(config.queries_apart ? "kv" : "qkv", qkv);
   add_module("proj", proj);
+  add_module("", quantizers_);
+}
+
+Tensor Attention::packed_of(const Tensor& projected) const {
+  return projected.reshape(
+      {projected.size(0), projected.size(1), projected.size(2) / dim_, heads_, dim_ / heads_});
 }
 
 Tensor Attention::project(const Tensor& x) const {
   if (x.ndim() != 3 || x.size(2) != dim_)
     fail("attention", "got " + x.str() + ", need [batch, tokens, " + std::to_string(dim_) + "]");
+  if (!q_) return packed_of(qkv(x));
   const auto joined = [&](const Tensor& first, const Tensor& second) {
     return second.defined() ? concat({first.to(x.dtype()), second.to(x.dtype())}, 0) : Tensor();
   };
-  const Tensor packed = q_ ? linear(x, joined(q_->weight, qkv.weight), joined(q_->bias, qkv.bias)) : qkv(x);
-  return packed.reshape({x.size(0), x.size(1), packed.size(2) / dim_, heads_, dim_ / heads_});
+  return packed_of(linear(x, joined(q_->weight, qkv.weight), joined(q_->bias, qkv.bias)));
+}
+
+void Attention::show(const Tensor& x) const {
+  if (observed_by && !shapes_only()) (*observed_by)(*this, x);
 }
 
 Tensor Attention::forward(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
-  if (observed_by && !shapes_only()) (*observed_by)(*this, x);
+  show(x);
   const Tensor packed = project(x);
   if (dropout.rate == 0) return proj(kind_->mix(packed, x), residual);
   const Tensor values = kind_->values(packed), p = kind_->probabilities(packed, x.size(1));
   return proj(merge_heads(kind_->mix_by(p, values, x, dropout)), residual);
 }
 
-Tensor Attention::forward_cached(const Tensor& x, AttentionCache& cache) const {
+Tensor Attention::forward_cached(const Tensor& x, AttentionCache& cache, const Quantizer* of_x) const {
   if (!has_cache())
     fail("attention", std::string("there is no key/value cache for ") +
                           (config_.causal ? "" : "non-causal ") + config_.kind +
                           " attention; run the whole context");
   NoGrad off;
-  const Tensor packed = project(x), q = part(packed, 0), k = part(packed, -2), v = part(packed, -1);
+  const Tensor packed = of_x ? packed_of(qkv.quantized(x, *of_x)) : project(x);
+  const auto [q, k, v] = rounded_parts(packed);
   const int64_t before = cache.length, length = before + x.size(1), head_dim = dim_ / heads_;
   const auto with = [&](Tensor& all, const Tensor& further) {
     // A copy of the cache may hold the same tensor: it keeps its own words.
@@ -153,13 +165,18 @@ Tensor Attention::forward_cached(const Tensor& x, AttentionCache& cache) const {
   };
   const Tensor keys = with(cache.keys, k), values = with(cache.values, v);
   cache.length = length;
+  if (of_x) return quantized_end(merge_heads(matmul(rounded_weights(q, keys), values)), x);
   const Tensor p = attention_weights(q, keys, 1 / std::sqrt(double(head_dim)), true);
   return proj(merge_heads(kind_->mix_by(p, values, x, {})));
 }
 
 Tensor Attention::probabilities(const Tensor& x, int64_t queries) const {
   NoGrad off;
-  return kind_->probabilities(project(x.detach()), queries < 0 ? x.size(1) : queries);
+  const int64_t rows = queries < 0 ? x.size(1) : queries;
+  const Tensor packed = project(x.detach());
+  if (!quantization() || !kind_->softmax_options()) return kind_->probabilities(packed, rows);
+  const auto [q, k, v] = rounded_parts(packed);
+  return rounded_weights(q, k).slice(2, 0, rows);
 }
 
 AttentionTensors Attention::tensors(const Tensor& x) const {
@@ -181,12 +198,12 @@ AttentionTensors Attention::tensors(const Tensor& x) const {
 }
 
 Tensor Attention::query_weights() const {
-  return (q_ ? q_->weight : qkv.weight).slice(0, 0, dim_).reshape({heads_, dim_ / heads_, dim_});
+  return (q_ ? q_->weight : qkv.float_weight()).slice(0, 0, dim_).reshape({heads_, dim_ / heads_, dim_});
 }
 
 Tensor Attention::key_weights() const {
   const int64_t first = qkv.weight.size(0) - 2 * dim_;
-  return qkv.weight.slice(0, first, first + dim_).reshape({heads_, dim_ / heads_, dim_});
+  return qkv.float_weight().slice(0, first, first + dim_).reshape({heads_, dim_ / heads_, dim_});
 }
 
 }  // namespace pursuit::nn

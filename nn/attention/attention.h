@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "nn/attention/kind.h"
+#include "nn/attention/quantizers.h"
 #include "nn/generator.h"
 #include "nn/layers.h"
 #include "nn/module.h"
@@ -68,9 +70,13 @@ class Attention : public Callable<Attention> {
   Tensor forward(const Tensor& x, const Tensor& residual = {}, const Dropout& dropout = {}) const;
 
   // The same for tokens x [B, M, dim] that follow those in the cache, to which it adds them. No autograd.
-  // Only for kinds with has_cache.
-  Tensor forward_cached(const Tensor& x, AttentionCache& cache) const;
+  // Only for kinds with has_cache. In a quantised model x is on the grid of `of_x`.
+  Tensor forward_cached(const Tensor& x, AttentionCache& cache, const Quantizer* of_x = nullptr) const;
   bool has_cache() const { return config_.causal && traits_.has_cache; }
+
+  // Of a quantised model, without the residual: x is on the grid of `of_x`. Kinds that are no softmax of
+  // scores mix rounded queries, keys and values in floating point.
+  Tensor quantized(const Tensor& x, const Quantizer& of_x) const;
 
   // Attention probabilities of the first `queries` tokens (default: all), [B, H, queries, N], see
   // AttentionKind. No autograd.
@@ -89,12 +95,20 @@ class Attention : public Callable<Attention> {
   Linear qkv, proj;
 
  private:
+  void show(const Tensor& x) const;  // to the AttentionObserver, if there is one
   Tensor project(const Tensor& x) const;
   std::optional<Linear> q_;  // with queries_apart
+  Tensor packed_of(const Tensor& projected) const;  // [B, N, parts * dim] to [B, N, parts, H, D]
+  // Of a quantised model: q, k and v [B, H, N, D] on their grids; the probabilities of q [B, H, M, D]; what
+  // follows the mixture [B, N, H * D].
+  std::array<Tensor, 3> rounded_parts(const Tensor& packed) const;
+  Tensor rounded_weights(const Tensor& q, const Tensor& k) const;
+  Tensor quantized_end(const Tensor& mixed, const Tensor& x) const;
   int64_t dim_, heads_;
   AttentionConfig config_;
   KindTraits traits_;
   std::unique_ptr<AttentionKind> kind_;
+  AttentionQuantizers quantizers_;
 };
 
 // While one lives, every forward pass of an attention layer in this thread calls see(layer, x) with its input;

@@ -21,7 +21,10 @@ struct Clipped : AttentionKind {
   Clipped(const AttentionLayer& layer, const Options& o) : AttentionKind(layer), options(o) {}
 
   Tensor mix(const Tensor& packed, const Tensor&) const override {
-    return attention(packed, {.causal = layer().causal, .gamma = options.gamma, .zeta = options.zeta});
+    return attention(packed, *softmax_options());
+  }
+  std::optional<AttentionOptions> softmax_options() const override {
+    return {{.causal = layer().causal, .gamma = options.gamma, .zeta = options.zeta}};
   }
 
   Tensor mix_by(const Tensor& p, const Tensor& values, const Tensor& x,

@@ -22,6 +22,9 @@ Tensor merge_heads(const Tensor& x);
 // layer's input, weight [H, D], bias [H]; result [B, H, N]. Bondarenko et al. 2023, equation 5.
 Tensor attention_gate(const Tensor& h, const Tensor& weight, const Tensor& bias);
 
+// mixed [B, N, H * D] times the gate [B, H, N] of its heads.
+Tensor apply_gate(const Tensor& mixed, const Tensor& gate);
+
 // gate * attention.
 Tensor gated_attention(const Tensor& qkv, const Tensor& h, const Tensor& gate_weight, const Tensor& gate_bias,
                        const AttentionOptions& options = {});

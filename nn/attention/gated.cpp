@@ -20,6 +20,12 @@ struct Gated : AttentionKind {
                            {.causal = layer().causal});
   }
 
+  std::optional<AttentionOptions> softmax_options() const override { return {{.causal = layer().causal}}; }
+  Tensor gated(const Tensor& mixed, const Tensor& x) const override {
+    return apply_gate(
+        mixed, attention_gate(split_heads(x, layer().heads), weight.to(x.dtype()), bias.to(x.dtype())));
+  }
+
   Tensor mix_by(const Tensor& p, const Tensor& values, const Tensor& x,
                 const Dropout& dropout) const override {
     const Tensor gate =
@@ -49,9 +55,13 @@ Tensor gated_attention(const Tensor& qkv, const Tensor& h, const Tensor& gate_we
   const Tensor gate = attention_gate(h, gate_weight, gate_bias);
   if (gate.shape() != Shape{qkv.size(0), heads, qkv.size(1)})
     fail("gated_attention", "h is " + h.str() + ", which does not fit qkv " + qkv.str());
-  const Tensor mixed = attention(qkv, options).reshape({qkv.size(0), qkv.size(1), heads, qkv.size(4)});
-  return (mixed * gate.permute({0, 2, 1}).reshape({qkv.size(0), qkv.size(1), heads, 1}))
-      .reshape({qkv.size(0), qkv.size(1), heads * qkv.size(4)});
+  return apply_gate(attention(qkv, options), gate);
+}
+
+Tensor apply_gate(const Tensor& mixed, const Tensor& gate) {
+  const int64_t batch = mixed.size(0), tokens = mixed.size(1), heads = gate.size(1);
+  const Tensor by_head = mixed.reshape({batch, tokens, heads, mixed.size(2) / heads});
+  return (by_head * gate.permute({0, 2, 1}).reshape({batch, tokens, heads, 1})).reshape(mixed.shape());
 }
 
 }  // namespace pursuit::nn

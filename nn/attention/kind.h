@@ -2,10 +2,12 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/ops.h"
 #include "nn/generator.h"
 #include "nn/module.h"
 #include "nn/options.h"
@@ -76,6 +78,11 @@ class AttentionKind : public Module {
   // Maps probabilities [B, H, M, N] of the tokens x [B, M, dim] to [B, H, M, D].
   virtual Tensor mix_by(const Tensor& probabilities, const Tensor& values, const Tensor& x,
                         const Dropout& dropout) const;
+
+  // For quantised models: mix(packed, x) is gated(attention(packed, softmax_options()), x). By default none,
+  // and tokens are mixed in floating point.
+  virtual std::optional<AttentionOptions> softmax_options() const { return {}; }
+  virtual Tensor gated(const Tensor& mixed, const Tensor&) const { return mixed; }  // [B, N, H * D]
 
   // For inspection. The iterations of a kind that iterates.
   virtual std::vector<PursuitStep> pursuit(const Tensor&) const { return {}; }

@@ -10,8 +10,9 @@ struct Softmax : AttentionKind {
   using AttentionKind::AttentionKind;
 
   Tensor mix(const Tensor& packed, const Tensor&) const override {
-    return attention(packed, {.causal = layer().causal});
+    return attention(packed, *softmax_options());
   }
+  std::optional<AttentionOptions> softmax_options() const override { return {{.causal = layer().causal}}; }
 };
 PURSUIT_ATTENTION_KIND(Softmax)
 

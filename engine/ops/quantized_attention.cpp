@@ -1,0 +1,69 @@
+#include <cmath>
+
+#include "engine/ops/packed.h"
+#include "engine/ops/quantized.h"
+
+namespace pursuit {
+
+namespace {
+
+constexpr const char* name = "quantized_attention";
+
+// Rows [begin, end) of one head, as attend_forward with every tensor rounded to its grid. q, k and v are
+// rounded already. Uses scratch slots 0, 8 and 9.
+void attend(const AttendShape& a, const AttentionGrids& grids, const float* q, const float* k, const float* v,
+            Rows<float> out, int64_t begin, int64_t end) {
+  const int64_t block = a.block();
+  float* s = scratch<float>(0, std::min(block, end - begin) * a.n + 2 * block);
+  float* const stats = s + std::min(block, end - begin) * a.n;
+  const Layout layout = a.layout();
+  const RightFactor<float> keys(layout, true, k, a.d, a.d, a.n, 8),
+      values(layout, false, v, a.d, a.n, a.d, 9);
+  for (int64_t i = begin; i < end; i += block) {
+    const int64_t m = std::min(block, end - i), cols = a.columns(i, m);
+    attend_scores(a, Rows<const float>{q, a.d}, Rows<const float>{k, a.d}, keys, i, m, cols, s);
+    int8_kernels().fake_quantize(s, s, m * cols, grids.scores);
+    rows<float>().softmax_rows(s, m, cols, cols, stats, a.causal ? i : -1);
+    if (a.clips()) rows<float>().clipped_softmax_rows(s, m, cols, cols, float(a.gamma), float(a.zeta));
+    int8_kernels().fake_quantize(s, s, m * cols, grids.probabilities);
+    values.multiply(m, a.d, cols, 1.0f, s, cols, 0.0f, out.at(i), out.ld);
+  }
+}
+
+}  // namespace
+
+Tensor quantized_attention(const Tensor& in, const AttentionOptions& options, const AttentionGrids& grids) {
+  if (in.ndim() != 5 || in.size(2) < 2 || in.size(2) > 3 || in.dtype() != DType::f32 ||
+      in.device().is_cuda() || (in.needs_grad() && grad_enabled()))
+    fail(name, "got " + in.str() +
+                   ", need f32 [batch, tokens, 3 (q, k, v) or 2 (k, v), heads, head_dim] on the "
+                   "CPU that needs no gradient");
+  OperatorCall scope(name);
+  const Tensor qkv = in.detach().contiguous();
+  const PackedShape s(qkv);
+  const Tensor y = empty({s.batch, s.n, s.width()}, DType::f32);
+  const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(double(s.d));
+  const AttendShape a{s.n, s.d, scale, options.causal, options.gamma, options.zeta};
+  dispatch(cpu, name, [&](auto) {
+    if (y.numel() == 0) return;
+    for_each_part_of_heads(s, !a.causal, [&](int64_t b, int64_t h, int64_t begin, int64_t end) {
+      float* const own = scratch<float>(3, 3 * s.n * s.d);
+      // Part `which` of the projections, rounded to its grid.
+      const auto rounded = [&](int64_t which, const AffineGrid& grid, int slot) {
+        float* const to = own + slot * s.n * s.d;
+        const float* x = qkv.data<float>() + ((b * s.n * s.parts + which) * s.heads + h) * s.d;
+        for (int64_t i = 0; i < s.n; ++i)
+          int8_kernels().fake_quantize(x + i * s.parts * s.width(), to + i * s.d, s.d, grid);
+        return static_cast<const float*>(to);
+      };
+      const float* k = rounded(s.parts - 2, grids.keys, 1);
+      const float* q = s.parts == 2 ? k : rounded(0, grids.queries, 0);
+      const float* v = rounded(s.parts - 1, grids.values, 2);
+      attend(a, grids, q, k, v, {y.data<float>() + b * s.n * s.width() + h * s.d, s.width()}, begin, end);
+    });
+  });
+  scope.end(y);
+  return y;
+}
+
+}  // namespace pursuit

@@ -1,0 +1,362 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "engine/files/safetensors.h"
+#include "engine/ops/quantized.h"
+#include "nn/inference.h"
+#include "nn/quantization/convert.h"
+#include "nn/transformer_lm.h"
+#include "nn/vit.h"
+#include "tests/message_of.h"
+
+using namespace pursuit;
+using namespace pursuit::nn;
+
+namespace {
+
+const std::filesystem::path goldens = PURSUIT_QUANTIZATION_GOLDENS;
+
+std::span<const float> numbers(const Tensor& t) { return {t.data<float>(), size_t(t.numel())}; }
+
+// The largest difference, infinity for NaN and for nothing compared.
+double largest_difference(const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = a.to_vector(), y = b.to_vector();
+  double worst = x.empty() || x.size() != y.size() ? INFINITY : 0;
+  for (size_t i = 0; i < std::min(x.size(), y.size()); ++i)
+    if (const double d = std::abs(x[i] - y[i]); !(d <= worst)) worst = std::isnan(d) ? INFINITY : d;
+  return worst;
+}
+double largest(const Tensor& t) { return largest_difference(t, zeros(t.shape())); }
+
+double mean_difference(const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = a.to_vector(), y = b.to_vector();
+  REQUIRE(!x.empty());
+  REQUIRE(x.size() == y.size());
+  double sum = 0;
+  for (size_t i = 0; i < x.size(); ++i) sum += std::abs(x[i] - y[i]);
+  return sum / double(x.size());
+}
+
+VitConfig vit_config() {
+  VitConfig c;
+  c.image = 8, c.patch = 4, c.dim = 16, c.depth = 2, c.heads = 2, c.classes = 5, c.mlp_ratio = 1.5;
+  c.attention.kind = "clipped";
+  return c;
+}
+
+LmConfig lm_config() {
+  LmConfig c;
+  c.vocab = 19, c.context = 7, c.dim = 16, c.depth = 2, c.heads = 2, c.hidden = 24;
+  c.attention.kind = "gated";
+  c.positions = Positions::learned;
+  c.scale_embedding = false;
+  return c;
+}
+
+template <class M, class C> std::unique_ptr<M> quantized(C config, const QuantizationConfig& q = {}) {
+  config.quantization = q;
+  auto model = std::make_unique<M>(config);
+  for (const NamedTensor& p : model->parameters()) *p.tensor = p.tensor->detach();
+  return model;
+}
+
+void randomise(Module& model) {
+  uint64_t stream = 0;
+  for (const NamedTensor& p : model.parameters()) {
+    const bool gain = p.name.find("norm") != std::string::npos && p.name.ends_with("weight");
+    *p.tensor = normal(p.tensor->shape(), gain ? 1 : 0, gain ? 0.1 : 0.3, 3, ++stream);
+  }
+}
+
+// What a model gives: logits of images, or log p of the word after the ids.
+Tensor output_of(const VisionTransformer& model, const Tensor& images) { return model(images); }
+Tensor output_of(const TransformerLm& model, const Tensor& ids) {
+  const int64_t words = model.config().vocab, batch = ids.size(0), length = ids.size(1);
+  const Tensor y =
+      empty({batch, length, words});  // one word at a time: labels that are each of the vocabulary
+  for (int64_t w = 0; w < words; ++w)
+    copy_values(y.select(2, w), model.log_prob_of(ids, full({batch, length}, double(w), DType::i64)));
+  return y;
+}
+void calibrate_on(const VisionTransformer& model, const Tensor& images) { model(images); }
+void calibrate_on(const TransformerLm& model, const Tensor& ids) { model.features(ids); }
+
+template <class M, class C> void check_model(const C& config, const std::string& name) {
+  CAPTURE(name);
+  const NoGrad off;
+  const TensorFile file = load_safetensors((goldens / (name + ".safetensors")).string());
+  M plain(config);
+  for (const NamedTensor& p : plain.parameters()) *p.tensor = file.tensors.at("param." + p.name);
+  const auto model = quantized<M>(config);
+  const bool per_tensor = file.metadata.at("granularity") == "tensor";
+  quantize_weights(plain, *model, {.granularity = per_tensor ? Granularity::tensor : Granularity::channel});
+  calibrate(*model, 3, [&](int64_t i) { calibrate_on(*model, file.tensors.at("in." + std::to_string(i))); });
+  check_quantized(*model);
+
+  int64_t grids = 0;
+  for (const NamedTensor& b : model->buffers())
+    if (b.name.ends_with(".grid")) {
+      ++grids;
+      CAPTURE(b.name);
+      const Tensor want = file.tensors.at("grid." + b.name.substr(0, b.name.size() - 5));
+      // An activation that falls on the other side of a tie moves a range by a part of a step.
+      CHECK(std::abs(b.tensor->to_vector()[0] / want.to_vector()[0] - 1) < 5e-3);
+      CHECK(std::abs(b.tensor->to_vector()[1] - want.to_vector()[1]) <= 1);
+    }
+  const auto stored = std::count_if(file.tensors.begin(), file.tensors.end(),
+                                    [](const auto& t) { return t.first.starts_with("grid."); });
+  CHECK(grids == stored);
+
+  const Tensor x = file.tensors.at("in.3"), want = file.tensors.at("out"), unrounded = output_of(plain, x);
+  for (const QuantizedRun run : {QuantizedRun::simulated, QuantizedRun::integer}) {
+    CAPTURE(int(run));
+    model->quantization()->run = run;
+    const Tensor got = output_of(*model, x);
+    // Most numbers agree as f32 does; ties make some differ by as much as a step causes.
+    CHECK(largest_difference(got, want) < 0.02 * largest(want));
+    CHECK(mean_difference(got, want) < 0.2 * mean_difference(unrounded, want));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("quantization: weights by NumPy, 8 and 4 bits, by tensor and by channel") {
+  const TensorFile file = load_safetensors((goldens / "quantisers.safetensors").string());
+  const Tensor w = file.tensors.at("w");
+  for (const int64_t bits : {8, 4})
+    for (const auto& range : choices_of(WeightRange()))
+      for (const auto& granularity : choices_of(Granularity())) {
+        const std::string what =
+            "." + std::to_string(bits) + "." + range.name + "." + std::string(granularity.name);
+        CAPTURE(what);
+        const CodedWeight coded = coded_weight(w, {bits, range.value, granularity.value});
+        CHECK(coded.codes.dtype() == DType::i8);
+        CHECK(largest_difference(coded.codes, file.tensors.at("codes" + what)) == 0);
+        CHECK(largest_difference(coded.scale, file.tensors.at("scale" + what)) == 0);
+      }
+  const Tensor rounded = rounded_weight(file.tensors.at("gains"), {});
+  CHECK(largest_difference(rounded, file.tensors.at("rounded")) == 0);
+}
+
+TEST_CASE("quantization: running ranges by NumPy, and the closed form of their mean") {
+  const TensorFile file = load_safetensors((goldens / "quantisers.safetensors").string());
+  for (const auto estimator : {RangeEstimator::running, RangeEstimator::percentile}) {
+    const std::string name = choice_name(estimator);
+    CAPTURE(name);
+    RunningRange range;
+    std::vector<ValueRange> batches;
+    for (int i = 0; i < 5; ++i) {
+      batches.push_back(batch_range(numbers(file.tensors.at("x." + std::to_string(i))), {estimator, 99}, 8));
+      range.add(batches.back());
+    }
+    double low = std::pow(0.9, 4) * batches[0].low, high = std::pow(0.9, 4) * batches[0].high;
+    for (size_t i = 1; i < 5; ++i) {
+      low += 0.1 * std::pow(0.9, 4 - double(i)) * batches[i].low;
+      high += 0.1 * std::pow(0.9, 4 - double(i)) * batches[i].high;
+    }
+    CHECK(std::abs(range.value().low - low) < 1e-6);
+    CHECK(std::abs(range.value().high - high) < 1e-6);
+    const std::vector<double> want = file.tensors.at("range." + name).to_vector();
+    CHECK(std::abs(range.value().low - want[0]) < 1e-6);
+    CHECK(std::abs(range.value().high - want[1]) < 1e-6);
+    const AffineGrid grid = asymmetric_grid(range.value(), 8);
+    CHECK(std::abs(grid.step / file.tensors.at("grid." + name).to_vector()[0] - 1) < 1e-6);
+    CHECK(grid.zero == file.tensors.at("grid." + name).to_vector()[1]);
+    CHECK(largest_difference(fake_quantize(file.tensors.at("x.4"), grid), file.tensors.at("y." + name)) <
+          2 * grid.step);
+  }
+}
+
+TEST_CASE("quantization: the mse estimator is as good as the best pair of ends on a raster") {
+  const TensorFile file = load_safetensors((goldens / "quantisers.safetensors").string());
+  const Tensor x = file.tensors.at("x.4");
+  const auto error = [&](const ValueRange& range) {
+    const std::vector<double> a = x.to_vector(), b = fake_quantize(x, asymmetric_grid(range, 4)).to_vector();
+    double sum = 0;
+    for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+    return sum;
+  };
+  const double own = error(batch_range(numbers(x), {RangeEstimator::mse}, 4)),
+               least = file.tensors.at("least_error").to_vector()[0];
+  CHECK(own < 1.05 * least);
+  CHECK(own < 0.9 * error(batch_range(numbers(x), {}, 4)));
+}
+
+TEST_CASE("quantization: zero is exact, and in range the error is at most half a step") {
+  for (const ValueRange range : {ValueRange{-1.3, 2.9}, {0.5, 3}, {-4, -1}, {0, 0}, {-1e-3, 700}}) {
+    const AffineGrid grid = asymmetric_grid(range, 8);
+    const double low = grid.step * double(-grid.zero), high = grid.step * double(255 - grid.zero);
+    CHECK(fake_quantize(zeros({1}), grid).item() == 0);
+    const Tensor x = uniform({4000}, low, high, 1, 1);
+    CHECK(largest_difference(x, fake_quantize(x, grid)) <= 0.50003 * double(grid.step));
+  }
+  CHECK(message_of([] { batch_range({}, {}, 8); }).find("no activation") != std::string::npos);
+  const float bad[] = {1, NAN};
+  CHECK(message_of([&] { batch_range(bad, {}, 8); }).find("not finite") != std::string::npos);
+}
+
+TEST_CASE("quantization: the outlier law, decibels of 8 bits over a stretched range") {
+  const Tensor x = normal({200000}, 0, 1, 11, 1);
+  const std::vector<double> values = x.to_vector();
+  double power = 0;
+  for (const double v : values) power += v * v;
+  const std::pair<double, double> law[] = {{6, 38.6},   {20, 31.2}, {40, 26.0},
+                                           {100, 18.5}, {340, 8.2}, {735, 2.1}};
+  for (const auto& [most, decibels] : law) {
+    ValueRange range = batch_range(numbers(x), {}, 8);
+    range.high = most;
+    const AffineGrid grid = asymmetric_grid(range, 8);
+    const std::vector<double> rounded = fake_quantize(x, grid).to_vector();
+    double noise = 0;
+    for (size_t i = 0; i < values.size(); ++i) noise += std::pow(values[i] - rounded[i], 2);
+    const double largest_output = most;
+    CAPTURE(largest_output);
+    CHECK(std::abs(10 * std::log10(power / noise) - decibels) < 0.5);
+    const double uniform_noise = double(grid.step) * double(grid.step) / 12;
+    if (most <= 340) CHECK(std::abs(noise / double(values.size()) / uniform_noise - 1) < 0.02);
+  }
+}
+
+TEST_CASE("quantization: int8_linear is the simulated product, few rows and many, kept and not") {
+  const NoGrad off;
+  for (const int64_t rows : {1, 3, 5, 97, 400})
+    for (const bool kept : {false, true}) {
+      CAPTURE(rows);
+      CAPTURE(kept);
+      Linear layer(37, 51);
+      randomise(layer);
+      const auto how = std::make_shared<Quantization>();
+      Linear coded(37, 51);
+      coded.quantize(how);
+      quantize_weights(layer, coded, {});
+      const Inference inference(kept ? static_cast<const Module&>(coded) : layer);
+      const AffineGrid grid = asymmetric_grid({-2, 3}, 8);
+      const Tensor x = normal({rows, 37}, 0, 1, 5, 5);
+      const std::vector<NamedTensor> buffers = coded.buffers();
+      REQUIRE(buffers.size() == 2);
+      const Tensor codes = *buffers[0].tensor, scale = *buffers[1].tensor;
+      const Tensor want = linear(fake_quantize(x, grid), dequantize(codes, scale), coded.bias);
+      // Sums of 37 terms of about 1 in f32.
+      CHECK(largest_difference(int8_linear(x, grid, codes, scale, coded.bias), want) < 1e-5);
+      CHECK(largest_difference(int8_linear(x, grid, codes, scale), want - coded.bias) < 1e-5);
+      CHECK(largest(want) > 0.5);
+    }
+}
+
+TEST_CASE("quantization: a vision transformer against NumPy's simulation") {
+  for (const char* name : {"vit_tensor", "vit_channel"}) check_model<VisionTransformer>(vit_config(), name);
+}
+
+TEST_CASE("quantization: a language model against NumPy's simulation") {
+  for (const char* name : {"lm_tensor", "lm_channel"}) check_model<TransformerLm>(lm_config(), name);
+}
+
+TEST_CASE("quantization: integers and the simulation agree for every kind of attention") {
+  const NoGrad off;
+  for (const std::string& kind : attention_kinds()) {
+    CAPTURE(kind);
+    VitConfig config = vit_config();
+    config.attention.kind = kind;
+    VisionTransformer plain(config);
+    randomise(plain);
+    const auto model = quantized<VisionTransformer>(config);
+    quantize_weights(plain, *model, {});
+    const Tensor images = normal({6, 3, 8, 8}, 0, 1, 2, 2);
+    calibrate(*model, 2, [&](int64_t) { (*model)(images); });
+    const Tensor integers = (*model)(images);
+    model->quantization()->run = QuantizedRun::simulated;
+    const Tensor simulated = (*model)(images), exact = plain(images);
+    // Up to ties, which the rounding of f32 breaks in another way.
+    CHECK(mean_difference(integers, simulated) < 0.1 * mean_difference(integers, exact));
+    CHECK(largest_difference(integers, exact) < 0.3 * largest(exact));
+    const Tensor of_class = model->class_attention(images);
+    CHECK(of_class.shape() == Shape{6, 2, 5});
+  }
+}
+
+TEST_CASE("quantization: a language model generates from its cache what it gives for the whole text") {
+  const NoGrad off;
+  for (const bool pre_norm : {false, true})
+    for (const bool tied : {false, true})
+      for (const bool float_head : {false, true})
+        for (const bool clusters : {false, true}) {
+          CAPTURE(pre_norm);
+          CAPTURE(tied);
+          CAPTURE(float_head);
+          CAPTURE(clusters);
+          LmConfig config = lm_config();
+          config.pre_norm = pre_norm;
+          config.tied = tied;
+          config.output_bias = true;
+          if (clusters) config.cutoffs = {6, 11};
+          TransformerLm plain(config);
+          randomise(plain);
+          const auto model = quantized<TransformerLm>(config, {.float_head = float_head});
+          quantize_weights(plain, *model, {});
+          const Tensor ids = from_vector<int64_t>({3, 1, 18, 7, 0, 5, 5}, {1, 7});
+          calibrate(*model, 1, [&](int64_t) { model->features(ids); });
+          LmCache cache;
+          model->next_logits(ids.slice(1, 0, 3), cache);
+          model->next_logits(ids.slice(1, 3, 4), cache);
+          const Tensor step = model->next_logits(ids.slice(1, 4, 7), cache), whole = model->next_logits(ids);
+          CHECK(largest_difference(step, whole) < 0.02 * largest(whole));
+          const Tensor labels = from_vector<int64_t>({1, 18, 7, 0, -1, 5, 11}, {1, 7});
+          const Tensor log_p = model->log_prob_of(ids, labels), all = output_of(*model, ids);
+          for (int64_t t = 0; t < 7; ++t) {
+            const double label = labels.to_vector()[size_t(t)];
+            const double want = label < 0 ? 0 : all.to_vector()[size_t(t * 19) + size_t(label)];
+            CHECK(std::abs(log_p.to_vector()[size_t(t)] - want) < 1e-5);
+          }
+          CHECK(mean_difference(all, output_of(plain, ids)) < 0.1);
+          const bool codes = model->embed_weight.dtype() == DType::i8;
+          CHECK(codes == !(tied && float_head));
+        }
+}
+
+TEST_CASE("quantization: damaged scales and grids, and what has no quantised form, are one clear line") {
+  const NoGrad off;
+  VisionTransformer plain(vit_config());
+  randomise(plain);
+  const auto model = quantized<VisionTransformer>(vit_config());
+  quantize_weights(plain, *model, {});
+  const Tensor images = normal({2, 3, 8, 8}, 0, 1, 2, 2);
+  CHECK(message_of([&] { (*model)(images); }).find("not calibrated") != std::string::npos);
+  calibrate(*model, 1, [&](int64_t) { (*model)(images); });
+  check_quantized(*model);
+  int64_t damaged = 0;
+  for (const NamedTensor& b : model->buffers()) {
+    if (b.tensor->dtype() != DType::f32) continue;
+    for (const float bad : {0.0f, -1.0f, NAN, INFINITY}) {
+      const Tensor before = b.tensor->to(DType::f64);
+      b.tensor->data<float>()[0] = bad;
+      CHECK(message_of([&] { check_quantized(*model); }).find(b.name) != std::string::npos);
+      copy_values(*b.tensor, before);
+      ++damaged;
+    }
+    if (!b.name.ends_with(".grid")) continue;
+    for (const float bad : {-1.0f, 256.0f, 0.5f, NAN}) {
+      const Tensor before = b.tensor->to(DType::f64);
+      b.tensor->data<float>()[1] = bad;
+      CHECK(message_of([&] { check_quantized(*model); }).find(b.name) != std::string::npos);
+      copy_values(*b.tensor, before);
+    }
+  }
+  CHECK(damaged > 50);
+  check_quantized(*model);
+  CHECK(message_of([&] { (*model)(images.to(DType::bf16)); }).find("need f32") != std::string::npos);
+  Tensor broken = images.to(DType::f64).to(DType::f32);
+  broken.data<float>()[5] = NAN;
+  CHECK(message_of([&] { (*model)(broken); }).find("NaN") != std::string::npos);
+  plain.cls_token.data<float>()[0] = NAN;
+  CHECK(message_of([&] { quantize_weights(plain, *model, {}); }).find("cls_token") != std::string::npos);
+}
+
+TEST_CASE("quantization: gradients are refused") {
+  const auto model = quantized<VisionTransformer>(vit_config());
+  Tensor images = normal({2, 3, 8, 8}, 0, 1, 2, 2);
+  images.requires_grad();
+  CHECK(message_of([&] { (*model)(images); }).find("no gradients") != std::string::npos);
+}
