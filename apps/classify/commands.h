@@ -6,6 +6,7 @@
 #include "apps/classify/config.h"
 #include "apps/pictures/evaluation.h"
 #include "apps/pictures/predictions.h"
+#include "apps/study/quantize_command.h"
 #include "apps/training/training_run.h"
 #include "data/shards.h"
 #include "nn/attacks/registry.h"
@@ -43,6 +44,8 @@ struct PredictOptions : apps::PicturePredictOptions {
   int top = 5, block = -1;
 };
 int predict(const PredictOptions& options);
+
+int quantize(const apps::QuantizeOptions& options);
 
 struct PackOptions {
   std::string data, out, format = "auto";

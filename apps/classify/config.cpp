@@ -73,6 +73,7 @@ ModelConfig model_config(const Config& c) {
   v.image = c.image_size;
   v.channels = c.channels;
   v.classes = int64_t(c.classes.size());
+  v.quantization = apps::quantization_config(c);
   return v;
 }
 
@@ -119,9 +120,10 @@ std::string describe_attention(const Config& c) {
 
 std::string describe_model(const Config& c) {
   if (attends(c))
-    return fmt::format("{}{} attention, width {}, {} blocks, {} heads, patch {}",
+    return fmt::format("{}{} attention, width {}, {} blocks, {} heads, patch {}{}",
                        c.model == Architecture::fan_tiny ? "FAN with " : "", c.attention, c.dim, c.depth,
-                       c.heads, c.patch);
+                       c.heads, c.patch,
+                       c.is_quantized() ? fmt::format(", w{}a{}", c.weight_bits, c.activation_bits) : "");
   return fmt::format("{}, {} channels in the first stage, {} stem", title_of(c), c.width,
                      resnet_config(c).small_stem ? "small" : "large");
 }
@@ -153,7 +155,11 @@ void validate(const Config& c) {
   apps::check_fields(Config::app, c);
   apps::validate(Config::app, static_cast<const apps::VisionFields&>(c));
   apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
+  apps::validate(Config::app, static_cast<const apps::QuantizedFields&>(c), c.dtype);
   check_architecture(c);
+  if (c.is_quantized() && !attends(c))
+    fail(Config::app,
+         fmt::format("'weight-bits' is {}, but {} has no quantised form", c.weight_bits, resnet_name(c)));
   if (c.scaled_decoding && c.jpeg_decoder != data::Decoder::turbo)
     fail(Config::app, "--scaled-decoding needs --jpeg-decoder turbo: stb decodes whole pictures");
   if (c.adversarial != Adversarial::none && (c.mixup > 0 || c.cutmix > 0))

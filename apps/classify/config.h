@@ -46,7 +46,7 @@ inline std::vector<Choice<Adversarial>> choices_of(Adversarial) {
 
 // The options of `classify train`. Recipes hold them too, and config.json in a run's folder, from which
 // resume, eval and predict rebuild the model and the data pipeline.
-struct Config : apps::VisionFields, apps::TrainingFields {
+struct Config : apps::VisionFields, apps::TrainingFields, apps::QuantizedFields {
   static constexpr const char *app = "classify", *unit = "images";
   using Model = classify::Model;
 
@@ -123,6 +123,7 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("classes", c.classes, "");
   f("mean", c.mean, "", apps::Range{-1e6, 1e6});
   f("std", c.std, "", apps::above(0, 1e6));
+  for_each_quantized_field(c, f);
 }
 
 inline bool attends(const Config& config) {

@@ -97,6 +97,8 @@ int import_weights(const std::string& file, const std::string& out, Config confi
                                    option, apps::option_text(wanted_options.at(option)), file,
                                    apps::option_text(own_options.at(option))));
     if (!wanted.data.empty()) config.data = wanted.data;
+    if (config.is_quantized())
+      fail("import", file + " is quantised, and a run is trained; eval and predict take the file as it is");
   }
   const int64_t classes =
       infer_model(config, weights, file, std::count(given.begin(), given.end(), "model") > 0);

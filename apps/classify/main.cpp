@@ -108,6 +108,12 @@ Tensor loss_on_noise(const Model& model, const Config& c, int64_t batch_size) {
   return cross_entropy(model(input_of(c, noise)).to(DType::f32), labels);
 }
 
+void add_quantize(apps::Program<RunRecord>& program) {
+  const auto [command, q] = program.add(
+      "quantize", "Make a run with int8 weights and activations of a trained one", classify::quantize);
+  apps::add_quantize_options(command, q, "pictures");
+}
+
 int run(std::vector<std::string> args) {
   apps::Program<RunRecord> program("Trains and studies image classifiers whose attention can be made robust.",
                                    "Weights as safetensors that PyTorch and timm load");
@@ -116,6 +122,7 @@ int run(std::vector<std::string> args) {
   program.add_train("Train a vision transformer, a FAN or a ResNet", args, train, defaults);
   add_eval(program);
   add_predict(program);
+  add_quantize(program);
   add_pack(program);
   apps::add_corrupt_command(program.app, program.code);
   apps::add_inspect_command<RunRecord>(program.app, program.code, /*batch size*/ 8, loss_on_noise,

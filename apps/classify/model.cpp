@@ -6,6 +6,7 @@ Model::Model(const ModelConfig& config) {
   if (const auto* vit = std::get_if<nn::VitConfig>(&config)) {
     vit_ = std::make_unique<nn::VisionTransformer>(*vit);
     add_module("", *vit_);
+    if (vit_->quantization()) quantize(vit_->quantization());
   } else if (const auto* fan = std::get_if<nn::FanConfig>(&config)) {
     fan_ = std::make_unique<nn::Fan>(*fan);
     add_module("", *fan_);

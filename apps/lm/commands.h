@@ -6,6 +6,7 @@
 #include "apps/lm/config.h"
 #include "apps/study/evaluation.h"
 #include "apps/study/inspect_options.h"
+#include "apps/study/quantize_command.h"
 #include "apps/training/training_run.h"
 #include "data/text/word_changes.h"
 #include "nn/generate.h"
@@ -32,6 +33,8 @@ struct GenerateOptions {
   bool no_unknown = false, no_cache = false;
 };
 int generate_text(const GenerateOptions& options);
+
+int quantize(const apps::QuantizeOptions& options);
 
 struct InspectOptions : apps::InspectOptions {
   std::string split = "valid";

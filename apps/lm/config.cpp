@@ -18,6 +18,7 @@ using apps::check_range;
 void validate(const Config& c) {
   apps::check_fields(Config::app, c);
   apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
+  apps::validate(Config::app, static_cast<const apps::QuantizedFields&>(c), c.dtype);
   const std::vector<std::string> kinds = nn::attention_kinds();
   for (const std::string& kind : {c.attention, c.other_attention})
     if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end() &&
@@ -61,6 +62,7 @@ nn::LmConfig model_config(const Config& c) {
     if (cutoff < m.vocab) m.cutoffs.push_back(cutoff);
   m.div_value = c.div_value;
   m.init = c.init;
+  m.quantization = apps::quantization_config(c);
   return m;
 }
 

@@ -32,7 +32,7 @@ using Rows = data::TextBatchOptions::Mode;
 
 // The options of `lm train`. Recipes hold them too, and config.json in a run's folder, from which resume,
 // eval and generate rebuild the model, the vocabulary included.
-struct Config : apps::AttentionFields, apps::TrainingFields {
+struct Config : apps::AttentionFields, apps::TrainingFields, apps::QuantizedFields {
   static constexpr const char *app = "lm", *unit = "tokens";
   using Model = nn::TransformerLm;
 
@@ -117,6 +117,7 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   for_each_training_field(c, f);
   f("vocabulary", c.vocabulary, "");
   f("unknown-share", c.unknown_share, "", apps::Range{0, 1});
+  for_each_quantized_field(c, f);
 }
 
 // Checks options against each other. Throws Error that names the option.

@@ -69,12 +69,19 @@ void add_inspect(apps::Program<RunRecord>& program) {
   command.add_option("--split", i.split, "train, valid or test")->capture_default_str();
 }
 
+void add_quantize(apps::Program<RunRecord>& program) {
+  const auto [command, q] =
+      program.add("quantize", "Make a run with int8 weights and activations of a trained one", lm::quantize);
+  apps::add_quantize_options(command, q, "windows");
+}
+
 int run(std::vector<std::string> args) {
   apps::Program<RunRecord> program("Trains and studies language models whose attention can be made robust.",
                                    "Weights as safetensors, by the parameters' names");
   program.add_train("Train a transformer language model", args, train);
   add_eval(program);
   add_generate(program);
+  add_quantize(program);
   add_inspect(program);
   program.add_study(run);
   return program.run(std::move(args));

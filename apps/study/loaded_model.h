@@ -9,6 +9,7 @@
 #include "apps/training/model_sizes.h"
 #include "engine/cpu/parallel.h"
 #include "nn/inference.h"
+#include "nn/quantization/convert.h"
 
 namespace pursuit::apps {
 
@@ -19,6 +20,7 @@ struct LoadOptions {
   std::optional<DType> dtype = {};  // empty: the run's
   int threads = 0;                  // 0: unchanged
   bool verify = true;               // compare checksums
+  bool simulated = false;           // a quantised model: in f32 on the grids, without products of integers
 
   std::string arguments() const;  // those that results depend on: "--weights raw --dtype bf16"
 };
@@ -31,6 +33,9 @@ template <class Config> struct LoadedModel {
   std::string name;     // of the folder or the file, for tables
   std::string weights;  // "raw" or "ema"
 };
+
+// Checks scales and grids, and sets how the model runs. Throws Error that names the file and the tensor.
+void use_quantized(nn::Module& model, const std::string& path, bool simulated);
 
 // Loads the model of a checkpoint onto the device, in evaluation mode and without gradients. The app supplies
 // validate(config), model_config(config) and model_sizes(config).
@@ -45,7 +50,9 @@ LoadedModel<Config> load_model(const Checkpoint& checkpoint, const LoadOptions& 
                              checkpoint.name,
                              {}};
   check_config<Model>(loaded.config, checkpoint.path, checkpoint);
-  loaded.config.device = options.device;
+  bool quantized = false;
+  if constexpr (requires { loaded.config.is_quantized(); }) quantized = loaded.config.is_quantized();
+  loaded.config.device = quantized && options.device == "auto" ? "cpu" : options.device;
   if (options.dtype) loaded.config.dtype = *options.dtype;
   validate(loaded.config);
   loaded.model = std::make_unique<Model>(model_config(loaded.config));
@@ -54,7 +61,13 @@ LoadedModel<Config> load_model(const Checkpoint& checkpoint, const LoadOptions& 
                                              : "raw";
   load_parameters(*loaded.model, checkpoint, loaded.weights == "ema");
   for (const nn::NamedTensor& p : loaded.model->parameters()) *p.tensor = p.tensor->detach();
-  loaded.model->to(device_from_name(loaded.config.device));
+  const Device device = device_from_name(loaded.config.device);
+  if (quantized && device.is_cuda())
+    fail("checkpoint", checkpoint.path + ": quantised models run on the CPU; give --device cpu");
+  if (options.simulated && !quantized)
+    fail("checkpoint", checkpoint.path + " is not quantised; leave --simulated out");
+  loaded.model->to(device);
+  if (quantized) use_quantized(*loaded.model, checkpoint.path, options.simulated);
   loaded.inference = std::make_unique<nn::Inference>(*loaded.model);
   // Image models compute in the dtype of their input; language models, whose input is integers, are told.
   if constexpr (requires { loaded.model->set_dtype(loaded.config.dtype); })

@@ -16,6 +16,15 @@ namespace pursuit::apps {
 
 namespace fs = std::filesystem;
 
+void use_quantized(nn::Module& model, const std::string& path, bool simulated) {
+  try {
+    nn::check_quantized(model);
+  } catch (const Error& e) {
+    fail("checkpoint", path + ": " + e.what());
+  }
+  if (simulated) model.quantization()->run = nn::QuantizedRun::simulated;
+}
+
 void add_weights_option(CLI::App& command, LoadOptions& o) {
   add_choice<EvalWeights>(command, "--weights", o.weights, "Weights (default: as the run is evaluated)");
   command.add_flag_function(
@@ -32,12 +41,16 @@ void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o
   add_choice<DType>(command, "--dtype", o.dtype,
                     "Data type of the model's computations (default: the run's)");
   add_number(command, "--threads", o.threads, "CPU threads (0: all)", any_threads);
+  command.add_flag(
+      "--simulated", o.simulated,
+      "A quantised model: compute in f32, with the same rounding, instead of products of integers");
 }
 
 std::string LoadOptions::arguments() const {
   std::string text;
   if (weights) text += std::string("--weights ") + choice_name(*weights);
   if (dtype) text += fmt::format("{}--dtype {}", text.empty() ? "" : " ", name_of(*dtype));
+  if (simulated) text += text.empty() ? "--simulated" : " --simulated";
   return text;
 }
 

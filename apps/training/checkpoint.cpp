@@ -191,13 +191,17 @@ void check_parameters(const nn::Module& model, const std::vector<std::pair<std::
       missing.add(p.name);
       continue;
     }
-    if (it->second.shape() != p.tensor->shape())
+    const bool codes = p.tensor->dtype() == DType::i8;
+    if (codes != (it->second.dtype() == DType::i8))
+      mismatched.add(p.name + " " + name_of(it->second.dtype()) + " (need " + name_of(p.tensor->dtype()) +
+                     ")");
+    else if (it->second.shape() != p.tensor->shape())
       mismatched.add(p.name + " " + it->second.shape().str() + " (need " + p.tensor->shape().str() + ")");
     given.erase(it);
   }
   for (const auto& [name, t] : given) unexpected.add(name);
   const std::string text =
-      missing.text("missing") + mismatched.text("of another shape") + unexpected.text("unexpected");
+      missing.text("missing") + mismatched.text("of another shape or type") + unexpected.text("unexpected");
   if (!text.empty()) fail("checkpoint", file + " does not fit the model" + text);
 }
 

@@ -150,4 +150,19 @@ void validate(const char* app, const TrainingFields& f) {
               "auto, cpu, cuda, cuda:0, cuda:1 ...");
 }
 
+std::optional<nn::QuantizationConfig> quantization_config(const QuantizedFields& f) {
+  if (!f.is_quantized()) return {};
+  return nn::QuantizationConfig{f.weight_bits, f.activation_bits, f.float_head};
+}
+
+void validate(const char* app, const QuantizedFields& f, DType dtype) {
+  for (const auto& [name, bits] :
+       {std::pair{"weight-bits", f.weight_bits}, {"activation-bits", f.activation_bits}})
+    if (f.weight_bits == 0 ? bits != 0 : bits < 2)
+      fail(app, fmt::format("'{}' is {}, need {}", name, bits,
+                            f.weight_bits == 0 ? "0 beside 0 'weight-bits'" : "2 to 8"));
+  if (f.is_quantized() && dtype != DType::f32)
+    fail(app, "a quantised model computes in f32; leave --dtype out");
+}
+
 }  // namespace pursuit::apps

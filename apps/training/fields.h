@@ -11,6 +11,7 @@
 #include "engine/core/dtype.h"
 #include "nn/attention/attention.h"
 #include "nn/optim.h"
+#include "nn/quantization/config.h"
 #include "nn/schedule.h"
 
 // The fields that every app's Config has (see apps/run/fields.h). An app's Config derives from these structs
@@ -53,6 +54,26 @@ nn::AttentionConfig attention_config(const AttentionFields& fields);
 // For example "RPC-Attention (4 iterations, block 0)" for a model of `depth` blocks. `more` is inserted after
 // the blocks of a kind that iterates.
 std::string describe_attention(const AttentionFields& fields, int64_t depth, const std::string& more = "");
+
+// Of a run that `quantize` has made, in its config; no options of `train`.
+struct QuantizedFields {
+  int64_t weight_bits = 0, activation_bits = 0;  // 0: not quantised
+  bool float_head = false;
+  std::string quantized_by;  // options of `quantize`, and the run that it read
+
+  bool is_quantized() const { return weight_bits > 0; }
+};
+
+template <class C, class F> void for_each_quantized_field(C& c, const F& f) {
+  f("weight-bits", c.weight_bits, "", Range{0, 8});
+  f("activation-bits", c.activation_bits, "", Range{0, 8});
+  f("float-head", c.float_head, "");
+  f("quantized-by", c.quantized_by, "");
+}
+
+std::optional<nn::QuantizationConfig> quantization_config(const QuantizedFields& fields);
+// Throws Error that names the field: both numbers of bits are 0, or 2 to 8 in a model that computes in f32.
+void validate(const char* app, const QuantizedFields& fields, DType dtype);
 
 enum class LrStep { batch, epoch };
 inline std::vector<Choice<LrStep>> choices_of(LrStep) {

@@ -59,6 +59,10 @@ int run_training(Task& task, const RunOptions& options, RunStart start, distribu
 // compared with the tensors of its checkpoint (check_config).
 template <class AppTask, class Config>
 int train(const Config& config, const RunOptions& options, distributed::Communicator& ranks) {
+  if constexpr (requires { config.is_quantized(); })
+    if (config.is_quantized())
+      fail("train",
+           options.folder() + " is quantised and cannot be trained; train the run that it was made of");
   RunStart start = start_run(Config::app, fields_to_json(config), options, ranks.rank());
   if (start.checkpoint)
     check_config<typename Config::Model>(config, config_path(options.resume), *start.checkpoint);

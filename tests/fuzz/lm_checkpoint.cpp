@@ -20,7 +20,10 @@ void read(std::string_view input) {
   words.decode(text);
 }
 
-std::vector<std::string> seeds() { return {read_file(apps::checkpoint_path(toy_run()))}; }
+std::vector<std::string> seeds() {
+  const std::string run = toy_run();
+  return {read_file(apps::checkpoint_path(run)), read_file(apps::checkpoint_path(quantised_toy(run)))};
+}
 
 }  // namespace
 

@@ -1,0 +1,38 @@
+#include <algorithm>
+#include <memory>
+
+#include "apps/lm/commands.h"
+
+namespace pursuit::lm {
+
+namespace {
+
+// Windows of the training text in random order.
+apps::CalibrationBatches batches_of(const nn::TransformerLm& model, const Config& config,
+                                    const apps::QuantizeOptions& o) {
+  const data::Vocabulary words = vocabulary(config);
+  const data::TextSource source = data::open_text(config.data);
+  const std::vector<data::TextFile>& files = files_of(source, data::TextSplit::train, config);
+  const data::Tokens tokens = data::encode(files, source.layout, words);
+  data::check_same_language(tokens, words, config.unknown_share, files[0].name);
+  data::TextBatchOptions options = evaluation_rows(config);
+  options.shuffle = true;
+  options.seed = o.seed;
+  options.batch_size = 1;
+  const int64_t count = std::min(o.samples, data::TextBatches(tokens, words.line_end(), options).rows());
+  options.batch_size = std::min(o.batch_size, count);
+  const auto rows = std::make_shared<data::TextBatches>(tokens, words.line_end(), options);
+  const int64_t batches = count / options.batch_size;
+  return {batches, batches * options.batch_size, [rows, &model](int64_t number) {
+            data::TextBatch batch;
+            rows->get(0, number, batch);
+            const int64_t length = rows->length();
+            model.features(from_vector(batch.ids, {int64_t(batch.ids.size()) / length, length}));
+          }};
+}
+
+}  // namespace
+
+int quantize(const apps::QuantizeOptions& options) { return apps::quantize_run<Config>(options, batches_of); }
+
+}  // namespace pursuit::lm
