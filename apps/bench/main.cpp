@@ -96,12 +96,13 @@ constexpr const char* part_names[] = {"products", "attention", "norms", "rest"};
 
 StepParts parts_of(const std::function<void()>& step) {
   static const std::map<std::string, std::string> part = {
-      {"linear", "products"},     {"mlp", "products"},
-      {"matmul", "products"},     {"patchify", "products"},
-      {"conv2d", "products"},     {"linear_cross_entropy", "products"},
-      {"attention", "attention"}, {"rpc_attention", "attention"},
-      {"softmax", "attention"},   {"layer_norm", "norms"},
-      {"rms_norm", "norms"},      {"batch_norm", "norms"},
+      {"linear", "products"},      {"mlp", "products"},
+      {"int8_linear", "products"}, {"quantized_attention", "attention"},
+      {"matmul", "products"},      {"patchify", "products"},
+      {"conv2d", "products"},      {"linear_cross_entropy", "products"},
+      {"attention", "attention"},  {"rpc_attention", "attention"},
+      {"softmax", "attention"},    {"layer_norm", "norms"},
+      {"rms_norm", "norms"},       {"batch_norm", "norms"},
       {"group_norm", "norms"}};
   const int64_t before = multiply_adds_done;
   const auto start = std::chrono::steady_clock::now();

@@ -1,5 +1,6 @@
 #include "apps/bench/models.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "nn/generate.h"
 #include "nn/inference.h"
 #include "nn/init.h"
+#include "nn/quantization/convert.h"
 
 namespace pursuit::bench {
 
@@ -96,61 +98,99 @@ VitConfig with_attention(VitConfig config, const std::string& kind, const nn::Ki
 
 namespace {
 
+enum class Weights { as_dtype, int8 };
+
+// A model that is used, not trained. With int8 weights, show(model) gives it the batch that the ranges of its
+// activations are taken of.
+template <class Model> struct Used {
+  template <class Config, class Show>
+  Used(Config config, nn::Init init, Weights weights, Device device, const Show& show)
+      : model(std::make_unique<Model>(config)) {
+    nn::initialise(*model, init, seed);
+    if (weights == Weights::int8) {
+      config.quantization = nn::QuantizationConfig{};
+      auto coded = std::make_unique<Model>(config);
+      nn::quantize_weights(*model, *coded, {});
+      model = std::move(coded);
+    }
+    for (const nn::NamedTensor& p : model->parameters()) *p.tensor = p.tensor->detach();
+    if (weights == Weights::int8) nn::calibrate(*model, 1, [&](int64_t) { show(*model); });
+    model->to(device);
+    inference.emplace(*model);
+  }
+  std::unique_ptr<Model> model;
+  std::optional<nn::Inference> inference = {};
+
+  double weight_bytes(DType dtype) const {
+    double bytes = 0;
+    for (const nn::NamedTensor& t : model->state())
+      bytes += double(t.tensor->numel() * (t.tensor->dtype() == DType::i8 ? 1 : size_of(dtype)));
+    return bytes;
+  }
+};
+
 // A forward pass of DeiT-tiny in evaluation.
-Step images_forward(int64_t batch, DType dtype, Device device) {
-  struct Used {
-    nn::VisionTransformer model{with_attention({}, "softmax")};
-    std::optional<nn::Inference> inference = {};
-  };
-  const auto used = std::make_shared<Used>();
-  nn::VisionTransformer& model = used->model;
-  nn::initialise(model, nn::Init::timm, seed);
-  for (const nn::NamedTensor& p : model.parameters()) *p.tensor = p.tensor->detach();
-  model.to(device);
-  used->inference.emplace(model);
-  const VitConfig& c = model.config();
+template <Weights weights> Step images_forward(int64_t batch, DType dtype, Device device) {
+  const VitConfig c = with_attention({}, "softmax");
   const Tensor images = normal({batch, c.channels, c.image, c.image}, 0, 1, seed, 1).to(dtype).to(device);
+  const NoGrad off;
+  const auto used = std::make_shared<Used<nn::VisionTransformer>>(
+      c, nn::Init::timm, weights, device,
+      [&](const nn::VisionTransformer& model) { model(images.slice(0, 0, std::min<int64_t>(batch, 4))); });
   return {[used, images] {
-    NoGrad off;
-    used->model(images);
+    const NoGrad evaluating;
+    (*used->model)(images);
   }};
 }
 
-// Generates `words` words greedily after a prompt whose keys and values are cached.
-Step generation(int64_t words, DType dtype, Device device) {
-  constexpr int64_t prompt = 64;
+nn::LmConfig published_lm() {
   nn::LmConfig config;  // 16 layers, width 128, 8 heads, 2048, as published but for the positions
   config.vocab = 33278;
   config.attention.bias = false;
   config.positions = nn::Positions::learned;
+  return config;
+}
+
+// log p of every word of `batch` windows.
+template <Weights weights> Step text_forward(int64_t batch, DType dtype, Device device) {
+  const nn::LmConfig config = published_lm();
+  const Shape shape{batch, config.context};
+  const auto ids = [&](uint64_t stream) {
+    return random_labels(shape.numel(), config.vocab, stream, device).reshape(shape);
+  };
+  const Tensor words = ids(1), labels = ids(2);
+  const NoGrad off;
+  const auto used = std::make_shared<Used<nn::TransformerLm>>(
+      config, config.init, weights, device, [&](const nn::TransformerLm& model) { model.features(words); });
+  used->model->set_dtype(dtype);
+  return {[used, words, labels] { used->model->log_prob_of(words, labels); }};
+}
+
+// Generates `words` words greedily after a prompt whose keys and values are cached.
+template <Weights weights> Step generation(int64_t words, DType dtype, Device device) {
+  constexpr int64_t prompt = 64;
+  const nn::LmConfig config = published_lm();
   if (prompt + words > config.context)
     fail("bench", "got --batch " + std::to_string(words) + ", need at most " +
                       std::to_string(config.context - prompt) + " words after a prompt of " +
                       std::to_string(prompt));
-  struct Used {
-    explicit Used(const nn::LmConfig& c) : model(c) {}
-    nn::TransformerLm model;
-    std::optional<nn::Inference> inference = {};
-    nn::LmCache prompt = {};
-  };
-  const auto used = std::make_shared<Used>(config);
-  nn::TransformerLm& model = used->model;
-  nn::initialise(model, config.init, seed);
-  for (const nn::NamedTensor& p : model.parameters()) *p.tensor = p.tensor->detach();
-  model.to(device);
-  model.set_dtype(dtype);
-  used->inference.emplace(model);
-  model.next_logits(random_labels(prompt, config.vocab, 1, device).reshape({1, prompt}), used->prompt);
-  const auto run = [used, words, device] {
-    nn::LmCache cache = used->prompt;
+  const Tensor first = random_labels(prompt, config.vocab, 1, device).reshape({1, prompt});
+  const NoGrad off;
+  const auto used = std::make_shared<Used<nn::TransformerLm>>(
+      config, config.init, weights, device, [&](const nn::TransformerLm& model) { model.features(first); });
+  used->model->set_dtype(dtype);
+  const auto after_prompt = std::make_shared<nn::LmCache>();
+  used->model->next_logits(first, *after_prompt);
+  const auto run = [used, after_prompt, words, device] {
+    nn::LmCache cache = *after_prompt;
     Random random(seed, 0);
     int64_t word = 0;
     for (int64_t i = 0; i < words; ++i) {
       const Tensor ids = from_vector(std::vector<int64_t>{word}, {1, 1}, device);
-      word = nn::sample(used->model.next_logits(ids, cache).to_vector(), {.temperature = 0}, random);
+      word = nn::sample(used->model->next_logits(ids, cache).to_vector(), {.temperature = 0}, random);
     }
   };
-  return {run, {}, double(model.parameter_count() * size_of(dtype))};
+  return {run, {}, used->weight_bytes(dtype)};
 }
 
 }  // namespace
@@ -159,10 +199,21 @@ std::vector<Workload> inference_workloads() {
   constexpr auto group = Workload::Group::inference;
   return {
       {group, "deit-tiny-forward", "DeiT-tiny forward pass in evaluation", "images", 64, true,
-       images_forward},
-      {group, "deit-tiny-forward-1", "the same, one image at a time", "images", 1, true, images_forward},
+       images_forward<Weights::as_dtype>},
+      {group, "deit-tiny-forward-1", "the same, one image at a time", "images", 1, true,
+       images_forward<Weights::as_dtype>},
+      {group, "deit-tiny-int8", "the same with int8 weights and activations", "images", 64, false,
+       images_forward<Weights::int8>},
+      {group, "deit-tiny-int8-1", "the same, one image at a time", "images", 1, false,
+       images_forward<Weights::int8>},
+      {group, "lm-forward", "log p of 256 words by the 16-layer LM with learned positions", "sequences", 4,
+       true, text_forward<Weights::as_dtype>},
+      {group, "lm-int8", "the same with int8 weights and activations", "sequences", 4, false,
+       text_forward<Weights::int8>},
       {group, "lm-generate", "words of the 16-layer LM with learned positions, after 64", "words", 64, true,
-       generation},
+       generation<Weights::as_dtype>},
+      {group, "lm-generate-int8", "the same with int8 weights and activations", "words", 64, false,
+       generation<Weights::int8>},
   };
 }
 
