@@ -39,6 +39,16 @@ double kurtosis_of(const Tensor& x) {
   return mean(square(squares)).item() / (variance * variance);
 }
 
+// Adds `weight` for every outlier of x [N, dim] to its dimension.
+void add_outliers(const Tensor& x, double weight, std::vector<double>& counts) {
+  constexpr double far = 6;
+  const double centre = mean(x).item(), limit = far * std::sqrt(mean(square(x - centre)).item());
+  counts.resize(size_t(x.size(1)));
+  const std::vector<double> values = x.to_vector();
+  for (size_t i = 0; i < values.size(); ++i)
+    if (std::abs(values[i] - centre) > limit) counts[i % counts.size()] += weight;
+}
+
 PursuitMeasures pursuit_of(const Tensor& keys, const Tensor& low_rank, const Tensor& sparse) {
   PursuitMeasures m;
   m.low_rank = singular_values(low_rank);
@@ -137,7 +147,7 @@ void add_to(HeadMeasures& sum, const HeadMeasures& one, double weight, bool deco
 
 // "blocks.0" of the layer whose weights are "blocks.0.attn.qkv.weight" or "blocks.0.attn.kv.weight".
 std::string name_of(const Module& model, const Attention& layer) {
-  for (const NamedTensor& p : model.parameters())
+  for (const NamedTensor& p : model.state())  // the weights of a quantised model are buffers
     if (p.tensor == &layer.qkv.weight) {
       const std::string own = layer.config().queries_apart ? "kv.weight" : "qkv.weight";
       std::string name = p.name.substr(0, p.name.size() - own.size());
@@ -209,10 +219,18 @@ void AttentionInspection::see(const Attention& attention, const Tensor& x) {
     const Tensor out = t.output.select(0, b).to(cpu).to(DType::f64);
     layer.sums.infinity_norm = std::max(layer.sums.infinity_norm, abs(out).max().item());
     layer.sums.kurtosis += weight * kurtosis_of(out);
+    add_outliers(out, 1, layer.sums.outliers);
     layer.weight += weight;
     layer.decomposed_weight += decompose ? weight : 0;
     ++layer.samples;
   }
+}
+
+double LayerMeasures::outlier_count() const { return std::accumulate(outliers.begin(), outliers.end(), 0.0); }
+
+int64_t LayerMeasures::outlier_dimension() const {
+  const auto most = std::max_element(outliers.begin(), outliers.end());
+  return most == outliers.end() || *most == 0 ? -1 : most - outliers.begin();
 }
 
 std::vector<LayerMeasures> AttentionInspection::layers() const {
@@ -220,6 +238,7 @@ std::vector<LayerMeasures> AttentionInspection::layers() const {
   for (const auto& layer : layers_) {
     LayerMeasures m = layer->sums;
     m.kurtosis /= layer->weight;
+    for (double& count : m.outliers) count /= double(layer->samples);
     const double whole = layer->weight, part = layer->decomposed_weight > 0 ? layer->decomposed_weight : nan;
     const Tensor queries = layer->attention->query_weights(), keys = layer->attention->key_weights();
     for (size_t h = 0; h < m.heads.size(); ++h) {

@@ -73,8 +73,14 @@ struct LayerMeasures {
   bool causal = false;
   double infinity_norm = 0;  // of the layer's output, the largest of the samples
   double kurtosis = 0;       // of its entries, m4 / m2^2, mean over the samples (a normal distribution has 3)
+  // Of its entries, those more than 6 standard deviations of a sample's output from its mean (Bondarenko et
+  // al. 2023, section 3): their number in each dimension, mean over the samples.
+  std::vector<double> outliers = {};
   std::vector<HeadMeasures> heads = {};
 
+  double outlier_count() const;  // in all dimensions
+  // The dimension with most outliers; none: -1.
+  int64_t outlier_dimension() const;
   // log of the mean of ProjectionError::published over the heads, as the published code logs it; NaN if that
   // mean is negative.
   double published_log() const;

@@ -51,9 +51,13 @@ Table head_table(const Layers& layers) {
 }
 
 Table layer_table(const Layers& layers) {
-  Table table{{"layer", "attention", "largest output", "kurtosis"}, {}};
-  for (const nn::LayerMeasures& layer : layers)
-    table.rows.push_back({layer.name, layer.kind, text_of(layer.infinity_norm), text_of(layer.kurtosis)});
+  Table table{{"layer", "attention", "largest output", "kurtosis", "outliers", "most in"}, {}};
+  for (const nn::LayerMeasures& layer : layers) {
+    const int64_t dimension = layer.outlier_dimension();
+    table.rows.push_back({layer.name, layer.kind, text_of(layer.infinity_norm), text_of(layer.kurtosis),
+                          text_of(layer.outlier_count()),
+                          dimension < 0 ? "-" : fmt::format("dimension {}", dimension)});
+  }
   return table;
 }
 
@@ -127,7 +131,11 @@ const std::vector<std::pair<std::string, std::string>>& captions() {
        "matrix. Residual |U - mean token|_F / |U|_F and mean cosine of the output tokens U: 0 and 1 where "
        "the rank has collapsed."},
       {"Outputs",
-       "The largest absolute value and the kurtosis of a layer's output (a normal distribution has 3)."},
+       "The largest absolute value and the kurtosis of a layer's output (a normal distribution has 3). "
+       "Outliers "
+       "are more than 6 standard deviations from the mean of a sample's output; their number in a sample, "
+       "and the "
+       "dimension that has most of them."},
       {"Projection error",
        "Means over the heads of |varphi(q)|^2, of the squared output |h|^2, and of their difference J_proj; "
        "its absolute value as in the critical reproduction; J_proj with the exact values of kernel PCA, "
@@ -300,6 +308,9 @@ std::vector<Curve> inspection_curves() {
       {.title = "Kurtosis of the outputs",
        .unit = "mean over the layers",
        .lines = {{"inspect_kurtosis", "kurtosis"}}},
+      {.title = "Outliers of the outputs",
+       .unit = "of 6 standard deviations, in a sample of all layers",
+       .lines = {{"inspect_outliers", "outliers"}}},
       {.title = "Largest output", .unit = "of all layers", .lines = {{"inspect_infinity_norm", "largest"}}}};
 }
 

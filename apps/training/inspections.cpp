@@ -87,6 +87,7 @@ nlohmann::ordered_json to_json(const Layers& layers) {
                    {"causal", layer.causal},
                    {"infinity_norm", layer.infinity_norm},
                    {"kurtosis", layer.kurtosis},
+                   {"outliers", layer.outliers},
                    {"j_proj_published_log", layer.published_log()},
                    {"heads", Json::array()}});
     for (const nn::HeadMeasures& h : layer.heads) all.back()["heads"].push_back(head_to_json(h));
@@ -102,6 +103,9 @@ std::vector<nn::LayerMeasures> layers_from_json(const Json& json) {
                             .causal = one.at("causal").get<bool>(),
                             .infinity_norm = number_of(one.at("infinity_norm")),
                             .kurtosis = number_of(one.at("kurtosis")),
+                            .outliers = one.contains("outliers")
+                                            ? numbers_of(one.at("outliers"))
+                                            : std::vector<double>{},  // of older versions
                             .heads = {}};
     for (const Json& head : one.at("heads")) layer.heads.push_back(head_from_json(head));
     if (layer.heads.empty()) fail("inspect", layer.name + " has no heads");
@@ -123,10 +127,11 @@ std::vector<Metric> inspection_metrics(const Layers& layers) {
     for (const nn::LayerMeasures& layer : layers) sum += mean_over_heads(layer, get) / double(layers.size());
     return sum;
   };
-  double largest = 0, kurtosis = 0, log = 0;
+  double largest = 0, kurtosis = 0, log = 0, outliers = 0;
   for (const nn::LayerMeasures& layer : layers) {
     largest = std::max(largest, layer.infinity_norm);
     kurtosis += layer.kurtosis / double(layers.size());
+    outliers += layer.outlier_count();
     log += layer.published_log() / double(layers.size());
   }
   std::vector<Metric> all;
@@ -146,6 +151,7 @@ std::vector<Metric> inspection_metrics(const Layers& layers) {
   add("control_relative", mean([](const auto& h) { return h.control.relative; }));
   add("infinity_norm", largest);
   add("kurtosis", kurtosis);
+  add("outliers", outliers);
   return all;
 }
 

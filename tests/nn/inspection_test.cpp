@@ -207,3 +207,20 @@ TEST_CASE("inspection: the layers of models, and what is said of them") {
   AttentionInspection broken(vit);
   CHECK(message_of([&] { broken.add([&] { vit(images); }); }).find("blocks.1") != std::string::npos);
 }
+
+TEST_CASE("inspection: outliers of six standard deviations are counted by dimension") {
+  const NoGrad off;
+  Attention layer(64, 2, {});
+  for (const NamedTensor& p : layer.parameters())
+    *p.tensor = normal(p.tensor->shape(), 0, p.name.starts_with("proj") ? 0 : 0.3, 2, 2);
+  layer.proj.bias.data<float>()[41] = 5;  // every token's output: 7.9 deviations from the mean
+  AttentionInspection inspection(layer);
+  inspection.add([&] { layer(normal({3, 10, 64}, 0, 1, 1, 1)); });
+  const std::vector<LayerMeasures> layers = inspection.layers();
+  REQUIRE(layers.size() == 1);
+  CHECK(layers[0].outlier_count() == 10);
+  CHECK(layers[0].outlier_dimension() == 41);
+  REQUIRE(layers[0].outliers.size() == 64);
+  CHECK(layers[0].outliers[41] == 10);
+  CHECK(LayerMeasures{}.outlier_dimension() == -1);
+}
