@@ -157,9 +157,9 @@ void validate(const Config& c) {
   apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
   apps::validate(Config::app, static_cast<const apps::QuantizedFields&>(c), c.dtype);
   check_architecture(c);
-  if (c.is_quantized() && !attends(c))
+  if (c.is_quantized() && c.model != Architecture::vit)
     fail(Config::app,
-         fmt::format("'weight-bits' is {}, but {} has no quantised form", c.weight_bits, resnet_name(c)));
+         fmt::format("'weight-bits' is {}, but {} has no quantised form", c.weight_bits, title_of(c)));
   if (c.scaled_decoding && c.jpeg_decoder != data::Decoder::turbo)
     fail(Config::app, "--scaled-decoding needs --jpeg-decoder turbo: stb decodes whole pictures");
   if (c.adversarial != Adversarial::none && (c.mixup > 0 || c.cutmix > 0))
