@@ -96,6 +96,6 @@ refuses 1 "no gradients" classify eval --checkpoint classify-8 --limit 4 --attac
 ok lm generate --checkpoint lm-8 --tokens 5
 ok lm quantize --checkpoint lm --out lm-head --float-head --calibrate 16 --granularity tensor --weight-range mse --activation-range percentile
 ok lm generate --checkpoint lm-head --tokens 5
-ok classify train --recipe nano-synthetic --model resnet18 --width 4 --limit 16 --test-limit 4 --steps 1 --batch-size 8 --quiet --out resnet
+ok classify train --model resnet18 --width 4 --epochs 1 --limit 16 --test-limit 4 --steps 1 --batch-size 8 --quiet --out resnet
 refuses 1 "no quantised form" classify quantize --checkpoint resnet --out other
 done_testing

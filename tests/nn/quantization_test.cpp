@@ -355,8 +355,15 @@ TEST_CASE("quantization: damaged scales and grids, and what has no quantised for
 }
 
 TEST_CASE("quantization: gradients are refused") {
+  VisionTransformer plain(vit_config());
+  randomise(plain);
   const auto model = quantized<VisionTransformer>(vit_config());
   Tensor images = normal({2, 3, 8, 8}, 0, 1, 2, 2);
+  {
+    const NoGrad off;
+    quantize_weights(plain, *model, {});
+    calibrate(*model, 1, [&](int64_t) { (*model)(images); });
+  }
   images.requires_grad();
   CHECK(message_of([&] { (*model)(images); }).find("no gradients") != std::string::npos);
 }
