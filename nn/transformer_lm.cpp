@@ -11,8 +11,9 @@ namespace pursuit::nn {
 
 namespace {
 
-AttentionConfig causal(AttentionConfig config) {
-  config.causal = true;
+AttentionConfig attention_of(const LmConfig& c) {
+  AttentionConfig config = c.attention;
+  config.causal = c.causal;
   return config;
 }
 
@@ -27,7 +28,7 @@ const LmConfig& checked(const LmConfig& c) {
   at_least_one("hidden", c.hidden);
   if (c.dim % 2 || (c.positions == Positions::fairseq && c.dim < 4))
     fail("lm", "width " + std::to_string(c.dim) + " does not divide into the halves of sinusoids");
-  check(causal(c.attention), c.depth);
+  check(attention_of(c), c.depth);
   return c;
 }
 
@@ -55,7 +56,7 @@ Tensor sinusoids(const LmConfig& c) {
 }  // namespace
 
 LmBlock::LmBlock(const LmConfig& config, int index)
-    : attn(config.dim, config.heads, of_block(causal(config.attention), index)),
+    : attn(config.dim, config.heads, of_block(attention_of(config), index)),
       norm1(config.dim, config.ln_eps),
       mlp(config.dim, config.hidden, config.activation),
       norm2(config.dim, config.ln_eps),

@@ -37,7 +37,8 @@ struct LmConfig {
   Activation activation = Activation::relu;
   bool pre_norm = false;  // norms inside the residual branches plus a final one; false: after every sum
   double ln_eps = 1e-5;
-  AttentionConfig attention;  // always causal
+  AttentionConfig attention;  // causal or not, as the model
+  bool causal = true;         // false: every token sees the whole window
   Positions positions = Positions::reversed;
   bool scale_embedding = true;                        // multiply token embeddings by sqrt(dim)
   double dropout = 0.1;                               // of the embedded tokens and of every branch
@@ -82,7 +83,7 @@ struct LmCache {
   std::vector<AttentionCache> layers;
 };
 
-// A decoder: embedding, blocks of causal attention and MLP, output layer. Parameters: embed.weight [vocab,
+// A decoder, or an encoder if it is not causal: embedding, blocks of attention and MLP, output layer. Parameters: embed.weight [vocab,
 // dim], pos_embed (learned positions), blocks.i.{attn.qkv, attn.proj, norm1, mlp.fc1, mlp.fc2, norm2}, norm
 // (pre-norm), and output.* (nn/adaptive_softmax.h). Ids and labels are integers [B, T] on the parameters'
 // device, T at most the context. Computes in f32 until set_dtype; under bf16 the residual stream stays f32.
@@ -90,7 +91,8 @@ class TransformerLm : public Module {
  public:
   explicit TransformerLm(const LmConfig& config);
 
-  // Mean of -log p(label) over the labels that are not -1; labels[b, t] is the word after ids[b, 0 ... t].
+  // Mean of -log p(label) over the labels that are not -1; labels[b, t] is the word after ids[b, 0 ... t], or
+  // the word at t where the model is not causal.
   Tensor loss(const Tensor& ids, const Tensor& labels) const;
   // log p(label) [B, T], 0 where the label is -1. No autograd.
   Tensor log_prob_of(const Tensor& ids, const Tensor& labels) const;

@@ -20,8 +20,11 @@ void validate(const Config& c) {
   apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
   apps::validate(Config::app, static_cast<const apps::QuantizedFields&>(c), c.dtype);
   const std::vector<std::string> kinds = nn::attention_kinds();
+  const bool masked = c.objective == Objective::masked;
+  if (masked && c.rows != Rows::blocks)
+    fail(Config::app, "--objective masked needs --rows blocks: no word may see the padding after a document");
   for (const std::string& kind : {c.attention, c.other_attention})
-    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end() &&
+    if (!masked && std::find(kinds.begin(), kinds.end(), kind) != kinds.end() &&
         !nn::attention_kind(kind).traits.may_be_causal)
       fail(Config::app,
            "--attention " + kind + " mixes all tokens of a window and cannot be causal; choose another");
@@ -41,7 +44,8 @@ data::Vocabulary vocabulary(const Config& c) {
 
 nn::LmConfig model_config(const Config& c) {
   nn::LmConfig m;
-  m.vocab = vocabulary(c).size();
+  m.causal = c.objective == Objective::causal;
+  m.vocab = vocabulary(c).size() + (m.causal ? 0 : 1);  // the mask is the last word
   m.context = c.context;
   m.dim = c.dim;
   m.depth = c.depth;
@@ -67,7 +71,7 @@ nn::LmConfig model_config(const Config& c) {
 }
 
 std::vector<apps::ModelSize> model_sizes(const Config& c) {
-  std::vector<apps::ModelSize> sizes = {{"vocabulary", vocabulary(c).size(), "embed.weight", 0},
+  std::vector<apps::ModelSize> sizes = {{"vocabulary", model_config(c).vocab, "embed.weight", 0},
                                         {"dim", c.dim, "embed.weight", 1},
                                         {"depth", c.depth, "blocks.", apps::ModelSize::blocks},
                                         {"hidden", c.hidden, "blocks.0.mlp.fc1.weight", 0}};
@@ -87,7 +91,10 @@ data::CorpusOptions corpus_options(const Config& c, const std::string& folder) {
 }
 
 data::TextBatchOptions evaluation_rows(const Config& c, const data::Share& share) {
-  return {.batch_size = c.eval_batch_size, .length = c.context, .mode = c.rows, .share = share};
+  data::TextBatchOptions rows{
+      .batch_size = c.eval_batch_size, .length = c.context, .mode = c.rows, .share = share};
+  if (c.objective == Objective::masked) rows.masking = {c.mask_share, vocabulary(c).size()};
+  return rows;
 }
 
 data::TextBatchOptions train_rows(const Config& c, const data::Share& share) {
@@ -99,7 +106,7 @@ data::TextBatchOptions train_rows(const Config& c, const data::Share& share) {
 }
 
 double source_entropy(const Config& c) {
-  if (!c.data.empty()) return 0;
+  if (!c.data.empty() || c.objective == Objective::masked) return 0;
   const data::GrammarFacts facts = data::grammar_facts();
   return facts.nats / (c.level == Level::byte ? facts.bytes : facts.words);
 }
@@ -117,6 +124,10 @@ const std::vector<data::TextFile>& files_of(const data::TextSource& source, data
 
 std::string data_name(const Config& c) {
   return c.data.empty() ? "the built-in grammar" : apps::last_name(c.data);
+}
+
+std::string describe_objective(const Config& c) {
+  return c.objective == Objective::masked ? "masked words" : "";
 }
 
 std::string describe_attention(const Config& c) { return apps::describe_attention(c, c.depth); }

@@ -28,6 +28,12 @@ inline std::vector<Choice<Decay>> choices_of(Decay) {
   return {{"matrices", Decay::matrices}, {"all", Decay::all, "also biases and norms"}};
 }
 
+enum class Objective { causal, masked };
+inline std::vector<Choice<Objective>> choices_of(Objective) {
+  return {{"causal", Objective::causal, "the next word"},
+          {"masked", Objective::masked, "hidden words, from those on both sides"}};
+}
+
 using Rows = data::TextBatchOptions::Mode;
 
 // The options of `lm train`. Recipes hold them too, and config.json in a run's folder, from which resume,
@@ -37,6 +43,8 @@ struct Config : apps::AttentionFields, apps::TrainingFields, apps::QuantizedFiel
   using Model = nn::TransformerLm;
 
   // model
+  Objective objective = Objective::causal;
+  double mask_share = 0.15;
   int64_t dim = 64, depth = 2, heads = 4, hidden = 256, context = 64;
   Norm norm = Norm::pre;
   Activation activation = Activation::gelu;
@@ -74,6 +82,10 @@ struct Config : apps::AttentionFields, apps::TrainingFields, apps::QuantizedFiel
 
 template <class C, class F> void for_each_field(C& c, const F& f) {
   for_each_attention_field(c, f);
+  f("objective", c.objective, "What the model predicts");
+  f("mask-share", c.mask_share,
+    "masked: share of the words that are predicted; of these 80 % are hidden, 10 % replaced, 10 % shown",
+    apps::above(0, 1));
   f("dim", c.dim, "Width of the model", apps::Range{1, 65536});
   f("depth", c.depth, "Number of blocks", apps::Range{1, 1000});
   f("heads", c.heads, "Attention heads", apps::Range{1, 65536});
@@ -129,12 +141,12 @@ nn::LmConfig model_config(const Config& config);
 std::vector<apps::ModelSize> model_sizes(const Config& config);
 nn::LocaterOptions locater_options(const Config& config);
 data::CorpusOptions corpus_options(const Config& config, const std::string& folder);
-// Options of the batches for training, and for evaluation (not shuffled).
+// Options of the batches for training, and for evaluation (not shuffled, the same words hidden).
 data::TextBatchOptions train_rows(const Config& config, const data::Share& share);
 data::TextBatchOptions evaluation_rows(const Config& config, const data::Share& share = {});
 
-// The entropy of the built-in grammar in nats per token, a lower bound of the expected loss. 0 for other
-// data.
+// The entropy of the built-in grammar in nats per token, a lower bound of the expected loss. 0 for other data
+// and masked words.
 double source_entropy(const Config& config);
 
 // True if every line of the text is a document and the model was trained on documents.
@@ -146,6 +158,8 @@ const std::vector<data::TextFile>& files_of(const data::TextSource& source, data
 
 // The name of the data's folder without its path, or "the built-in grammar".
 std::string data_name(const Config& config);
+// "masked words" if the model predicts these, else empty.
+std::string describe_objective(const Config& config);
 // For example "RPC-Attention (4 iterations, blocks 0 to 3)".
 std::string describe_attention(const Config& config);
 

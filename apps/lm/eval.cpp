@@ -91,6 +91,8 @@ class Evaluation : public apps::Evaluation<RunRecord> {
   void open() override {
     words_ = vocabulary(config_);
     if (windows_.empty()) windows_ = {choice_name(config_.rows)};
+    if (config_.objective == Objective::masked && windows_ != std::vector<std::string>{"blocks"})
+      fail("eval", loaded_.name + " predicts masked words of whole windows; leave --window out");
     if (options_.changes.contains(data::WordChange::swap))
       check_replacement(options_.swap.replacement, words_);
     apps::require_memory("eval", device_from_name(config_.device), "--batch-size",
@@ -129,14 +131,18 @@ class Evaluation : public apps::Evaluation<RunRecord> {
     data::check_same_language(tokens, words_, config_.unknown_share, files[0].name);
     tokens = data::first_tokens(tokens, options_.limit);
     for (const std::string& window : windows_) {
-      apps::Progress bar(window + (change ? std::string(", ") + choice_name(change->change) : ""), 0,
-                         int64_t(tokens.ids.size()), {.quiet = options_.quiet, .unit = "tokens"});
-      const apps::Tick tick = apps::ticker(bar, 0, "");
-      Totals s;
+      std::optional<data::TextBatches> rows;
       if (window != choice_name(Window::sliding)) {
         config_.rows = choice_of<Rows>("window", window);
-        data::TextBatches rows(tokens, words_.line_end(), evaluation_rows(config_));
-        s = evaluate_blocks(*loaded_.model, rows, tick);
+        rows.emplace(tokens, words_.line_end(), evaluation_rows(config_));
+      }
+      apps::Progress bar(window + (change ? std::string(", ") + choice_name(change->change) : ""), 0,
+                         rows ? rows->tokens() : int64_t(tokens.ids.size()),
+                         {.quiet = options_.quiet, .unit = "tokens"});
+      const apps::Tick tick = apps::ticker(bar, 0, "");
+      Totals s;
+      if (rows) {
+        s = evaluate_blocks(*loaded_.model, *rows, tick);
       } else {
         s = evaluate_sliding(*loaded_.model, tokens.ids, words_.line_end(), config_.eval_batch_size, tick);
       }
@@ -148,6 +154,7 @@ class Evaluation : public apps::Evaluation<RunRecord> {
       r.options = arguments(options_) + (change ? change_arguments(*change) : "");
       r.split = options_.split;
       r.window = window;
+      r.objective = describe_objective(config_);
       if (change) r.attack = describe(*change);
       r.loss = s.loss();
       results_.push_back(r);

@@ -19,6 +19,10 @@ namespace pursuit::lm {
 int generate_text(const GenerateOptions& options) {
   nn::GenerationOptions generation = options.generation;
   const auto loaded = apps::load_model<Config>(options.checkpoint, options.load);
+  if (loaded.config.objective == Objective::masked)
+    fail("generate", loaded.name +
+                         " predicts hidden words from both sides and writes no text; give a run with "
+                         "--objective causal");
   const data::Vocabulary words = vocabulary(loaded.config);
   generation.use_cache = !options.no_cache;
   generation.lines_stand_alone = lines_stand_alone(loaded.config);

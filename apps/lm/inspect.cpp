@@ -31,11 +31,10 @@ std::map<int64_t, std::vector<int64_t>, std::greater<>> rows_by_length(data::Tex
   sequences = 0;
   for (int64_t b = 0; b < rows.steps() && sequences < wanted; ++b) {
     rows.get(0, b, batch);
-    for (size_t at = 0; at < batch.ids.size() && sequences < wanted; at += size_t(rows.length())) {
-      const auto label = batch.labels.begin() + std::ptrdiff_t(at),
-                 row = batch.ids.begin() + std::ptrdiff_t(at);
-      const auto length = std::find(label, label + rows.length(), -1) - label;
+    for (size_t r = 0; r < batch.lengths.size() && sequences < wanted; ++r) {
+      const int64_t length = batch.lengths[r];
       if (length == 0) continue;
+      const auto row = batch.ids.begin() + std::ptrdiff_t(r) * rows.length();
       by_length[length].insert(by_length[length].end(), row, row + length);
       ++sequences;
     }
@@ -56,7 +55,8 @@ std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBat
     const std::vector<double> mean = entropy.to_vector();
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += mean[i] * double(ids.size());
     queries += double(ids.size());
-    even += double(n) * std::lgamma(double(length) + 1);  // sum of log t over queries t
+    // The sum over queries t of log t, or of log length.
+    even += double(n) * (c.causal ? std::lgamma(double(length) + 1) : double(length) * std::log(double(length)));
   }
   for (double& sum : sums) sum /= std::max(queries, 1.0);
   out.even_entropy = even / std::max(queries, 1.0);

@@ -28,7 +28,7 @@ struct Inspection {
   int64_t tokens = 0;       // per window
   int64_t sequences = 0;    // over which the entropy is averaged
   double temperature = 0;   // divisor of the attention scores
-  double even_entropy = 0;  // entropy of uniform causal attention: mean of log t over positions t
+  double even_entropy = 0;  // entropy of uniform attention: causal, the mean of log t over positions t
   std::vector<HeadFacts> heads;
   std::vector<nn::LayerMeasures> layers = {};  // of `lm inspect`; none after training
 

@@ -21,7 +21,9 @@ std::vector<apps::Highlight> highlights(const RunRecord& r) {
   std::vector<apps::Highlight> h;
   if (const auto perplexity = r.last("valid_perplexity"))
     h.push_back({"Validation perplexity", fmt::format("{:.2f}", *perplexity),
-                 r.config ? "by " + std::string(choice_name(r.config->rows)) : ""});
+                 !r.config                                  ? ""
+                 : r.config->objective == Objective::masked ? describe_objective(*r.config)
+                                                            : "by " + std::string(choice_name(r.config->rows))});
   for (const std::string& window : choice_names<Window>()) {
     std::vector<Results> tested = r.newest;
     std::erase_if(tested, [&](const Results& result) {
@@ -117,9 +119,12 @@ apps::RunPage page_of(RunRecord& r) {
   apps::show_inspections(r, page, /*with_inspection=*/false);
   page.evaluations_caption =
       "By blocks or documents every token is predicted from those before it there; by a sliding window from "
-      "as many as the model can take. Perplexities of different vocabularies cannot be compared.";
-  page.samples_title = "A sample";
-  page.samples = [&r](Report& report) { add_sample(report, r); };
+      "as many as the model can take. Perplexities of different vocabularies cannot be compared, nor those of "
+      "masked words, which are predicted from both sides, with others.";
+  if (r.config && r.config->objective == Objective::causal) {
+    page.samples_title = "A sample";
+    page.samples = [&r](Report& report) { add_sample(report, r); };
+  }
   if (r.config) page.facts = {{"words", std::to_string(vocabulary(*r.config).size())}};
   for (const Results& e : r.newest)
     if (const std::string command = eval_command(r.folder, e);
@@ -137,6 +142,7 @@ apps::ComparedRun compared(const RunRecord& run) {
     for (const auto& [key, value] : {std::pair{"split", r.split},
                                      {"window", r.window},
                                      {"vocabulary", words},
+                                     {"objective", r.objective},
                                      {"contamination", r.attack}})
       if (!value.empty()) with.emplace_back(key, value);
     c.add({.name = r.attack.empty() ? "perplexity" : "perplexity, contaminated",

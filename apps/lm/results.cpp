@@ -16,6 +16,7 @@ nlohmann::ordered_json to_json(const Results& r) {
                {"attack", r.attack},
                {"loss", r.loss},
                {"perplexity", r.perplexity()}});
+  if (!r.objective.empty()) json["objective"] = r.objective;
   return json;
 }
 
@@ -26,11 +27,12 @@ void from_json(const nlohmann::ordered_json& j, std::vector<Results>& all) {
   j.at("window").get_to(r.window);
   j.at("attack").get_to(r.attack);
   j.at("loss").get_to(r.loss);
+  if (j.contains("objective")) j.at("objective").get_to(r.objective);
   all.push_back(std::move(r));
 }
 
 bool alike(const Results& a, const Results& b) {
-  return apps::alike(a, b) && std::tie(a.split, a.window, a.attack) == std::tie(b.split, b.window, b.attack);
+  return apps::alike(a, b) && std::tie(a.split, a.window, a.attack, a.objective) == std::tie(b.split, b.window, b.attack, b.objective);
 }
 
 apps::Table to_table(const std::vector<Results>& all) {

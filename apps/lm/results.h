@@ -22,6 +22,7 @@ inline std::vector<Choice<Window>> choices_of(Window) {
 struct Results : apps::Conditions {
   std::string split;   // train, valid, test
   std::string window;  // the name of a Window
+  std::string objective = {};  // describe_objective of the run
   std::string attack;  // how words were changed, such as "AAA, rate 0.015, NLTK's stop words kept, seed 0"
   double loss = 0;     // mean cross-entropy, nats
   double perplexity() const;

@@ -1,9 +1,11 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "data/share.h"
 #include "data/text/corpus.h"
+#include "data/text/masking.h"
 #include "engine/base/choice.h"
 
 namespace pursuit::data {
@@ -12,6 +14,7 @@ namespace pursuit::data {
 // its first input.
 struct TextBatch {
   std::vector<int64_t> ids, labels;  // [batch_size, length]; label -1: nothing to predict
+  std::vector<int64_t> lengths;      // [batch_size], of the rows; what follows is padding
   int64_t count = 0;                 // labels that are not -1
 };
 
@@ -27,8 +30,11 @@ struct TextBatchOptions {
   // Shuffle the rows in every epoch. Otherwise row r of step s is row r * steps() + s of the text, so that
   // each row of a step continues that of the step before.
   bool shuffle = false;
-  uint64_t seed = 0;
-  Share share = {};  // this process's share of the batches
+  uint64_t seed = 0;  // of the order and the masked words
+  Share share = {};   // this process's share of the batches
+  // Ids are the labels' words, of which some are hidden, and only these are predicted; other ones in every
+  // epoch. Needs blocks, of which the last one is left out if it is shorter.
+  std::optional<Masking> masking = {};
 };
 
 // Batches of a text, step by step: the rows of a step are those of its batches in order. A batch depends only
@@ -42,7 +48,7 @@ class TextBatches {
   int64_t steps() const;
   int64_t length() const { return options_.length; }
   int64_t rows() const { return int64_t(rows_.size()); }
-  int64_t tokens() const { return int64_t(tokens_.ids.size()); }  // predicted per epoch
+  int64_t tokens() const;  // predicted per epoch
   void get(int64_t epoch, int64_t step, TextBatch& out) { get(epoch, step, 0, out); }
   // Batch `batch` of this share in a step.
   void get(int64_t epoch, int64_t step, int64_t batch, TextBatch& out);
