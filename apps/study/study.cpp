@@ -36,6 +36,7 @@ struct Run {
   uint64_t seed = 0;
   std::vector<Recipe> settings;  // in the order in which they win
   Json options;
+  std::string quantized_from;  // the folder of a run that is not trained; else empty
 };
 
 enum class Step { done, stopped, failed };
@@ -48,11 +49,13 @@ class Runner {
         study_(read_study(options.file)),
         out_(options.out.empty() ? "runs/" + study_.name : options.out) {
     check_evaluations();
+    check_quantizations();
     for (const Study::Variant& variant : study_.variants)
       for (const Recipe& candidate : candidates(variant))
         for (const uint64_t seed : study_.seeds) {
           const Run run = run_of(variant, candidate, seed);
           progress_of(run);  // refuses what does not fit
+          for (const Recipe& how : study_.quantizations) progress_of(quantized(run, how));
         }
   }
 
@@ -77,6 +80,16 @@ class Runner {
           fail("study", fmt::format("{}: '{}' names the run of a variant, but there is no [variants.{}]",
                                     evaluation.file, value, variant));
       set_options(evaluation, *app_.eval);
+    }
+  }
+
+  void check_quantizations() const {
+    for (const Recipe& how : study_.quantizations) {
+      if (!app_.quantize) fail("study", how.file + ": " + app_.name + " has no command `quantize`; remove it");
+      for (const auto& [name, value] : how.settings)
+        if (name == "checkpoint" || name == "out")
+          fail("study", fmt::format("{}: '{}' is set by the study; remove it", how.file, name));
+      set_options(how, *app_.quantize);
     }
   }
 
@@ -118,6 +131,15 @@ class Runner {
     return run;
   }
 
+  // The run that `quantize` makes of a trained one.
+  Run quantized(const Run& run, const Recipe& how) const {
+    Run made{run.name + "-" + how.name, "", run.variant + " " + how.name, "", run.seed, {}, {}, run.folder};
+    made.folder = (fs::path(out_) / made.name).string();
+    made.options = Json::object();
+    for (const auto& [name, value] : how.settings) made.options[name] = value;
+    return made;
+  }
+
   // What is done of a run: {"options", "run": run_id once it is trained, "evaluations": {NAME: OPTIONS}}.
   // Empty if nothing is.
   Json progress_of(const Run& run) const {
@@ -138,6 +160,11 @@ class Runner {
                  "{}: {} was begun with --{} {}, now it is to have {}; put that back, choose another --out, "
                  "or remove the folder to train it anew",
                  study_.file, run.folder, option, quoted(option_text(was)), quoted(option_text(value))));
+    for (const auto& [option, was] : begun.items())
+      if (!run.options.contains(option) && !is_free(option))
+        fail("study", fmt::format("{}: {} was begun with --{} {}; put that back, choose another --out, or remove "
+                                  "the folder to make it anew",
+                                  study_.file, run.folder, option, quoted(option_text(was))));
     if (progress.contains("run") && progress["run"] != run_id(run.folder))
       fail("study", run.folder + ": another training has begun there since the study's; remove the folder");
     return progress;
@@ -162,7 +189,11 @@ class Runner {
         if (stop_requested()) return false;
       }
       for (const Run& run : trained) {
-        for (const Recipe& evaluation : study_.evaluations) all &= evaluate(run, evaluation) == Step::done;
+        all &= evaluate(run);
+        for (const Recipe& how : study_.quantizations) {
+          const Run made = quantized(run, how);
+          all &= quantize(made) == Step::done && evaluate(made);
+        }
         if (stop_requested()) return false;
       }
     }
@@ -220,6 +251,20 @@ class Runner {
     return step;
   }
 
+  Step quantize(const Run& made) {
+    if (progress_of(made).contains("run")) return Step::done;
+    fs::create_directories(made.folder);
+    remove_old_run(made.folder);  // what was left by one that was killed
+    fs::remove(config_path(made.folder));
+    write_progress(made, {{"options", made.options}});
+    std::vector<std::string> args = {"quantize", "--checkpoint", made.quantized_from, "--out", made.folder};
+    for (const auto& [name, value] : made.options.items())
+      args.push_back("--" + name + "=" + value.get<std::string>());
+    const Step step = call(made, "quantize", std::move(args));
+    if (step == Step::done) write_progress(made, {{"options", made.options}, {"run", run_id(made.folder)}});
+    return step;
+  }
+
   static std::vector<std::string> arguments(const Recipe& evaluation) {
     std::vector<std::string> words;
     for (const auto& [name, value] : evaluation.settings) words.push_back("--" + name + "=" + value);
@@ -244,6 +289,13 @@ class Runner {
     return done.value(evaluation.name, Json()) == Json(arguments(evaluation));
   }
 
+  // By every evaluation. Returns true if all are done.
+  bool evaluate(const Run& run) {
+    bool all = true;
+    for (const Recipe& evaluation : study_.evaluations) all &= evaluate(run, evaluation) == Step::done;
+    return all;
+  }
+
   Step evaluate(const Run& run, const Recipe& evaluation) {
     Json progress = progress_of(run);
     if (is_evaluated(progress, evaluation)) return Step::done;
@@ -266,7 +318,7 @@ class Runner {
   Step call(const Run& run, const std::string& what, std::vector<std::string> args) {
     if (stop_requested()) return Step::stopped;
     note("{}: {} {}\n", study_.name, what, run.name);
-    if (options_.quiet) args.push_back("--quiet");
+    if (options_.quiet && args[0] != "quantize") args.push_back("--quiet");
     try {
       const int code = app_.run(std::move(args));
       if (code == 0) {
@@ -296,12 +348,15 @@ class Runner {
     for (const Study::Variant& variant : study_.variants)
       if (const auto candidate = choice_of(variant))
         for (const uint64_t seed : study_.seeds) {
-          const Run run = run_of(variant, *candidate, seed);
-          const Json progress = progress_of(run);
-          if (!progress.contains("run")) continue;
-          runs.push_back({run.folder, run.variant});
-          complete += std::all_of(study_.evaluations.begin(), study_.evaluations.end(),
-                                  [&](const Recipe& e) { return is_evaluated(progress, e); });
+          std::vector<Run> made = {run_of(variant, *candidate, seed)};
+          for (const Recipe& how : study_.quantizations) made.push_back(quantized(made[0], how));
+          for (const Run& run : made) {
+            const Json progress = progress_of(run);
+            if (!progress.contains("run")) continue;
+            runs.push_back({run.folder, run.variant});
+            complete += std::all_of(study_.evaluations.begin(), study_.evaluations.end(),
+                                    [&](const Recipe& e) { return is_evaluated(progress, e); });
+          }
         }
     return runs;
   }
@@ -313,8 +368,11 @@ class Runner {
     if (runs.empty()) return;
     const std::string page_file = (fs::path(out_) / "study.html").string(),
                       numbers_file = (fs::path(out_) / "study.json").string();
-    const auto planned = int64_t(study_.variants.size() * study_.seeds.size());
-    const std::string state = fmt::format("{} of {} runs are trained and evaluated", complete, planned);
+    const auto planned =
+        int64_t(study_.variants.size() * study_.seeds.size() * (1 + study_.quantizations.size()));
+    const std::string state =
+        fmt::format("{} of {} runs are trained{} and evaluated", complete, planned,
+                    study_.quantizations.empty() ? "" : " or quantised");
     app_.compare(runs, [&](const Comparison& comparison, const std::vector<const RunFolder*>& folders,
                            ComparisonPage page) {
       Json numbers = {{"study", study_.name}, {"complete", complete}, {"planned", planned}};
@@ -346,6 +404,11 @@ class Runner {
           evaluations.rows.push_back(
               {evaluation.name, fmt::format("{}", fmt::join(arguments(evaluation), " "))});
         if (!evaluations.rows.empty()) report.table(evaluations, "Every run is evaluated by these.");
+        Table quantizations{{"quantisation", "options of quantize"}, {}};
+        for (const Recipe& how : study_.quantizations)
+          quantizations.rows.push_back({how.name, fmt::format("{}", fmt::join(arguments(how), " "))});
+        if (!quantizations.rows.empty())
+          report.table(quantizations, "Of every trained run these were made; they are evaluated as it is.");
         report.code(command() + "\n");
       };
       write_comparison(page_file, app_.name, comparison, folders, page);

@@ -32,7 +32,8 @@ struct StudyApp {
   std::string name;
   // The app's main function; every step of a study is a call of it.
   int (*run)(std::vector<std::string> args);
-  CLI::App* eval;  // the subcommand whose options evaluations set
+  CLI::App* eval;      // the subcommand whose options evaluations set
+  CLI::App* quantize;  // the same of quantizations; null where there is none
   // The options of a run with these settings, of which the last ones win. Throws Error if one is wrong, or if
   // `chooses` and the run has no data to choose a setting on.
   std::function<nlohmann::ordered_json(const std::vector<Recipe>& settings, bool chooses)> options;
@@ -58,7 +59,7 @@ void add_study_command(CLI::App& app, int& code, int (*run)(std::vector<std::str
   CLI::App* command = app.add_subcommand("study", "Train, evaluate and compare all that a file lists");
   add_study_options(*command, *o);
   command->callback([&app, &code, run, o] {
-    StudyApp study{Config::app, run, app.get_subcommand("eval"), {}, {}, {}};
+    StudyApp study{Config::app, run, app.get_subcommand("eval"), app.get_subcommand_no_throw("quantize"), {}, {}, {}};
     study.options = [](const std::vector<Recipe>& settings, bool chooses) {
       Config config;
       for (const Recipe& recipe : settings) apply(recipe, config);

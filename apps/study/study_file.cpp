@@ -66,14 +66,17 @@ void read_item(Study& study, const CLI::ConfigItem& item) {
   };
   if (section.empty()) return read_top(study, item);
   if (section == Words{"options"}) return add_to(study.options);
-  if (section == Words{"variants"} || section == Words{"evaluations"}) {
+  if (section == Words{"variants"} || section == Words{"evaluations"} || section == Words{"quantizations"}) {
     if (is_setting)
       fail("study", fmt::format("{}: '{}' is in no part of [{}]; need a section [{}.NAME]", study.file,
                                 item.name, section[0], section[0]));
     return;
   }
+  const auto itself = [](Recipe& r) -> Recipe& { return r; };
   if (section[0] == "evaluations" && section.size() == 2)
-    return add_to(part_of(study.evaluations, study, section, [](Recipe& r) -> Recipe& { return r; }));
+    return add_to(part_of(study.evaluations, study, section, itself));
+  if (section[0] == "quantizations" && section.size() == 2)
+    return add_to(part_of(study.quantizations, study, section, itself));
   if (section[0] == "variants" && (section.size() == 2 || (section.size() == 3 && section[2] == "choose"))) {
     Study::Variant& variant =
         part_of(study.variants, study, section, [](Study::Variant& v) -> Recipe& { return v.options; });
@@ -86,7 +89,7 @@ void read_item(Study& study, const CLI::ConfigItem& item) {
     return;
   }
   fail("study", fmt::format("{}: there is no section [{}]; known are options, variants.NAME, "
-                            "variants.NAME.choose, evaluations.NAME",
+                            "variants.NAME.choose, evaluations.NAME, quantizations.NAME",
                             study.file, fmt::join(section, ".")));
 }
 

@@ -18,6 +18,7 @@ namespace pursuit::apps {
 //   [variants.NAME.choose]     options, each with a list of values, of which the best is chosen
 //   [evaluations.NAME]         options of `eval`, for every run; the value "{VARIANT}" stands for the folder
 //                              of that variant's run with the same seed
+//   [quantizations.NAME]       options of `quantize`: of every run another one, which is evaluated too
 // Names are made of letters, digits, '-', '_' and '+'. Recipes here are parts of the file: `file` names file
 // and section.
 struct Study {
@@ -32,7 +33,7 @@ struct Study {
   std::vector<uint64_t> seeds;
   Recipe options;
   std::vector<Variant> variants;
-  std::vector<Recipe> evaluations;
+  std::vector<Recipe> evaluations, quantizations;
 };
 
 // Throws Error that names the file, and the key or section that is wrong.

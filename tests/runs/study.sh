@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `study` of an app on its built-in data: two variants, two seeds, one setting to choose, one evaluation. A study that
 # was stopped and killed gives the numbers of one that was not; every number is on the page; what does not fit is refused.
+# Of classify and lm every run is quantised too.
 # Usage: study.sh PROGRAM (its name chooses the settings)
 set -euo pipefail
 script=$(realpath "$0")
@@ -11,8 +12,11 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 fail() { echo "FAILED: $name: $*" >&2 && exit 1; }
 
+quantization=''
 case $name in
   classify)
+    quantization='calibrate = 16
+batch-size = 8'
     base='validation = 16
 limit = 64
 test-limit = 20
@@ -41,6 +45,9 @@ corruptions = "fog"
 attack = "fgsm"
 budgets = 1' ;;
   lm)
+    quantization='float-head = true
+calibrate = 16
+batch-size = 8'
     base='batch-size = 8
 eval-tokens = 300
 steps = 8
@@ -62,16 +69,19 @@ esac
   [[ -z $recipe ]] || echo "recipe = \"$recipe\""
   printf 'seeds = [0, 1]\n[options]\n%s\n[variants.first]\n%s\n[variants.second]\n%s\n' "$base" "$first" "$second"
   printf '[variants.second.choose]\n%s\n[evaluations.all]\n%s\n' "$choose" "$evaluation"
+  [[ -z $quantization ]] || printf '[quantizations.w8a8]\n%s\n' "$quantization"
 } >small.toml
+runs=4
+[[ -z $quantization ]] || runs=8
 
 begin=$(date +%s%3N)
 "$app" study small.toml --out whole --quiet >shown 2>steps || fail "study: $(cat steps)"
 span=$(($(date +%s%3N) - begin)) # ms
-grep -q "4 of 4 runs are trained and evaluated" shown || fail "study: $(cat shown)"
-[[ $(grep -c " train " steps) == 5 && $(grep -c " eval " steps) == 4 ]] || fail "steps: $(cat steps)"
+grep -q "$runs of $runs runs are trained.* and evaluated" shown || fail "study: $(cat shown)"
+[[ $(grep -c " train " steps) == 5 && $(grep -c " eval " steps) == "$runs" ]] || fail "steps: $(cat steps)"
 cp whole/study.json before
 "$app" study small.toml --out whole --quiet >shown 2>steps || fail "study again: $(cat steps)"
-! grep -q " train \| eval " steps || fail "a finished step is repeated: $(cat steps)"
+! grep -q " train \| eval \| quantize " steps || fail "a finished step is repeated: $(cat steps)"
 cmp before whole/study.json
 ! grep -q "Left out" whole/study.html || fail "the page lacks samples"
 case $name in classify | segment) grep -q ">Samples<" whole/study.html || fail "the page has no samples" ;; esac
@@ -92,7 +102,11 @@ for part in 5 4 3 5; do
 done
 "$app" study small.toml --out parts --quiet >out 2>steps || fail "going on: $(cat steps)"
 ((stops >= 2)) || fail "only $stops stops hit a study at work; nothing was tested"
-for run in whole/*-[01]; do cmp "$run/checkpoint.safetensors" "parts/${run#whole/}/checkpoint.safetensors"; done
+for run in whole/*-[01] whole/*-w8a8; do
+  [[ -e $run ]] || continue
+  cmp "$run/checkpoint.safetensors" "parts/${run#whole/}/checkpoint.safetensors"
+done
+[[ -z $quantization || $(ls -d whole/*-w8a8 | wc -l) == 4 ]] || fail "quantised runs: $(ls whole)"
 
 python3 - "$name" <<'END' || fail "the numbers"
 import html, json, math, re, sys
@@ -161,6 +175,19 @@ refused "changed.toml [variants.second]: '" changed.toml
 changed '/variants/d'
 refused "changed.toml" changed.toml
 refused "missing.toml" missing.toml
+if [[ -n $quantization ]]; then
+  changed 's/^calibrate = 16/calibrate = 8/'
+  refused "was begun with --calibrate 16, now it is to have 8" changed.toml --out whole
+  changed 's/^calibrate = 16/bits = "w8"/'
+  refused "was begun with --calibrate 16" changed.toml --out whole
+  changed 's/^calibrate = 16/out = "x"/'
+  refused "changed.toml [quantizations.w8a8]: 'out' is set by the study" changed.toml
+  changed 's/^calibrate = 16/calibrat = 16/'
+  refused "changed.toml [quantizations.w8a8]: there is no setting 'calibrat'" changed.toml
+else
+  { cat small.toml && printf '[quantizations.w8a8]\nbits = "w8a8"\n'; } >changed.toml
+  refused "$name has no command \`quantize\`" changed.toml
+fi
 if [[ $name == classify ]]; then
   changed 's/validation = 16/validation = 0/'
   refused "give --validation" changed.toml
