@@ -69,22 +69,25 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
         fail("eval",
              fmt::format("{} needs clean pictures, but those of {} are corrupted", option, config_.data));
     apps::check_classes(data_->classes(), config_.classes);
-    const Device device = device_from_name(config_.device);
-    apps::require_memory("eval", device, "--batch-size",
-                         [&] { evaluate_on_shapes(*loaded_.model, config_, !attacks_.empty()); });
-    for (const attacks::Settings& s : attacks_)
-      if (const attacks::AttackInfo& info = attacks::info_of(s.name); info.on_shapes)
-        apps::require_memory("eval", device, fmt::format("--{}-{}", s.name, info.traits.memory_option), [&] {
-          info.on_shapes(
-              [&](const Tensor& images) { return (*loaded_.model)(images); },
-              empty({1, config_.channels, config_.image_size, config_.image_size}, DType::f32, device),
-              s.options);
-        });
     if (!options_.attacked_by.empty()) {
       if (attacks_.empty())
         fail("eval", "--attacked-by is the model that --attack attacks; give --attack too");
       surrogate_.emplace(options_.attacked_by, options_.load, config_);
     }
+    const Device device = device_from_name(config_.device);
+    const Model& attacked_model = surrogate_ ? surrogate_->model() : *loaded_.model;
+    apps::require_memory("eval", device, "--batch-size", [&] {
+      if (surrogate_) evaluate_on_shapes(*loaded_.model, config_, false);
+      evaluate_on_shapes(attacked_model, config_, !attacks_.empty());
+    });
+    for (const attacks::Settings& s : attacks_)
+      if (const attacks::AttackInfo& info = attacks::info_of(s.name); info.on_shapes)
+        apps::require_memory("eval", device, fmt::format("--{}-{}", s.name, info.traits.memory_option), [&] {
+          info.on_shapes(
+              [&](const Tensor& images) { return attacked_model(images); },
+              empty({1, config_.channels, config_.image_size, config_.image_size}, DType::f32, device),
+              s.options);
+        });
     config_.test_split = split_name(*data_, options_.split);
     classes_ = data_->present_classes();
     results_ = conditions_on(*data_, config_.dtype, options_.limit);

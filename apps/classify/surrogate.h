@@ -15,6 +15,7 @@ class Surrogate {
   // The logits of pictures that are normalised for the evaluated model.
   Tensor operator()(const Tensor& images) const;
 
+  const Model& model() const { return *loaded_.model; }
   const std::string& name() const { return loaded_.name; }                      // of the run
   std::string attention() const { return describe_attention(loaded_.config); }  // "RPC-Attention ..."
 

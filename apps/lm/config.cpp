@@ -20,11 +20,10 @@ void validate(const Config& c) {
   apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
   apps::validate(Config::app, static_cast<const apps::QuantizedFields&>(c), c.dtype);
   const std::vector<std::string> kinds = nn::attention_kinds();
-  const bool masked = c.objective == Objective::masked;
-  if (masked && c.rows != Rows::blocks)
+  if (c.masked() && c.rows != Rows::blocks)
     fail(Config::app, "--objective masked needs --rows blocks: no word may see the padding after a document");
   for (const std::string& kind : {c.attention, c.other_attention})
-    if (!masked && std::find(kinds.begin(), kinds.end(), kind) != kinds.end() &&
+    if (!c.masked() && std::find(kinds.begin(), kinds.end(), kind) != kinds.end() &&
         !nn::attention_kind(kind).traits.may_be_causal)
       fail(Config::app,
            "--attention " + kind + " mixes all tokens of a window and cannot be causal; choose another");
@@ -44,7 +43,7 @@ data::Vocabulary vocabulary(const Config& c) {
 
 nn::LmConfig model_config(const Config& c) {
   nn::LmConfig m;
-  m.causal = c.objective == Objective::causal;
+  m.causal = !c.masked();
   m.vocab = vocabulary(c).size() + (m.causal ? 0 : 1);  // the mask is the last word
   m.context = c.context;
   m.dim = c.dim;
@@ -93,7 +92,7 @@ data::CorpusOptions corpus_options(const Config& c, const std::string& folder) {
 data::TextBatchOptions evaluation_rows(const Config& c, const data::Share& share) {
   data::TextBatchOptions rows{
       .batch_size = c.eval_batch_size, .length = c.context, .mode = c.rows, .share = share};
-  if (c.objective == Objective::masked) rows.masking = {c.mask_share, vocabulary(c).size()};
+  if (c.masked()) rows.masking = {c.mask_share, vocabulary(c).size()};
   return rows;
 }
 
@@ -106,7 +105,7 @@ data::TextBatchOptions train_rows(const Config& c, const data::Share& share) {
 }
 
 double source_entropy(const Config& c) {
-  if (!c.data.empty() || c.objective == Objective::masked) return 0;
+  if (!c.data.empty() || c.masked()) return 0;
   const data::GrammarFacts facts = data::grammar_facts();
   return facts.nats / (c.level == Level::byte ? facts.bytes : facts.words);
 }
@@ -126,9 +125,7 @@ std::string data_name(const Config& c) {
   return c.data.empty() ? "the built-in grammar" : apps::last_name(c.data);
 }
 
-std::string describe_objective(const Config& c) {
-  return c.objective == Objective::masked ? "masked words" : "";
-}
+std::string describe_objective(const Config& c) { return c.masked() ? "masked words" : ""; }
 
 std::string describe_attention(const Config& c) { return apps::describe_attention(c, c.depth); }
 

@@ -74,6 +74,8 @@ struct Config : apps::AttentionFields, apps::TrainingFields, apps::QuantizedFiel
   std::string vocabulary;    // one word per line; empty: bytes
   double unknown_share = 0;  // fraction of <unk> in the training text
 
+  bool masked() const { return objective == Objective::masked; }
+
   Config() {
     causal = true;
     kind_options["mu-scope"] = "prefix";

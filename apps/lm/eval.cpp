@@ -91,7 +91,7 @@ class Evaluation : public apps::Evaluation<RunRecord> {
   void open() override {
     words_ = vocabulary(config_);
     if (windows_.empty()) windows_ = {choice_name(config_.rows)};
-    if (config_.objective == Objective::masked && windows_ != std::vector<std::string>{"blocks"})
+    if (config_.masked() && windows_ != std::vector<std::string>{"blocks"})
       fail("eval", loaded_.name + " predicts masked words of whole windows; leave --window out");
     if (options_.changes.contains(data::WordChange::swap))
       check_replacement(options_.swap.replacement, words_);

@@ -19,7 +19,7 @@ namespace pursuit::lm {
 int generate_text(const GenerateOptions& options) {
   nn::GenerationOptions generation = options.generation;
   const auto loaded = apps::load_model<Config>(options.checkpoint, options.load);
-  if (loaded.config.objective == Objective::masked)
+  if (loaded.config.masked())
     fail("generate", loaded.name +
                          " predicts hidden words from both sides and writes no text; give a run with "
                          "--objective causal");

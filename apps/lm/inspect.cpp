@@ -56,7 +56,8 @@ std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBat
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += mean[i] * double(ids.size());
     queries += double(ids.size());
     // The sum over queries t of log t, or of log length.
-    even += double(n) * (c.causal ? std::lgamma(double(length) + 1) : double(length) * std::log(double(length)));
+    even +=
+        double(n) * (c.causal ? std::lgamma(double(length) + 1) : double(length) * std::log(double(length)));
   }
   for (double& sum : sums) sum /= std::max(queries, 1.0);
   out.even_entropy = even / std::max(queries, 1.0);

@@ -21,9 +21,9 @@ std::vector<apps::Highlight> highlights(const RunRecord& r) {
   std::vector<apps::Highlight> h;
   if (const auto perplexity = r.last("valid_perplexity"))
     h.push_back({"Validation perplexity", fmt::format("{:.2f}", *perplexity),
-                 !r.config                                  ? ""
-                 : r.config->objective == Objective::masked ? describe_objective(*r.config)
-                                                            : "by " + std::string(choice_name(r.config->rows))});
+                 !r.config            ? ""
+                 : r.config->masked() ? describe_objective(*r.config)
+                                      : "by " + std::string(choice_name(r.config->rows))});
   for (const std::string& window : choice_names<Window>()) {
     std::vector<Results> tested = r.newest;
     std::erase_if(tested, [&](const Results& result) {
@@ -119,7 +119,8 @@ apps::RunPage page_of(RunRecord& r) {
   apps::show_inspections(r, page, /*with_inspection=*/false);
   page.evaluations_caption =
       "By blocks or documents every token is predicted from those before it there; by a sliding window from "
-      "as many as the model can take. Perplexities of different vocabularies cannot be compared, nor those of "
+      "as many as the model can take. Perplexities of different vocabularies cannot be compared, nor those "
+      "of "
       "masked words, which are predicted from both sides, with others.";
   if (r.config && r.config->objective == Objective::causal) {
     page.samples_title = "A sample";

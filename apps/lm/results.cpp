@@ -32,7 +32,8 @@ void from_json(const nlohmann::ordered_json& j, std::vector<Results>& all) {
 }
 
 bool alike(const Results& a, const Results& b) {
-  return apps::alike(a, b) && std::tie(a.split, a.window, a.attack, a.objective) == std::tie(b.split, b.window, b.attack, b.objective);
+  return apps::alike(a, b) && std::tie(a.split, a.window, a.attack, a.objective) ==
+                                  std::tie(b.split, b.window, b.attack, b.objective);
 }
 
 apps::Table to_table(const std::vector<Results>& all) {

@@ -20,8 +20,8 @@ inline std::vector<Choice<Window>> choices_of(Window) {
 
 // One measured perplexity.
 struct Results : apps::Conditions {
-  std::string split;   // train, valid, test
-  std::string window;  // the name of a Window
+  std::string split;           // train, valid, test
+  std::string window;          // the name of a Window
   std::string objective = {};  // describe_objective of the run
   std::string attack;  // how words were changed, such as "AAA, rate 0.015, NLTK's stop words kept, seed 0"
   double loss = 0;     // mean cross-entropy, nats

@@ -74,9 +74,8 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
   std::vector<std::string> head() const override {
     std::vector<std::string> lines = {
         fmt::format("data   {}: {} training and {} validation tokens{}, vocabulary {}{}", data_name(config_),
-                    train_rows_.tokens(), valid_rows_.tokens(),
-                    config_.objective == Objective::masked ? " to predict" : "", corpus_.vocabulary.size(),
-                    corpus_.from_cache ? ", from the cache" : ""),
+                    train_rows_.tokens(), valid_rows_.tokens(), config_.masked() ? " to predict" : "",
+                    corpus_.vocabulary.size(), corpus_.from_cache ? ", from the cache" : ""),
         fmt::format("model  {}, width {}, {} blocks, {} heads, {} tokens: {:.2f} M parameters",
                     lm::describe_attention(config_), config_.dim, config_.depth, config_.heads,
                     config_.context, double(model_.parameter_count()) / 1e6)};
@@ -150,9 +149,9 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
     const double nats = source_entropy(config_);
     return fmt::format(
         "validation perplexity {:.3f} by {}{} of {} tokens, loss {:.4f} nats on {} tokens after {} steps{}",
-        totals_.perplexity(), config_.objective == Objective::masked ? "masked words in " : "",
-        choice_name(config_.rows), config_.context, totals_.loss(), totals_.tokens,
-        step, nats > 0 ? fmt::format("\nthe grammar's own perplexity is {:.3f}", std::exp(nats)) : "");
+        totals_.perplexity(), config_.masked() ? "masked words in " : "", choice_name(config_.rows),
+        config_.context, totals_.loss(), totals_.tokens, step,
+        nats > 0 ? fmt::format("\nthe grammar's own perplexity is {:.3f}", std::exp(nats)) : "");
   }
 
   std::string valid_fingerprint() const { return data::fingerprint(corpus_.source.valid, config_.data); }
@@ -160,7 +159,7 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
   // Upper bound of the number of different words in a batch of any rank; a GPU needs it in advance. It is
   // counted if the order of the text is the same in every epoch and no words are hidden, else it is the number of tokens.
   int64_t most_words(Device device) {
-    if (config_.shuffle || config_.objective == Objective::masked || !config_.tied || share_.of == 1 || !device.is_cuda())
+    if (config_.shuffle || config_.masked() || !config_.tied || share_.of == 1 || !device.is_cuda())
       return config_.batch_size * config_.context;
     data::TextBatches all(corpus_.train, corpus_.vocabulary.line_end(),
                           train_rows(config_, {0, share_.of, share_.of}));

@@ -25,6 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
+constexpr const char* way_out = "put that back, choose another --out, or remove the folder to make it anew";
+
 // Options that may be other ones when a run goes on: they do not change its result.
 bool is_free(const std::string& option) {
   return may_change(option) && option != "steps" && option != "epochs" && option != "eval-every";
@@ -85,7 +87,8 @@ class Runner {
 
   void check_quantizations() const {
     for (const Recipe& how : study_.quantizations) {
-      if (!app_.quantize) fail("study", how.file + ": " + app_.name + " has no command `quantize`; remove it");
+      if (!app_.quantize)
+        fail("study", how.file + ": " + app_.name + " has no command `quantize`; remove it");
       for (const auto& [name, value] : how.settings)
         if (name == "checkpoint" || name == "out")
           fail("study", fmt::format("{}: '{}' is set by the study; remove it", how.file, name));
@@ -106,7 +109,7 @@ class Runner {
 
   Run run_of(const Study::Variant& variant, const Recipe& candidate, uint64_t seed) const {
     const std::string& recipe = variant.recipe.empty() ? study_.recipe : variant.recipe;
-    Run run{fmt::format("{}-{}", candidate.name, seed), "", variant.options.name, recipe, seed, {}, {}};
+    Run run{fmt::format("{}-{}", candidate.name, seed), "", variant.options.name, recipe, seed, {}, {}, ""};
     run.folder = (fs::path(out_) / run.name).string();
     if (!recipe.empty()) run.settings.push_back(read_recipe(app_.name, recipe));
     for (const Recipe& part : {study_.options, candidate}) {
@@ -156,15 +159,13 @@ class Runner {
     for (const auto& [option, value] : run.options.items())
       if (const Json was = begun.value(option, Json()); was != value && !is_free(option))
         fail("study",
-             fmt::format(
-                 "{}: {} was begun with --{} {}, now it is to have {}; put that back, choose another --out, "
-                 "or remove the folder to train it anew",
-                 study_.file, run.folder, option, quoted(option_text(was)), quoted(option_text(value))));
+             fmt::format("{}: {} was begun with{}, now it is to have {}; {}", study_.file, run.folder,
+                         was.is_null() ? "out --" + option : " --" + option + " " + quoted(option_text(was)),
+                         quoted(option_text(value)), way_out));
     for (const auto& [option, was] : begun.items())
       if (!run.options.contains(option) && !is_free(option))
-        fail("study", fmt::format("{}: {} was begun with --{} {}; put that back, choose another --out, or remove "
-                                  "the folder to make it anew",
-                                  study_.file, run.folder, option, quoted(option_text(was))));
+        fail("study", fmt::format("{}: {} was begun with --{} {}; {}", study_.file, run.folder, option,
+                                  quoted(option_text(was)), way_out));
     if (progress.contains("run") && progress["run"] != run_id(run.folder))
       fail("study", run.folder + ": another training has begun there since the study's; remove the folder");
     return progress;
@@ -370,9 +371,8 @@ class Runner {
                       numbers_file = (fs::path(out_) / "study.json").string();
     const auto planned =
         int64_t(study_.variants.size() * study_.seeds.size() * (1 + study_.quantizations.size()));
-    const std::string state =
-        fmt::format("{} of {} runs are trained{} and evaluated", complete, planned,
-                    study_.quantizations.empty() ? "" : " or quantised");
+    const std::string state = fmt::format("{} of {} runs are trained{} and evaluated", complete, planned,
+                                          study_.quantizations.empty() ? "" : " or quantised");
     app_.compare(runs, [&](const Comparison& comparison, const std::vector<const RunFolder*>& folders,
                            ComparisonPage page) {
       Json numbers = {{"study", study_.name}, {"complete", complete}, {"planned", planned}};

@@ -59,7 +59,10 @@ void add_study_command(CLI::App& app, int& code, int (*run)(std::vector<std::str
   CLI::App* command = app.add_subcommand("study", "Train, evaluate and compare all that a file lists");
   add_study_options(*command, *o);
   command->callback([&app, &code, run, o] {
-    StudyApp study{Config::app, run, app.get_subcommand("eval"), app.get_subcommand_no_throw("quantize"), {}, {}, {}};
+    const auto quantize =
+        app.get_subcommands([](const CLI::App* command) { return command->get_name() == "quantize"; });
+    StudyApp study{Config::app, run, app.get_subcommand("eval"), quantize.empty() ? nullptr : quantize[0], {},
+                   {},          {}};
     study.options = [](const std::vector<Recipe>& settings, bool chooses) {
       Config config;
       for (const Recipe& recipe : settings) apply(recipe, config);

@@ -73,8 +73,8 @@ constexpr bool apart(std::span<const Range> ranges) {
         return false;
   return true;
 }
-inline constexpr Range all[] = {text,    weights, mixup, masks, word_swap, corruptions, attacks,
-                                control, prompts, noise, rows,      order};
+inline constexpr Range all[] = {text,    weights, mixup,   masks, word_swap, corruptions,
+                                attacks, control, prompts, noise, rows,      order};
 constexpr bool within(std::span<const Range> ranges, uint64_t count) {
   for (const Range& r : ranges)
     if (r.last >= count) return false;

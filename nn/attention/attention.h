@@ -97,7 +97,7 @@ class Attention : public Callable<Attention> {
  private:
   void show(const Tensor& x) const;  // to the AttentionObserver, if there is one
   Tensor project(const Tensor& x) const;
-  std::optional<Linear> q_;  // with queries_apart
+  std::optional<Linear> q_;                         // with queries_apart
   Tensor packed_of(const Tensor& projected) const;  // [B, N, parts * dim] to [B, N, parts, H, D]
   // Of a quantised model: q, k and v [B, H, N, D] on their grids; the probabilities of q [B, H, M, D]; what
   // follows the mixture [B, N, H * D].

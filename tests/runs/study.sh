@@ -162,7 +162,7 @@ changed 's/^seeds/seed/'
 refused "changed.toml: there is no key 'seed'" changed.toml
 changed 's/\[0, 1\]/[0, one]/'
 refused "changed.toml: 'seeds' has 'one', need whole numbers" changed.toml
-changed 's/batch-size/bach-size/; s/test-points/test-point/'
+changed '0,/batch-size/s//bach-size/; s/test-points/test-point/'
 refused "changed.toml [options]: there is no setting" changed.toml
 changed 's/variants.second.choose/variants.second.chose/'
 refused "there is no section [variants.second.chose]" changed.toml
@@ -179,7 +179,9 @@ if [[ -n $quantization ]]; then
   changed 's/^calibrate = 16/calibrate = 8/'
   refused "was begun with --calibrate 16, now it is to have 8" changed.toml --out whole
   changed 's/^calibrate = 16/bits = "w8"/'
-  refused "was begun with --calibrate 16" changed.toml --out whole
+  refused "was begun without --bits, now it is to have w8" changed.toml --out whole
+  changed '/^calibrate = 16/d'
+  refused "was begun with --calibrate 16; put that back" changed.toml --out whole
   changed 's/^calibrate = 16/out = "x"/'
   refused "changed.toml [quantizations.w8a8]: 'out' is set by the study" changed.toml
   changed 's/^calibrate = 16/calibrat = 16/'
