@@ -9,6 +9,7 @@
 
 #include "engine/base/streams.h"
 #include "engine/ops.h"
+#include "nn/observer.h"
 
 namespace pursuit::nn {
 
@@ -39,15 +40,32 @@ double kurtosis_of(const Tensor& x) {
   return mean(square(squares)).item() / (variance * variance);
 }
 
-// Adds `weight` for every outlier of x [N, dim] to its dimension.
-void add_outliers(const Tensor& x, double weight, std::vector<double>& counts) {
-  constexpr double far = 6;
-  const double centre = mean(x).item(), limit = far * std::sqrt(mean(square(x - centre)).item());
-  counts.resize(size_t(x.size(1)));
-  const std::vector<double> values = x.to_vector();
-  for (size_t i = 0; i < values.size(); ++i)
-    if (std::abs(values[i] - centre) > limit) counts[i % counts.size()] += weight;
-}
+// Sums over the samples, weighted by their tokens.
+struct OutputSums {
+  OutputMeasures sums = {};
+  double weight = 0;
+  int64_t samples = 0;
+
+  void add(const Tensor& x) {  // [N, dim], f64 on the CPU
+    sums.infinity_norm = std::max(sums.infinity_norm, abs(x).max().item());
+    sums.kurtosis += double(x.size(0)) * kurtosis_of(x);
+    constexpr double far = 6;
+    const double centre = mean(x).item(), limit = far * std::sqrt(mean(square(x - centre)).item());
+    sums.outliers.resize(size_t(x.size(1)));
+    const std::vector<double> values = x.to_vector();
+    for (size_t i = 0; i < values.size(); ++i)
+      if (std::abs(values[i] - centre) > limit) ++sums.outliers[i % sums.outliers.size()];
+    weight += double(x.size(0));
+    ++samples;
+  }
+
+  OutputMeasures mean_of() const {
+    OutputMeasures m = sums;
+    m.kurtosis /= weight;
+    for (double& count : m.outliers) count /= double(samples);
+    return m;
+  }
+};
 
 PursuitMeasures pursuit_of(const Tensor& keys, const Tensor& low_rank, const Tensor& sparse) {
   PursuitMeasures m;
@@ -164,6 +182,7 @@ std::string name_of(const Module& model, const Attention& layer) {
 struct AttentionInspection::Layer {
   const Attention* attention = nullptr;
   LayerMeasures sums = {};
+  OutputSums output = {}, mlp = {};
   double weight = 0, decomposed_weight = 0;
   int64_t samples = 0;
 };
@@ -180,8 +199,19 @@ AttentionInspection::~AttentionInspection() = default;
 
 void AttentionInspection::add(const std::function<void()>& forward) {
   const NoGrad off;
-  const AttentionObserver observer([this](const Attention& layer, const Tensor& x) { see(layer, x); });
+  last_ = nullptr;
+  const Observer<Attention> of_attention([this](const Attention& layer, const Tensor& x) { see(layer, x); });
+  const Observer<Mlp> of_mlp([this](const Mlp&, const Tensor& y) { see(y); });
   forward();
+}
+
+void AttentionInspection::see(const Tensor& of_mlp) {
+  if (!last_ || of_mlp.ndim() != 3) return;
+  const Tensor y = of_mlp.to(cpu).to(DType::f64);
+  if (!std::isfinite(sum(y).item()))
+    fail("inspect",
+         last_->sums.name + ": the MLP's outputs are not finite; the model's training has diverged");
+  for (int64_t b = 0; b < y.size(0); ++b) last_->mlp.add(y.select(0, b));
 }
 
 void AttentionInspection::see(const Attention& attention, const Tensor& x) {
@@ -194,6 +224,7 @@ void AttentionInspection::see(const Attention& attention, const Tensor& x) {
     found = layers_.insert(layers_.end(), std::make_unique<Layer>(std::move(fresh)));
   }
   Layer& layer = **found;
+  last_ = &layer;
   const uint64_t number = uint64_t(found - layers_.begin());
   const AttentionTensors t = attention.tensors(x);
   if (!std::isfinite(sum(t.output).item()) || !std::isfinite(sum(t.own_keys).item()))
@@ -216,19 +247,18 @@ void AttentionInspection::see(const Attention& attention, const Tensor& x) {
                            one);
       add_to(layer.sums.heads[size_t(h)], one, weight, decompose);
     }
-    const Tensor out = t.output.select(0, b).to(cpu).to(DType::f64);
-    layer.sums.infinity_norm = std::max(layer.sums.infinity_norm, abs(out).max().item());
-    layer.sums.kurtosis += weight * kurtosis_of(out);
-    add_outliers(out, 1, layer.sums.outliers);
+    layer.output.add(t.output.select(0, b).to(cpu).to(DType::f64));
     layer.weight += weight;
     layer.decomposed_weight += decompose ? weight : 0;
     ++layer.samples;
   }
 }
 
-double LayerMeasures::outlier_count() const { return std::accumulate(outliers.begin(), outliers.end(), 0.0); }
+double OutputMeasures::outlier_count() const {
+  return std::accumulate(outliers.begin(), outliers.end(), 0.0);
+}
 
-int64_t LayerMeasures::outlier_dimension() const {
+int64_t OutputMeasures::outlier_dimension() const {
   const auto most = std::max_element(outliers.begin(), outliers.end());
   return most == outliers.end() || *most == 0 ? -1 : most - outliers.begin();
 }
@@ -237,8 +267,8 @@ std::vector<LayerMeasures> AttentionInspection::layers() const {
   std::vector<LayerMeasures> all;
   for (const auto& layer : layers_) {
     LayerMeasures m = layer->sums;
-    m.kurtosis /= layer->weight;
-    for (double& count : m.outliers) count /= double(layer->samples);
+    m.output = layer->output.mean_of();
+    if (layer->mlp.samples > 0) m.mlp = layer->mlp.mean_of();
     const double whole = layer->weight, part = layer->decomposed_weight > 0 ? layer->decomposed_weight : nan;
     const Tensor queries = layer->attention->query_weights(), keys = layer->attention->key_weights();
     for (size_t h = 0; h < m.heads.size(); ++h) {
@@ -299,7 +329,7 @@ PursuitMaps pursuit_maps(const Module& model, const std::function<void()>& forwa
       out.push_back(float(v));
     return out;
   };
-  const AttentionObserver observer([&](const Attention& layer, const Tensor& x) {
+  const Observer<Attention> observer([&](const Attention& layer, const Tensor& x) {
     if (!maps.layer.empty() || !layer.traits().iterates) return;
     maps.layer = name_of(model, layer);
     for (const PursuitStep& step : layer.tensors(x.slice(0, 0, 1)).pursuit) {

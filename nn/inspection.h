@@ -68,19 +68,26 @@ template <class Head, class F> void for_each_number(Head& h, const F& f) {
   f("value_cka", h.cka, true);
 }
 
-struct LayerMeasures {
-  std::string name, kind;  // "blocks.0", "rpc"
-  bool causal = false;
-  double infinity_norm = 0;  // of the layer's output, the largest of the samples
-  double kurtosis = 0;       // of its entries, m4 / m2^2, mean over the samples (a normal distribution has 3)
-  // Of its entries, those more than 6 standard deviations of a sample's output from its mean (Bondarenko et
-  // al. 2023, section 3): their number in each dimension, mean over the samples.
+// Of a layer's output, before it is added to the residual stream.
+struct OutputMeasures {
+  double infinity_norm = 0;  // the largest of the samples
+  double kurtosis = 0;       // of the entries, m4 / m2^2, mean over the samples (a normal distribution has 3)
+  // Entries more than 6 standard deviations of a sample's output from its mean (Bondarenko et al. 2023, section
+  // 3): their number in each dimension, mean over the samples.
   std::vector<double> outliers = {};
-  std::vector<HeadMeasures> heads = {};
 
   double outlier_count() const;  // in all dimensions
   // The dimension with most outliers; none: -1.
   int64_t outlier_dimension() const;
+};
+
+struct LayerMeasures {
+  std::string name, kind;  // "blocks.0", "rpc"
+  bool causal = false;
+  OutputMeasures output = {};
+  std::optional<OutputMeasures> mlp = {};  // of the Mlp that follows the attention, if there is one
+  std::vector<HeadMeasures> heads = {};
+
   // log of the mean of ProjectionError::published over the heads, as the published code logs it; NaN if that
   // mean is negative.
   double published_log() const;
@@ -109,10 +116,12 @@ class AttentionInspection {
  private:
   struct Layer;
   void see(const Attention& layer, const Tensor& x);
+  void see(const Tensor& of_mlp);
 
   const Module& model_;
   InspectionOptions options_;
   std::vector<std::unique_ptr<Layer>> layers_;
+  Layer* last_ = nullptr;  // of those that the forward pass has come to
 };
 
 // L and S on the tokens of one sample, for pictures: the norms of a token's rows in L and in S after every

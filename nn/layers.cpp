@@ -1,5 +1,7 @@
 #include "nn/layers.h"
 
+#include "nn/observer.h"
+
 namespace pursuit::nn {
 
 Linear::Linear(int64_t in, int64_t out, bool with_bias, Role of_weight, Role of_bias) {
@@ -59,6 +61,9 @@ Mlp::Mlp(int64_t dim, int64_t hidden, Activation f)
 
 Tensor Mlp::forward(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
   const DType t = x.dtype();
+  Observer<Mlp>::show(*this, [&] {
+    return mlp(x, fc1.weight.to(t), fc1.bias.to(t), fc2.weight.to(t), fc2.bias.to(t), {}, activation_);
+  });
   if (dropout.rate > 0) {
     const Tensor hidden = fc1(x);
     return fc2(dropout(activation_ == Activation::relu ? relu(hidden) : gelu(hidden)), residual);
@@ -69,7 +74,9 @@ Tensor Mlp::forward(const Tensor& x, const Tensor& residual, const Dropout& drop
 Tensor Mlp::quantized(const Tensor& x, const Quantizer& of_x) const {
   const Tensor before = fc1.quantized(x, of_x);
   const Tensor after = activation_ == Activation::relu ? relu(before) : gelu(before);
-  return output(fc2.quantized(active.for_product(after), active));
+  const Tensor y = output(fc2.quantized(active.for_product(after), active));
+  Observer<Mlp>::show(*this, [&] { return y; });
+  return y;
 }
 
 PatchProjection::PatchProjection(int64_t channels, int64_t patch, int64_t dim) {

@@ -93,7 +93,7 @@ std::string describe_vocabulary(const Config& c) {
 
 apps::Cells cells_of(const Results& e) {
   return {{"split", e.split},
-          {"window", e.window},
+          {"window", e.objective.empty() ? e.window : e.window + ", " + e.objective},
           {"contamination", e.attack.empty() ? "none" : e.attack},
           {"loss", fmt::format("{:.4f}", e.loss)},
           {"perplexity", fmt::format("{:.3f}", e.perplexity())}};

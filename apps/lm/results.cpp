@@ -40,9 +40,9 @@ apps::Table to_table(const std::vector<Results>& all) {
   apps::Table table{{"data", "split", "window", "contamination", "weights", "tokens", "loss", "perplexity"},
                     {}};
   for (const Results& r : all)
-    table.rows.push_back({r.data, r.split, r.window, r.attack.empty() ? "none" : r.attack, r.weights,
-                          std::to_string(r.count), fmt::format("{:.4f}", r.loss),
-                          fmt::format("{:.3f}", r.perplexity())});
+    table.rows.push_back({r.data, r.split, r.objective.empty() ? r.window : r.window + ", " + r.objective,
+                          r.attack.empty() ? "none" : r.attack, r.weights, std::to_string(r.count),
+                          fmt::format("{:.4f}", r.loss), fmt::format("{:.3f}", r.perplexity())});
   return table;
 }
 

@@ -115,7 +115,15 @@ void ComparedRun::add_training(const RunFolder& run, const std::string& unit) {
   add(columns[1], run.per_second(unit));
   add(columns[2], run.training_seconds());
   for (const Curve& curve : inspection_curves())
-    add({.name = curve.title, .decimals = 3, .best = Best::none, .place = 1}, run.last(curve.lines[0].key));
+    for (const auto& line : curve.lines) {
+      if (line.dashed) continue;  // for reference
+      const bool named = curve.lines.size() > 1 && !curve.lines[1].dashed;
+      add({.name = named ? curve.title + ", " + line.name : curve.title,
+           .decimals = 3,
+           .best = Best::none,
+           .place = 1},
+          run.last(line.key));
+    }
 }
 
 std::string name_of(const RunGroup& g) {

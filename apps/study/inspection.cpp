@@ -51,12 +51,16 @@ Table head_table(const Layers& layers) {
 }
 
 Table layer_table(const Layers& layers) {
-  Table table{{"layer", "attention", "largest output", "kurtosis", "outliers", "most in"}, {}};
-  for (const nn::LayerMeasures& layer : layers) {
-    const int64_t dimension = layer.outlier_dimension();
-    table.rows.push_back({layer.name, layer.kind, text_of(layer.infinity_norm), text_of(layer.kurtosis),
-                          text_of(layer.outlier_count()),
+  Table table{{"layer", "output", "largest", "kurtosis", "outliers", "most in"}, {}};
+  const auto add = [&](const std::string& layer, const std::string& of, const nn::OutputMeasures& m) {
+    const int64_t dimension = m.outlier_dimension();
+    table.rows.push_back({layer, of, text_of(m.infinity_norm), text_of(m.kurtosis),
+                          text_of(m.outlier_count()),
                           dimension < 0 ? "-" : fmt::format("dimension {}", dimension)});
+  };
+  for (const nn::LayerMeasures& layer : layers) {
+    add(layer.name, layer.kind, layer.output);
+    if (layer.mlp) add(layer.name, "MLP", *layer.mlp);
   }
   return table;
 }
@@ -131,11 +135,11 @@ const std::vector<std::pair<std::string, std::string>>& captions() {
        "matrix. Residual |U - mean token|_F / |U|_F and mean cosine of the output tokens U: 0 and 1 where "
        "the rank has collapsed."},
       {"Outputs",
-       "The largest absolute value and the kurtosis of a layer's output (a normal distribution has 3). "
-       "Outliers "
-       "are more than 6 standard deviations from the mean of a sample's output; their number in a sample, "
-       "and the "
-       "dimension that has most of them."},
+       "The largest absolute value and the kurtosis of the output of a layer's attention and MLP, without "
+       "the "
+       "residual (a normal distribution has 3). Outliers are more than 6 standard deviations from the mean "
+       "of "
+       "a sample's output; their number in a sample, and the dimension that has most of them."},
       {"Projection error",
        "Means over the heads of |varphi(q)|^2, of the squared output |h|^2, and of their difference J_proj; "
        "its absolute value as in the critical reproduction; J_proj with the exact values of kernel PCA, "
@@ -307,11 +311,14 @@ std::vector<Curve> inspection_curves() {
       {.title = "r of W_QK", .unit = unit, .lines = {{"inspect_r", "r"}}},
       {.title = "Kurtosis of the outputs",
        .unit = "mean over the layers",
-       .lines = {{"inspect_kurtosis", "kurtosis"}}},
+       .lines = {{"inspect_kurtosis", "attention"}, {.key = "inspect_mlp_kurtosis", .name = "MLP"}}},
       {.title = "Outliers of the outputs",
        .unit = "of 6 standard deviations, in a sample of all layers",
-       .lines = {{"inspect_outliers", "outliers"}}},
-      {.title = "Largest output", .unit = "of all layers", .lines = {{"inspect_infinity_norm", "largest"}}}};
+       .lines = {{"inspect_outliers", "attention"}, {.key = "inspect_mlp_outliers", .name = "MLP"}}},
+      {.title = "Largest output",
+       .unit = "of all layers",
+       .lines = {{"inspect_infinity_norm", "attention"},
+                 {.key = "inspect_mlp_infinity_norm", .name = "MLP"}}}};
 }
 
 void show_inspections(RunFolder& run, RunPage& page, bool with_inspection) {

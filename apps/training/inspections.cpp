@@ -79,17 +79,30 @@ double mean_over_heads(const nn::LayerMeasures& layer,
   return sum / double(layer.heads.size());
 }
 
+namespace {
+
+Json output_to_json(const nn::OutputMeasures& m) {
+  return {{"infinity_norm", m.infinity_norm}, {"kurtosis", m.kurtosis}, {"outliers", m.outliers}};
+}
+
+nn::OutputMeasures output_from_json(const Json& json) {
+  return {number_of(json.at("infinity_norm")), number_of(json.at("kurtosis")),
+          json.contains("outliers") ? numbers_of(json.at("outliers"))
+                                    : std::vector<double>{}};  // of older versions
+}
+
+}  // namespace
+
 nlohmann::ordered_json to_json(const Layers& layers) {
   Json all = Json::array();
   for (const nn::LayerMeasures& layer : layers) {
     all.push_back({{"name", layer.name},
                    {"kind", layer.kind},
                    {"causal", layer.causal},
-                   {"infinity_norm", layer.infinity_norm},
-                   {"kurtosis", layer.kurtosis},
-                   {"outliers", layer.outliers},
                    {"j_proj_published_log", layer.published_log()},
                    {"heads", Json::array()}});
+    all.back().update(output_to_json(layer.output));
+    if (layer.mlp) all.back()["mlp"] = output_to_json(*layer.mlp);
     for (const nn::HeadMeasures& h : layer.heads) all.back()["heads"].push_back(head_to_json(h));
   }
   return all;
@@ -101,12 +114,8 @@ std::vector<nn::LayerMeasures> layers_from_json(const Json& json) {
     nn::LayerMeasures layer{.name = one.at("name").get<std::string>(),
                             .kind = one.at("kind").get<std::string>(),
                             .causal = one.at("causal").get<bool>(),
-                            .infinity_norm = number_of(one.at("infinity_norm")),
-                            .kurtosis = number_of(one.at("kurtosis")),
-                            .outliers = one.contains("outliers")
-                                            ? numbers_of(one.at("outliers"))
-                                            : std::vector<double>{},  // of older versions
-                            .heads = {}};
+                            .output = output_from_json(one)};
+    if (one.contains("mlp")) layer.mlp = output_from_json(one.at("mlp"));
     for (const Json& head : one.at("heads")) layer.heads.push_back(head_from_json(head));
     if (layer.heads.empty()) fail("inspect", layer.name + " has no heads");
     for (const nn::HeadMeasures& h : layer.heads)
@@ -127,11 +136,8 @@ std::vector<Metric> inspection_metrics(const Layers& layers) {
     for (const nn::LayerMeasures& layer : layers) sum += mean_over_heads(layer, get) / double(layers.size());
     return sum;
   };
-  double largest = 0, kurtosis = 0, log = 0, outliers = 0;
+  double log = 0;
   for (const nn::LayerMeasures& layer : layers) {
-    largest = std::max(largest, layer.infinity_norm);
-    kurtosis += layer.kurtosis / double(layers.size());
-    outliers += layer.outlier_count();
     log += layer.published_log() / double(layers.size());
   }
   std::vector<Metric> all;
@@ -149,9 +155,24 @@ std::vector<Metric> inspection_metrics(const Layers& layers) {
   add("output_norm2", mean([](const auto& h) { return h.projection.output; }));
   add("gamma_relative", mean([](const auto& h) { return h.learned.relative; }));
   add("control_relative", mean([](const auto& h) { return h.control.relative; }));
-  add("infinity_norm", largest);
-  add("kurtosis", kurtosis);
-  add("outliers", outliers);
+  // Of the layers that have them: the largest norm, the mean kurtosis, all outliers.
+  const auto add_outputs = [&](const std::string& of, const auto& get) {
+    double largest = 0, kurtosis = 0, outliers = 0;
+    int64_t count = 0;
+    for (const nn::LayerMeasures& layer : layers)
+      if (const nn::OutputMeasures* m = get(layer)) {
+        largest = std::max(largest, m->infinity_norm);
+        kurtosis += m->kurtosis;
+        outliers += m->outlier_count();
+        ++count;
+      }
+    if (count == 0) return;
+    add(of + "infinity_norm", largest);
+    add(of + "kurtosis", kurtosis / double(count));
+    add(of + "outliers", outliers);
+  };
+  add_outputs("", [](const nn::LayerMeasures& layer) { return &layer.output; });
+  add_outputs("mlp_", [](const nn::LayerMeasures& layer) { return layer.mlp ? &*layer.mlp : nullptr; });
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include "engine/core/shapes_only.h"
 #include "engine/ops.h"
 #include "nn/attention/functions.h"
+#include "nn/observer.h"
 
 namespace pursuit::nn {
 
@@ -53,12 +54,7 @@ const AttentionConfig& checked(const AttentionConfig& config, int64_t dim, int64
   return config;
 }
 
-thread_local const AttentionObserver::See* observed_by = nullptr;
-
 }  // namespace
-
-AttentionObserver::AttentionObserver(See see) : see_(std::move(see)) { observed_by = &see_; }
-AttentionObserver::~AttentionObserver() { observed_by = nullptr; }
 
 bool are_layers(const std::string& layers, int64_t depth) {
   if (layers == "auto" || layers == "all" || layers == "none") return true;
@@ -130,12 +126,8 @@ Tensor Attention::project(const Tensor& x) const {
   return packed_of(linear(x, joined(q_->weight, qkv.weight), joined(q_->bias, qkv.bias)));
 }
 
-void Attention::show(const Tensor& x) const {
-  if (observed_by && !shapes_only()) (*observed_by)(*this, x);
-}
-
 Tensor Attention::forward(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
-  show(x);
+  Observer<Attention>::show(*this, [&] { return x; });
   const Tensor packed = project(x);
   if (dropout.rate == 0) return proj(kind_->mix(packed, x), residual);
   const Tensor values = kind_->values(packed), p = kind_->probabilities(packed, x.size(1));

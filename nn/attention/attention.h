@@ -95,7 +95,6 @@ class Attention : public Callable<Attention> {
   Linear qkv, proj;
 
  private:
-  void show(const Tensor& x) const;  // to the AttentionObserver, if there is one
   Tensor project(const Tensor& x) const;
   std::optional<Linear> q_;                         // with queries_apart
   Tensor packed_of(const Tensor& projected) const;  // [B, N, parts * dim] to [B, N, parts, H, D]
@@ -109,20 +108,6 @@ class Attention : public Callable<Attention> {
   KindTraits traits_;
   std::unique_ptr<AttentionKind> kind_;
   AttentionQuantizers quantizers_;
-};
-
-// While one lives, every forward pass of an attention layer in this thread calls see(layer, x) with its input;
-// passes on shapes only (engine/core/shapes_only.h) do not.
-class AttentionObserver {
- public:
-  using See = std::function<void(const Attention& layer, const Tensor& x)>;
-  explicit AttentionObserver(See see);
-  ~AttentionObserver();
-  AttentionObserver(const AttentionObserver&) = delete;
-  AttentionObserver& operator=(const AttentionObserver&) = delete;
-
- private:
-  See see_;
 };
 
 }  // namespace pursuit::nn

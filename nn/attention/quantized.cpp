@@ -2,6 +2,7 @@
 
 #include "nn/attention/attention.h"
 #include "nn/attention/functions.h"
+#include "nn/observer.h"
 
 namespace pursuit::nn {
 
@@ -49,7 +50,7 @@ Tensor Attention::quantized_end(const Tensor& mixed, const Tensor& x) const {
 }
 
 Tensor Attention::quantized(const Tensor& x, const Quantizer& of_x) const {
-  show(x);
+  Observer<Attention>::show(*this, [&] { return x; });
   const Tensor packed = packed_of(qkv.quantized(x, of_x));
   const auto by_softmax = kind_->softmax_options();
   if (by_softmax && quantization()->run != QuantizedRun::calibrating)

@@ -410,6 +410,77 @@ TEST_CASE("lm train: the regulariser moves the traces, the loss shown stays the 
         std::string::npos);
 }
 
+TEST_CASE("lm perplexity: of masked words, against the whole distribution at every one") {
+  nn::LmConfig c = tiny_model();
+  c.causal = false;
+  nn::TransformerLm model(c);
+  randomise(model);
+  const data::TextBatchOptions options{
+      .batch_size = 2, .length = context, .masking = data::Masking{0.4, vocab - 1}};
+  const data::Tokens text = tokens_of({3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3});
+  data::TextBatches rows(text, 0, options);
+  const Totals totals = evaluate_blocks(model, rows);
+  double nats = 0;
+  int64_t words = 0;
+  data::TextBatch b;
+  for (int64_t step = 0; step < rows.steps(); ++step) {
+    rows.get(0, step, b);
+    const Tensor ids = from_vector(b.ids, {2, context});
+    std::vector<std::vector<double>> log_p;  // of every word at every place
+    for (int64_t word = 0; word < vocab; ++word)
+      log_p.push_back(
+          model.log_prob_of(ids, from_vector(std::vector<int64_t>(b.ids.size(), word), {2, context}))
+              .to_vector());
+    for (size_t i = 0; i < b.labels.size(); ++i) {
+      if (b.labels[i] < 0) continue;
+      double all = 0;
+      for (const auto& of_word : log_p) all += std::exp(of_word[i]);
+      CHECK(all == doctest::Approx(1).epsilon(1e-5));
+      nats -= log_p[size_t(b.labels[i])][i];
+      ++words;
+    }
+  }
+  CHECK(words == 6);  // two of five, three rows
+  CHECK(totals.tokens == words);
+  CHECK(totals.nats == doctest::Approx(nats).epsilon(1e-5));
+}
+
+TEST_CASE("lm train, eval: masked words") {
+  TemporaryFolder folder;
+  Config config = tiny_config();
+  config.objective = Objective::masked;
+  config.steps = 6;
+  const std::string out = folder.file("run");
+  REQUIRE(train(config, quiet(out)) == 0);
+  const std::string page = apps::read_file(out + "/report.html");
+  CHECK(page.find("masked words") != std::string::npos);
+  CHECK(page.find("A sample") == std::string::npos);
+  EvalOptions e;
+  e.checkpoint = out;
+  e.quiet = e.json = true;
+  e.limit = 300;
+  e.split = "valid";
+  REQUIRE(eval(e) == 0);
+  REQUIRE(eval(e) == 0);  // the same words are hidden
+  const std::vector<Results> results = apps::read_evaluations<Results>(out);
+  REQUIRE(results.size() == 2);
+  for (const Results& r : results) {
+    CHECK(r.objective == "masked words");
+    CHECK(r.window == "blocks");
+    CHECK((r.loss > 0 && std::isfinite(r.loss)));
+  }
+  CHECK(results[1].count == 36);  // 2 words of every window of 16 in 300 tokens
+  e.windows = {"sliding"};
+  CHECK(message_of([&] { eval(e); }).find("leave --window out") != std::string::npos);
+  GenerateOptions g;
+  g.checkpoint = out;
+  CHECK(message_of([&] { generate_text(g); }).find("predicts hidden words") != std::string::npos);
+  config.steps = 12;
+  config.rows = Rows::documents;
+  CHECK(message_of([&] { train(config, quiet(folder.file("other"))); }).find("--rows blocks") !=
+        std::string::npos);
+}
+
 TEST_CASE("lm config: bad values name their option") {
   const auto error = [](auto change) {
     Config c = tiny_config();

@@ -342,6 +342,64 @@ TEST_CASE("text batches: documents") {
   CHECK(b.count == 6);
 }
 
+TEST_CASE("text batches: masked words, fifteen in a hundred, hidden, replaced or shown") {
+  constexpr int64_t words = 50, length = 40, rows = 500;
+  std::vector<int64_t> text(size_t(rows * length + 7));  // the last words are no whole row
+  for (size_t i = 0; i < text.size(); ++i) text[i] = int64_t(i * i % 41);
+  const TextBatchOptions options{
+      .batch_size = 3, .length = length, .seed = 5, .masking = Masking{0.15, words}};
+  TextBatches batches(tokens_of(text), 0, options), again(tokens_of(text), 0, options);
+  CHECK(batches.rows() == rows);
+  CHECK(batches.tokens() == 6 * rows);
+  TextBatch b, same, next;
+  int64_t hidden = 0, replaced = 0, shown = 0, differ = 0;
+  std::vector<int64_t> of_place(size_t(length), 0);
+  for (int64_t step = 0; step < batches.steps(); ++step) {
+    batches.get(0, step, b);
+    again.get(0, step, same);
+    CHECK((b.ids == same.ids && b.labels == same.labels));
+    again.get(1, step, next);
+    differ += next.labels != b.labels;
+    for (int64_t r = 0; r < 3; ++r) {
+      const int64_t row = r * batches.steps() + step, first = r * length;
+      CHECK(b.lengths[size_t(r)] == (row < rows ? length : 0));
+      if (row >= rows) continue;
+      int64_t chosen = 0;
+      for (int64_t t = 0; t < length; ++t) {
+        const int64_t word = text[size_t(row * length + t)], id = b.ids[size_t(first + t)],
+                      label = b.labels[size_t(first + t)];
+        if (label < 0) {
+          CHECK(id == word);
+          continue;
+        }
+        CHECK(label == word);
+        CHECK((id >= 0 && id <= words));
+        ++chosen;
+        ++of_place[size_t(t)];
+        ++(id == words ? hidden : id == word ? shown : replaced);
+      }
+      CHECK(chosen == 6);
+    }
+  }
+  // Of 3000 words, with five standard deviations; a random word is the same in one case of 50.
+  CHECK(hidden + replaced + shown == 6 * rows);
+  CHECK(std::abs(double(hidden) - 2400) < 110);
+  CHECK(std::abs(double(replaced) - 294) < 81);
+  CHECK(differ == batches.steps());
+  for (const int64_t count : of_place) CHECK(std::abs(double(count) - 75) < 40);  // every place alike
+
+  CHECK(masked_words(1, {0.15, 9}) == 1);
+  CHECK(masked_words(3, {1.0, 9}) == 3);
+  TextBatchOptions wrong = options;
+  wrong.mode = TextBatchOptions::Mode::documents;
+  CHECK(message_of([&] { TextBatches(tokens_of(text), 0, wrong); }).find("rows by blocks") !=
+        std::string::npos);
+  wrong = options;
+  wrong.length = int64_t(text.size()) + 1;
+  CHECK(message_of([&] { TextBatches(tokens_of(text), 0, wrong); }).find("at most the text's 20007 tokens") !=
+        std::string::npos);
+}
+
 TEST_CASE("text batches: the batches of a step, whoever takes them, are one batch of all their rows") {
   std::vector<int64_t> ids(1000);
   for (int64_t i = 0; i < 1000; ++i) ids[size_t(i)] = i;

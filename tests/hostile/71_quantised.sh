@@ -96,6 +96,11 @@ refuses 1 "no gradients" classify eval --checkpoint classify-8 --limit 4 --attac
 ok lm generate --checkpoint lm-8 --tokens 5
 ok lm quantize --checkpoint lm --out lm-head --float-head --calibrate 16 --granularity tensor --weight-range mse --activation-range percentile
 ok lm generate --checkpoint lm-head --tokens 5
+# An encoder of masked words.
+ok lm train --recipe nano --rows blocks --objective masked --norm post --batch-size 8 --eval-tokens 300 --steps 4 --quiet --out masked
+ok lm quantize --checkpoint masked --out masked-8 --float-head --calibrate 16 --batch-size 8
+ok lm eval --checkpoint masked-8 --limit 300 --quiet --json
+grep -qF '"objective":"masked words"' out || fail "says not what was predicted: $(cat out)"
 ok classify train --model resnet18 --width 4 --epochs 1 --limit 16 --test-limit 4 --steps 1 --batch-size 8 --quiet --out resnet
 refuses 1 "no quantised form" classify quantize --checkpoint resnet --out other
 done_testing

@@ -63,7 +63,7 @@ void check_file(const std::string& path) {
   const std::vector<LayerMeasures> layers = inspection.layers();
   REQUIRE(layers.size() == 1);
   const LayerMeasures& layer = layers[0];
-  check_near("layer", {layer.infinity_norm, layer.kurtosis}, stored("out.layer"));
+  check_near("layer", {layer.output.infinity_norm, layer.output.kurtosis}, stored("out.layer"));
   check_near("published log", {layer.published_log()}, stored("out.published_log"));
   for (int64_t h = 0; h < heads; ++h) {
     CAPTURE(h);
@@ -218,9 +218,45 @@ TEST_CASE("inspection: outliers of six standard deviations are counted by dimens
   inspection.add([&] { layer(normal({3, 10, 64}, 0, 1, 1, 1)); });
   const std::vector<LayerMeasures> layers = inspection.layers();
   REQUIRE(layers.size() == 1);
-  CHECK(layers[0].outlier_count() == 10);
-  CHECK(layers[0].outlier_dimension() == 41);
-  REQUIRE(layers[0].outliers.size() == 64);
-  CHECK(layers[0].outliers[41] == 10);
-  CHECK(LayerMeasures{}.outlier_dimension() == -1);
+  CHECK(layers[0].output.outlier_count() == 10);
+  CHECK(layers[0].output.outlier_dimension() == 41);
+  REQUIRE(layers[0].output.outliers.size() == 64);
+  CHECK(layers[0].output.outliers[41] == 10);
+  CHECK(OutputMeasures{}.outlier_dimension() == -1);
+  CHECK(!layers[0].mlp);
+}
+
+TEST_CASE("inspection: the MLP's output is measured without the residual, beside its attention") {
+  const NoGrad off;
+  VitConfig config;
+  config.image = 8;
+  config.patch = 4;
+  config.dim = 64;
+  config.depth = 2;
+  config.heads = 2;
+  config.classes = 3;
+  VisionTransformer vit(config);
+  initialise(vit, Init::timm, 1);
+  Tensor* bias = nullptr;
+  for (const NamedTensor& p : vit.parameters()) {
+    *p.tensor = p.tensor->detach();
+    if (p.name == "blocks.1.mlp.fc2.bias") bias = p.tensor;
+  }
+  REQUIRE(bias);
+  bias->data<float>()[7] = -50;
+  AttentionInspection inspection(vit);
+  for (uint64_t i = 1; i <= 2; ++i) inspection.add([&] { vit(normal({2, 3, 8, 8}, 0, 1, 1, i)); });
+  const std::vector<LayerMeasures> layers = inspection.layers();
+  REQUIRE(layers.size() == 2);
+  REQUIRE((layers[0].mlp && layers[1].mlp));
+  // The stream that the MLP adds to would move the entry of every token by another number.
+  CHECK(layers[1].mlp->outliers[7] == 5);  // a class token and four patches
+  CHECK(layers[1].mlp->outlier_count() == 5);
+  CHECK(layers[1].mlp->infinity_norm == doctest::Approx(50).epsilon(0.01));
+  // One of 64 numbers is -50 and the others nearly 0: m4 / m2^2 = (1 - p)^4 p + p^4 (1 - p) over (p (1 - p))^2.
+  const double p = 1.0 / 64;
+  const double q = 1 - p;
+  CHECK(layers[1].mlp->kurtosis ==
+        doctest::Approx((q * q * q * q * p + p * p * p * p * q) / (p * q * p * q)).epsilon(0.01));
+  CHECK(layers[0].mlp->infinity_norm < 1);
 }

@@ -144,6 +144,18 @@ TEST_CASE("lm: no kind and no setting shows a token those after it") {
   }
 }
 
+TEST_CASE("lm: a model that is not causal shows every token all others") {
+  for (const std::string kind : {"softmax", "clipped", "gated", "symmetric"}) {
+    CAPTURE(kind);
+    nn::LmConfig config = small(kind);
+    config.causal = false;
+    nn::TransformerLm model(config);
+    fill(model);
+    for (const int64_t at : {0, 5, 11}) CHECK(first_changed(model, at) == 0);
+    CHECK(!model.has_cache());
+  }
+}
+
 TEST_CASE("lm: mu of the whole window shows every token something of the others, as published") {
   nn::LmConfig config = small("rpc");
   config.attention.options["mu-scope"] = "window";
