@@ -103,6 +103,28 @@ void measure_each(const Head& head, HeadMeasures& m) {
                                   : ProjectionError{nan, nan, nan, nan, nan};
 }
 
+// Of one sample [H, N, ...] of each tensor.
+QuietHead quiet_head(const Tensor& outputs, const Tensor& values, const Tensor& probabilities, bool causal) {
+  QuietHead least;
+  least.update = INFINITY;
+  for (int64_t h = 0; h < outputs.size(0); ++h) {
+    const Tensor v = values.select(0, h);
+    if (const double update = norm(outputs.select(0, h)) / norm(v); update < least.update) {
+      least.update = update;
+      least.head = h;
+    }
+  }
+  const auto norms = [&](const Tensor& x) {
+    return sqrt(sum(square(x.select(0, least.head)), {1})).to_vector();
+  };
+  least.values = norms(values);
+  least.outputs = norms(outputs);
+  least.attention = sum(probabilities.select(0, least.head), {0}).to_vector();
+  const size_t n = least.attention.size();
+  for (size_t j = 0; j < n; ++j) least.attention[j] /= double(causal ? n - j : n);
+  return least;
+}
+
 // The measures with eigenvalues and singular values. `control` are random coefficients [N, D].
 void measure_decomposed(const Head& head, const Tensor& control, HeadMeasures& m) {
   const AttentionTensors& t = head.tensors;
@@ -248,6 +270,13 @@ void AttentionInspection::see(const Attention& attention, const Tensor& x) {
       add_to(layer.sums.heads[size_t(h)], one, weight, decompose);
     }
     layer.output.add(t.output.select(0, b).to(cpu).to(DType::f64));
+    if (!layer.sums.quiet) {
+      const auto of_sample = [&](const Tensor& all) {
+        return all.select(0, b).to(cpu).to(DType::f64).contiguous();
+      };
+      layer.sums.quiet = quiet_head(of_sample(t.mixed), of_sample(t.values), of_sample(t.probabilities),
+                                    attention.config().causal);
+    }
     layer.weight += weight;
     layer.decomposed_weight += decompose ? weight : 0;
     ++layer.samples;

@@ -81,11 +81,21 @@ struct OutputMeasures {
   int64_t outlier_dimension() const;
 };
 
+// The head of a layer that adds least to the stream, on one sample (Bondarenko et al. 2023, section 3: heads that
+// do nothing attend to tokens with small values).
+struct QuietHead {
+  int64_t head = 0;
+  double update = 0;                    // |U|_F / |V|_F of its output and its values; the least of the layer
+  std::vector<double> attention;        // [N], to a token, mean over the queries that see it
+  std::vector<double> values, outputs;  // [N], norms of a token's value and output
+};
+
 struct LayerMeasures {
   std::string name, kind;  // "blocks.0", "rpc"
   bool causal = false;
   OutputMeasures output = {};
   std::optional<OutputMeasures> mlp = {};  // of the Mlp that follows the attention, if there is one
+  std::optional<QuietHead> quiet = {};     // of the first sample
   std::vector<HeadMeasures> heads = {};
 
   // log of the mean of ProjectionError::published over the heads, as the published code logs it; NaN if that

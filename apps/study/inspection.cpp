@@ -190,6 +190,37 @@ void add_gammas(Report& report, const Layers& layers) {
   if (layers.size() > 1) report.chart(chart);
 }
 
+// Where the head attends that adds least to the stream.
+void add_quiet_head(Report& report, const Layers& layers) {
+  const nn::LayerMeasures* least = nullptr;
+  for (const nn::LayerMeasures& layer : layers)
+    if (layer.quiet && (!least || layer.quiet->update < least->quiet->update)) least = &layer;
+  if (!least) return;
+  const nn::QuietHead& q = *least->quiet;
+  LineChart chart{fmt::format("The quietest head: {}, head {}", least->name, q.head), "token", "", {}};
+  const auto relative = [&](const char* name, const std::vector<double>& values, double to, bool dashed) {
+    std::vector<double> all;
+    for (const double v : values) all.push_back(v / to);
+    chart.series.push_back(series(name, all, dashed));
+  };
+  const auto mean = [](const std::vector<double>& values) {
+    double sum = 0;
+    for (const double v : values) sum += v / double(values.size());
+    return sum > 0 ? sum : 1;
+  };
+  relative("attention to the token, over its mean", q.attention, mean(q.attention), false);
+  relative("|v| of the token, over its mean", q.values, mean(q.values), true);
+  relative("|u| of its output, over the mean of |v|", q.outputs, mean(q.values), true);
+  chart.caption = fmt::format(
+      "Of all heads this one adds least to the stream in the first sample: |U| / |V| = {:.2g}. A head that "
+      "does "
+      "nothing attends to tokens whose values are small (Bondarenko et al. 2023), or its probabilities or "
+      "gate "
+      "are 0.",
+      q.update);
+  report.chart(chart);
+}
+
 void add_pursuit(Report& report, const Layers& layers) {
   for (const nn::LayerMeasures& layer : layers) {
     if (layer.heads[0].pursuit.empty()) continue;
@@ -273,6 +304,7 @@ void add_layers(Report& report, const Layers& layers, const std::string& measure
   add_spectra(report, layers);
   add_gammas(report, layers);
   add_pursuit(report, layers);
+  add_quiet_head(report, layers);
   std::vector<std::pair<std::string, Layers>> groups;
   for (const nn::LayerMeasures& layer : layers) groups.push_back({layer.name, {layer}});
   add_scatter(

@@ -103,6 +103,12 @@ nlohmann::ordered_json to_json(const Layers& layers) {
                    {"heads", Json::array()}});
     all.back().update(output_to_json(layer.output));
     if (layer.mlp) all.back()["mlp"] = output_to_json(*layer.mlp);
+    if (const auto& q = layer.quiet)
+      all.back()["quiet"] = {{"head", q->head},
+                             {"update", q->update},
+                             {"attention", q->attention},
+                             {"values", q->values},
+                             {"outputs", q->outputs}};
     for (const nn::HeadMeasures& h : layer.heads) all.back()["heads"].push_back(head_to_json(h));
   }
   return all;
@@ -116,6 +122,11 @@ std::vector<nn::LayerMeasures> layers_from_json(const Json& json) {
                             .causal = one.at("causal").get<bool>(),
                             .output = output_from_json(one)};
     if (one.contains("mlp")) layer.mlp = output_from_json(one.at("mlp"));
+    if (one.contains("quiet")) {
+      const Json& q = one.at("quiet");
+      layer.quiet = {member_of<int64_t>(q, "head"), number_of(q.at("update")), numbers_of(q.at("attention")),
+                     numbers_of(q.at("values")), numbers_of(q.at("outputs"))};
+    }
     for (const Json& head : one.at("heads")) layer.heads.push_back(head_from_json(head));
     if (layer.heads.empty()) fail("inspect", layer.name + " has no heads");
     for (const nn::HeadMeasures& h : layer.heads)

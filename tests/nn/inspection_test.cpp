@@ -226,6 +226,50 @@ TEST_CASE("inspection: outliers of six standard deviations are counted by dimens
   CHECK(!layers[0].mlp);
 }
 
+TEST_CASE("inspection: the quietest head, what it attends to and what it finds there") {
+  const NoGrad off;
+  for (const bool causal : {false, true}) {
+    CAPTURE(causal);
+    Attention layer(12, 3, {.causal = causal});
+    for (const NamedTensor& p : layer.parameters()) *p.tensor = normal(p.tensor->shape(), 0, 0.6, 2, 2);
+    const Tensor x = normal({2, 6, 12}, 0, 1, 1, 1);
+    AttentionInspection inspection(layer);
+    inspection.add([&] { layer(x); });
+    REQUIRE(inspection.layers().size() == 1);
+    REQUIRE(inspection.layers()[0].quiet);
+    const QuietHead q = *inspection.layers()[0].quiet;
+    const AttentionTensors t = layer.tensors(x);
+    const auto at = [](const Tensor& of, int64_t h, int64_t i, int64_t j) {  // of the first sample
+      return of.select(0, 0).select(0, h).select(0, i).select(0, j).item();
+    };
+    const auto norm_of = [&](const Tensor& of, int64_t h, int64_t i) {
+      double sum = 0;
+      for (int64_t d = 0; d < 4; ++d) sum += at(of, h, i, d) * at(of, h, i, d);
+      return std::sqrt(sum);
+    };
+    double least = INFINITY;
+    int64_t quietest = -1;
+    for (int64_t h = 0; h < 3; ++h) {
+      double u = 0, v = 0;
+      for (int64_t i = 0; i < 6; ++i) {
+        u += norm_of(t.mixed, h, i) * norm_of(t.mixed, h, i);
+        v += norm_of(t.values, h, i) * norm_of(t.values, h, i);
+      }
+      if (const double ratio = std::sqrt(u / v); ratio < least) least = ratio, quietest = h;
+    }
+    CHECK(q.head == quietest);
+    CHECK(q.update == doctest::Approx(least).epsilon(1e-5));
+    REQUIRE(q.attention.size() == 6);
+    for (int64_t j = 0; j < 6; ++j) {
+      double sum = 0;
+      for (int64_t i = 0; i < 6; ++i) sum += at(t.probabilities, q.head, i, j);
+      CHECK(q.attention[size_t(j)] == doctest::Approx(sum / double(causal ? 6 - j : 6)).epsilon(1e-5));
+      CHECK(q.values[size_t(j)] == doctest::Approx(norm_of(t.values, q.head, j)).epsilon(1e-5));
+      CHECK(q.outputs[size_t(j)] == doctest::Approx(norm_of(t.mixed, q.head, j)).epsilon(1e-5));
+    }
+  }
+}
+
 TEST_CASE("inspection: the MLP's output is measured without the residual, beside its attention") {
   const NoGrad off;
   VitConfig config;
