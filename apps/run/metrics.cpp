@@ -12,6 +12,10 @@ namespace pursuit::apps {
 
 using nlohmann::ordered_json;
 
+std::string metrics_path(const std::string& folder) {
+  return (std::filesystem::path(folder) / "metrics.jsonl").string();
+}
+
 MetricsWriter::MetricsWriter(const std::string& path, const Keep& keep) : path_(path) {
   std::string kept;
   if (keep && std::filesystem::exists(path)) {

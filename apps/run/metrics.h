@@ -10,6 +10,8 @@
 
 namespace pursuit::apps {
 
+std::string metrics_path(const std::string& folder);  // of metrics.jsonl in a run's folder
+
 // Writes metrics.jsonl: one JSON object per line, {"step": 100, ...}, flushed line by line.
 class MetricsWriter {
  public:

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "apps/run/files.h"
+#include "apps/run/metrics.h"
 #include "apps/run/run_folder.h"
 #include "apps/run/run_lock.h"
 #include "apps/study/loaded_model.h"
@@ -91,6 +93,7 @@ int quantize_run(const QuantizeOptions& options, const BatchesOf& batches_of) {
   remove_old_run(options.out);
   write_config(options.out, fields_to_json(config), Config::app, "cpu");
   save_weights(checkpoint_path(options.out), Config::app, fields_to_json(config), model);
+  write_file_atomically(metrics_path(options.out), "");  // it was not trained
   print_quantized(options, *loaded.model, model, shown);
   return 0;
 }

@@ -67,8 +67,10 @@ template <class Record> std::vector<Record> read_runs(const std::vector<std::str
   return runs;
 }
 
-// The number of parameters of a config's model; empty if the config is invalid. Does not allocate the model.
-template <class Config> std::optional<int64_t> parameter_count(const Config& config) {
+// The number of parameters of a config's model, of a quantised one those of the model that it was made of; empty if
+// the config is invalid. Does not allocate the model.
+template <class Config> std::optional<int64_t> parameter_count(Config config) {
+  if constexpr (requires { config.is_quantized(); }) config.weight_bits = config.activation_bits = 0;
   try {
     const ShapesOnly only;
     return typename Config::Model(model_config(config)).parameter_count();

@@ -140,8 +140,6 @@ class TrainingRun {
 
   bool is_finished() const { return state_.step == last_step() && state_.evaluated == state_.step; }
 
-  std::string metrics_path() const { return (fs::path(folder_) / "metrics.jsonl").string(); }
-
   void open_folder(const Json& config) {
     const bool resuming = !options_.resume.empty();
     std::error_code error;
@@ -157,7 +155,7 @@ class TrainingRun {
     const auto keep = [&](int64_t step, const Json& line) {
       return state_.step > 0 && step <= (line.contains("train_loss") ? state_.evaluated : state_.step);
     };
-    metrics_.emplace(metrics_path(), resuming ? MetricsWriter::Keep(keep) : nullptr);
+    metrics_.emplace(metrics_path(folder_), resuming ? MetricsWriter::Keep(keep) : nullptr);
     if (fields_.inspect_every > 0 || fs::exists(inspections_path(folder_)))
       inspections_.emplace(inspections_path(folder_), resuming ? MetricsWriter::Keep(keep) : nullptr);
     events_.emplace((fs::path(folder_) / "tensorboard").string(),
