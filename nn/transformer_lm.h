@@ -83,10 +83,11 @@ struct LmCache {
   std::vector<AttentionCache> layers;
 };
 
-// A decoder, or an encoder if it is not causal: embedding, blocks of attention and MLP, output layer. Parameters: embed.weight [vocab,
-// dim], pos_embed (learned positions), blocks.i.{attn.qkv, attn.proj, norm1, mlp.fc1, mlp.fc2, norm2}, norm
-// (pre-norm), and output.* (nn/adaptive_softmax.h). Ids and labels are integers [B, T] on the parameters'
-// device, T at most the context. Computes in f32 until set_dtype; under bf16 the residual stream stays f32.
+// A decoder, or an encoder if it is not causal: embedding, blocks of attention and MLP, output layer.
+// Parameters: embed.weight [vocab, dim], pos_embed (learned positions), blocks.i.{attn.qkv, attn.proj, norm1,
+// mlp.fc1, mlp.fc2, norm2}, norm (pre-norm), and output.* (nn/adaptive_softmax.h). Ids and labels are integers
+// [B, T] on the parameters' device, T at most the context. Computes in f32 until set_dtype; under bf16 the
+// residual stream stays f32.
 class TransformerLm : public Module {
  public:
   explicit TransformerLm(const LmConfig& config);
