@@ -31,7 +31,8 @@ std::array<Tensor, 3> Attention::rounded_parts(const Tensor& packed) const {
 
 Tensor Attention::rounded_weights(const Tensor& q, const Tensor& k) const {
   const AttentionOptions options = *kind_->softmax_options();
-  const double scale = 1 / std::sqrt(double(dim_ / heads_));
+  const int64_t head_dim = dim_ / heads_;
+  const double scale = 1 / std::sqrt(double(head_dim));
   Tensor scores = quantizers_.scores(matmul(q, k.transpose(-1, -2)) * scale);
   if (options.causal && q.size(2) > 1) {
     const int64_t n = k.size(2);
