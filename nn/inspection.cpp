@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <string_view>
 
 #include "engine/base/streams.h"
 #include "engine/ops.h"
@@ -185,17 +186,21 @@ void add_to(HeadMeasures& sum, const HeadMeasures& one, double weight, bool deco
   if (decomposed) for_each_of_decomposed(sum, one, [&](double& to, double x) { to += weight * x; });
 }
 
+// "blocks.0.mlp.fc1.weight"; empty if the model has no such weight.
+std::string name_of_weight(const Module& model, const Tensor& weight) {
+  for (const NamedTensor& p : model.state())  // the weights of a quantised model are buffers
+    if (p.tensor == &weight) return p.name;
+  return "";
+}
+
 // "blocks.0" of the layer whose weights are "blocks.0.attn.qkv.weight" or "blocks.0.attn.kv.weight".
 std::string name_of(const Module& model, const Attention& layer) {
-  for (const NamedTensor& p : model.state())  // the weights of a quantised model are buffers
-    if (p.tensor == &layer.qkv.weight) {
-      const std::string own = layer.config().queries_apart ? "kv.weight" : "qkv.weight";
-      std::string name = p.name.substr(0, p.name.size() - own.size());
-      for (const char* end : {".", ".attn"})
-        if (name.ends_with(end)) name.resize(name.size() - std::string(end).size());
-      return name.empty() ? "attention" : name;
-    }
-  return "attention";
+  std::string name = name_of_weight(model, layer.qkv.weight);
+  const std::string own = layer.config().queries_apart ? "kv.weight" : "qkv.weight";
+  name.resize(name.size() - std::min(name.size(), own.size()));
+  for (const char* end : {".", ".attn"})
+    if (name.ends_with(end)) name.resize(name.size() - std::string(end).size());
+  return name.empty() ? "attention" : name;
 }
 
 }  // namespace
@@ -221,19 +226,23 @@ AttentionInspection::~AttentionInspection() = default;
 
 void AttentionInspection::add(const std::function<void()>& forward) {
   const NoGrad off;
-  last_ = nullptr;
   const Observer<Attention> of_attention([this](const Attention& layer, const Tensor& x) { see(layer, x); });
-  const Observer<Mlp> of_mlp([this](const Mlp&, const Tensor& y) { see(y); });
+  const Observer<Mlp> of_mlp([this](const Mlp& mlp, const Tensor& y) { see(mlp, y); });
   forward();
 }
 
-void AttentionInspection::see(const Tensor& of_mlp) {
-  if (!last_ || of_mlp.ndim() != 3) return;
-  const Tensor y = of_mlp.to(cpu).to(DType::f64);
+void AttentionInspection::see(const Mlp& mlp, const Tensor& output) {
+  constexpr std::string_view own = ".mlp.fc1.weight";
+  std::string block = name_of_weight(model_, mlp.fc1.weight);
+  if (!block.ends_with(own)) return;
+  block.resize(block.size() - own.size());
+  const auto found =
+      std::find_if(layers_.begin(), layers_.end(), [&](const auto& l) { return l->sums.name == block; });
+  if (found == layers_.end()) return;
+  const Tensor y = output.to(cpu).to(DType::f64);
   if (!std::isfinite(sum(y).item()))
-    fail("inspect",
-         last_->sums.name + ": the MLP's outputs are not finite; the model's training has diverged");
-  for (int64_t b = 0; b < y.size(0); ++b) last_->mlp.add(y.select(0, b));
+    fail("inspect", block + ": the MLP's outputs are not finite; the model's training has diverged");
+  for (int64_t b = 0; b < y.size(0); ++b) (*found)->mlp.add(y.select(0, b));
 }
 
 void AttentionInspection::see(const Attention& attention, const Tensor& x) {
@@ -246,7 +255,6 @@ void AttentionInspection::see(const Attention& attention, const Tensor& x) {
     found = layers_.insert(layers_.end(), std::make_unique<Layer>(std::move(fresh)));
   }
   Layer& layer = **found;
-  last_ = &layer;
   const uint64_t number = uint64_t(found - layers_.begin());
   const AttentionTensors t = attention.tensors(x);
   if (!std::isfinite(sum(t.output).item()) || !std::isfinite(sum(t.own_keys).item()))

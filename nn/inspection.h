@@ -94,7 +94,7 @@ struct LayerMeasures {
   std::string name, kind;  // "blocks.0", "rpc"
   bool causal = false;
   OutputMeasures output = {};
-  std::optional<OutputMeasures> mlp = {};  // of the Mlp that follows the attention, if there is one
+  std::optional<OutputMeasures> mlp = {};  // of the Mlp `mlp` in the same block, if it has one
   std::optional<QuietHead> quiet = {};     // of the first sample
   std::vector<HeadMeasures> heads = {};
 
@@ -126,12 +126,11 @@ class AttentionInspection {
  private:
   struct Layer;
   void see(const Attention& layer, const Tensor& x);
-  void see(const Tensor& of_mlp);
+  void see(const Mlp& mlp, const Tensor& output);
 
   const Module& model_;
   InspectionOptions options_;
   std::vector<std::unique_ptr<Layer>> layers_;
-  Layer* last_ = nullptr;  // of those that the forward pass has come to
 };
 
 // L and S on the tokens of one sample, for pictures: the norms of a token's rows in L and in S after every

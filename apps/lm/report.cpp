@@ -119,10 +119,9 @@ apps::RunPage page_of(RunRecord& r) {
   apps::show_inspections(r, page, /*with_inspection=*/false);
   page.evaluations_caption =
       "By blocks or documents every token is predicted from those before it there; by a sliding window from "
-      "as many as the model can take. Perplexities of different vocabularies cannot be compared, nor those "
-      "of "
-      "masked words, which are predicted from both sides, with others.";
-  if (r.config && r.config->objective == Objective::causal) {
+      "as many as the model can take; masked words from both sides. Perplexities of different vocabularies "
+      "cannot be compared, nor those of masked words with others.";
+  if (r.config && !r.config->masked()) {
     page.samples_title = "A sample";
     page.samples = [&r](Report& report) { add_sample(report, r); };
   }

@@ -136,10 +136,8 @@ const std::vector<std::pair<std::string, std::string>>& captions() {
        "the rank has collapsed."},
       {"Outputs",
        "The largest absolute value and the kurtosis of the output of a layer's attention and MLP, without "
-       "the "
-       "residual (a normal distribution has 3). Outliers are more than 6 standard deviations from the mean "
-       "of "
-       "a sample's output; their number in a sample, and the dimension that has most of them."},
+       "the residual (a normal distribution has 3). Outliers are more than 6 standard deviations from the "
+       "mean of a sample's output; their number in a sample, and the dimension with most of them."},
       {"Projection error",
        "Means over the heads of |varphi(q)|^2, of the squared output |h|^2, and of their difference J_proj; "
        "its absolute value as in the critical reproduction; J_proj with the exact values of kernel PCA, "

@@ -3,6 +3,7 @@
 #include "apps/training/checkpoint.h"
 #include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/classify_toy.h"
+#include "tests/fuzz/quantised_run.h"
 #include "tests/fuzz/tensor_file.h"
 
 namespace pursuit::fuzz {
@@ -19,7 +20,8 @@ void read(std::string_view input) {
 
 std::vector<std::string> seeds() {
   const std::string run = toy_run();
-  return {read_file(apps::checkpoint_path(run)), read_file(apps::checkpoint_path(quantised_toy(run)))};
+  return {read_file(apps::checkpoint_path(run)),
+          read_file(apps::checkpoint_path(quantised(run, classify::quantize)))};
 }
 
 }  // namespace

@@ -42,14 +42,4 @@ inline std::string toy_run() {
   return folder;
 }
 
-// The folder of the toy run with int8 weights.
-inline std::string quantised_toy(const std::string& run) {
-  apps::QuantizeOptions options;
-  options.checkpoint = run;
-  options.out = path_of("quantised");
-  options.samples = options.batch_size = 4;
-  classify::quantize(options);
-  return options.out;
-}
-
 }  // namespace pursuit::fuzz

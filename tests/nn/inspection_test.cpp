@@ -8,6 +8,7 @@
 
 #include "engine/files/safetensors.h"
 #include "engine/ops.h"
+#include "nn/fan.h"
 #include "nn/init.h"
 #include "nn/transformer_lm.h"
 #include "nn/vit.h"
@@ -268,6 +269,20 @@ TEST_CASE("inspection: the quietest head, what it attends to and what it finds t
       CHECK(q.outputs[size_t(j)] == doctest::Approx(norm_of(t.mixed, q.head, j)).epsilon(1e-5));
     }
   }
+}
+
+TEST_CASE("inspection: an MLP of a block without attention layer is no other block's") {
+  const NoGrad off;
+  FanConfig config{.image = 12, .patch = 4};  // its class token has MLPs, in blocks of their own
+  config.dim = 16;
+  config.depth = config.heads = 2;
+  config.classes = 3;
+  Fan fan(config);
+  initialise(fan, Init::timm, 1);
+  AttentionInspection inspection(fan);
+  inspection.add([&] { fan(normal({2, 3, 12, 12}, 0, 1, 1, 1)); });
+  REQUIRE(inspection.layers().size() == 2);
+  for (const LayerMeasures& layer : inspection.layers()) CHECK(!layer.mlp);
 }
 
 TEST_CASE("inspection: the MLP's output is measured without the residual, beside its attention") {
