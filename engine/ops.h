@@ -190,6 +190,9 @@ struct AttentionOptions {
   double gamma = 0, zeta = 1;
 };
 Tensor attention(const Tensor& qkv, const AttentionOptions& options = {});
+// softmax(scale q k^T)^T x: for every key, the sum over queries of their rows in x [B, N, H * D], weighted by
+// the attention that the key gets. qkx [B, N, 3 (q, k, x), H, D]; plain softmax only.
+Tensor attention_transposed(const Tensor& qkx, const AttentionOptions& options = {});
 
 // RPC-Attention (Teo & Nguyen 2024): n iterations of principal attention pursuit on the keys. kv [B, N, 2 (k,
 // v), H, D], where keys serve as queries, or [B, N, 3 (q, k, v), H, D] (appendix E.10); result [B, N, H * D].

@@ -72,8 +72,24 @@ template <class T, class Out, class R> void attend_forward(const AttendShape& a,
   }
 }
 
+// out [n, d] = softmax(scale q k^T)^T x, a sum over the rows x of all queries. Uses scratch slots 0, 1 and 8.
+template <class R>
+void attend_transposed(const AttendShape& a, Rows<const R> q, Rows<const R> k, Rows<const R> x, Rows<R> out) {
+  const int64_t block = a.block(), blocks = (a.n + block - 1) / block;
+  R *p = scratch<R>(0, block * a.n), *stats = scratch<R>(1, 2 * block);
+  const RightFactor<R> keys(a.layout(), true, k.p, k.ld, a.d, a.n, 8);
+  // From the last block, which has all columns and so initialises the sums of every key.
+  for (int64_t b = blocks - 1; b >= 0; --b) {
+    const int64_t i = b * block, m = std::min(block, a.n - i), cols = a.columns(i, m);
+    attend_scores(a, q, k, keys, i, m, cols, p);
+    rows<R>().softmax_rows(p, m, cols, cols, stats, a.causal ? i : -1);
+    gemm(true, false, cols, a.d, m, R(1), p, cols, x.at(i), x.ld, R(b + 1 < blocks), out.p, out.ld);
+  }
+}
+
 // Gradients for upstream go: gk is overwritten, gv <- beta gv + dv, gq <- beta gq + dq. gq and gk may be the
-// same rows, which then receive the sum of both. Uses scratch slots 0 to 2 and 8 to 10.
+// same rows, which then receive the sum of both; gv.p is null if not needed. Uses scratch slots 0 to 2 and 8
+// to 10.
 template <class T, class R> void attend_backward(const AttendShape& a, Rows<const T> q, Rows<const T> k,
                                                  Rows<const T> v, const R* stats, Rows<const T> go,
                                                  Rows<R> gq, Rows<R> gk, Rows<R> gv, R beta) {
@@ -98,8 +114,9 @@ template <class T, class R> void attend_backward(const AttendShape& a, Rows<cons
       rows<R>().clipped_softmax_grad_rows(p, g, m, cols, cols, R(a.gamma), R(a.zeta));
       clipped = c;
     }
-    gemm(true, false, cols, a.d, m, R(1), as_factor<T>(clipped, m * cols, 0), cols, go.at(i), go.ld,
-         begins ? beta : R(1), gv.p, gv.ld);
+    if (gv.p)
+      gemm(true, false, cols, a.d, m, R(1), as_factor<T>(clipped, m * cols, 0), cols, go.at(i), go.ld,
+           begins ? beta : R(1), gv.p, gv.ld);
     rows<R>().softmax_grad_rows(p, g, m, cols, cols, R(a.scale));
     if (q.p == k.p && gq.p == gk.p && m == a.n) {
       rows<R>().symmetrize(g, a.n, a.n);

@@ -191,14 +191,21 @@ struct Attention {
 
   Tensor reference(const Tensor& x) const {
     const PackedShape s(x);
-    const auto head = [&](int64_t at) { return x.select(2, at).permute({0, 2, 1, 3}); };
-    const Tensor q = head(0), k = head(s.parts - 2), v = head(s.parts - 1);
-    Tensor scores = matmul(q, k.transpose(-1, -2)) * head_shape(s).scale;
+    return merged(matmul(probabilities(x), head(x, s.parts - 1)));
+  }
+  // [B, H, N, N]
+  Tensor probabilities(const Tensor& x) const {
+    const PackedShape s(x);
+    Tensor scores = matmul(head(x, 0), head(x, s.parts - 2).transpose(-1, -2)) * head_shape(s).scale;
     if (options.causal) scores = scores + log(lower_triangle(s.n, x.dtype(), x.device()));  // log 0 = -inf
-    Tensor p = softmax(scores);
-    if (options.gamma != 0 || options.zeta != 1)
-      p = clamp(affine(p, options.zeta - options.gamma, options.gamma), 0, 1);
-    return matmul(p, v).permute({0, 2, 1, 3}).reshape({s.batch, s.n, s.width()});
+    const Tensor p = softmax(scores);
+    if (options.gamma == 0 && options.zeta == 1) return p;
+    return clamp(affine(p, options.zeta - options.gamma, options.gamma), 0, 1);
+  }
+  // A part as [B, H, N, D]; that as [B, N, H * D].
+  static Tensor head(const Tensor& x, int64_t at) { return x.select(2, at).permute({0, 2, 1, 3}); }
+  static Tensor merged(const Tensor& x) {
+    return x.permute({0, 2, 1, 3}).reshape({x.size(0), x.size(2), x.size(1) * x.size(3)});
   }
 
   static std::vector<Sample<Attention>> samples() {
@@ -225,6 +232,109 @@ struct Attention {
 };
 PURSUIT_OPERATOR(Attention)
 
+// P^T x is the gradient of attention by its values for the upstream gradient x, and on a GPU it is computed as
+// such.
+struct AttentionTransposed {
+  static constexpr const char* name = "attention_transposed";
+  AttentionOptions options = {};
+  Tensor qkx = {};  // [B, N, 3, H, D]
+
+  template <class T> static void kernel(Cpu, const AttentionTransposed& op, const PackedShape& s, T* out) {
+    using R = compute_t<T>;
+    for_each_head(s, [&](int64_t b, int64_t h) {
+      T* o = out + b * s.n * s.width() + h * s.d;
+      const Rows<R> to = target_rows(o, s.width(), s.d, scratch<R>(6, s.n * s.d));
+      attend_transposed(Attention{op.options}.head_shape(s), op.read<T>(s, b, h, 0), op.read<T>(s, b, h, 1),
+                        op.read<T>(s, b, h, 2), to);
+      store_rows(o, s.width(), s.n, s.d, to);
+    });
+  }
+  // For go = G: dx = P G; the scores' gradient is that of attention to values G for upstream x.
+  template <class T>
+  static void gradient(Cpu, const AttentionTransposed& op, const PackedShape& s, const T* go, T* gx) {
+    using R = compute_t<T>;
+    const AttendShape a = Attention{op.options}.head_shape(s);
+    const int64_t ld = s.parts * s.width(), size = s.n * s.d;
+    for_each_head(s, [&](int64_t b, int64_t h) {
+      const Rows<const R> q = op.read<T>(s, b, h, 0), k = op.read<T>(s, b, h, 1), x = op.read<T>(s, b, h, 2);
+      R* wide = scratch<R>(6, 4 * size + 2 * s.n);
+      const auto slot = [&](int i) { return wide + i * size; };
+      const Rows<const R> g = read_rows(go + b * s.n * s.width() + h * s.d, s.width(), s.n, s.d, slot(0));
+      T* to[3];
+      Rows<R> rows[3];
+      for (int i = 0; i < 3; ++i) {
+        to[i] = Attention::part(gx, s, b, h, i);
+        rows[i] = target_rows(to[i], ld, s.d, slot(1 + i));
+      }
+      R* stats = slot(4);
+      attend_forward(a, q, k, g, rows[2], stats, 0, s.n);
+      attend_backward(a, q, k, g, static_cast<const R*>(stats), x, rows[0], rows[1], Rows<R>{}, R(0));
+      for (int i = 0; i < 3; ++i) store_rows(to[i], ld, s.n, s.d, rows[i]);
+    });
+  }
+  // A part's rows in the compute type.
+  template <class T>
+  Rows<const compute_t<T>> read(const PackedShape& s, int64_t b, int64_t h, int part) const {
+    return read_rows(Attention::part(qkx.data<T>(), s, b, h, part), s.parts * s.width(), s.n, s.d,
+                     scratch<compute_t<T>>(3 + part, copied<T>(s.n * s.d)));
+  }
+
+  Tensor forward(const Tensor& in) {
+    qkx = in.contiguous();
+    const PackedShape s(qkx);
+    if (in.device().is_cuda()) {
+      Attention values{options};
+      values.forward(qkx);
+      return joined(values.backward(joined(qkx), {})[0]);
+    }
+    Tensor out = empty({s.batch, s.n, s.width()}, in.dtype(), in.device());
+    dispatch(in, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch<AttentionTransposed>(dev, *this, s, out.data<T>());
+    });
+    return out;
+  }
+  Grads backward(const Tensor& gy, Needs) {
+    const PackedShape s(qkx);
+    if (qkx.device().is_cuda()) {
+      const Shape as_part{s.batch, s.n, 1, s.heads, s.d};
+      Attention values{options};
+      const Tensor gx = values.forward(concat({qkx.slice(2, 0, 2), gy.reshape(as_part)}, 2));
+      const Tensor gqk = values.backward(joined(qkx), {})[0].slice(2, 0, 2);
+      return {concat({gqk, gx.reshape(as_part)}, 2)};
+    }
+    const Tensor go = gy.contiguous();
+    Tensor gx = empty_like(qkx);
+    dispatch(qkx, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      launch_gradient<AttentionTransposed>(dev, *this, s, static_cast<const T*>(go.data<T>()), gx.data<T>());
+    });
+    return {gx};
+  }
+  // x of [q, k, x] as [B, N, H * D].
+  static Tensor joined(const Tensor& packed) {
+    return packed.select(2, 2).reshape({packed.size(0), packed.size(1), packed.size(3) * packed.size(4)});
+  }
+
+  Tensor reference(const Tensor& in) const {
+    const Tensor p = Attention{options}.probabilities(in);
+    return Attention::merged(matmul(p.transpose(-1, -2), Attention::head(in, 2)));
+  }
+
+  static std::vector<Sample<AttentionTransposed>> samples() {
+    return {{{}, {{{2, 7, 3, 2, 4}, -2, 2}}},
+            {{AttentionOptions{.causal = true}}, {{{2, 19, 3, 1, 5}, -2, 2}}},
+            {{AttentionOptions{.scale = -0.4}}, {{{1, 40, 3, 2, 24}}}},
+            {{}, {{{1, 1, 3, 1, 1}}}},
+            {{}, {{{0, 5, 3, 2, 4}}}},
+            // More than a block of rows on the CPU; every width of the GPU's tiles.
+            {{AttentionOptions{.causal = true}}, {{{1, 131, 3, 1, 4}, -2, 2}}},
+            {{}, {{{1, 290, 3, 1, 2}, -2, 2}}},
+            {{}, {{{1, 66, 3, 2, 33}, -0.7, 0.7}}},
+            {{AttentionOptions{.scale = 0.1, .causal = true}}, {{{1, 70, 3, 1, 65}}}},
+            {{AttentionOptions{.scale = 0.1}}, {{{1, 5, 3, 1, 130}}}}};
+  }
+};
+PURSUIT_OPERATOR(AttentionTransposed)
+
 Tensor attention(const Tensor& qkv, const AttentionOptions& options) {
   if (qkv.ndim() != 5 || qkv.size(2) < 2 || qkv.size(2) > 3)
     fail("attention",
@@ -232,6 +342,13 @@ Tensor attention(const Tensor& qkv, const AttentionOptions& options) {
   if (options.gamma > 0 || options.zeta < 1)
     fail("attention", "the clipped softmax needs gamma <= 0 and zeta >= 1");
   return apply(Attention{options}, qkv);
+}
+
+Tensor attention_transposed(const Tensor& qkx, const AttentionOptions& options) {
+  if (qkx.ndim() != 5 || qkx.size(2) != 3)
+    fail("attention_transposed", "got " + qkx.str() + ", need [batch, tokens, 3 (q, k, x), heads, head_dim]");
+  if (options.gamma != 0 || options.zeta != 1) fail("attention_transposed", "there is no clipped form");
+  return apply(AttentionTransposed{options}, qkx);
 }
 
 }  // namespace pursuit

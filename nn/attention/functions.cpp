@@ -4,6 +4,8 @@ namespace pursuit::nn {
 
 Tensor part(const Tensor& qkv, int64_t i) { return qkv.select(2, i).permute({0, 2, 1, 3}); }
 
+Tensor pack(const std::vector<Tensor>& parts) { return stack(parts, 0).permute({1, 3, 0, 2, 4}); }
+
 Tensor split_heads(const Tensor& x, int64_t heads) {
   return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).permute({0, 2, 1, 3});
 }

@@ -14,6 +14,9 @@ void check_packed(const char* where, const Tensor& qkv, int64_t least_parts);
 // Part i (negative: from the end) of packed projections, as [B, H, N, D].
 Tensor part(const Tensor& qkv, int64_t i);
 
+// The inverse for several tensors [B, H, N, D] of one size: [B, N, parts, H, D].
+Tensor pack(const std::vector<Tensor>& parts);
+
 // [B, N, H * D] to [B, H, N, D] and back.
 Tensor split_heads(const Tensor& x, int64_t heads);
 Tensor merge_heads(const Tensor& x);

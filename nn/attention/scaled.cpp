@@ -8,9 +8,6 @@ namespace pursuit::nn {
 
 namespace {
 
-// Packs several tensors [B, H, N, D] into [B, N, parts, H, D].
-Tensor pack(const std::vector<Tensor>& parts) { return stack(parts, 0).permute({1, 3, 0, 2, 4}); }
-
 // Softmax attention after subtracting a part of the attention output from the values; S or alpha is learned.
 template <ScaledVariant variant> struct Scaled : AttentionKind {
   using AttentionKind::AttentionKind;

@@ -20,8 +20,7 @@ struct Smoothed : AttentionKind {
   }
 
   Tensor mix(const Tensor& packed, const Tensor&) const override {
-    const Tensor both = stack({keys(packed), part(packed, -1)}, 0);  // [2, B, H, N, D]
-    return attention(both.permute({1, 3, 0, 2, 4}), {.causal = layer().causal});
+    return attention(pack({keys(packed), part(packed, -1)}), {.causal = layer().causal});
   }
 
   std::pair<Tensor, Tensor> queries_and_keys(const Tensor& packed) const override {

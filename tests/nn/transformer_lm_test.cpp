@@ -121,7 +121,7 @@ TEST_CASE("lm: no kind and no setting shows a token those after it") {
     all.back().pre_norm = false;
     all.push_back(small(name));
   }
-  CHECK(all.size() == 22);  // eleven kinds, two places of the norms
+  CHECK(all.size() == 24);  // twelve kinds, two places of the norms
   nn::LmConfig every_layer = small("rpc");
   every_layer.attention.layers = "all";
   every_layer.attention.options["detach-mu"] = true;
