@@ -1,0 +1,77 @@
+#include "data/interactive/robot_user.h"
+
+#include <algorithm>
+#include <string>
+
+#include "data/interactive/distance.h"
+#include "data/label_key.h"
+#include "engine/base/error.h"
+
+namespace pursuit::data {
+
+namespace {
+
+void check_sizes(const Image& object, const Image& prediction) {
+  if (object.channels != 1 || prediction.channels != 1 || object.width != prediction.width ||
+      object.height != prediction.height)
+    fail("clicks", "the masks differ in size or have several channels");
+}
+
+struct Deepest {
+  int64_t depth = 0;  // squared; 0: no such pixel
+  size_t at = 0;
+};
+
+// Among pixels that are `object_is` in the object and the opposite in the prediction.
+Deepest deepest_error(const Image& object, const Image& prediction, uint8_t object_is,
+                      const std::vector<Click>& before) {
+  Image errors(object.width, object.height, 1);
+  for (size_t i = 0; i < errors.pixels.size(); ++i)
+    errors.pixels[i] = object.pixels[i] == object_is && bool(prediction.pixels[i]) != bool(object_is);
+  std::vector<int64_t> depth = squared_distances(errors);
+  for (const Click& c : before) depth[size_t(c.y) * size_t(object.width) + size_t(c.x)] = 0;
+  const auto most = std::max_element(depth.begin(), depth.end());  // the first of equal ones
+  if (most == depth.end()) return {};
+  return {*most, size_t(most - depth.begin())};
+}
+
+}  // namespace
+
+std::optional<Click> next_click(const Image& object, const Image& prediction,
+                                const std::vector<Click>& before) {
+  check_sizes(object, prediction);
+  const Deepest missed = deepest_error(object, prediction, 1, before),
+                wrong = deepest_error(object, prediction, 0, before);
+  const bool positive = missed.depth > wrong.depth;
+  const Deepest& chosen = positive ? missed : wrong;
+  if (chosen.depth == 0) return {};
+  return Click{int(chosen.at % size_t(object.width)), int(chosen.at / size_t(object.width)), positive};
+}
+
+double intersection_over_union(const Image& object, const Image& prediction) {
+  check_sizes(object, prediction);
+  int64_t both = 0, either = 0;
+  for (size_t i = 0; i < object.pixels.size(); ++i) {
+    if (object.pixels[i] == kIgnoredLabel) continue;
+    const bool is = object.pixels[i], found = prediction.pixels[i];
+    both += is && found;
+    either += is || found;
+  }
+  return either == 0 ? 1 : double(both) / double(either);
+}
+
+ClickCount number_of_clicks(const std::vector<ClickCurve>& curves, double target) {
+  if (curves.empty()) fail("clicks", "there are no objects to count clicks of");
+  ClickCount count;
+  for (const ClickCurve& curve : curves) {
+    if (curve.size() != size_t(kMostClicks))
+      fail("clicks",
+           "a curve has " + std::to_string(curve.size()) + " clicks, need " + std::to_string(kMostClicks));
+    const auto reached = std::find_if(curve.begin(), curve.end(), [&](double iou) { return iou >= target; });
+    count.never += reached == curve.end();
+    count.mean += double(std::min<int64_t>(reached - curve.begin() + 1, kMostClicks)) / double(curves.size());
+  }
+  return count;
+}
+
+}  // namespace pursuit::data
