@@ -49,8 +49,9 @@ int64_t nearest_unmarked(const Image& m, int x, int y) {
 
 TEST_CASE("squared distances: as by trying every pixel") {
   const std::pair<int, int> sizes[] = {{1, 1}, {1, 9}, {9, 1}, {2, 2}, {17, 5}, {12, 23}, {31, 30}};
-  for (const auto& [width, height] : sizes)
+  for (const auto& size : sizes)
     for (const double share : {0.0, 0.5, 0.9, 0.98, 1.0}) {
+      const int width = size.first, height = size.second;
       CAPTURE(width);
       CAPTURE(height);
       CAPTURE(share);
