@@ -198,11 +198,11 @@ struct Probabilistic : AttentionKind {
   };
 
   template <class O, class F> static void for_each_option(O& o, const F& f) {
-    f("prior", o.prior, "of a unit,");
+    f("prior", o.prior, "prior of the units");
     f("alpha", o.alpha, "precision of queries around keys (0: 1 / sqrt(D))", Range{0, 1e6});
     f("key-iterations", o.key_iterations, "EM iterations that adapt the keys to the queries", Range{0, 1000});
     f("theta", o.theta, "precision of the adapted keys' prior", Range{0, 1e6});
-    f("prior-centre", o.centre, "of adapted keys:");
+    f("prior-centre", o.centre, "centre of the adapted keys' prior");
     f("refresh-prior", o.refresh_prior, "magnitude prior of the adapted keys, not of the projected ones");
   }
 
