@@ -151,7 +151,7 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
         "validation perplexity {:.3f} by {}{} of {} tokens, loss {:.4f} nats on {} tokens after {} steps{}",
         totals_.perplexity(), config_.masked() ? "masked words in " : "", choice_name(config_.rows),
         config_.context, totals_.loss(), totals_.tokens, step,
-        nats > 0 ? fmt::format("\nthe grammar's own perplexity is {:.3f}", std::exp(nats)) : "");
+        nats > 0 ? fmt::format("; the grammar's own perplexity is {:.3f}", std::exp(nats)) : "");
   }
 
   std::string valid_fingerprint() const { return data::fingerprint(corpus_.source.valid, config_.data); }
