@@ -213,9 +213,9 @@ struct Probabilistic : AttentionKind {
            "--key-iterations 0");
     if (o.refresh_prior && o.prior != Prior::magnitude)
       fail("attention", "--refresh-prior needs --prior magnitude");
-    if (options.alpha == 0) options.alpha = 1 / std::sqrt(double(layer.dim / layer.heads));
-    if (o.prior == Prior::learned)
-      add_parameter("prior.weight", weight, {layer.heads, layer.dim / layer.heads});
+    const int64_t head_dim = layer.dim / layer.heads;
+    if (options.alpha == 0) options.alpha = 1 / std::sqrt(double(head_dim));
+    if (o.prior == Prior::learned) add_parameter("prior.weight", weight, {layer.heads, head_dim});
   }
 
   Tensor mix(const Tensor& packed, const Tensor&) const override {
