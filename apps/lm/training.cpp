@@ -157,8 +157,8 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
   std::string valid_fingerprint() const { return data::fingerprint(corpus_.source.valid, config_.data); }
 
   // Upper bound of the number of different words in a batch of any rank; a GPU needs it in advance. It is
-  // counted if the order of the text is the same in every epoch and no words are hidden, else it is the number
-  // of tokens.
+  // counted if the order of the text is the same in every epoch and no words are hidden, else it is the
+  // number of tokens.
   int64_t most_words(Device device) {
     if (config_.shuffle || config_.masked() || !config_.tied || share_.of == 1 || !device.is_cuda())
       return config_.batch_size * config_.context;

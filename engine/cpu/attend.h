@@ -26,8 +26,8 @@ struct AttendShape {
     const int64_t fits = std::clamp<int64_t>(65536 / std::max<int64_t>(n, 1), 32, std::max<int64_t>(n, 32));
     return causal ? std::min<int64_t>(fits, 64) / 2 * 2 : fits;  // factors in bf16 are packed in pairs
   }
-  // Of the operands that all blocks share. It depends on the head's size only, as sums over packed columns are
-  // cut where those of causal blocks are not.
+  // Of the operands that all blocks share. It depends on the head's size only, as sums over packed columns
+  // are cut where those of causal blocks are not.
   Layout layout() const { return n > block() ? Layout::packed : Layout::as_is; }
   // The number of columns visible to rows [i, i + m).
   int64_t columns(int64_t i, int64_t m) const { return causal ? i + m : n; }
@@ -53,8 +53,8 @@ template <class T, class R> const T* as_factor(const R* s, int64_t n, int slot) 
   }
 }
 
-// Rows [begin, end) of out = map(softmax(scale q k^T)) v; stats [n, 2] receives what softmax_again_rows needs.
-// Uses scratch slots 0, 8 and 9.
+// Rows [begin, end) of out = map(softmax(scale q k^T)) v; stats [n, 2] receives what softmax_again_rows
+// needs. Uses scratch slots 0, 8 and 9.
 template <class T, class Out, class R> void attend_forward(const AttendShape& a, Rows<const T> q,
                                                            Rows<const T> k, Rows<const T> v, Rows<Out> out,
                                                            R* stats, int64_t begin, int64_t end) {

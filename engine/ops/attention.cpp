@@ -232,8 +232,8 @@ struct Attention {
 };
 PURSUIT_OPERATOR(Attention)
 
-// P^T x is the gradient of attention by its values for the upstream gradient x, and on a GPU it is computed as
-// such.
+// P^T x is the gradient of attention by its values for the upstream gradient x, and on a GPU it is computed
+// as such.
 struct AttentionTransposed {
   static constexpr const char* name = "attention_transposed";
   AttentionOptions options = {};

@@ -77,8 +77,8 @@ Tensor mean_by_posterior(const GaussianUnits& u, const Tensor& q, const Tensor& 
   return split_heads(mixed, q.size(1)).slice(3, 0, rows.size(3));
 }
 
-// (theta centre + precision sums) / (theta + precision mass), as a step from the centre: exactly the centre where
-// sums and mass are 0.
+// (theta centre + precision sums) / (theta + precision mass), as a step from the centre: exactly the centre
+// where sums and mass are 0.
 Tensor updated(const Tensor& centre, const Tensor& theta, const Tensor& precision, const Tensor& sums,
                const Tensor& mass) {
   constexpr double least = 1e-12;  // of the denominator, for theta = 0

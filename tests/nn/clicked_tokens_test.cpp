@@ -9,9 +9,9 @@
 #include "engine/ops.h"
 #include "nn/attention/probabilistic.h"
 
-// Interactive labelling of tokens with nothing learned: units with noisy keys and values that are wrong for whole
-// clusters of tokens, and a user who clicks on errors. Does a click reach the tokens alike (value propagation), and
-// do keys adapted to the queries help (key adaptation)?
+// Interactive labelling of tokens with nothing learned: units with noisy keys and values that are wrong for
+// whole clusters of tokens, and a user who clicks on errors. Does a click reach the tokens alike (value
+// propagation), and do keys adapted to the queries help (key adaptation)?
 using namespace pursuit;
 
 namespace {
