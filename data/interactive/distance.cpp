@@ -52,10 +52,9 @@ std::vector<int64_t> squared_distances(const Image& marked) {
       distance[y * width + x] = std::min(distance[y * width + x], run);
     }
   }
-  std::vector<int64_t> f(width), places, starts;
+  std::vector<int64_t> f(width), row(width), places, starts;
   for (size_t y = 0; y < height; ++y) {
     for (size_t x = 0; x < width; ++x) f[x] = distance[y * width + x] * distance[y * width + x];
-    std::vector<int64_t> row(width);
     envelope(f, row, places, starts);
     std::copy(row.begin(), row.end(), distance.begin() + int64_t(y * width));
   }

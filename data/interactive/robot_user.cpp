@@ -40,6 +40,11 @@ Deepest deepest_error(const Image& object, const Image& prediction, uint8_t obje
 std::optional<Click> next_click(const Image& object, const Image& prediction,
                                 const std::vector<Click>& before) {
   check_sizes(object, prediction);
+  for (const Click& c : before)
+    if (c.x < 0 || c.y < 0 || c.x >= object.width || c.y >= object.height)
+      fail("clicks", "a click at (" + std::to_string(c.x) + ", " + std::to_string(c.y) +
+                         ") is outside of the picture of " + std::to_string(object.width) + " x " +
+                         std::to_string(object.height));
   const Deepest missed = deepest_error(object, prediction, 1, before),
                 wrong = deepest_error(object, prediction, 0, before);
   const bool positive = missed.depth > wrong.depth;

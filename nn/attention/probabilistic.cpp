@@ -20,7 +20,10 @@ Tensor ones_like_rows(const Tensor& x) {
   return full({x.size(0), x.size(1), x.size(2), 1}, 1, x.dtype(), x.device());
 }
 
-void check(const char* where, const GaussianUnits& u, const Tensor& q) {
+// For known values (`valued`) beta is needed too.
+void check(const char* where, const GaussianUnits& u, const Tensor& q, bool valued) {
+  require_defined(where, {&u.keys, &u.values, &u.alpha, &q});
+  if (valued && !u.beta.defined()) fail(where, "known values need the precision beta of the units");
   if (u.keys.ndim() != 4 || q.ndim() != 4 || q.size(3) != u.keys.size(3) || u.values.ndim() != 4 ||
       u.values.size(2) != u.keys.size(2))
     fail(where, "got queries " + q.str() + ", keys " + u.keys.str() + " and values " + u.values.str() +
@@ -94,18 +97,19 @@ Tensor magnitude_prior(const Tensor& means, const Tensor& precision) {
 }
 
 Tensor posterior(const GaussianUnits& units, const Tensor& q, const Tensor& v, bool causal) {
-  check("posterior", units, q);
+  check("posterior", units, q, v.defined());
   const Factors f = factors(units, q, v);
   return attention_weights(f.queries, f.keys, 1, causal);
 }
 
 Tensor expected_values(const GaussianUnits& units, const Tensor& q, const Tensor& v, bool causal) {
-  check("expected_values", units, q);
+  check("expected_values", units, q, v.defined());
   return mean_by_posterior(units, q, v, units.values, causal);
 }
 
 GaussianUnits adapt_keys(const GaussianUnits& units, const Tensor& q, const KeyAdaptation& how) {
-  check("adapt_keys", units, q);
+  check("adapt_keys", units, q, false);
+  require_defined("adapt_keys", {&how.theta});
   const int64_t d = q.size(3);
   GaussianUnits now = units;
   for (int t = 0; t < how.iterations; ++t) {
@@ -122,7 +126,8 @@ GaussianUnits adapt_keys(const GaussianUnits& units, const Tensor& q, const KeyA
 
 GaussianUnits propagate_values(const GaussianUnits& units, const Tensor& q, const Tensor& v,
                                const Tensor& known, const ValuePropagation& how) {
-  check("propagate_values", units, q);
+  check("propagate_values", units, q, false);
+  require_defined("propagate_values", {&v, &known, &how.theta, &how.beta});
   const Tensor a = known.reshape({known.size(0), known.size(1), known.size(2), 1});
   GaussianUnits now = units;
   for (int t = 0; t < how.iterations; ++t) {
@@ -135,7 +140,7 @@ GaussianUnits propagate_values(const GaussianUnits& units, const Tensor& q, cons
 }
 
 Tensor infer_values(const GaussianUnits& units, const Tensor& q, int iterations) {
-  check("infer_values", units, q);
+  check("infer_values", units, q, true);
   Tensor v = expected_values(units, q);
   if (is_shared(units.beta)) {
     for (int t = 0; t < iterations; ++t) v = expected_values(units, q, v);
@@ -151,8 +156,8 @@ Tensor infer_values(const GaussianUnits& units, const Tensor& q, int iterations)
 }
 
 PositionalValues positional_values(const GaussianUnits& units, const Tensor& q, const PositionTables& tables,
-                                   bool magnitude_prior) {
-  check("positional_values", units, q);
+                                   bool magnitude) {
+  check("positional_values", units, q, false);
   const int64_t batch = q.size(0), heads = q.size(1), n = q.size(2);
   // Row i of x [B, H, N, D] times matrix i of [N, D or N, N]: [B, H, N, N] or [B, H, N, D].
   const auto by_place = [&](const Tensor& x, const Tensor& matrices) {
@@ -164,7 +169,7 @@ PositionalValues positional_values(const GaussianUnits& units, const Tensor& q, 
                       by_place(q, tables.queries.transpose(-1, -2)) +
                       by_place(units.keys, tables.keys.transpose(-1, -2)).transpose(-1, -2);
   Tensor logits = units.alpha * dots;
-  if (!magnitude_prior) {
+  if (!magnitude) {
     const auto norms = [&](const Tensor& table) { return sum(square(table), {2}); };  // [N, N]
     const Tensor of_keys = squared_norms(units.keys).transpose(-1, -2);               // [B, H, 1, N]
     logits = logits - units.alpha * 0.5 *

@@ -11,9 +11,9 @@
 // value where that is known:
 //   w_ij = softmax_j(log pi_j - alpha_j / 2 |q_i - zeta_j|^2 - beta_j / 2 |v_i - mu_j|^2)                (1)
 // This is one softmax over an inner product: a further column of the queries is 1, and that of the keys holds
-// what depends on the unit alone. So no N x N matrix is stored, on no device (pursuit::attention and
-// attention_transposed). All functions are differentiable in all tensors, through all iterations. Tensors are
-// f32 or f64; a column of bf16 would be too coarse.
+// what depends on the unit alone. So pursuit::attention and attention_transposed do the work, and no N x N
+// matrix is stored but by posterior and positional_values. All functions are differentiable in all tensors,
+// through all iterations. Tensors are f32 or f64; a column of bf16 would be too coarse.
 namespace pursuit::nn {
 
 struct GaussianUnits {
@@ -88,9 +88,9 @@ struct PositionalValues {
   Tensor values;     // sum_j w_ij mu_j, [B, H, N, E]
   Tensor positions;  // sum_j w_ij r_v[i][j], [B, H, N, E]
 };
-// With `magnitude_prior` for all factors w_ij = softmax_j(alpha (q_i zeta_j + q_i r_q[i][j] + zeta_j
+// With the magnitude prior of all factors w_ij = softmax_j(alpha (q_i zeta_j + q_i r_q[i][j] + zeta_j
 // r_k[j][i])), as in axial attention. Stores w; alpha shared by all units.
 PositionalValues positional_values(const GaussianUnits& units, const Tensor& q, const PositionTables& tables,
-                                   bool magnitude_prior);
+                                   bool magnitude);
 
 }  // namespace pursuit::nn

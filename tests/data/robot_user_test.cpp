@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <string>
 
 #include "data/interactive/distance.h"
@@ -105,6 +104,7 @@ TEST_CASE("robot user: first the deepest pixel of the object, then the deeper er
   // The only error was clicked already.
   CHECK(!next_click(mask({"#.."}), mask({"..."}), {{0, 0, true}}));
   CHECK_THROWS_AS(next_click(object, mask({"#.."}), {}), Error);
+  CHECK_THROWS_WITH(next_click(mask({"#.."}), mask({"..."}), {{3, 0, true}}), doctest::Contains("(3, 0)"));
 }
 
 TEST_CASE("robot user: the picture's border is no error, and ignored pixels are none") {

@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
-#include <numeric>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "engine/ops.h"
 #include "engine/solve/gradcheck.h"
@@ -429,6 +432,16 @@ TEST_CASE("the kind: T = 0 with the magnitude prior is the plain operator bit fo
     CHECK(rough.dtype() == DType::bf16);
     CHECK(largest_difference(rough, y) < 0.15);
   }
+}
+
+TEST_CASE("probabilistic attention: what is missing is named") {
+  const Tensor q = drawn({1, 1, 3, 2}, 1);
+  const GaussianUnits u{q, q, number(1)};
+  CHECK_THROWS_WITH(nn::infer_values(u, q, 1), doctest::Contains("beta"));
+  CHECK_THROWS_WITH(nn::posterior(u, q, q), doctest::Contains("beta"));
+  CHECK_THROWS_AS(nn::adapt_keys(u, q, {}), Error);
+  CHECK_THROWS_AS(nn::propagate_values(u, q, q, full({1, 1, 3}, 1, DType::f64), {}), Error);
+  CHECK_THROWS_WITH(nn::posterior(u, drawn({1, 1, 3, 4}, 2)), doctest::Contains("need [batch"));
 }
 
 TEST_CASE("the kind: options that do not go together") {
