@@ -53,6 +53,7 @@ class PairedFiles : public SegmentationDataset {
   }
 
   int64_t size() const override { return int64_t(numbers_.size()); }
+  Image labels(int64_t i) const override { return files_.key.read(pair(i).labels); }
   std::string name(int64_t i) const override { return pair(i).image; }
   std::string label_file(int64_t i) const override { return pair(i).labels; }
   Split split() const override { return files_.split; }
@@ -73,13 +74,8 @@ class PairedFiles : public SegmentationDataset {
 
   SegmentationSample load(int64_t i) const {
     const auto& [image, labels] = pair(i);
-    const std::vector<uint8_t> bytes = read_bytes(image);
-    warn_if_turned(image, orientation(bytes));
-    SegmentationSample sample{decode_image(bytes.data(), bytes.size(), image, decoding_),
-                              files_.key.read(labels)};
-    if (sample.image.width != sample.labels.width || sample.image.height != sample.labels.height)
-      fail(where, labels + " has " + size_of(sample.labels) + " pixels, but its picture " + image + " has " +
-                      size_of(sample.image) + "; both need the same size");
+    SegmentationSample sample{decode_stored(read_bytes(image), image, decoding_), files_.key.read(labels)};
+    check_same_size(sample.image, image, sample.labels, labels);
     return sample;
   }
 
@@ -103,6 +99,18 @@ std::map<std::string, std::string> pictures_of(const fs::path& folder) {
 }
 
 }  // namespace
+
+Image decode_stored(const std::vector<uint8_t>& bytes, const std::string& path, const Decoding& decoding) {
+  warn_if_turned(path, orientation(bytes));
+  return decode_image(bytes.data(), bytes.size(), path, decoding);
+}
+
+void check_same_size(const Image& image, const std::string& image_path, const Image& labels,
+                     const std::string& labels_path) {
+  if (image.width != labels.width || image.height != labels.height)
+    fail(where, labels_path + " has " + size_of(labels) + " pixels, but its picture " + image_path + " has " +
+                    size_of(image) + "; both need the same size");
+}
 
 Pairing::Pairing(const fs::path& images, const fs::path& labels, bool skip_bad)
     : image_folder_(images.string()),

@@ -41,6 +41,14 @@ Split existing_split(const std::vector<std::filesystem::path>& parents, Split sp
 // Whether a folder exists below the path for one of the splits: train + suffix, ...
 bool has_split_folder(const std::filesystem::path& path, const std::string& suffix);
 
+// A picture's pixels as they are stored, not turned as its EXIF data says; a warning on stderr names such a
+// file, once.
+Image decode_stored(const std::vector<uint8_t>& bytes, const std::string& path, const Decoding& decoding);
+
+// Throws Error that names both files unless the label map has the size of its picture.
+void check_same_size(const Image& image, const std::string& image_path, const Image& labels,
+                     const std::string& labels_path);
+
 // The data set of these files; throws Error if there are none.
 std::unique_ptr<SegmentationDataset> open_pairs(SegmentationFiles files, const std::string& path,
                                                 const SegmentationOptions& options);

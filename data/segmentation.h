@@ -25,6 +25,9 @@ class SegmentationDataset {
   virtual ~SegmentationDataset() = default;
   virtual int64_t size() const = 0;
   virtual SegmentationSample get(int64_t i) const = 0;
+  // Sample i's labels alone; sets of files do not read the picture. Throws Error if they are damaged, with
+  // skip_bad too.
+  virtual Image labels(int64_t i) const { return get(i).labels; }
   virtual std::string name(int64_t i) const = 0;        // for messages: a file path, or "scene-train#12"
   virtual std::string label_file(int64_t i) const = 0;  // path of sample i's label map; empty: none
   virtual Split split() const = 0;                      // of the samples

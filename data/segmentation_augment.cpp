@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 
 #include "data/augment.h"
@@ -71,6 +72,12 @@ SegmentationSample augment(const SegmentationSample& sample, const SegmentationA
   }
   if (options.photometric) out.image = photometric_distortion(out.image, random);
   return out;
+}
+
+std::array<uint8_t, 3> mean_colour(const std::vector<double>& mean) {
+  std::array<uint8_t, 3> colour;
+  for (size_t i = 0; i < 3; ++i) colour[i] = uint8_t(std::lround(255 * mean.at(i)));
+  return colour;
 }
 
 void to_padded(const SegmentationSample& sample, const std::array<uint8_t, 3>& padding, int width, int height,

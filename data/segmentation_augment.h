@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <span>
+#include <vector>
 
 #include "data/segmentation.h"
 #include "engine/base/random.h"
@@ -28,6 +29,9 @@ SegmentationSample augment(const SegmentationSample& sample, const SegmentationA
 // Brightness +-32, contrast, saturation (both by 0.5 to 1.5) and hue (+-36 degrees), each with probability
 // 1/2, contrast either before or after the other colour steps.
 Image photometric_distortion(const Image& image, Random& random);
+
+// The colour that normalisation by a mean of [0, 1] maps to nearly 0, for padding.
+std::array<uint8_t, 3> mean_colour(const std::vector<double>& mean);
 
 // Writes the image to chw [3, height, width] and the labels to `labels` [height, width], padded on the right
 // and below with `padding` and kIgnoredLabel. Throws if the image is larger than width x height or not RGB,

@@ -62,29 +62,45 @@ std::vector<int64_t> squared_distances(const Image& marked) {
 }
 
 Components components(const Image& values, uint8_t ignored) {
-  const int64_t width = values.width, pixels = int64_t(values.pixels.size());
-  Components found{std::vector<int32_t>(size_t(pixels), -1), {}};
-  std::vector<int64_t> open;
-  for (int64_t first = 0; first < pixels; ++first) {
-    const uint8_t value = values.pixels[size_t(first)];
-    if (value == ignored || found.of_pixel[size_t(first)] >= 0) continue;
-    const auto number = int32_t(found.area.size());
-    found.area.push_back(0);
-    const auto add = [&](int64_t i) {
-      if (values.pixels[size_t(i)] != value || found.of_pixel[size_t(i)] >= 0) return;
-      found.of_pixel[size_t(i)] = number;
-      ++found.area.back();
-      open.push_back(i);
-    };
-    add(first);
-    while (!open.empty()) {
-      const int64_t i = open.back();
-      open.pop_back();
-      if (i % width > 0) add(i - 1);
-      if (i % width + 1 < width) add(i + 1);
-      if (i >= width) add(i - width);
-      if (i + width < pixels) add(i + width);
+  // Equal pixels beside each other in a row, [begin, end), in raster order. The first run of a component is
+  // the root of the others.
+  struct Run {
+    int32_t begin, end, parent;
+  };
+  std::vector<Run> runs;
+  const auto root = [&](int32_t run) {
+    while (runs[size_t(run)].parent != run)
+      run = runs[size_t(run)].parent = runs[size_t(runs[size_t(run)].parent)].parent;
+    return run;
+  };
+  const int32_t width = values.width, pixels = int32_t(values.pixels.size());
+  size_t above = 0;  // the first run of the row above
+  for (int32_t row = 0; row < pixels; row += width) {
+    const size_t first = runs.size();
+    for (int32_t begin = row, end; begin < row + width; begin = end) {
+      const uint8_t value = values.pixels[size_t(begin)];
+      for (end = begin + 1; end < row + width && values.pixels[size_t(end)] == value;) ++end;
+      if (value == ignored) continue;
+      const auto run = int32_t(runs.size());
+      runs.push_back({begin, end, run});
+      while (above < first && runs[above].end <= begin - width) ++above;
+      for (size_t touching = above; touching < first && runs[touching].begin < end - width; ++touching) {
+        if (values.pixels[size_t(runs[touching].begin)] != value) continue;
+        const int32_t a = root(run), b = root(int32_t(touching));
+        runs[size_t(std::max(a, b))].parent = std::min(a, b);
+      }
     }
+    above = first;
+  }
+  Components found{std::vector<int32_t>(size_t(pixels), -1), {}};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const auto [begin, end, parent] = runs[i];
+    const bool is_root = size_t(parent) == i;
+    if (is_root) found.area.push_back(0);
+    const int32_t number = is_root ? int32_t(found.area.size()) - 1
+                                   : found.of_pixel[size_t(runs[size_t(root(int32_t(i)))].begin)];
+    found.area[size_t(number)] += end - begin;
+    std::fill(found.of_pixel.begin() + begin, found.of_pixel.begin() + end, number);
   }
   return found;
 }

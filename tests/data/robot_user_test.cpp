@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <string>
 
 #include "data/interactive/distance.h"
@@ -115,6 +116,27 @@ TEST_CASE("robot user: the picture's border is no error, and ignored pixels are 
   CHECK(click->y == 1);
   CHECK(!next_click(mask({"?.?"}), mask({"#.."}), {}));
   CHECK(!next_click(mask({"?.?"}), mask({"#.#"}), {}));
+}
+
+TEST_CASE("robot user: random clicks are into the deep half of the errors, and reach all of it") {
+  data::Image object(40, 30, 1), mask(40, 30, 1);
+  for (int y = 5; y < 25; ++y)
+    for (int x = 4; x < 36; ++x) *object.at(x, y) = 1;
+  // The distance to the nearest pixel outside, by hand: a rectangle's depth is that to its nearest side.
+  const auto depth = [](int x, int y) { return std::min({x - 3, 36 - x, y - 4, 25 - y}); };
+  std::set<std::pair<int, int>> deep, found;
+  for (int y = 5; y < 25; ++y)
+    for (int x = 4; x < 36; ++x)
+      if (2 * depth(x, y) > 10) deep.insert({x, y});
+  Random random(3, 0);
+  for (int i = 0; i < 5000; ++i) {
+    const auto click = data::next_click(object, mask, {}, &random);
+    REQUIRE(click);
+    CHECK(click->positive);
+    found.insert({click->x, click->y});
+  }
+  CHECK(deep.size() > 50);
+  CHECK(found == deep);
 }
 
 TEST_CASE("interactive scores by hand") {

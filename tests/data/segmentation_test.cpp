@@ -1,7 +1,6 @@
 #include "data/segmentation.h"
 
 #include <doctest/doctest.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,6 +15,7 @@
 #include "data/resize.h"
 #include "data/segmentation_augment.h"
 #include "engine/base/error.h"
+#include "tests/data/raw_png.h"
 #include "tests/needs.h"
 #include "tests/temporary_folder.h"
 
@@ -54,35 +54,6 @@ struct Folder : TemporaryFolder {
     text("classes.txt", "sky\ntraffic light\n");
   }
 };
-
-// A PNG written by hand, chunk by chunk: the encoder has neither palettes nor few bits.
-std::vector<uint8_t> raw_png(int width, int height, int bits, int colour_type,
-                             const std::vector<uint8_t>& palette, const std::vector<uint8_t>& rows) {
-  std::vector<uint8_t> out = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-  const auto put32 = [](std::vector<uint8_t>& to, uint32_t v) {
-    for (int s = 24; s >= 0; s -= 8) to.push_back(uint8_t(v >> s));
-  };
-  const auto chunk = [&](const std::string& type, const std::vector<uint8_t>& data) {
-    put32(out, uint32_t(data.size()));
-    const size_t from = out.size();
-    out.insert(out.end(), type.begin(), type.end());
-    out.insert(out.end(), data.begin(), data.end());
-    put32(out, uint32_t(crc32(0, &out[from], uInt(out.size() - from))));
-  };
-  std::vector<uint8_t> header;
-  put32(header, uint32_t(width));
-  put32(header, uint32_t(height));
-  for (int v : {bits, colour_type, 0, 0, 0}) header.push_back(uint8_t(v));
-  chunk("IHDR", header);
-  if (!palette.empty()) chunk("PLTE", palette);
-  uLongf size = compressBound(uLong(rows.size()));
-  std::vector<uint8_t> packed(size);
-  compress(packed.data(), &size, rows.data(), uLong(rows.size()));
-  packed.resize(size);
-  chunk("IDAT", packed);
-  chunk("IEND", {});
-  return out;
-}
 
 using Counts = std::array<int64_t, 256>;
 Counts counts_of(const SegmentationDataset& set) {
