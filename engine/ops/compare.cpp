@@ -1,3 +1,4 @@
+#include "engine/core/shapes_only.h"
 #include "engine/operator/for_each.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
@@ -71,10 +72,11 @@ PURSUIT_OPERATOR(LessEqual)
 // A number as a tensor of x's dtype. Throws Error if it is not representable: 0.5 for integers.
 Tensor beside(const char* name, double value, const Tensor& x) {
   require_defined(name, {&x});
-  const Tensor scalar = full({}, value, x.dtype(), x.device());
-  if (!is_floating(x.dtype()) && scalar.to(DType::f32).item() != float(value))
+  // Compared on the CPU, so that a GPU is not waited for.
+  if (!is_floating(x.dtype()) && !shapes_only() &&
+      full({}, value, x.dtype()).to(DType::f32).item() != float(value))
     fail(name, "got " + std::to_string(value) + " beside " + x.str() + ", need a number of its type");
-  return scalar;
+  return full({}, value, x.dtype(), x.device());
 }
 
 }  // namespace

@@ -182,19 +182,12 @@ PositionalValues positional_values(const GaussianUnits& units, const Tensor& q, 
 
 namespace {
 
-enum class Prior { uniform, magnitude, learned };
-std::vector<Choice<Prior>> choices_of(Prior) {
-  return {{"uniform", Prior::uniform, "weighs keys by their distance to the query"},
-          {"magnitude", Prior::magnitude, "of the projected keys, which makes distances dot products"},
-          {"learned", Prior::learned, "exp(<key, weight>) with a weight a head"}};
-}
-
 // Projected keys and values are the means of the units, all with one precision alpha.
 struct Probabilistic : AttentionKind {
   static constexpr KindTraits traits = {
       .name = "probabilistic", .title = "probabilistic attention", .exponential = false};
   struct Options {
-    Prior prior = Prior::uniform;
+    UnitPrior prior = UnitPrior::uniform;
     double alpha = 0;
     int key_iterations = 0;
     double theta = 1;
@@ -216,15 +209,15 @@ struct Probabilistic : AttentionKind {
       fail("attention",
            "probabilistic attention adapts keys to later tokens too and cannot be causal; use "
            "--key-iterations 0");
-    if (o.refresh_prior && o.prior != Prior::magnitude)
+    if (o.refresh_prior && o.prior != UnitPrior::magnitude)
       fail("attention", "--refresh-prior needs --prior magnitude");
     const int64_t head_dim = layer.dim / layer.heads;
     if (options.alpha == 0) options.alpha = 1 / std::sqrt(double(head_dim));
-    if (o.prior == Prior::learned) add_parameter("prior.weight", weight, {layer.heads, head_dim});
+    if (o.prior == UnitPrior::learned) add_parameter("prior.weight", weight, {layer.heads, head_dim});
   }
 
   Tensor mix(const Tensor& packed, const Tensor&) const override {
-    if (options.prior == Prior::magnitude && options.key_iterations == 0)
+    if (options.prior == UnitPrior::magnitude && options.key_iterations == 0)
       return attention(packed, {.scale = options.alpha, .causal = layer().causal});
     const Tensor wide = packed.to(compute_type(packed.dtype()));
     return merge_heads(expected_values(units(wide), part(wide, 0), {}, layer().causal)).to(packed.dtype());
@@ -243,8 +236,8 @@ struct Probabilistic : AttentionKind {
   GaussianUnits units(const Tensor& packed) const {
     const auto number = [&](double x) { return full({1}, x, packed.dtype(), packed.device()); };
     GaussianUnits u{part(packed, 1), part(packed, 2), number(options.alpha)};
-    if (options.prior == Prior::magnitude) u.log_prior = magnitude_prior(u.keys, u.alpha);
-    if (options.prior == Prior::learned) {
+    if (options.prior == UnitPrior::magnitude) u.log_prior = magnitude_prior(u.keys, u.alpha);
+    if (options.prior == UnitPrior::learned) {
       const Tensor w = weight.to(packed.dtype()).reshape({weight.size(0), weight.size(1), 1});
       u.log_prior = matmul(u.keys, w).reshape({u.keys.size(0), u.keys.size(1), u.keys.size(2)});
     }

@@ -38,6 +38,14 @@ Tensor posterior(const GaussianUnits& units, const Tensor& q, const Tensor& v = 
 Tensor expected_values(const GaussianUnits& units, const Tensor& q, const Tensor& v = {},
                        bool causal = false);
 
+// Priors of units by what their logarithm is.
+enum class UnitPrior { uniform, magnitude, learned };
+inline std::vector<Choice<UnitPrior>> choices_of(UnitPrior) {
+  return {{"uniform", UnitPrior::uniform, "weighs keys by their distance to the query"},
+          {"magnitude", UnitPrior::magnitude, "of the projected keys, which makes distances dot products"},
+          {"learned", UnitPrior::learned, "exp(<key, weight>) with a weight a head"}};
+}
+
 // Where the prior of adapted means is centred: at the first ones (EM for the penalised likelihood), or at
 // those of the iteration before, as in the published layer, so that it is forgotten.
 enum class PriorCentre { fixed, moving };
