@@ -71,3 +71,7 @@ foreach(app ${pursuit_app_names})
   install(DIRECTORY apps/${app}/recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pursuit/recipes/${app} COMPONENT apps)
   install(DIRECTORY apps/${app}/studies/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pursuit/studies/${app} COMPONENT apps)
 endforeach()
+foreach(files recipes studies)
+  install(DIRECTORY apps/segment/interactive/${files}/ COMPONENT apps
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/pursuit/${files}/segment/interactive)
+endforeach()

@@ -20,7 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> recipe_folders(const std::string& app) {
+// Those of "segment interactive" are in segment/interactive.
+std::vector<fs::path> recipe_folders(std::string app) {
+  std::replace(app.begin(), app.end(), ' ', '/');
   std::vector<fs::path> folders;
   std::error_code error;
   const fs::path exe = fs::read_symlink("/proc/self/exe", error);

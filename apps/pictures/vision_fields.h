@@ -6,14 +6,10 @@
 
 namespace pursuit::apps {
 
-// The fields that the Configs of the apps on pictures share: vision transformer and data.
-struct VisionFields : AttentionFields {
-  // model
-  int64_t patch = 0, dim = 192, depth = 12, heads = 3;
-  double mlp_ratio = 4, ln_eps = 1e-6, dropout = 0, drop_path = 0;
+// The fields of the Configs of all apps on pictures.
+struct PictureFields {
   nn::Init init = nn::Init::timm;
 
-  // data
   std::string data;  // empty: built-in data
   std::string format = "auto";
   int64_t limit = 0, test_limit = 0;
@@ -22,6 +18,26 @@ struct VisionFields : AttentionFields {
   data::Decoder jpeg_decoder = data::Decoder::stb;
   int workers = 1;
   double flip = 0.5;
+};
+
+// Of `data` and `format` the app says what they may be.
+template <class C, class F> void for_each_picture_field(C& c, const F& f) {
+  f("init", c.init, "Initial weights");
+  f("limit", c.limit, "Train on this many pictures, evenly spaced (the first of drawn scenes; 0: all)",
+    any_count);
+  f("test-limit", c.test_limit,
+    "Evaluate on this many pictures, evenly spaced (the first of drawn scenes; 0: all)", any_count);
+  f("skip-bad", c.skip_bad, "Replace damaged pictures by the next good one and count them");
+  f("cache-mib", c.cache_mib, "Memory for decoded pictures, MiB", Range{0, 1 << 30});
+  f("jpeg-decoder", c.jpeg_decoder, "What decodes JPEGs");
+  f("workers", c.workers, "Threads that prepare batches (0: the training thread itself)", any_threads);
+  f("flip", c.flip, "Probability of a horizontal flip", Range{0, 1});
+}
+
+// The fields of apps with a vision transformer.
+struct VisionFields : AttentionFields, PictureFields {
+  int64_t patch = 0, dim = 192, depth = 12, heads = 3;
+  double mlp_ratio = 4, ln_eps = 1e-6, dropout = 0, drop_path = 0;
 };
 
 template <class C, class F> void for_each_vision_field(C& c, const F& f) {
@@ -33,16 +49,7 @@ template <class C, class F> void for_each_vision_field(C& c, const F& f) {
   f("ln-eps", c.ln_eps, "Epsilon of LayerNorm (timm: 1e-6; PyTorch and Segmenter: 1e-5)", above(0, 1));
   f("dropout", c.dropout, "Dropout rate after the position embedding", below(0, 1));
   f("drop-path", c.drop_path, "Drop path rate of the last block (grows linearly from 0)", below(0, 1));
-  f("init", c.init, "Initial weights");
-  f("limit", c.limit, "Train on this many pictures, evenly spaced (the first of drawn scenes; 0: all)",
-    any_count);
-  f("test-limit", c.test_limit,
-    "Evaluate on this many pictures, evenly spaced (the first of drawn scenes; 0: all)", any_count);
-  f("skip-bad", c.skip_bad, "Replace damaged pictures by the next good one and count them");
-  f("cache-mib", c.cache_mib, "Memory for decoded pictures, MiB", Range{0, 1 << 30});
-  f("jpeg-decoder", c.jpeg_decoder, "What decodes JPEGs");
-  f("workers", c.workers, "Threads that prepare batches (0: the training thread itself)", any_threads);
-  f("flip", c.flip, "Probability of a horizontal flip", Range{0, 1});
+  for_each_picture_field(c, f);
 }
 
 // The model's config without image size, channels and classes.

@@ -5,6 +5,7 @@
 #include "apps/command/options.h"
 #include "apps/pictures/attack_options.h"
 #include "apps/segment/commands.h"
+#include "apps/segment/interactive/commands.h"
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
 #include "apps/study/inspect_command.h"
@@ -85,6 +86,12 @@ int run(std::vector<std::string> args) {
   apps::add_inspect_command<RunRecord>(program.app, program.code, /*batch size*/ 2, loss_on_noise,
                                        show_split);
   program.add_study(run);
+  CLI::App* interactive = program.app.add_subcommand(
+      "interactive", "Segment the object that is clicked on: train, eval, serve, ...");
+  interactive->set_help_flag();
+  interactive->prefix_command();
+  interactive->callback(
+      [&program, interactive] { program.code = interactive::run(interactive->remaining()); });
   return program.run(std::move(args));
 }
 

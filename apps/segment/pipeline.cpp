@@ -1,8 +1,6 @@
 #include "apps/segment/pipeline.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <limits>
 
 #include "apps/run/run_folder.h"
@@ -55,10 +53,8 @@ data::SegmentationTransform train_transform(const Config& c) {
   o.max_class_share = c.max_class_share;
   o.flip = c.flip;
   o.photometric = c.photometric;
-  // The mean colour, which normalisation maps to nearly 0, the padding of evaluation's windows.
-  std::array<uint8_t, 3> padding;
-  for (size_t i = 0; i < 3; ++i) padding[i] = uint8_t(std::lround(255 * c.mean[i]));
-  return [o, padding](const data::SegmentationSample& sample, Random& random, std::span<uint8_t> chw,
+  // As evaluation pads windows.
+  return [o, padding = data::mean_colour(c.mean)](const data::SegmentationSample& sample, Random& random, std::span<uint8_t> chw,
                       std::span<int64_t> labels) {
     data::to_padded(data::augment(sample, o, random), padding, o.crop_width, o.crop_height, chw, labels);
   };

@@ -67,7 +67,7 @@ void add_inspect_options(CLI::App& command, InspectOptions& o, const std::string
 
 void add_eval_options(CLI::App& command, EvalOptions& o, const std::string& batch) {
   add_load_options(command, o.checkpoint, o.load);
-  add_number(command, "--batch-size", o.batch_size, batch, any_batch);
+  if (!batch.empty()) add_number(command, "--batch-size", o.batch_size, batch, any_batch);
   command.add_flag("--quiet", o.quiet, "No progress on stderr");
   command.add_flag("--json", o.json, "Print JSON instead of tables");
 }

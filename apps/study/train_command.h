@@ -19,6 +19,7 @@ namespace pursuit::apps {
 // what the app's run_word(config) says).
 template <class Config> std::string run_kind(const Config& config, const std::string& word = "") {
   std::string kind = Config::app;
+  std::replace(kind.begin(), kind.end(), ' ', '-');
   if constexpr (requires { run_word(config); })
     kind += "-" + (word.empty() ? run_word(config) : word);
   else if constexpr (requires { config.attention; })
