@@ -1,5 +1,6 @@
 #include "nn/routing/pomo.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -84,7 +85,7 @@ Pomo::Tours Pomo::construct(const Tensor& nodes, Random* random) const {
     visited.data<float>()[trajectory * n + node] = -std::numeric_limits<float>::infinity();
   };
   for (int64_t t = 0; t < batch * n; ++t) visit(t, 0, t % n);
-  for (int64_t step = 1; step < n; ++step) {
+  for (int64_t step = 1; step + 1 < n; ++step) {
     const Tensor query = first + embedding(from_vector(ids, {batch, n}), last);
     const Tensor scores = matmul(by_head(query), keys) * (1 / std::sqrt(double(d)));
     const Tensor mixed =
@@ -96,6 +97,11 @@ Pomo::Tours Pomo::construct(const Tensor& nodes, Random* random) const {
       visit(t, step, random ? drawn_from(p + t * n, n, random->uniform()) : largest_of(p + t * n, n));
     const Tensor chosen = gather(log_p, 2, from_vector(at, {batch, n, 1})).reshape({batch, n});
     tours.log_probability = step == 1 ? chosen : tours.log_probability + chosen;
+  }
+  // One node is left, whose probability is 1.
+  for (int64_t t = 0; t < batch * n; ++t) {
+    const float* row = visited.data<float>() + t * n;
+    visit(t, n - 1, std::find(row, row + n, 0.0F) - row);
   }
   const Tensor points = nodes.contiguous();
   for (int64_t t = 0; t < batch * n; ++t)
