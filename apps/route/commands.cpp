@@ -51,7 +51,7 @@ apps::LoadOptions on_cpu(apps::LoadOptions load) {
 void draw_samples(apps::Report& report, const RunRecord& run) {
   const auto loaded = apps::load_model<Config>(run.folder, on_cpu({}));
   const Config& c = loaded.config;
-  const Instances some = uniform_instances(c.problem, c.nodes, 4, 100, Use::test, 0);
+  const Instances some = test_instances(c.problem, c.nodes, 4);
   const Decoded best = decode(*loaded.model, some, 4, {.augment = true}, [](int64_t) { return true; }).back();
   std::vector<apps::Drawing> drawings;
   for (size_t i = 0; i < some.all.size(); ++i) {
@@ -175,8 +175,7 @@ class Evaluation : public apps::Evaluation<RunRecord> {
     if (options_.data.empty()) {
       const int64_t nodes = options_.nodes > 0 ? options_.nodes : c.nodes;
       const int64_t count = options_.limit > 0 ? options_.limit : c.test_instances;
-      instances_ =
-          uniform_instances(c.problem, nodes, count, std::max<int64_t>(c.label_rounds, 100), Use::test, 0);
+      instances_ = test_instances(c.problem, nodes, count);
       command_ = fmt::format("--nodes {} --limit {}", nodes, count);
     } else {
       instances_ = read_instances(options_.data, options_.limit, options_.max_nodes);

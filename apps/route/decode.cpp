@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "apps/route/route.h"
 #include "data/routing/baselines.h"

@@ -24,22 +24,17 @@ std::string fingerprint(const std::vector<data::SolvedInstance>& all) {
   return data::fingerprint(text);
 }
 
-}  // namespace
-
-data::RoutingInstance draw_instance(Problem problem, int64_t nodes, Random& random) {
-  return problem == Problem::tsp ? data::uniform_tsp(nodes, random) : data::uniform_cvrp(nodes, random);
-}
-
-Instances uniform_instances(Problem problem, int64_t nodes, int64_t count, int64_t rounds, Use use,
-                            uint64_t seed) {
-  const uint64_t first = use == Use::training ? 0 : streams::pow2(40);
+// Instance i is drawn from stream first + i.
+Instances uniform_instances(Problem problem, int64_t nodes, int64_t count, int64_t rounds, uint64_t seed,
+                            uint64_t first) {
   Instances made;
   made.all.resize(size_t(count));
   parallel_for(count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Random random(seed, streams::routing.at(first + uint64_t(i)));
       data::SolvedInstance& s = made.all[size_t(i)];
-      s.instance = draw_instance(problem, nodes, random);
+      s.instance =
+          problem == Problem::tsp ? data::uniform_tsp(nodes, random) : data::uniform_cvrp(nodes, random);
       s.routes = data::local_search(s.instance, rounds, random);
       data::verify(s.instance, s.routes);
       s.reference = data::length(s.instance, s.routes);
@@ -48,6 +43,17 @@ Instances uniform_instances(Problem problem, int64_t nodes, int64_t count, int64
   made.name = fmt::format("uniform {}{}", problem == Problem::tsp ? "TSP" : "CVRP", nodes);
   made.fingerprint = fingerprint(made.all);
   return made;
+}
+
+}  // namespace
+
+Instances training_instances(Problem problem, int64_t nodes, int64_t count, int64_t rounds, uint64_t seed) {
+  return uniform_instances(problem, nodes, count, rounds, seed, 0);
+}
+
+Instances test_instances(Problem problem, int64_t nodes, int64_t count) {
+  constexpr int64_t rounds = 500;
+  return uniform_instances(problem, nodes, count, rounds, 0, streams::pow2(40));
 }
 
 Instances read_instances(const std::string& path, int64_t limit, int64_t max_nodes) {

@@ -20,13 +20,11 @@ struct Instances {
   bool has_depots() const { return all[0].instance.has_depot(); }
 };
 
-data::RoutingInstance draw_instance(Problem problem, int64_t nodes, Random& random);
-
-// `count` uniform instances with labels of `rounds` rounds of local search, by all threads. Instance i is the
-// same for every count. Training draws other instances than the tests, whatever the seeds.
-enum class Use { training, test };
-Instances uniform_instances(Problem problem, int64_t nodes, int64_t count, int64_t rounds, Use use,
-                            uint64_t seed);
+// Uniform instances with labels of `rounds` rounds of local search, by all threads. Instance i is the same
+// for every count.
+Instances training_instances(Problem problem, int64_t nodes, int64_t count, int64_t rounds, uint64_t seed);
+// The same for all runs, and others than those of training; labels of 500 rounds.
+Instances test_instances(Problem problem, int64_t nodes, int64_t count);
 
 // Those of a file of published instances, or of a .tsp or .vrp; `limit` 0: all, `max_nodes` 0: of any size.
 // Throws Error that names the file if none is left, or if some have a depot and some have none.

@@ -16,13 +16,13 @@ class Task : public apps::TaskOf<RunRecord> {
   Task(const Config& config, const apps::RunOptions&, distributed::Communicator& ranks)
       : config_(config), share_(apps::share(config, ranks.rank())), model_(model_config(config)) {
     const bool learns_labels = config.kind == Kind::lehd;
-    if (learns_labels)
-      training_ = config.data.empty() ? uniform_instances(config.problem, config.nodes, config.instances,
-                                                          config.label_rounds, Use::training, config.seed)
-                                      : read_instances(config.data, config.instances, 0);
+    if (learns_labels && config.data.empty())
+      training_ = training_instances(config.problem, config.nodes, config.instances, config.label_rounds,
+                                     config.seed);
+    else if (learns_labels)
+      training_ = read_instances(config.data, config.instances, 0);
     check_training_data();
-    test_ = uniform_instances(config.problem, config.nodes, config.test_instances,
-                              std::max<int64_t>(config.label_rounds, 100), Use::test, 0);
+    test_ = test_instances(config.problem, config.nodes, config.test_instances);
     config_.data_fingerprint =
         apps::same_data(config.data_fingerprint,
                         {learns_labels ? training_.fingerprint : "drawn", test_.fingerprint}, config.data);
@@ -67,7 +67,7 @@ class Task : public apps::TaskOf<RunRecord> {
 
   apps::Validation evaluate() override {
     apps::Validation v;
-    auto all =
+    const auto all =
         decode(model_, test_, config_.eval_batch_size, {}, [](int64_t) { return !apps::stop_requested(); });
     v.complete = !all.empty();
     if (!v.complete) return v;

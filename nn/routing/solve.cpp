@@ -31,31 +31,33 @@ struct Part {
   std::vector<int64_t> nodes;
   int64_t free = 0;  // CVRP: what the vehicle can still carry
 };
+// Rows of a table [B * count, width]: [B, rows, width], those that row(b, i) names of the `count` of b.
+template <class Row> Tensor pick(const Tensor& table, int64_t batch, int64_t rows, const Row& row) {
+  const int64_t count = table.size(0) / batch;
+  std::vector<int64_t> ids;
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t i = 0; i < rows; ++i) ids.push_back(b * count + row(size_t(b), size_t(i)));
+  return embedding(from_vector(ids, {batch, rows}), table);
+}
+
 // Fills parts of one size greedily, from row `current` to row `destination`, which may be the same. Returns
 // what is visited in between, in order.
 std::vector<Visits> fill(const Lehd& model, RoutingInstances instances, std::vector<Part> parts,
                          int64_t destination, int64_t current) {
   const NoGrad off;
-  const Tensor features = features_of(instances);
   const bool depot = model.config().depot;
-  const int64_t batch = int64_t(parts.size()), size = int64_t(parts[0].nodes.size()), all = features.size(1);
-  // Rows of a tensor [B * count, width], of each b those with the indices of(b).
-  const auto pick = [&](const Tensor& table, int64_t count, int64_t rows, const auto& of) {
-    std::vector<int64_t> ids;
-    for (int64_t b = 0; b < batch; ++b)
-      for (int64_t i = 0; i < rows; ++i) ids.push_back(b * count + of(size_t(b))[size_t(i)]);
-    return embedding(from_vector(ids, {batch, rows}), table);
-  };
-  const Tensor sub = pick(
-      features.reshape({batch * all, features.size(2)}), all,
-      size, [&](size_t b) -> const auto& { return parts[b].nodes; });
-  const Tensor rows = model.encode(sub).reshape({batch * size, -1});
+  const int64_t batch = int64_t(parts.size()), size = int64_t(parts[0].nodes.size());
+  const Tensor features = features_of(instances);
+  const Tensor nodes = pick(features.reshape({-1, features.size(2)}), batch, size,
+                            [&](size_t b, size_t i) { return parts[b].nodes[i]; });
+  const Tensor rows = model.encode(nodes).reshape({batch * size, -1});
+  const Tensor last = pick(rows, batch, 1, [&](size_t, size_t) { return destination; });
 
   std::vector<int64_t> open;
   for (int64_t i = 0; i < size; ++i)
     if (i != destination && i != current) open.push_back(i);
-  std::vector<std::vector<int64_t>> left(parts.size(), open), at(parts.size(), {current});
-  const std::vector<int64_t> end = {destination};
+  std::vector<std::vector<int64_t>> left(parts.size(), open);
+  std::vector<int64_t> at(parts.size(), current);
   std::vector<Visits> visits(parts.size());
   for (int64_t m = int64_t(open.size()); m > 0; --m) {
     std::vector<int64_t> choice(parts.size());
@@ -67,14 +69,9 @@ std::vector<Visits> fill(const Lehd& model, RoutingInstances instances, std::vec
           shares.push_back(float(double(parts[b].free) / double(instances[b].capacity)));
         load = from_vector(shares, {batch, 1, 1});
       }
-      const Tensor logits = model.decode(pick(
-                                             rows, size, 1, [&](size_t) -> const auto& { return end; }),
-                                         pick(
-                                             rows, size, m, [&](size_t b) -> const auto& { return left[b]; }),
-                                         pick(
-                                             rows, size, 1, [&](size_t b) -> const auto& { return at[b]; }),
-                                         load);
-      const Tensor best = argmax(logits);
+      const Tensor remaining = pick(rows, batch, m, [&](size_t b, size_t i) { return left[b][i]; });
+      const Tensor now = pick(rows, batch, 1, [&](size_t b, size_t) { return at[b]; });
+      const Tensor best = argmax(model.decode(last, remaining, now, load));
       std::copy_n(best.data<int64_t>(), batch, choice.begin());
     }
     for (size_t b = 0; b < parts.size(); ++b) {
@@ -86,7 +83,7 @@ std::vector<Visits> fill(const Lehd& model, RoutingInstances instances, std::vec
         parts[b].free = (via_depot ? instances[b].capacity : parts[b].free) - demand;
       }
       visits[b].push_back({node, via_depot});
-      at[b] = {row};
+      at[b] = row;
       left[b].erase(left[b].begin() + choice[b] % m);
     }
   }
