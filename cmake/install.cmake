@@ -65,9 +65,9 @@ foreach(room engine nn data cuda)
 endforeach()
 
 # The component `apps`: the programs and their recipes and studies.
-require_built(apps ${pursuit_app_names} pca bench)
-install(TARGETS ${pursuit_app_names} pca bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT apps)
-foreach(app ${pursuit_app_names})
+require_built(apps ${pursuit_app_names} route pca bench)
+install(TARGETS ${pursuit_app_names} route pca bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT apps)
+foreach(app ${pursuit_app_names} route)
   install(DIRECTORY apps/${app}/recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pursuit/recipes/${app} COMPONENT apps)
   install(DIRECTORY apps/${app}/studies/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pursuit/studies/${app} COMPONENT apps)
 endforeach()

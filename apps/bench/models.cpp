@@ -11,6 +11,8 @@
 #include "nn/inference.h"
 #include "nn/init.h"
 #include "nn/quantization/convert.h"
+#include "nn/routing/lehd.h"
+#include "nn/routing/pomo.h"
 
 namespace pursuit::bench {
 
@@ -87,6 +89,39 @@ Workload language(const std::string& name, const std::string& what, int64_t batc
                                        return model.loss(in.at("ids"), in.at("labels"));
                                      });
 }
+
+namespace {
+
+// LEHD's first step of 100 nodes, with the largest decoder.
+Workload lehd() {
+  const auto draw = [](int64_t b, DType, Device) -> Batch {
+    return {{"nodes", uniform({b, 100, 2}, 0, 1, seed, 1)}, {"labels", random_labels(b, 98, 2, cpu)}};
+  };
+  Workload w = workload<nn::Lehd>(
+      "lehd", "LEHD training step, 6 decoder layers over 100 nodes", "instances", 64, nn::LehdConfig{},
+      nn::Init::pytorch, {.weight_decay = 0}, draw, [](const nn::Lehd& model, const Batch& in) {
+        return cross_entropy(model.step_logits(in.at("nodes"), 0), in.at("labels"));
+      });
+  w.takes_bf16 = false;
+  return w;
+}
+
+// POMO with 50 starts: the trajectories of an instance, drawn, and their gradient.
+Workload pomo() {
+  const auto draw = [](int64_t b, DType, Device) -> Batch {
+    return {{"nodes", uniform({b, 50, 2}, 0, 1, seed, 1)}};
+  };
+  Workload w = workload<nn::Pomo>("pomo", "POMO training step, 6 encoder layers, 50 starts of 50 nodes",
+                                  "instances", 64, nn::PomoConfig{}, nn::Init::pytorch, {.weight_decay = 0},
+                                  draw, [](const nn::Pomo& model, const Batch& in) {
+                                    Random random(seed, 2);
+                                    return nn::Pomo::loss(model.construct(in.at("nodes"), &random));
+                                  });
+  w.takes_bf16 = false;
+  return w;
+}
+
+}  // namespace
 
 VitConfig with_attention(VitConfig config, const std::string& kind, const nn::KindOptions& options,
                          const std::string& layers) {
@@ -264,6 +299,8 @@ std::vector<Workload> model_workloads() {
       language("lm-paper-adaptive", "the same with adaptive softmax", 4, adaptive),
       language("lm-paper-267735", "the same over 267735 words, in four parts", 4, large),
       language("lm-paper-rpc", "the same with RPC n=4 lambda=4 in 4 blocks, the others symmetric", 4, rpc),
+      lehd(),
+      pomo(),
   };
 }
 

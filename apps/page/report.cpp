@@ -93,6 +93,17 @@ void Report::pictures(const PictureGrid& grid) {
   body_ += chart_figure(grid.title, "", {}, body + "</div></div>\n", grid.caption, true);
 }
 
+void Report::drawings(const std::string& title, const std::vector<Drawing>& drawings,
+                      const std::string& caption) {
+  std::string body = "<div class=\"drawings\">";
+  for (const auto& drawing : drawings) {
+    body += "<figure class=\"picture\">" + drawing.svg;
+    if (!drawing.caption.empty()) body += "<figcaption>" + escape_html(drawing.caption) + "</figcaption>";
+    body += "</figure>\n";
+  }
+  body_ += chart_figure(title, "", {}, body + "</div>\n", caption, true);
+}
+
 void Report::swatches(const std::string& title,
                       const std::vector<std::pair<std::array<uint8_t, 3>, std::string>>& colours) {
   std::string body = "<div class=\"swatches\">";

@@ -23,6 +23,11 @@ struct Picture {
   Mark mark = Mark::none;  // coloured edge: right or wrong prediction
 };
 
+// An SVG element, of which the caller has escaped all text.
+struct Drawing {
+  std::string svg, caption = {};
+};
+
 struct PictureGrid {
   std::string title;
   std::vector<Picture> pictures;
@@ -49,6 +54,8 @@ class Report {
   void chart(const BarChart& chart);
   void chart(const ConfusionChart& matrix);
   void pictures(const PictureGrid& grid);
+  void drawings(const std::string& title, const std::vector<Drawing>& drawings,
+                const std::string& caption = "");
   // A legend of small coloured squares with names.
   void swatches(const std::string& title,
                 const std::vector<std::pair<std::array<uint8_t, 3>, std::string>>& colours);

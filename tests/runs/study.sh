@@ -64,6 +64,21 @@ threads = 1
 checkpoint-steps = 1'
     recipe='' first='hidden = 4' second='hidden = 32' choose='lr = [1e-4, 1e-2]'
     evaluation='noise = [0, 0.5]' ;;
+  route)
+    base='instances = 200
+test-instances = 8
+label-rounds = 5
+dim = 16
+heads = 2
+hidden = 16
+layers = 1
+batch-size = 16
+steps = 16
+threads = 1
+checkpoint-steps = 1'
+    recipe=tsp20 first='norm = "none"' second='norm = "batch"' choose='lr = [1e-4, 1e-2]'
+    evaluation='rrc = 4
+nodes = 8' ;;
 esac
 {
   [[ -z $recipe ]] || echo "recipe = \"$recipe\""

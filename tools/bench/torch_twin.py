@@ -351,6 +351,92 @@ def language(batch, cutoffs=(), rpc_layers=0, vocab=33278):
         "ids": torch.randint(vocab, (batch, 256)), "labels": torch.randint(vocab, (batch, 256))}, clip_norm=0.25)
 
 
+class NodeNorm(nn.InstanceNorm1d):
+    def forward(self, x):
+        return super().forward(x.transpose(1, 2)).transpose(1, 2)
+
+
+class NodeLayer(nn.Module):
+    """A layer of LEHD and POMO, after their published code."""
+
+    def __init__(self, dim=128, heads=8, hidden=512, norm=False):
+        super().__init__()
+        self.heads, self.qkv, self.proj = heads, nn.Linear(dim, 3 * dim, bias=False), nn.Linear(dim, dim)
+        self.mlp = feed_forward(dim, hidden, nn.ReLU())
+        self.norm1, self.norm2 = (NodeNorm(dim, affine=True), NodeNorm(dim, affine=True)) if norm else (None, None)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        h = x + self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        h = self.norm1(h) if self.norm1 else h
+        y = h + self.mlp(h)
+        return self.norm2(y) if self.norm2 else y
+
+
+class Lehd(nn.Module):
+    def __init__(self, dim=128, layers=6):
+        super().__init__()
+        self.embed, self.encoder = nn.Linear(2, dim), NodeLayer()
+        self.destination, self.current, self.out = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.Linear(dim, 1)
+        self.decoder = nn.Sequential(*[NodeLayer() for _ in range(layers)])
+
+    def forward(self, nodes):
+        h = self.encoder(self.embed(nodes))
+        z = self.decoder(torch.cat([self.destination(h[:, -1:]), h[:, 1:-1], self.current(h[:, :1])], 1))
+        return self.out(z[:, 1:-1]).squeeze(2)
+
+
+class Pomo(nn.Module):
+    def __init__(self, dim=128, layers=6):
+        super().__init__()
+        self.embed, self.encoder = nn.Linear(2, dim), nn.Sequential(*[NodeLayer(norm=True) for _ in range(layers)])
+        self.first, self.last, self.keys, self.values = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+        self.combine = nn.Linear(dim, dim)
+
+    def forward(self, nodes):
+        """Lengths [B, N] and log probabilities [B, N] of drawn tours from every node."""
+        b, n, _ = nodes.shape
+        h = self.encoder(self.embed(nodes))
+        dim = h.shape[2]
+
+        def by_head(x):
+            return x.reshape(b, -1, 8, dim // 8).transpose(1, 2)
+        keys, values, first = by_head(self.keys(h)), by_head(self.values(h)), by_head(self.first(h))
+        batch, start = torch.arange(b)[:, None].expand(b, n), torch.arange(n).expand(b, n)
+        at, chosen, tour, mask = start, [], [start], torch.zeros(b, n, n)
+        for _ in range(n - 1):
+            mask = mask.clone()
+            mask[batch, start, at] = float("-inf")
+            query = first + by_head(self.last(h.gather(1, at[:, :, None].expand(-1, -1, dim))))
+            if args.variant == "sdpa":
+                mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask[:, None])
+            else:
+                mixed = (query @ keys.transpose(2, 3) / (dim // 8) ** 0.5 + mask[:, None]).softmax(3) @ values
+            scores = self.combine(mixed.transpose(1, 2).flatten(2)) @ h.transpose(1, 2)
+            p = (10 * torch.tanh(scores / dim ** 0.5) + mask).softmax(2)
+            at = p.reshape(b * n, n).multinomial(1).reshape(b, n)
+            chosen.append(p[batch, start, at])
+            tour.append(at)
+        path = nodes[torch.arange(b)[:, None, None], torch.stack(tour, 2)]
+        return (path - path.roll(-1, 2)).norm(dim=3).sum(2), torch.stack(chosen, 2).log().sum(2)
+
+
+def lehd(batch):
+    model = Lehd()
+    return training_step(model, torch.optim.Adam(model.parameters(), lr=5e-4, fused=True),
+                         lambda forward, nodes, labels: F.cross_entropy(forward(nodes), labels),
+                         {"nodes": torch.rand(batch, 100, 2), "labels": torch.randint(98, (batch,))})
+
+
+def pomo(batch):
+    def loss_of(forward, nodes):
+        length, log_p = forward(nodes)
+        return ((length - length.mean(1, keepdim=True)).detach() * log_p).mean()
+    model = Pomo()
+    return training_step(model, torch.optim.Adam(model.parameters(), lr=5e-4, fused=True), loss_of,
+                         {"nodes": torch.rand(batch, 50, 2)})
+
+
 def forward(f, *inputs):
     dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float32
     inputs, f = [x.to(dtype) for x in inputs], compiled(f)
@@ -537,6 +623,8 @@ MODELS = {
     "lm-paper-adaptive": (4, "sequences", 10, True, lambda b: language(b, (20000,))),
     "lm-paper-267735": (4, "sequences", 10, True, lambda b: language(b, (20000, 40000, 200000), vocab=267735)),
     "lm-paper-rpc": (4, "sequences", 10, True, lambda b: language(b, (20000,), rpc_layers=4)),
+    "lehd": (64, "instances", 10, False, lehd),
+    "pomo": (64, "instances", 10, False, pomo),
 }
 INFERENCE = {
     "deit-tiny-forward": (64, "images", 10, True, images_forward),

@@ -1,0 +1,79 @@
+#include "apps/route/instances.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "data/fingerprint.h"
+#include "data/routing/local_search.h"
+#include "data/routing/tsplib.h"
+#include "engine/base/streams.h"
+#include "engine/cpu/parallel.h"
+
+namespace pursuit::route {
+
+namespace {
+
+std::string fingerprint(const std::vector<data::SolvedInstance>& all) {
+  std::string text;
+  for (const data::SolvedInstance& s : all) {
+    text += fmt::format("{} {} {};", s.instance.size(), s.instance.capacity, s.reference);
+    for (const data::Point& p : s.instance.nodes) text += fmt::format("{} {},", p.x, p.y);
+  }
+  return data::fingerprint(text);
+}
+
+// Instance i is drawn from stream first + i.
+Instances uniform_instances(Problem problem, int64_t nodes, int64_t count, int64_t rounds, uint64_t seed,
+                            uint64_t first) {
+  Instances made;
+  made.all.resize(size_t(count));
+  parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Random random(seed, streams::routing.at(first + uint64_t(i)));
+      data::SolvedInstance& s = made.all[size_t(i)];
+      s.instance =
+          problem == Problem::tsp ? data::uniform_tsp(nodes, random) : data::uniform_cvrp(nodes, random);
+      s.routes = data::local_search(s.instance, rounds, random);
+      data::verify(s.instance, s.routes);
+      s.reference = data::length(s.instance, s.routes);
+    }
+  });
+  made.name = fmt::format("uniform {}{}", problem == Problem::tsp ? "TSP" : "CVRP", nodes);
+  made.fingerprint = fingerprint(made.all);
+  return made;
+}
+
+}  // namespace
+
+Instances training_instances(Problem problem, int64_t nodes, int64_t count, int64_t rounds, uint64_t seed) {
+  return uniform_instances(problem, nodes, count, rounds, seed, 0);
+}
+
+Instances test_instances(Problem problem, int64_t nodes, int64_t count) {
+  constexpr int64_t rounds = 500;
+  return uniform_instances(problem, nodes, count, rounds, 0, streams::pow2(40));
+}
+
+Instances read_instances(const std::string& path, int64_t limit, int64_t max_nodes) {
+  Instances read;
+  const std::filesystem::path file(path);
+  if (file.extension() == ".tsp" || file.extension() == ".vrp")
+    read.all.push_back({.instance = data::read_tsplib(path)});
+  else
+    read.all = data::read_published(path);
+  if (max_nodes > 0)
+    std::erase_if(read.all, [&](const data::SolvedInstance& s) { return s.instance.size() > max_nodes; });
+  if (limit > 0 && int64_t(read.all.size()) > limit) read.all.resize(size_t(limit));
+  if (read.all.empty())
+    fail("route", path + ": no instance of up to " + std::to_string(max_nodes) + " nodes");
+  for (const data::SolvedInstance& s : read.all)
+    if (s.instance.has_depot() != read.has_depots())
+      fail("route", path + ": some instances have a depot, some none");
+  read.name = file.filename().string();
+  read.fingerprint = fingerprint(read.all);
+  return read;
+}
+
+}  // namespace pursuit::route

@@ -1,0 +1,33 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "data/routing/published.h"
+
+namespace pursuit::route {
+
+enum class Problem { tsp, cvrp };
+inline std::vector<Choice<Problem>> choices_of(Problem) {
+  return {{"tsp", Problem::tsp}, {"cvrp", Problem::cvrp}};
+}
+
+// Solved instances, which training or an evaluation takes.
+struct Instances {
+  std::vector<data::SolvedInstance> all;
+  std::string name;         // "uniform TSP20"
+  std::string fingerprint;  // of all numbers
+
+  bool has_depots() const { return all[0].instance.has_depot(); }
+};
+
+// Uniform instances with labels of `rounds` rounds of local search, by all threads. Instance i is the same
+// for every count.
+Instances training_instances(Problem problem, int64_t nodes, int64_t count, int64_t rounds, uint64_t seed);
+// The same for all runs, and others than those of training; labels of 500 rounds.
+Instances test_instances(Problem problem, int64_t nodes, int64_t count);
+
+// Those of a file of published instances, or of a .tsp or .vrp; `limit` 0: all, `max_nodes` 0: of any size.
+// Throws Error that names the file if none is left, or if some have a depot and some have none.
+Instances read_instances(const std::string& path, int64_t limit, int64_t max_nodes);
+
+}  // namespace pursuit::route

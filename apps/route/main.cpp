@@ -1,0 +1,53 @@
+#include <CLI/CLI.hpp>
+
+#include "apps/command/apply.h"
+#include "apps/command/options.h"
+#include "apps/route/route.h"
+#include "apps/study/program.h"
+
+namespace {
+
+using namespace pursuit;
+using namespace pursuit::route;
+
+int run(std::vector<std::string> args) {
+  apps::Program<RunRecord> program(
+      "Solves travelling salesman and vehicle routing problems by learned construction.",
+      "Weights as safetensors");
+  program.add_train("Train LEHD on labels, or POMO by reinforcement", args, route::train);
+
+  const auto [eval_command, e] = program.add("eval", "Gaps of uniform instances or of a file's", route::eval);
+  apps::add_eval_options(eval_command, e, "Instances per batch (0: the run's)");
+  eval_command.add_option("--data", e.data,
+                          "File of published instances, or a .tsp or .vrp (left out: uniform ones)");
+  apps::add_number(eval_command, "--limit", e.limit, "Instances (0: all of --data, or the run's number)",
+                   apps::any_count);
+  apps::add_number(eval_command, "--nodes", e.nodes, "Nodes of uniform instances (0: the run's)",
+                   apps::Range{0, 1000});
+  apps::add_number(eval_command, "--max-nodes", e.max_nodes, "Leave out larger instances of --data (0: none)",
+                   apps::any_count);
+  apps::add_number(eval_command, "--rrc", e.decoding.rrc,
+                   "lehd: after so many iterations of random re-construct too", apps::Range{0, 1e6});
+  apps::add_number(eval_command, "--seed", e.decoding.seed, "Seed of the iterations", apps::any_seed);
+  eval_command.add_flag("--augment", e.decoding.augment, "pomo: also the best of eight symmetries");
+
+  const auto [solve_command, s] =
+      program.add("solve", "Solve a .tsp of TSPLIB or a .vrp of CVRPLIB", route::solve);
+  apps::add_load_options(solve_command, s.checkpoint, s.load);
+  solve_command.add_option("FILE", s.file, "EUC_2D, CEIL_2D, ATT or GEO")->required();
+  apps::add_number(solve_command, "--rrc", s.rrc, "lehd: iterations of random re-construct",
+                   apps::Range{0, 1e6});
+  apps::add_number(solve_command, "--seed", s.seed, "Seed of the iterations", apps::any_seed);
+  solve_command.add_flag("--augment,!--no-augment", s.augment,
+                         "pomo: the best of eight symmetries (default)");
+  solve_command.add_option("--svg", s.svg, "Write the solution as a drawing");
+  solve_command.add_option("--solution", s.solution, "Write it as TSPLIB's tour or CVRPLIB's routes");
+  program.add_study(run);
+  return program.run(std::move(args));
+}
+
+}  // namespace
+
+template void pursuit::apps::apply(const Recipe&, pursuit::route::Config&);
+
+int main(int argc, char** argv) { return run_main(argc, argv, run); }
