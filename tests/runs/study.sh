@@ -73,11 +73,12 @@ heads = 2
 hidden = 16
 layers = 1
 batch-size = 16
-steps = 16
+steps = 8
 threads = 1
 checkpoint-steps = 1'
     recipe=tsp20 first='norm = "none"' second='norm = "batch"' choose='lr = [1e-4, 1e-2]'
-    evaluation='rrc = 4
+    evaluation='limit = 8
+rrc = 4
 nodes = 8' ;;
 esac
 {
@@ -142,7 +143,7 @@ exact = [[*m] for m in measures(whole) if not timing(m[2])]
 assert len(exact) >= 6, exact
 assert exact == [[*m] for m in measures(parts) if not timing(m[2])]
 assert whole["choices"] == parts["choices"] and sum(c["chosen"] for c in whole["choices"]) == 1
-best = (min if "perplexity" in whole["choices"][0]["metric"] else max)(whole["choices"], key=lambda c: float(c["value"]))
+best = (min if re.search("perplexity|gap", whole["choices"][0]["metric"]) else max)(whole["choices"], key=lambda c: float(c["value"]))
 assert best["chosen"], whole["choices"]
 assert all(f"{choice['value']:.4f}" in page for choice in whole["choices"])
 shown = compared = 0
