@@ -101,7 +101,7 @@ std::optional<size_t> random_target(const std::vector<size_t>& layout, size_t ma
   return fitting[size_t(random.below(int64_t(fitting.size())))];
 }
 
-SegmentationSample random_scene(double noise, Random& random) {
+SegmentationSample random_scene(Random& random, double noise, Random& of_noise) {
   std::vector<Material> materials;
   std::vector<size_t> layout;
   std::optional<size_t> target;
@@ -118,7 +118,8 @@ SegmentationSample random_scene(double noise, Random& random) {
       const double light =
           1 + slope * (std::cos(angle) * (x - 0.5 * kSide) + std::sin(angle) * (y - 0.5 * kSide));
       for (size_t c = 0; c < 3; ++c) {
-        const double level = light * materials[m].level(c, x, y) + noise * random.normal();
+        double level = light * materials[m].level(c, x, y) + kNoise * random.normal();
+        if (noise > 0) level += noise * of_noise.normal();
         scene.image.at(x, y)[c] = uint8_t(std::lround(255 * std::clamp(level, 0.0, 1.0)));
       }
       *scene.labels.at(x, y) = m == *target;
@@ -142,8 +143,8 @@ class MaterialScenes : public SegmentationDataset {
 
   SegmentationSample get(int64_t i) const override {
     if (i < 0 || i >= size_) fail("materials", "no sample " + std::to_string(i));
-    Random random(seed_, uint64_t(first_ + i));
-    SegmentationSample scene = random_scene(kNoise + noise_, random);
+    Random random(seed_, uint64_t(first_ + i)), of_noise(seed_, uint64_t(first_ + i) + (uint64_t(3) << 32));
+    SegmentationSample scene = random_scene(random, noise_, of_noise);
     scene.index = i;
     return scene;
   }

@@ -51,10 +51,10 @@ std::unique_ptr<SegmentationDataset> open_objects(const std::string& path, Split
                                                   const ObjectOptions& options = {});
 
 // Scenes of 32 x 32 pixels: four to eight regions with wavy borders, painted with three to five materials (a
-// colour and a wave), under a linear light, with normal noise of standard deviation 0.08 + noise (1: the
-// range of a pixel). The object is all regions of one material that covers 5 to 60 % of the picture. Drawn on
-// demand, 2000 scenes for train, 200 others for val, 200 for test, or `size` of them. The noise does not
-// change the scenes.
+// colour and a wave), under a linear light. Normal noise of standard deviation 0.08 (1: the range of a pixel)
+// and independent noise of `noise` are added. The object is all regions of one material that covers 5 to 60 %
+// of the picture. Drawn on demand, 2000 scenes for train, 200 others for val, 200 for test, or `size` of
+// them. The noise does not change the scenes.
 std::unique_ptr<SegmentationDataset> open_material_scenes(Split split, int64_t size = 0, double noise = 0,
                                                           uint64_t seed = 0);
 
