@@ -56,7 +56,8 @@ TEST_CASE("interactive: a clicked pixel is in the mask, at any size of the pictu
   const Config c = tiny();
   nn::InteractiveSegmenter model(model_config(c));
   nn::initialise(model, nn::Init::pytorch, 1);
-  for (const auto& [width, height] : {std::pair{32, 32}, {100, 40}, {17, 61}, {1, 1}, {3, 200}}) {
+  for (const auto& [w, h] : {std::pair{32, 32}, {100, 40}, {17, 61}, {1, 1}, {3, 200}}) {
+    const int width = w, height = h;
     CAPTURE(width);
     CAPTURE(height);
     const ClickedPicture picture(model, c, noise(width, height, 3));

@@ -10,6 +10,7 @@
 #include "nn/focal_loss.h"
 #include "nn/init.h"
 #include "tests/message_of.h"
+#include "tests/needs.h"
 
 using namespace pursuit;
 
@@ -186,6 +187,42 @@ TEST_CASE("interactive segmenter: every parameter learns from clicks") {
   }
   CHECK(looked_at == int64_t(model.parameters().size()));
   CHECK(looked_at > 20);
+}
+
+GPU_TEST_CASE("interactive segmenter: a GPU gives the CPU's answers and gradients") {
+  const auto clicks = clicks_of({{{5, 1.0f}, {9, -1.0f}}, {{60, 1.0f}}}, 3);
+  std::vector<std::vector<double>> logits, gradients;
+  for (const Device device : {cpu, cuda_device()}) {
+    nn::InteractiveSegmenterConfig config = small(nn::UnitPrior::learned);
+    config.answers.key_iterations = 1;
+    nn::InteractiveSegmenter model(config);
+    nn::initialise(model, nn::Init::pytorch, 6);
+    model.to(device);
+    model.set_training(true);
+    const Tensor found =
+        model(pictures(2).to(device),
+              nn::TokenClicks{clicks.tokens.to(device), clicks.values.to(device), clicks.clicked.to(device)});
+    const Tensor labels = full({2, grid, grid}, 1, DType::i64).to(device);
+    nn::normalised_focal_loss(found.reshape({2, grid, grid}), labels, 2, 255).backward();
+    logits.push_back(found.to(cpu).to_vector());
+    gradients.emplace_back();
+    for (const nn::NamedTensor& p : model.parameters())
+      for (const double g : p.tensor->grad().to(cpu).to_vector()) gradients.back().push_back(g);
+  }
+  const auto furthest = [](const std::vector<double>& a, const std::vector<double>& b) {
+    REQUIRE(a.size() == b.size());
+    double most = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      REQUIRE(std::isfinite(a[i] + b[i]));
+      most = std::max(most, std::abs(a[i] - b[i]));
+    }
+    return most;
+  };
+  CHECK(logits[0].size() == size_t(2 * tokens));
+  CHECK(furthest(logits[0], logits[1]) <= 1e-4);
+  CHECK(gradients[0].size() > 1000);
+  // Convolutions round differently, and batch norm divides by small deviations.
+  CHECK(furthest(gradients[0], gradients[1]) <= 1e-3);
 }
 
 TEST_CASE("interactive segmenter: what does not fit is named") {
