@@ -24,8 +24,8 @@ std::string to_svg(const data::RoutingInstance& instance, const data::Routes& ro
   constexpr double margin = 8;
   const double extent = std::max({right->x - left->x, high->y - low->y, 1e-12});
   const double scale = (side - 2 * margin) / extent;
-  const auto x = [&](const data::Point& p) { return margin + scale * (p.x - left->x); };
-  const auto y = [&](const data::Point& p) {
+  const auto x = [&](const data::Location& p) { return margin + scale * (p.x - left->x); };
+  const auto y = [&](const data::Location& p) {
     return side - margin - scale * (p.y - low->y);
   };  // y grows upwards
 
@@ -34,7 +34,7 @@ std::string to_svg(const data::RoutingInstance& instance, const data::Routes& ro
   for (size_t i = 0; i < routes.size(); ++i) {
     std::string points;
     const auto add = [&](int64_t node) {
-      const data::Point& p = instance.nodes[size_t(node)];
+      const data::Location& p = instance.nodes[size_t(node)];
       points += fmt::format("{:.1f},{:.1f} ", x(p), y(p));
     };
     if (instance.has_depot()) add(0);

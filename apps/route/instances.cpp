@@ -19,7 +19,7 @@ std::string fingerprint(const std::vector<data::SolvedInstance>& all) {
   std::string text;
   for (const data::SolvedInstance& s : all) {
     text += fmt::format("{} {} {};", s.instance.size(), s.instance.capacity, s.reference);
-    for (const data::Point& p : s.instance.nodes) text += fmt::format("{} {},", p.x, p.y);
+    for (const data::Location& p : s.instance.nodes) text += fmt::format("{} {},", p.x, p.y);
   }
   return data::fingerprint(text);
 }

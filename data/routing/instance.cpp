@@ -18,7 +18,7 @@ double geo_radians(double x) {
   return 3.141592 * (degrees + 5 * (x - degrees) / 3) / 180;
 }
 
-double geo_kilometres(Point a, Point b) {
+double geo_kilometres(Location a, Location b) {
   const double latitude_a = geo_radians(a.x), latitude_b = geo_radians(b.x);
   const double q1 = std::cos(geo_radians(a.y) - geo_radians(b.y)), q2 = std::cos(latitude_a - latitude_b),
                q3 = std::cos(latitude_a + latitude_b);
@@ -30,7 +30,7 @@ std::string text(int64_t n) { return std::to_string(n); }
 
 }  // namespace
 
-double distance(Metric metric, Point a, Point b) {
+double distance(Metric metric, Location a, Location b) {
   const double dx = a.x - b.x, dy = a.y - b.y, squared = dx * dx + dy * dy;
   switch (metric) {
     case Metric::exact:
@@ -52,7 +52,7 @@ void check(const RoutingInstance& instance, const std::string& source) {
   if (nodes < least || nodes > kMostNodes)
     fail("routing",
          source + ": got " + text(nodes) + " nodes, need " + text(least) + " to " + text(kMostNodes));
-  for (const Point& p : instance.nodes)
+  for (const Location& p : instance.nodes)
     if (!(std::abs(p.x) <= kLargestCoordinate && std::abs(p.y) <= kLargestCoordinate))
       fail("routing", source + ": a coordinate is not a number from -1e9 to 1e9");
   if (!instance.has_depot() && instance.demands.empty()) return;

@@ -9,7 +9,7 @@
 // Routing: the travelling salesman problem (TSP) and vehicle routing with capacities (CVRP).
 namespace pursuit::data {
 
-struct Point {
+struct Location {
   double x = 0, y = 0;
 };
 
@@ -28,11 +28,11 @@ inline std::vector<Choice<Metric>> choices_of(Metric) {
           {"ATT", Metric::att},
           {"GEO", Metric::geo}};
 }
-double distance(Metric metric, Point a, Point b);
+double distance(Metric metric, Location a, Location b);
 
 struct RoutingInstance {
   std::string name;
-  std::vector<Point> nodes;  // of a CVRP node 0 is the depot
+  std::vector<Location> nodes;  // of a CVRP node 0 is the depot
   // CVRP: the demand of every node, the depot's 0, and what a vehicle carries. TSP: empty and 0.
   std::vector<int64_t> demands = {};
   int64_t capacity = 0;

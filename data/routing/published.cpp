@@ -9,13 +9,13 @@ namespace pursuit::data {
 
 namespace {
 
-Point point(Words& words) {
+Location point(Words& words) {
   const double x = words.number("x");
   return {x, words.number("y")};
 }
 
-std::vector<Point> points_until(Words& words, std::string_view end) {
-  std::vector<Point> points;
+std::vector<Location> points_until(Words& words, std::string_view end) {
+  std::vector<Location> points;
   while (words.peek() != end && !words.done()) points.push_back(point(words));
   return points;
 }
@@ -44,7 +44,7 @@ void depot_and_customers(Words& words, std::string_view end, RoutingInstance& in
   words.expect("depot");
   instance.nodes = {point(words)};
   words.expect("customer");
-  for (const Point& customer : points_until(words, end)) instance.nodes.push_back(customer);
+  for (const Location& customer : points_until(words, end)) instance.nodes.push_back(customer);
 }
 
 SolvedInstance cvrp(Words words) {

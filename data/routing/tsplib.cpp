@@ -109,7 +109,7 @@ class Reader {
     }
   }
   void read_coordinates() {
-    std::vector<Point> points(static_cast<size_t>(dimension_));
+    std::vector<Location> points(static_cast<size_t>(dimension_));
     section("NODE_COORD_SECTION", [&](size_t n, Words& words) {
       const double x = words.number("x");
       points[n] = {x, words.number("y")};
@@ -147,7 +147,7 @@ class Reader {
   size_t at_ = 0;
   int64_t dimension_ = 0, depot_ = 0;
   bool has_metric_ = false;
-  std::vector<Point> nodes_;
+  std::vector<Location> nodes_;
   RoutingInstance instance_;
 };
 

@@ -47,12 +47,12 @@ Tensor routing_features(std::span<const data::RoutingInstance* const> instances)
     if (instance->size() != nodes || instance->has_depot() != depot)
       fail("routing", "a batch has instances of different sizes, or with and without a depot");
     double least = 0, largest = 1;
-    const auto outside = [](const data::Point& p) {
+    const auto outside = [](const data::Location& p) {
       return std::min(p.x, p.y) < 0 || std::max(p.x, p.y) > 1;
     };
     if (std::any_of(instance->nodes.begin(), instance->nodes.end(), outside)) {
       least = std::numeric_limits<double>::infinity(), largest = -least;
-      for (const data::Point& p : instance->nodes) {
+      for (const data::Location& p : instance->nodes) {
         least = std::min({least, p.x, p.y});
         largest = std::max({largest, p.x, p.y});
       }

@@ -94,7 +94,7 @@ bool locally_shortest(const RoutingInstance& instance, const Route& tour) {
   return true;
 }
 
-RoutingInstance of_metric(Metric metric, std::vector<Point> nodes) {
+RoutingInstance of_metric(Metric metric, std::vector<Location> nodes) {
   RoutingInstance instance;
   instance.nodes = std::move(nodes);
   instance.metric = metric;
@@ -219,10 +219,10 @@ TEST_CASE("routing: coincident and huge coordinates end") {
   Random random(0, 3);
   for (const double scale : {0.0, 1e9}) {
     RoutingInstance tsp = uniform_tsp(60, random);
-    for (Point& p : tsp.nodes) p = {p.x * scale, p.y * scale};
+    for (Location& p : tsp.nodes) p = {p.x * scale, p.y * scale};
     verify(tsp, local_search(tsp, 20, random));
     RoutingInstance cvrp = uniform_cvrp(30, random);
-    for (Point& p : cvrp.nodes) p = {p.x * scale, p.y * scale};
+    for (Location& p : cvrp.nodes) p = {p.x * scale, p.y * scale};
     verify(cvrp, local_search(cvrp, 20, random));
   }
 }
@@ -237,7 +237,7 @@ TEST_CASE("routing: uniform instances") {
   CHECK((*demands.begin() == 1 && *demands.rbegin() == 9 && demands.size() == 9));
   CHECK(usual_capacity(20) == 30);
   double x = 0;
-  for (const Point& p : cvrp.nodes) x += p.x / 1001;
+  for (const Location& p : cvrp.nodes) x += p.x / 1001;
   CHECK(x == doctest::Approx(0.5).epsilon(0.1));
   CHECK(message_of([&] { uniform_tsp(2, random); }).find("got 2 nodes, need 3") != std::string::npos);
 }
