@@ -54,8 +54,8 @@ data::SegmentationTransform train_transform(const Config& c) {
   o.flip = c.flip;
   o.photometric = c.photometric;
   // As evaluation pads windows.
-  return [o, padding = data::mean_colour(c.mean)](const data::SegmentationSample& sample, Random& random, std::span<uint8_t> chw,
-                      std::span<int64_t> labels) {
+  return [o, padding = data::mean_colour(c.mean)](const data::SegmentationSample& sample, Random& random,
+                                                  std::span<uint8_t> chw, std::span<int64_t> labels) {
     data::to_padded(data::augment(sample, o, random), padding, o.crop_width, o.crop_height, chw, labels);
   };
 }

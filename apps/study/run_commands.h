@@ -20,8 +20,8 @@ void add_weights_option(CLI::App& command, LoadOptions& options);
 // Adds --checkpoint and the options of LoadOptions.
 void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& options);
 
-// Adds the options of every `eval`; `batch` is the help text of --batch-size, empty where samples are evaluated
-// one by one.
+// Adds the options of every `eval`; `batch` is the help text of --batch-size, empty where samples are
+// evaluated one by one.
 void add_eval_options(CLI::App& command, EvalOptions& options, const std::string& batch);
 
 // Call before writing a file outside a run. Throws Error if it would replace a file of a run (check_output).

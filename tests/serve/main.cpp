@@ -5,8 +5,9 @@
 #include "engine/base/error.h"
 #include "engine/program/program.h"
 
-// Serves the page of `segment interactive serve` for a model that is none: the mask of discs around the positive clicks,
-// without those around the negative ones. Usage: serve_toy [MILLISECONDS of a look [of a mask]]
+// Serves the page of `segment interactive serve` for a model that is none: the mask of discs around the
+// positive clicks, without those around the negative ones. Usage: serve_toy [MILLISECONDS of a look [of a
+// mask]]
 namespace {
 
 using namespace pursuit;

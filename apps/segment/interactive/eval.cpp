@@ -11,8 +11,8 @@
 #include "engine/program/describe.h"
 
 // `segment interactive eval` writes its results to stdout and, for a run's folder, to eval.json:
-//   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options", "made_by", "run",
-//                     "robot", "answers", "mean_iou": [after 1 click, 2, ...],
+//   {"evaluations": [{"data", "fingerprint", "count", "weights", "step", "dtype", "options",
+//                     "made_by", "run", "robot", "answers", "mean_iou": [after 1 click, 2, ...],
 //                     "targets": [{"iou", "clicks", "never"}]}]}
 namespace pursuit::segment::interactive {
 
