@@ -17,16 +17,19 @@ constexpr std::array<const char*, 10> kColours = {"#4e79a7", "#f28e2b", "#e15759
 }  // namespace
 
 std::string to_svg(const data::RoutingInstance& instance, const data::Routes& routes, int side) {
-  const auto [left, right] = std::minmax_element(instance.nodes.begin(), instance.nodes.end(),
-                                                 [](const auto& a, const auto& b) { return a.x < b.x; });
-  const auto [low, high] = std::minmax_element(instance.nodes.begin(), instance.nodes.end(),
-                                               [](const auto& a, const auto& b) { return a.y < b.y; });
+  // Lambdas of clang 14 capture no structured bindings.
+  const auto along_x = std::minmax_element(instance.nodes.begin(), instance.nodes.end(),
+                                           [](const auto& a, const auto& b) { return a.x < b.x; });
+  const auto along_y = std::minmax_element(instance.nodes.begin(), instance.nodes.end(),
+                                           [](const auto& a, const auto& b) { return a.y < b.y; });
+  const double left = along_x.first->x, width = along_x.second->x - left;
+  const double low = along_y.first->y, height = along_y.second->y - low;
   constexpr double margin = 8;
-  const double extent = std::max({right->x - left->x, high->y - low->y, 1e-12});
+  const double extent = std::max({width, height, 1e-12});
   const double scale = (side - 2 * margin) / extent;
-  const auto x = [&](const data::Location& p) { return margin + scale * (p.x - left->x); };
+  const auto x = [&](const data::Location& p) { return margin + scale * (p.x - left); };
   const auto y = [&](const data::Location& p) {
-    return side - margin - scale * (p.y - low->y);
+    return side - margin - scale * (p.y - low);
   };  // y grows upwards
 
   std::string svg = fmt::format(
