@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "apps/command/apply.h"
 #include "apps/command/checks.h"
 #include "apps/route/drawing.h"
 #include "apps/route/route.h"
@@ -288,3 +289,5 @@ int solve(const SolveOptions& options) {
 }
 
 }  // namespace pursuit::route
+
+template void pursuit::apps::apply(const Recipe&, pursuit::route::Config&);

@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 
-#include "apps/command/apply.h"
 #include "apps/command/options.h"
 #include "apps/route/route.h"
 #include "apps/study/program.h"
@@ -47,7 +46,5 @@ int run(std::vector<std::string> args) {
 }
 
 }  // namespace
-
-template void pursuit::apps::apply(const Recipe&, pursuit::route::Config&);
 
 int main(int argc, char** argv) { return run_main(argc, argv, run); }
