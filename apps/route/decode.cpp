@@ -2,29 +2,29 @@
 #include <map>
 
 #include "apps/route/route.h"
+#include "apps/route/solve.h"
 #include "data/routing/baselines.h"
 #include "engine/base/streams.h"
-#include "nn/routing/solve.h"
 
 namespace pursuit::route {
 
 namespace {
 
 // Of a batch of instances of one size, the solutions of every way to decode.
-std::vector<std::vector<data::Routes>> decode_batch(const Model& model, nn::RoutingInstances instances,
+std::vector<std::vector<data::Routes>> decode_batch(const Model& model, RoutingInstances instances,
                                                     const Decoding& how, Random& random) {
   std::vector<std::vector<data::Routes>> all;
   if (model.lehd) {
-    std::vector<data::Routes> solutions = nn::greedy(*model.lehd, instances);
+    std::vector<data::Routes> solutions = route::greedy(*model.lehd, instances);
     all.push_back(solutions);
     int64_t iterations = 0;
     for (const int64_t until : how.rrc) {
-      for (; iterations < until; ++iterations) nn::reconstruct(*model.lehd, instances, solutions, random);
+      for (; iterations < until; ++iterations) route::reconstruct(*model.lehd, instances, solutions, random);
       all.push_back(solutions);
     }
   } else {
     all.resize(how.augment ? 3 : 2);
-    for (nn::PomoSolution& s : nn::greedy(*model.pomo, instances, how.augment)) {
+    for (PomoSolution& s : route::greedy(*model.pomo, instances, how.augment)) {
       all[0].push_back(std::move(s.single));
       all[1].push_back(std::move(s.best));
       if (how.augment) all[2].push_back(std::move(s.augmented));

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
+#include "apps/route/partial.h"
 #include "apps/route/route.h"
 #include "apps/study/run_task.h"
 #include "apps/terminal/signals.h"
 #include "engine/base/streams.h"
 #include "nn/init.h"
-#include "nn/routing/partial.h"
 
 namespace pursuit::route {
 
@@ -48,7 +48,7 @@ class Task : public apps::TaskOf<RunRecord> {
     const uint64_t number = uint64_t(step * share_.of + share_.first + batch);
     random_.emplace(config_.seed, streams::mixup.at(number));
     if (model_.lehd) {
-      partial_ = nn::draw_partial(training_.all, config_.batch_size, *random_);
+      partial_ = draw_partial(training_.all, config_.batch_size, *random_);
     } else {
       std::vector<float> nodes;
       for (int64_t i = 0; i < config_.batch_size * config_.nodes * 2; ++i)
@@ -102,7 +102,7 @@ class Task : public apps::TaskOf<RunRecord> {
   Model model_;
   Instances training_, test_;
   std::optional<Random> random_;  // of the current batch
-  nn::PartialBatch partial_;
+  PartialBatch partial_;
   Tensor nodes_;
   Decoded decoded_;  // by the last evaluation
   Results results_;  // its scores

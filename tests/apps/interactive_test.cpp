@@ -130,3 +130,16 @@ TEST_CASE("interactive: results come back from JSON, and other robots and answer
   few["mean_iou"] = {0.5};
   CHECK(message_of([&] { from_json(few, all); }).find("need 20") != std::string::npos);
 }
+
+TEST_CASE("interactive: answers are told from a run's own part by part") {
+  Config own = tiny(), other = own;
+  CHECK(changed_answers(describe_attention(other), describe_attention(own)) == "the run's");
+  // "clamped" is a part of "not clamped", and yet another answer.
+  own.clamp = false;
+  CHECK(changed_answers(describe_attention(other), describe_attention(own)) == "clamped");
+  CHECK(changed_answers(describe_attention(own), describe_attention(other)) == "not clamped");
+  other.propagate = false;
+  other.key_iterations = 2;
+  CHECK(changed_answers(describe_attention(other), describe_attention(own)) ==
+        "clicks not propagated, clamped, keys adapted 2 x (theta 1)");
+}

@@ -114,18 +114,6 @@ void add_samples(Report& report, const apps::RunFolder& run) {
   report.pictures(grid);
 }
 
-// The parts of `answers` that differ from the run's own, so that runs with other answers share a column.
-std::string changed(const std::string& answers, const std::string& own) {
-  std::string text;
-  for (size_t begin = 0; begin < answers.size();) {
-    const size_t end = std::min(answers.find(", ", begin), answers.size());
-    const std::string part = answers.substr(begin, end - begin);
-    if (own.find(part) == std::string::npos) text += (text.empty() ? "" : ", ") + part;
-    begin = end + 2;
-  }
-  return text.empty() ? "the run's" : text;
-}
-
 std::vector<apps::Curve> training_curves() {
   return {
       {.title = "Loss", .unit = "focal loss", .lines = {{.key = "loss", .name = "training", .smooth = true}}},
@@ -178,7 +166,7 @@ apps::ComparedRun compared(const RunRecord& run) {
   for (const Results& r : run.newest) {
     apps::MeasuredWith with = apps::measured_with(r, "objects", own);
     with.emplace_back("robot user", r.robot);
-    with.emplace_back("answers", changed(r.answers, describe_attention(*run.config)));
+    with.emplace_back("answers", changed_answers(r.answers, describe_attention(*run.config)));
     for (const int k : {1, 2, 3, 5, 10, 15})
       c.add({.name = fmt::format("mIoU@{}", k), .percent = true, .with = with}, r.mean_iou[size_t(k - 1)],
             100);

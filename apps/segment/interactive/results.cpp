@@ -1,6 +1,7 @@
 #include "apps/segment/interactive/results.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <future>
@@ -12,6 +13,29 @@
 namespace pursuit::segment::interactive {
 
 using nlohmann::ordered_json;
+
+namespace {
+
+std::vector<std::string> parts_of(const std::string& answers) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin < answers.size();) {
+    const size_t end = std::min(answers.find(", ", begin), answers.size());
+    parts.push_back(answers.substr(begin, end - begin));
+    begin = end + 2;
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::string changed_answers(const std::string& answers, const std::string& own) {
+  const std::vector<std::string> known = parts_of(own);
+  std::vector<std::string> changed = parts_of(answers);
+  std::erase_if(changed, [&](const std::string& part) {
+    return std::find(known.begin(), known.end(), part) != known.end();
+  });
+  return changed.empty() ? "the run's" : fmt::format("{}", fmt::join(changed, ", "));
+}
 
 void Results::set_curves(const std::vector<data::ClickCurve>& curves) {
   count = int64_t(curves.size());

@@ -14,6 +14,10 @@ namespace pursuit::segment::interactive {
 
 constexpr std::array<double, 3> targets = {0.8, 0.85, 0.9};
 
+// The parts of `answers` (describe_attention) that differ from a run's own, "the run's" if none does: runs
+// with other answers of their own share a column.
+std::string changed_answers(const std::string& answers, const std::string& own);
+
 // One evaluation: all numbers are of the same objects, weights, robot user and answers.
 struct Results : apps::Conditions {
   std::string robot;             // "deepest pixel" or "random, seed 3"

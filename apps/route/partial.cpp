@@ -1,9 +1,9 @@
-#include "nn/routing/partial.h"
+#include "apps/route/partial.h"
 
 #include <algorithm>
 #include <limits>
 
-namespace pursuit::nn {
+namespace pursuit::route {
 
 Visits any_sequence(const data::RoutingInstance& instance, const data::Routes& routes, bool turn,
                     Random& random) {
@@ -67,7 +67,7 @@ Tensor routing_features(std::span<const data::RoutingInstance* const> instances)
   return from_vector(values, {int64_t(instances.size()), nodes, depot ? 3 : 2});
 }
 
-Tensor PartialBatch::loss(const Lehd& model) const {
+Tensor PartialBatch::loss(const nn::Lehd& model) const {
   return cross_entropy(model.step_logits(nodes, step, load), labels);
 }
 
@@ -109,4 +109,4 @@ PartialBatch draw_partial(std::span<const data::SolvedInstance> solved, int64_t 
   return drawn;
 }
 
-}  // namespace pursuit::nn
+}  // namespace pursuit::route

@@ -8,18 +8,18 @@
 
 // Solutions of instances by trained models. All instances of a call have the same number of nodes. Nothing
 // here has a gradient, and every solution is verified.
-namespace pursuit::nn {
+namespace pursuit::route {
 
 using RoutingInstances = std::span<const data::RoutingInstance>;
 
 // Always the most probable node; begins at node 0 (CVRP: the depot).
-std::vector<data::Routes> greedy(const Lehd& model, RoutingInstances instances);
+std::vector<data::Routes> greedy(const nn::Lehd& model, RoutingInstances instances);
 
 // Random re-construct (Luo et al. 2023, section 5), one iteration: every solution is turned round with
 // probability 1/2 (CVRP: and each route), a window of at least 4 nodes, as many in all, is cut at random,
 // and the model fills it greedily between its first node and its last (CVRP: up to the end of a route). What
 // is shorter replaces the solution, so no length ever grows. Below 4 nodes or customers nothing happens.
-void reconstruct(const Lehd& model, RoutingInstances instances, std::vector<data::Routes>& solutions,
+void reconstruct(const nn::Lehd& model, RoutingInstances instances, std::vector<data::Routes>& solutions,
                  Random& random);
 
 // Of every instance the tour that begins at node 0, the best of all starts, and with `augment` the best of
@@ -27,6 +27,6 @@ void reconstruct(const Lehd& model, RoutingInstances instances, std::vector<data
 struct PomoSolution {
   data::Routes single, best, augmented;
 };
-std::vector<PomoSolution> greedy(const Pomo& model, RoutingInstances instances, bool augment);
+std::vector<PomoSolution> greedy(const nn::Pomo& model, RoutingInstances instances, bool augment);
 
-}  // namespace pursuit::nn
+}  // namespace pursuit::route

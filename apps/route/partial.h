@@ -7,7 +7,7 @@
 #include "nn/routing/lehd.h"
 
 // Partial solutions, from which LEHD learns and which it makes again.
-namespace pursuit::nn {
+namespace pursuit::route {
 
 // A solution as one sequence: the nodes, and of a CVRP whether the vehicle comes from the depot.
 struct Visit {
@@ -36,10 +36,10 @@ struct PartialBatch {
   int64_t step = 0;
   Tensor labels;  // i64 [B]
 
-  Tensor loss(const Lehd& model) const;  // cross-entropy
+  Tensor loss(const nn::Lehd& model) const;  // cross-entropy
 };
 // Draws solved instances of one size, a window of their solutions, and a step in it at which there is a
 // choice; all pairs of window and step are as likely. At least 4 nodes, CVRP: 2 customers.
 PartialBatch draw_partial(std::span<const data::SolvedInstance> solved, int64_t batch, Random& random);
 
-}  // namespace pursuit::nn
+}  // namespace pursuit::route

@@ -1,11 +1,11 @@
-#include "nn/routing/solve.h"
+#include "apps/route/solve.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "nn/routing/partial.h"
+#include "apps/route/partial.h"
 
-namespace pursuit::nn {
+namespace pursuit::route {
 
 namespace {
 
@@ -42,7 +42,7 @@ template <class Row> Tensor pick(const Tensor& table, int64_t batch, int64_t row
 
 // Fills parts of one size greedily, from row `current` to row `destination`, which may be the same. Returns
 // what is visited in between, in order.
-std::vector<Visits> fill(const Lehd& model, RoutingInstances instances, std::vector<Part> parts,
+std::vector<Visits> fill(const nn::Lehd& model, RoutingInstances instances, std::vector<Part> parts,
                          int64_t destination, int64_t current) {
   const NoGrad off;
   const bool depot = model.config().depot;
@@ -98,7 +98,7 @@ std::vector<int64_t> numbers(int64_t count) {
 
 }  // namespace
 
-std::vector<data::Routes> greedy(const Lehd& model, RoutingInstances instances) {
+std::vector<data::Routes> greedy(const nn::Lehd& model, RoutingInstances instances) {
   check_sizes(instances, model.config().depot);
   if (instances.empty()) return {};
   std::vector<Part> parts;
@@ -116,7 +116,7 @@ std::vector<data::Routes> greedy(const Lehd& model, RoutingInstances instances) 
   return solutions;
 }
 
-void reconstruct(const Lehd& model, RoutingInstances instances, std::vector<data::Routes>& solutions,
+void reconstruct(const nn::Lehd& model, RoutingInstances instances, std::vector<data::Routes>& solutions,
                  Random& random) {
   const bool depot = model.config().depot;
   check_sizes(instances, depot);
@@ -148,13 +148,13 @@ void reconstruct(const Lehd& model, RoutingInstances instances, std::vector<data
   }
 }
 
-std::vector<PomoSolution> greedy(const Pomo& model, RoutingInstances instances, bool augment) {
+std::vector<PomoSolution> greedy(const nn::Pomo& model, RoutingInstances instances, bool augment) {
   const NoGrad off;
   check_sizes(instances, false);
   if (instances.empty()) return {};
   const Tensor nodes = features_of(instances);
   const int64_t n = nodes.size(1);
-  const Pomo::Tours tours = model.construct(augment ? eight_symmetries(nodes) : nodes);
+  const nn::Pomo::Tours tours = model.construct(augment ? nn::eight_symmetries(nodes) : nodes);
   std::vector<PomoSolution> solutions(instances.size());
   for (int64_t row = 0; row < tours.batch; ++row) {
     const size_t b = size_t(row) % instances.size();
@@ -176,4 +176,4 @@ std::vector<PomoSolution> greedy(const Pomo& model, RoutingInstances instances, 
   return solutions;
 }
 
-}  // namespace pursuit::nn
+}  // namespace pursuit::route

@@ -1,0 +1,179 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "apps/route/partial.h"
+#include "apps/route/solve.h"
+#include "data/routing/local_search.h"
+#include "engine/ops.h"
+#include "nn/init.h"
+#include "nn/optim.h"
+
+using namespace pursuit;
+
+namespace {
+
+nn::LehdConfig small(bool depot) { return {{.dim = 16, .heads = 4, .hidden = 24}, 2, depot}; }
+
+std::vector<data::RoutingInstance> draw(bool depot, int64_t count, int64_t size, uint64_t seed = 1) {
+  Random random(seed, 7);
+  std::vector<data::RoutingInstance> all;
+  for (int64_t i = 0; i < count; ++i)
+    all.push_back(depot ? data::uniform_cvrp(size, random) : data::uniform_tsp(size, random));
+  return all;
+}
+
+double total(const std::vector<data::RoutingInstance>& instances,
+             const std::vector<data::Routes>& solutions) {
+  double sum = 0;
+  for (size_t i = 0; i < instances.size(); ++i) sum += data::length(instances[i], solutions[i]);
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("route: relabelled nodes permute a greedy solution") {
+  for (const bool depot : {false, true}) {
+    CAPTURE(depot);
+    nn::Lehd model(small(depot));
+    nn::initialise(model, nn::Init::pytorch, 3);
+    const auto instances = draw(depot, 3, 12);
+    auto relabelled = instances;
+    for (auto& instance : relabelled) {  // all but node 0, where the construction begins
+      std::reverse(instance.nodes.begin() + 1, instance.nodes.end());
+      if (depot) std::reverse(instance.demands.begin() + 1, instance.demands.end());
+    }
+    const auto before = route::greedy(model, instances);
+    auto after = route::greedy(model, relabelled);
+    for (size_t i = 0; i < after.size(); ++i)
+      for (data::Route& route : after[i])
+        for (int64_t& node : route) node = node == 0 ? 0 : instances[i].size() - node;
+    CHECK(before == after);
+  }
+}
+
+TEST_CASE("route: random re-construct never makes a solution longer") {
+  for (const bool depot : {false, true}) {
+    CAPTURE(depot);
+    nn::Lehd model(small(depot));
+    nn::initialise(model, nn::Init::pytorch, 7);
+    const auto instances = draw(depot, 4, 12);
+    auto solutions = route::greedy(model, instances);
+    const double before = total(instances, solutions);
+    Random random(0, 0);
+    for (int i = 0; i < 25; ++i) {
+      const auto last = solutions;
+      route::reconstruct(model, instances, solutions, random);
+      for (size_t k = 0; k < instances.size(); ++k) {
+        data::verify(instances[k], solutions[k]);
+        CHECK(data::length(instances[k], solutions[k]) <= data::length(instances[k], last[k]));
+      }
+    }
+    // An untrained model finds something better in small windows now and then.
+    CHECK(total(instances, solutions) < before);
+  }
+}
+
+TEST_CASE("route: partial solutions are cut out of whole ones") {
+  for (const bool depot : {false, true}) {
+    CAPTURE(depot);
+    std::vector<data::SolvedInstance> solved;
+    Random random(0, 1);
+    for (const auto& instance : draw(depot, 3, 10))
+      solved.push_back({instance, data::local_search(instance, 20, random)});
+    for (int i = 0; i < 20; ++i) {
+      const route::Visits visits = route::any_sequence(solved[0].instance, solved[0].routes, i % 2, random);
+      const data::Routes routes = route::to_routes(solved[0].instance, visits);
+      data::verify(solved[0].instance, routes);
+      CHECK(data::length(solved[0].instance, routes) ==
+            doctest::Approx(data::length(solved[0].instance, solved[0].routes)));
+    }
+    std::set<std::pair<int64_t, int64_t>> seen;
+    int64_t via_depot = 0;
+    for (int i = 0; i < 200; ++i) {
+      const route::PartialBatch batch = route::draw_partial(solved, 4, random);
+      const int64_t rows = batch.nodes.size(1), remaining = rows - batch.step - (depot ? 1 : 2);
+      CHECK(remaining >= (depot ? 1 : 2));
+      seen.insert({rows, batch.step});
+      const std::vector<double> nodes = batch.nodes.to_vector(), labels = batch.labels.to_vector();
+      for (int64_t b = 0; b < 4; ++b) {
+        CHECK((labels[size_t(b)] == 0 || (depot && labels[size_t(b)] == double(remaining))));
+        via_depot += labels[size_t(b)] != 0;
+        if (!depot) continue;
+        // Who goes directly has room for the next customer.
+        const double demand = nodes[size_t((b * rows + batch.step + 1) * 3 + 2)];
+        const double load = batch.load.to_vector()[size_t(b)];
+        CHECK((load >= 0 && load < 1 && (labels[size_t(b)] != 0 || demand <= load + 1e-6)));
+      }
+    }
+    // Of 10 nodes 1 + 2 + ... + 7 pairs of window and step, of 10 customers 1 + ... + 9.
+    CHECK(seen.size() == (depot ? 45 : 28));
+    CHECK((via_depot > 0) == depot);
+  }
+}
+
+TEST_CASE("route: LEHD learns the tours it is shown") {
+  Random random(1, 1);
+  std::vector<data::SolvedInstance> solved;
+  for (const auto& instance : draw(false, 200, 8, 2))
+    solved.push_back({instance, data::local_search(instance, 10, random)});
+  const auto test = draw(false, 40, 8, 3);
+  double labels = 0;
+  for (const auto& instance : test)
+    labels += data::length(instance, data::local_search(instance, 10, random));
+  nn::Lehd model({{.dim = 32, .heads = 4, .hidden = 64}, 2, false});
+  nn::initialise(model, nn::Init::pytorch, 0);
+  nn::FlatParameters flat(model);
+  nn::Optimizer optimizer(flat, {.weight_decay = 0});
+  const double before = total(test, route::greedy(model, test)) / labels - 1;
+  for (int step = 0; step < 150; ++step) {
+    optimizer.zero_grad();
+    route::draw_partial(solved, 32, random).loss(model).backward();
+    optimizer.step(2e-3);
+  }
+  const double after = total(test, route::greedy(model, test)) / labels - 1;
+  CAPTURE(before);
+  CHECK(after < 0.15);
+  CHECK(after < 0.4 * before);
+}
+
+TEST_CASE("route: more starts and symmetries are never worse") {
+  nn::Pomo model({{.dim = 16, .heads = 4, .hidden = 24, .norm = nn::NodeNormKind::instance}, 1});
+  nn::initialise(model, nn::Init::pytorch, 9);
+  const auto instances = draw(false, 5, 9);
+  double single = 0, best = 0, augmented = 0;
+  for (size_t i = 0; const route::PomoSolution& s : route::greedy(model, instances, true)) {
+    const auto& instance = instances[i++];
+    for (const data::Routes* routes : {&s.single, &s.best, &s.augmented}) data::verify(instance, *routes);
+    const double a = data::length(instance, s.single), b = data::length(instance, s.best),
+                 c = data::length(instance, s.augmented);
+    CHECK((a >= b && b >= c));
+    single += a, best += b, augmented += c;
+  }
+  CHECK(single > best);
+  CHECK(best > augmented);
+}
+
+TEST_CASE("route: POMO learns from its own tours") {
+  nn::Pomo model({{.dim = 32, .heads = 4, .hidden = 64}, 2});
+  nn::initialise(model, nn::Init::pytorch, 1);
+  nn::FlatParameters flat(model);
+  nn::Optimizer optimizer(flat, {.weight_decay = 0});
+  const auto test = draw(false, 40, 8, 3);
+  const auto mean_single = [&] {
+    double sum = 0;
+    for (size_t i = 0; const route::PomoSolution& s : route::greedy(model, test, false))
+      sum += data::length(test[i++], s.single) / double(test.size());
+    return sum;
+  };
+  const double before = mean_single();
+  Random random(3, 3);
+  for (uint64_t step = 0; step < 60; ++step) {
+    optimizer.zero_grad();
+    nn::Pomo::loss(model.construct(uniform({32, 8, 2}, 0, 1, 1, step), &random)).backward();
+    optimizer.step(3e-3);
+  }
+  CAPTURE(before);
+  CHECK(mean_single() < 0.92 * before);
+}
