@@ -101,9 +101,9 @@ StepParts parts_of(const std::function<void()>& step) {
       {"matmul", "products"},      {"patchify", "products"},
       {"conv2d", "products"},      {"linear_cross_entropy", "products"},
       {"attention", "attention"},  {"rpc_attention", "attention"},
-      {"softmax", "attention"},    {"layer_norm", "norms"},
-      {"rms_norm", "norms"},       {"batch_norm", "norms"},
-      {"group_norm", "norms"}};
+      {"softmax", "attention"},    {"cross_attention", "attention"},
+      {"layer_norm", "norms"},     {"rms_norm", "norms"},
+      {"batch_norm", "norms"},     {"group_norm", "norms"}};
   const int64_t before = multiply_adds_done;
   const auto start = std::chrono::steady_clock::now();
   const CallTimes times;

@@ -84,8 +84,6 @@ void validate(const Config& c) {
   apps::check_range(Config::app, "dtype", choice_name(c.dtype), c.dtype == DType::f32, "f32");
   apps::check_range(Config::app, "inspect-every", c.inspect_every, c.inspect_every == 0,
                     "0, as nothing is inspected");
-  if (c.kind == Kind::pomo && c.problem == Problem::cvrp)
-    fail(Config::app, "--model pomo solves the TSP only; give --problem tsp, or --model lehd");
   if (c.kind == Kind::pomo && !c.data.empty())
     fail(Config::app, "--data: pomo needs no labels; leave it out, or give --model lehd");
 }

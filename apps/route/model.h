@@ -27,7 +27,7 @@ class Model : public nn::Module {
     if (c.kind == Kind::lehd)
       add_module("", lehd.emplace(nn::LehdConfig{c.sizes, c.layers, c.depot}));
     else
-      add_module("", pomo.emplace(nn::PomoConfig{c.sizes, c.layers}));
+      add_module("", pomo.emplace(nn::PomoConfig{c.sizes, c.layers, c.depot}));
   }
   std::optional<nn::Lehd> lehd;
   std::optional<nn::Pomo> pomo;

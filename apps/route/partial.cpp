@@ -67,6 +67,22 @@ Tensor routing_features(std::span<const data::RoutingInstance* const> instances)
   return from_vector(values, {int64_t(instances.size()), nodes, depot ? 3 : 2});
 }
 
+Tensor routing_features(std::span<const data::RoutingInstance> instances) {
+  std::vector<const data::RoutingInstance*> all;
+  for (const data::RoutingInstance& instance : instances) all.push_back(&instance);
+  return routing_features(all);
+}
+
+nn::VehicleLoads vehicle_loads(std::span<const data::RoutingInstance> instances) {
+  nn::VehicleLoads loads;
+  for (const data::RoutingInstance& instance : instances) {
+    if (!instance.has_depot()) continue;
+    loads.demands.insert(loads.demands.end(), instance.demands.begin(), instance.demands.end());
+    loads.capacities.push_back(instance.capacity);
+  }
+  return loads;
+}
+
 Tensor PartialBatch::loss(const nn::Lehd& model) const {
   return cross_entropy(model.step_logits(nodes, step, load), labels);
 }

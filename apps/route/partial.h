@@ -5,6 +5,7 @@
 #include "data/routing/instance.h"
 #include "data/routing/published.h"
 #include "nn/routing/lehd.h"
+#include "nn/routing/trajectories.h"
 
 // Partial solutions, from which LEHD learns and which it makes again.
 namespace pursuit::route {
@@ -29,6 +30,9 @@ int64_t free_after(const data::RoutingInstance& instance, const Visits& visits, 
 // Coordinates outside of the unit square are moved and scaled into it, by the least and the largest of both
 // axes. All have the same number of nodes.
 Tensor routing_features(std::span<const data::RoutingInstance* const> instances);
+Tensor routing_features(std::span<const data::RoutingInstance> instances);
+// Of the same instances, for POMO.
+nn::VehicleLoads vehicle_loads(std::span<const data::RoutingInstance> instances);
 
 // One step of the construction of a batch of partial solutions, see Lehd::step_logits.
 struct PartialBatch {

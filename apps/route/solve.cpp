@@ -20,12 +20,6 @@ void check_sizes(RoutingInstances instances, bool depot) {
   }
 }
 
-Tensor features_of(RoutingInstances instances) {
-  std::vector<const data::RoutingInstance*> all;
-  for (const data::RoutingInstance& instance : instances) all.push_back(&instance);
-  return routing_features(all);
-}
-
 // The part of an instance that a model constructs: rows of nodes, two of which are given.
 struct Part {
   std::vector<int64_t> nodes;
@@ -47,7 +41,7 @@ std::vector<Visits> fill(const nn::Lehd& model, RoutingInstances instances, std:
   const NoGrad off;
   const bool depot = model.config().depot;
   const int64_t batch = int64_t(parts.size()), size = int64_t(parts[0].nodes.size());
-  const Tensor features = features_of(instances);
+  const Tensor features = routing_features(instances);
   const Tensor nodes = pick(features.reshape({-1, features.size(2)}), batch, size,
                             [&](size_t b, size_t i) { return parts[b].nodes[i]; });
   const Tensor rows = model.encode(nodes).reshape({batch * size, -1});
@@ -88,6 +82,18 @@ std::vector<Visits> fill(const nn::Lehd& model, RoutingInstances instances, std:
     }
   }
   return visits;
+}
+
+// Of a CVRP's nodes in order, where 0 is the depot.
+data::Routes routes_between_depots(const std::vector<int64_t>& order) {
+  data::Routes routes;
+  bool at_depot = true;
+  for (const int64_t node : order) {
+    if (node != 0 && at_depot) routes.emplace_back();
+    if (node != 0) routes.back().push_back(node);
+    at_depot = node == 0;
+  }
+  return routes;
 }
 
 std::vector<int64_t> numbers(int64_t count) {
@@ -150,28 +156,32 @@ void reconstruct(const nn::Lehd& model, RoutingInstances instances, std::vector<
 
 std::vector<PomoSolution> greedy(const nn::Pomo& model, RoutingInstances instances, bool augment) {
   const NoGrad off;
-  check_sizes(instances, false);
+  const bool depot = model.config().depot;
+  check_sizes(instances, depot);
   if (instances.empty()) return {};
-  const Tensor nodes = features_of(instances);
-  const int64_t n = nodes.size(1);
-  const nn::Pomo::Tours tours = model.construct(augment ? nn::eight_symmetries(nodes) : nodes);
+  Tensor nodes = routing_features(instances);
+  std::vector<data::RoutingInstance> rows(instances.begin(), instances.end());  // of `nodes`
+  if (augment) {
+    nodes = nn::eight_symmetries(nodes);
+    for (int symmetry = 1; symmetry < 8; ++symmetry)
+      rows.insert(rows.end(), instances.begin(), instances.end());
+  }
+  const nn::Pomo::Tours tours = model.construct(nodes, nullptr, vehicle_loads(rows));
   std::vector<PomoSolution> solutions(instances.size());
-  for (int64_t row = 0; row < tours.batch; ++row) {
-    const size_t b = size_t(row) % instances.size();
-    const bool as_given = size_t(row) < instances.size();
+  for (size_t t = 0; t < tours.orders.size(); ++t) {
+    const size_t row = t / size_t(tours.starts), b = row % instances.size();
+    const bool as_given = row < instances.size();
     PomoSolution& s = solutions[b];
-    for (int64_t start = 0; start < n; ++start) {
-      const auto begin = tours.order.begin() + (row * n + start) * n;
-      const data::Routes routes = {data::Route(begin, begin + n)};
-      data::verify(instances[b], routes);
-      const double length = data::length(instances[b], routes);
-      const auto improves = [&](const data::Routes& best) {
-        return best.empty() || length < data::length(instances[b], best);
-      };
-      if (as_given && start == 0) s.single = routes;
-      if (as_given && improves(s.best)) s.best = routes;
-      if (augment && improves(s.augmented)) s.augmented = routes;
-    }
+    const data::Routes routes =
+        depot ? routes_between_depots(tours.orders[t]) : data::Routes{tours.orders[t]};
+    data::verify(instances[b], routes);
+    const double length = data::length(instances[b], routes);
+    const auto improves = [&](const data::Routes& best) {
+      return best.empty() || length < data::length(instances[b], best);
+    };
+    if (as_given && t % size_t(tours.starts) == 0) s.single = routes;
+    if (as_given && improves(s.best)) s.best = routes;
+    if (augment && improves(s.augmented)) s.augmented = routes;
   }
   return solutions;
 }

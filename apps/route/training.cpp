@@ -50,16 +50,18 @@ class Task : public apps::TaskOf<RunRecord> {
     if (model_.lehd) {
       partial_ = draw_partial(training_.all, config_.batch_size, *random_);
     } else {
-      std::vector<float> nodes;
-      for (int64_t i = 0; i < config_.batch_size * config_.nodes * 2; ++i)
-        nodes.push_back(float(random_->uniform()));
-      nodes_ = from_vector(nodes, {config_.batch_size, config_.nodes, 2});
+      std::vector<data::RoutingInstance> drawn;
+      for (int64_t i = 0; i < config_.batch_size; ++i)
+        drawn.push_back(config_.problem == Problem::cvrp ? data::uniform_cvrp(config_.nodes, *random_)
+                                                         : data::uniform_tsp(config_.nodes, *random_));
+      nodes_ = routing_features(drawn);
+      loads_ = vehicle_loads(drawn);
     }
     return {config_.batch_size};
   }
   nn::Loss loss() override {
     if (model_.lehd) return {partial_.loss(*model_.lehd)};
-    const nn::Pomo::Tours tours = model_.pomo->construct(nodes_, &*random_);
+    const nn::Pomo::Tours tours = model_.pomo->construct(nodes_, &*random_, loads_);
     double mean = 0;
     for (const double length : tours.lengths) mean += length / double(tours.lengths.size());
     return {nn::Pomo::loss(tours), full({}, mean)};
@@ -102,8 +104,9 @@ class Task : public apps::TaskOf<RunRecord> {
   Model model_;
   Instances training_, test_;
   std::optional<Random> random_;  // of the current batch
-  PartialBatch partial_;
-  Tensor nodes_;
+  PartialBatch partial_;          // lehd
+  Tensor nodes_;                  // pomo
+  nn::VehicleLoads loads_;
   Decoded decoded_;  // by the last evaluation
   Results results_;  // its scores
 };

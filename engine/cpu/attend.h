@@ -15,10 +15,11 @@
 namespace pursuit {
 
 struct AttendShape {
-  int64_t n, d;  // tokens, head width
+  int64_t n, d;  // keys, head width
   double scale;
   bool causal;
   double gamma = 0, zeta = 1;  // clipped softmax; 0 and 1: plain softmax
+  int64_t queries = n;
 
   bool clips() const { return gamma != 0 || zeta != 1; }
   // Rows per block. A causal block computes block / 2 columns too many per row on average.
@@ -33,13 +34,16 @@ struct AttendShape {
   int64_t columns(int64_t i, int64_t m) const { return causal ? i + m : n; }
 };
 
-// s [m, cols] = scale q_i..i+m k_0..cols^T; `keys` is k^T.
+// s [m, cols] = scale q_i..i+m k_0..cols^T, plus the rows of `mask` if it has any; `keys` is k^T.
 template <class T, class R> void attend_scores(const AttendShape& a, Rows<const T> q, Rows<const T> k,
                                                const RightFactor<T>& keys, int64_t i, int64_t m, int64_t cols,
-                                               R* s) {
+                                               R* s, Rows<const R> mask = {}) {
   if constexpr (std::is_same_v<T, R>)
     if (q.p == k.p && m == a.n) return gram(a.n, a.d, R(a.scale), k.p, k.ld, s, a.n);
   keys.multiply(m, cols, a.d, R(a.scale), q.at(i), q.ld, R(0), s, cols);
+  if (!mask.p) return;
+  for (int64_t row = 0; row < m; ++row)
+    rows<R>().bias_rows(s + row * cols, mask.at(i + row), nullptr, 1, cols, cols, 0);
 }
 
 // s [n] as an operand of products; if rounded, it is stored in scratch slot `slot` of T.
@@ -53,11 +57,11 @@ template <class T, class R> const T* as_factor(const R* s, int64_t n, int slot) 
   }
 }
 
-// Rows [begin, end) of out = map(softmax(scale q k^T)) v; stats [n, 2] receives what softmax_again_rows
-// needs. Uses scratch slots 0, 8 and 9.
-template <class T, class Out, class R> void attend_forward(const AttendShape& a, Rows<const T> q,
-                                                           Rows<const T> k, Rows<const T> v, Rows<Out> out,
-                                                           R* stats, int64_t begin, int64_t end) {
+// Rows [begin, end) of out = map(softmax(scale q k^T + mask)) v; stats [queries, 2] receives what
+// softmax_again_rows needs. mask [queries, n], not with q = k. Uses scratch slots 0, 8 and 9.
+template <class T, class Out, class R>
+void attend_forward(const AttendShape& a, Rows<const T> q, Rows<const T> k, Rows<const T> v, Rows<Out> out,
+                    R* stats, int64_t begin, int64_t end, Rows<const R> mask = {}) {
   const int64_t block = a.block();
   R* s = scratch<R>(0, std::min(block, end - begin) * a.n);
   const Layout layout = a.layout();
@@ -65,7 +69,7 @@ template <class T, class Out, class R> void attend_forward(const AttendShape& a,
       values(layout, false, v.p, v.ld, a.n, a.d, 9);
   for (int64_t i = begin; i < end; i += block) {
     const int64_t m = std::min(block, end - i), cols = a.columns(i, m);
-    attend_scores(a, q, k, keys, i, m, cols, s);
+    attend_scores(a, q, k, keys, i, m, cols, s, mask);
     rows<R>().softmax_rows(s, m, cols, cols, stats + 2 * i, a.causal ? i : -1);
     if (a.clips()) rows<R>().clipped_softmax_rows(s, m, cols, cols, R(a.gamma), R(a.zeta));
     values.multiply(m, a.d, cols, R(1), as_factor<T>(s, m * cols, 0), cols, R(0), out.at(i), out.ld);
@@ -90,10 +94,10 @@ void attend_transposed(const AttendShape& a, Rows<const R> q, Rows<const R> k, R
 // Gradients for upstream go: gk is overwritten, gv <- beta gv + dv, gq <- beta gq + dq. gq and gk may be the
 // same rows, which then receive the sum of both; gv.p is null if not needed. Uses scratch slots 0 to 2 and 8
 // to 10.
-template <class T, class R> void attend_backward(const AttendShape& a, Rows<const T> q, Rows<const T> k,
-                                                 Rows<const T> v, const R* stats, Rows<const T> go,
-                                                 Rows<R> gq, Rows<R> gk, Rows<R> gv, R beta) {
-  const int64_t block = a.block(), blocks = (a.n + block - 1) / block;
+template <class T, class R>
+void attend_backward(const AttendShape& a, Rows<const T> q, Rows<const T> k, Rows<const T> v, const R* stats,
+                     Rows<const T> go, Rows<R> gq, Rows<R> gk, Rows<R> gv, R beta, Rows<const R> mask = {}) {
+  const int64_t block = a.block(), blocks = (a.queries + block - 1) / block;
   R* p = scratch<R>(0, block * a.n);
   R* g = scratch<R>(1, block * a.n);
   const Layout layout = a.layout();
@@ -102,9 +106,9 @@ template <class T, class R> void attend_backward(const AttendShape& a, Rows<cons
   // Starts with the last block: it has all columns, so it initialises the sums of every key and value.
   for (int64_t b = blocks - 1; b >= 0; --b) {
     const bool begins = b == blocks - 1;
-    const int64_t i = b * block, m = std::min(block, a.n - i), cols = a.columns(i, m);
+    const int64_t i = b * block, m = std::min(block, a.queries - i), cols = a.columns(i, m);
     const R* clipped = p;
-    attend_scores(a, q, k, keys, i, m, cols, p);
+    attend_scores(a, q, k, keys, i, m, cols, p, mask);
     rows<R>().softmax_again_rows(p, m, cols, cols, stats + 2 * i, a.causal ? i : -1);
     values.multiply(m, cols, a.d, R(1), go.at(i), go.ld, R(0), g, cols);
     if (a.clips()) {

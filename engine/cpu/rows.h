@@ -138,6 +138,8 @@ template <class R> struct RowKernels {
   void (*bias_relu_rows)(R* h, const R* bias, int64_t rows, int64_t cols, int64_t ldh);
   // d holds dY for y = max(h, 0) and receives dH.
   void (*relu_grad_rows)(const R* y, R* d, int64_t rows, int64_t cols, int64_t ldy, int64_t ldd);
+  // At most 2 ulp off.
+  void (*tanh)(const R* x, R* y, int64_t n);
   // y = 1 / (1 + exp(-x)).
   void (*sigmoid)(const R* x, R* y, int64_t n);
   // d holds dY and receives dX = dY y (1 - y).

@@ -1,4 +1,5 @@
 #pragma once
+#include "engine/cpu/parallel.h"
 #include "engine/operator/for_each.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
@@ -12,6 +13,7 @@ struct NoParams {};
 // y = f(x). Op defines `A fwd(A x)` and `A bwd(A x, A y)` = dy/dx, each with another `const Params&` if it
 // has parameters (plain numbers, passed to GPU kernels by value). If bwd reads only one of x and y, or
 // neither, `static constexpr Saves saves` avoids saving the other; bwd then gets an arbitrary number for it.
+// `on_row(const T* x, T* y, int64_t n)` is a vectorised f of one dtype on the CPU, for contiguous tensors.
 enum class Saves { both, x, y, none };
 template <class Op> constexpr Saves saved_by() {
   if constexpr (requires { Op::saves; })
@@ -46,12 +48,17 @@ template <class Op, class Params = NoParams> struct Unary {
   Tensor forward(const Tensor& in) {
     const Tensor out = empty_like(in);
     dispatch(in, Op::name, [&]<class Dev, class T>(Dev dev, Type<T>) {
+      if constexpr (std::is_same_v<Dev, Cpu> && requires(const T* from, T* to) { Op::on_row(from, to, 0); })
+        if (in.is_contiguous()) return on_rows(in.data<T>(), out.data<T>(), in.numel());
       for_each(dev, layout_of(in.shape(), out, in),
                map_to(out.data<T>(), UnaryForward<Op, Params>{params}, in.data<T>()));
     });
     if (saved_by<Op>() == Saves::both || saved_by<Op>() == Saves::x) x = in;
     if (saved_by<Op>() == Saves::both || saved_by<Op>() == Saves::y) y = out;
     return out;
+  }
+  template <class T> static void on_rows(const T* from, T* to, int64_t n) {
+    parallel_for(n, 4096, [&](int64_t b, int64_t e) { Op::on_row(from + b, to + b, e - b); });
   }
   Grads backward(const Tensor& gy, Needs) {
     const Tensor &p = x.defined() ? x : gy, &q = y.defined() ? y : gy, gx = empty_like(gy);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 namespace pursuit::nn {
@@ -15,22 +14,28 @@ const PomoConfig& checked(const PomoConfig& c) {
   return c;
 }
 
-// Of a row of log probabilities, -inf where the node was visited.
-int64_t drawn_from(const float* row, int64_t nodes, double u) {
+// Of a row of log probabilities a node that is not hidden, also where they are not numbers.
+int64_t drawn_from(const float* log_p, const float* hidden, int64_t nodes, double u) {
   int64_t last = -1;
   for (int64_t j = 0; j < nodes; ++j) {
-    if (row[j] == -std::numeric_limits<float>::infinity()) continue;
+    if (hidden[j] != 0) continue;
     last = j;
-    if ((u -= std::exp(double(row[j]))) < 0) break;
+    if ((u -= std::exp(double(log_p[j]))) < 0) break;
   }
   return last;  // the last one also where rounding leaves a rest of u
 }
-int64_t largest_of(const float* row, int64_t nodes) { return std::max_element(row, row + nodes) - row; }
+int64_t largest_of(const float* log_p, const float* hidden, int64_t nodes) {
+  int64_t best = -1;
+  for (int64_t j = 0; j < nodes; ++j)
+    if (hidden[j] == 0 && (best < 0 || log_p[j] > log_p[best])) best = j;
+  return best;
+}
 
-double tour_length(const float* xy, const int64_t* order, int64_t nodes) {
+// Of rows [x, y, ...] `stride` apart.
+double closed_length(const float* xy, int64_t stride, const std::vector<int64_t>& order) {
   double sum = 0;
-  for (int64_t i = 0; i < nodes; ++i) {
-    const float *a = xy + 2 * order[i], *b = xy + 2 * order[i + 1 == nodes ? 0 : i + 1];
+  for (size_t i = 0; i < order.size(); ++i) {
+    const float *a = xy + stride * order[i], *b = xy + stride * order[i + 1 == order.size() ? 0 : i + 1];
     sum += std::hypot(double(a[0]) - double(b[0]), double(a[1]) - double(b[1]));
   }
   return sum;
@@ -40,91 +45,106 @@ double tour_length(const float* xy, const int64_t* order, int64_t nodes) {
 
 Pomo::Pomo(const PomoConfig& config)
     : config_(checked(config)),
-      embed_(2, config.sizes.dim),
-      first_(config.sizes.dim, config.sizes.dim, false),
-      last_(config.sizes.dim, config.sizes.dim, false),
+      embed_(config.depot ? 3 : 2, config.sizes.dim),
+      last_(config.sizes.dim + config.depot, config.sizes.dim, false),
       keys_(config.sizes.dim, config.sizes.dim, false),
       values_(config.sizes.dim, config.sizes.dim, false),
       combine_(config.sizes.dim, config.sizes.dim) {
+  if (config.depot) add_module("embed_depot", embed_depot_.emplace(2, config.sizes.dim));
   add_module("embed", embed_);
   for (int64_t i = 0; i < config.layers; ++i) {
     encoder_.push_back(std::make_unique<NodeLayer>(config.sizes));
     add_module("encoder." + std::to_string(i), *encoder_.back());
   }
-  add_module("first", first_);
+  if (!config.depot) add_module("first", first_.emplace(config.sizes.dim, config.sizes.dim, false));
   add_module("last", last_);
   add_module("keys", keys_);
   add_module("values", values_);
   add_module("combine", combine_);
 }
 
-Pomo::Tours Pomo::construct(const Tensor& nodes, Random* random) const {
-  if (nodes.ndim() != 3 || nodes.size(1) < 3 || nodes.size(2) != 2 || nodes.device() != cpu)
-    fail("pomo", "got nodes " + nodes.str() + ", need [B, N, 2] on the CPU with N at least 3");
+Pomo::Tours Pomo::construct(const Tensor& nodes, Random* random, const VehicleLoads& loads) const {
+  const bool depot = config_.depot;
+  const int64_t features = depot ? 3 : 2, least = depot ? 2 : 3;
+  if (nodes.ndim() != 3 || nodes.size(1) < least || nodes.size(2) != features || nodes.device() != cpu)
+    fail("pomo", "got nodes " + nodes.str() + ", need [B, N, " + std::to_string(features) +
+                     "] on the CPU with N at least " + std::to_string(least));
+  if (loads.empty() == depot) fail("pomo", "loads belong to a CVRP, and to nothing else");
   const int64_t batch = nodes.size(0), n = nodes.size(1), dim = config_.sizes.dim,
                 heads = config_.sizes.heads, d = dim / heads;
-  Tensor rows = embed_(nodes);
-  for (const auto& layer : encoder_) rows = (*layer)(rows);
-  const auto by_head = [&](const Tensor& x) { return x.reshape({batch, n, heads, d}).permute({0, 2, 1, 3}); };
-  // All projections are of nodes, so they are made once: the query of a step is first + last of two nodes,
-  // and the output projection moves to the nodes' side of the score, <W a + b, h> = <a, W^T h> + <b, h>.
-  const Tensor first = first_(rows), last = last_(rows).reshape({batch * n, dim});
-  const Tensor keys = by_head(keys_(rows)).permute({0, 1, 3, 2}).contiguous();
-  const Tensor values = by_head(values_(rows)).contiguous();
-  const Tensor targets = matmul(rows, combine_.weight).permute({0, 2, 1}).contiguous();  // [B, dim, N]
-  const Tensor shift = matmul(rows, combine_.bias.reshape({dim, 1})).permute({0, 2, 1});
+  Trajectories ways(batch, n, loads);
+  const int64_t starts = ways.per_instance();
 
-  Tours tours{batch, n, std::vector<int64_t>(size_t(batch * n * n)), {}, {}};
-  Tensor visited = zeros({batch, 1, n, n});  // -inf where a trajectory was
-  std::vector<int64_t> at(size_t(batch * n));
-  std::vector<int64_t> ids(at.size());
-  const auto visit = [&](int64_t trajectory, int64_t step, int64_t node) {
-    tours.order[size_t(trajectory * n + step)] = node;
-    at[size_t(trajectory)] = node;
-    ids[size_t(trajectory)] = trajectory / n * n + node;
-    visited.data<float>()[trajectory * n + node] = -std::numeric_limits<float>::infinity();
-  };
-  for (int64_t t = 0; t < batch * n; ++t) visit(t, 0, t % n);
-  for (int64_t step = 1; step + 1 < n; ++step) {
-    const Tensor query = first + embedding(from_vector(ids, {batch, n}), last);
-    const Tensor scores = matmul(by_head(query), keys) * (1 / std::sqrt(double(d)));
-    const Tensor mixed =
-        matmul(softmax(scores + visited), values).permute({0, 2, 1, 3}).reshape({batch, n, dim});
-    const Tensor compatible = (matmul(mixed, targets) + shift) * (1 / std::sqrt(double(dim)));
-    const Tensor log_p = log_softmax(tanh(compatible) * config_.clip + visited.reshape({batch, n, n}));
+  Tensor rows =
+      depot ? concat({(*embed_depot_)(nodes.slice(1, 0, 1).slice(2, 0, 2)), embed_(nodes.slice(1, 1, n))}, 1)
+            : embed_(nodes);
+  for (const auto& layer : encoder_) rows = (*layer)(rows);
+  // All projections are of nodes, so they are made once: the query of a step is the sum of two of them (CVRP: of
+  // one and of the free share times its column), and the output projection moves to the nodes' side of the score,
+  // <W a + b, h> = <a, W^T h> + <b, h>.
+  const Tensor first = depot ? Tensor() : (*first_)(rows);
+  const Tensor last = linear(rows, last_.weight.slice(1, 0, dim)).reshape({batch * n, dim});
+  const Tensor of_share = depot ? last_.weight.slice(1, dim, dim + 1).reshape({1, dim}) : Tensor();
+  const Tensor keys_and_values = concat({keys_(rows), values_(rows)}, 2).reshape({batch, n, 2, heads, d});
+  const double scale = 1 / std::sqrt(double(dim));
+  const Tensor targets =
+      (matmul(rows, combine_.weight) * scale).permute({0, 2, 1}).contiguous();  // [B, dim, N]
+  const Tensor shift = (matmul(rows, combine_.bias.reshape({dim, 1})) * scale).permute({0, 2, 1});
+
+  Tours tours{batch, starts, {}, {}, zeros({batch, starts})};
+  std::vector<int64_t> ids(size_t(ways.size()));
+  std::vector<float> shares(ids.size());
+  while (!ways.finished()) {
+    if (ways.forced()) {  // with probability 1
+      for (int64_t t = 0; t < ways.size(); ++t) ways.visit(t, ways.first_open(t));
+      continue;
+    }
+    for (int64_t t = 0; t < ways.size(); ++t) {
+      ids[size_t(t)] = ways.instance(t) * n + ways.at(t);
+      if (depot) shares[size_t(t)] = ways.free(t);
+    }
+    const Tensor added = depot ? matmul(from_vector(shares, {batch, starts, 1}), of_share) : first;
+    const Tensor query = added + embedding(from_vector(ids, {batch, starts}), last);
+    const Tensor mask = from_vector(ways.hidden(), {batch, starts, n});
+    const Tensor mixed = cross_attention(query.reshape({batch, starts, heads, d}), keys_and_values, mask);
+    const Tensor compatible = matmul(mixed, targets) + shift;
+    const Tensor log_p = log_softmax(tanh(compatible) * config_.clip + mask);
     const float* p = log_p.data<float>();
-    for (int64_t t = 0; t < batch * n; ++t)
-      visit(t, step, random ? drawn_from(p + t * n, n, random->uniform()) : largest_of(p + t * n, n));
-    const Tensor chosen = gather(log_p, 2, from_vector(at, {batch, n, 1})).reshape({batch, n});
-    tours.log_probability = step == 1 ? chosen : tours.log_probability + chosen;
-  }
-  // One node is left, whose probability is 1.
-  for (int64_t t = 0; t < batch * n; ++t) {
-    const float* row = visited.data<float>() + t * n;
-    visit(t, n - 1, std::find(row, row + n, 0.0F) - row);
+    std::vector<int64_t> chosen;
+    for (int64_t t = 0; t < ways.size(); ++t) {
+      const float *row = p + t * n, *hidden = ways.hidden().data() + t * n;
+      chosen.push_back(random ? drawn_from(row, hidden, n, random->uniform()) : largest_of(row, hidden, n));
+      ways.visit(t, chosen.back());
+    }
+    tours.log_probability =
+        tours.log_probability +
+        gather(log_p, 2, from_vector(chosen, {batch, starts, 1})).reshape({batch, starts});
   }
   const Tensor points = nodes.contiguous();
-  for (int64_t t = 0; t < batch * n; ++t)
-    tours.lengths.push_back(tour_length(points.data<float>() + t / n * 2 * n, tours.order.data() + t * n, n));
+  for (int64_t t = 0; t < ways.size(); ++t) {
+    tours.orders.push_back(ways.order(t));
+    tours.lengths.push_back(
+        closed_length(points.data<float>() + ways.instance(t) * n * features, features, tours.orders.back()));
+  }
   return tours;
 }
 
 Tensor Pomo::loss(const Tours& tours) {
   std::vector<float> advantage;
   for (int64_t b = 0; b < tours.batch; ++b) {
-    const auto begin = tours.lengths.begin() + b * tours.nodes, end = begin + tours.nodes;
-    const double mean = std::accumulate(begin, end, 0.0) / double(tours.nodes);
+    const auto begin = tours.lengths.begin() + b * tours.starts, end = begin + tours.starts;
+    const double mean = std::accumulate(begin, end, 0.0) / double(tours.starts);
     for (auto length = begin; length != end; ++length) advantage.push_back(float(*length - mean));
   }
-  return mean(tours.log_probability * from_vector(advantage, {tours.batch, tours.nodes}));
+  return mean(tours.log_probability * from_vector(advantage, {tours.batch, tours.starts}));
 }
 
 Tensor eight_symmetries(const Tensor& nodes) {
-  const Tensor x = nodes.slice(2, 0, 1), y = nodes.slice(2, 1, 2);
+  const Tensor x = nodes.slice(2, 0, 1), y = nodes.slice(2, 1, 2), rest = nodes.slice(2, 2, nodes.size(2));
   std::vector<Tensor> all;
   for (const auto& [a, b] : {std::pair{x, y}, {y, x}})
     for (const auto& [u, v] : {std::pair{a, b}, {a, 1 - b}, {1 - a, b}, {1 - a, 1 - b}})
-      all.push_back(concat({u, v}, 2));
+      all.push_back(concat({u, v, rest}, 2));
   return concat(all, 0);
 }
 

@@ -139,41 +139,49 @@ TEST_CASE("route: LEHD learns the tours it is shown") {
 }
 
 TEST_CASE("route: more starts and symmetries are never worse") {
-  nn::Pomo model({{.dim = 16, .heads = 4, .hidden = 24, .norm = nn::NodeNormKind::instance}, 1});
-  nn::initialise(model, nn::Init::pytorch, 9);
-  const auto instances = draw(false, 5, 9);
-  double single = 0, best = 0, augmented = 0;
-  for (size_t i = 0; const route::PomoSolution& s : route::greedy(model, instances, true)) {
-    const auto& instance = instances[i++];
-    for (const data::Routes* routes : {&s.single, &s.best, &s.augmented}) data::verify(instance, *routes);
-    const double a = data::length(instance, s.single), b = data::length(instance, s.best),
-                 c = data::length(instance, s.augmented);
-    CHECK((a >= b && b >= c));
-    single += a, best += b, augmented += c;
+  for (const bool depot : {false, true}) {
+    nn::Pomo model({.sizes = {.dim = 16, .heads = 4, .hidden = 24, .norm = nn::NodeNormKind::instance},
+                    .layers = 1,
+                    .depot = depot});
+    nn::initialise(model, nn::Init::pytorch, 9);
+    const auto instances = draw(depot, 5, 9);
+    double single = 0, best = 0, augmented = 0;
+    for (size_t i = 0; const route::PomoSolution& s : route::greedy(model, instances, true)) {
+      const auto& instance = instances[i++];
+      for (const data::Routes* routes : {&s.single, &s.best, &s.augmented}) data::verify(instance, *routes);
+      const double a = data::length(instance, s.single), b = data::length(instance, s.best),
+                   c = data::length(instance, s.augmented);
+      CHECK((a >= b && b >= c));
+      single += a, best += b, augmented += c;
+    }
+    CHECK(single > best);
+    CHECK(best > augmented);
   }
-  CHECK(single > best);
-  CHECK(best > augmented);
 }
 
-TEST_CASE("route: POMO learns from its own tours") {
-  nn::Pomo model({{.dim = 32, .heads = 4, .hidden = 64}, 2});
-  nn::initialise(model, nn::Init::pytorch, 1);
-  nn::FlatParameters flat(model);
-  nn::Optimizer optimizer(flat, {.weight_decay = 0});
-  const auto test = draw(false, 40, 8, 3);
-  const auto mean_single = [&] {
-    double sum = 0;
-    for (size_t i = 0; const route::PomoSolution& s : route::greedy(model, test, false))
-      sum += data::length(test[i++], s.single) / double(test.size());
-    return sum;
-  };
-  const double before = mean_single();
-  Random random(3, 3);
-  for (uint64_t step = 0; step < 60; ++step) {
-    optimizer.zero_grad();
-    nn::Pomo::loss(model.construct(uniform({32, 8, 2}, 0, 1, 1, step), &random)).backward();
-    optimizer.step(3e-3);
+TEST_CASE("route: POMO learns from its own solutions") {
+  for (const bool depot : {false, true}) {
+    nn::Pomo model({.sizes = {.dim = 32, .heads = 4, .hidden = 64}, .layers = 2, .depot = depot});
+    nn::initialise(model, nn::Init::pytorch, 1);
+    nn::FlatParameters flat(model);
+    nn::Optimizer optimizer(flat, {.weight_decay = 0});
+    const auto test = draw(depot, 40, 8, 3);
+    const auto mean_single = [&] {
+      double sum = 0;
+      for (size_t i = 0; const route::PomoSolution& s : route::greedy(model, test, false))
+        sum += data::length(test[i++], s.single) / double(test.size());
+      return sum;
+    };
+    const double before = mean_single();
+    Random random(3, 3);
+    for (uint64_t step = 0; step < 60; ++step) {
+      const auto drawn = draw(depot, 32, 8, 100 + step);
+      optimizer.zero_grad();
+      nn::Pomo::loss(model.construct(route::routing_features(drawn), &random, route::vehicle_loads(drawn)))
+          .backward();
+      optimizer.step(3e-3);
+    }
+    CAPTURE(before);
+    CHECK(mean_single() < 0.92 * before);
   }
-  CAPTURE(before);
-  CHECK(mean_single() < 0.92 * before);
 }

@@ -177,7 +177,7 @@ TEST_CASE("cpu rows: gelu is accurate, also far in the negative tail") {
   }
 }
 
-TEST_CASE("cpu rows: bias_gelu_rows, gelu_grad_rows, sigmoid") {
+TEST_CASE("cpu rows: bias_gelu_rows, gelu_grad_rows, sigmoid, tanh") {
   for_each_size([](const RowKernels<float>& kernels, int64_t cols) {
     Floats h = Floats(3, cols).fill(normal(4, 2.0)), bias = Floats(1, cols).fill(normal(5));
     Floats y(3, cols, true), given = h;
@@ -205,6 +205,13 @@ TEST_CASE("cpu rows: bias_gelu_rows, gelu_grad_rows, sigmoid") {
     kernels.sigmoid_grad(s.data(), g.data(), cols);
     check_matrix(
         g, [&](int64_t, int64_t j) { return before[j] * s[j] * (1.0 - s[j]); }, 1e-6, 1e-37);
+
+    for (const double width : {0.01, 0.6, 5.0}) {
+      x.fill(normal(9, width));
+      kernels.tanh(x.data(), s.data(), cols);
+      check_matrix(
+          s, [&](int64_t, int64_t j) { return std::tanh(static_cast<double>(x[j])); }, 2.4e-7, 1e-44);
+    }
   });
 }
 

@@ -53,6 +53,8 @@ TEST_CASE("routing: numbers of parameters at full size") {
   for (const nn::NodeNormKind norm : {nn::NodeNormKind::batch, nn::NodeNormKind::instance})
     CHECK(nn::Lehd({.sizes = {.norm = norm}}).parameter_count() == 1415169 + 3584);
   CHECK(nn::Pomo(nn::PomoConfig{}).parameter_count() == 1269760);
+  // No projection of the first node (128^2); the free share, demands, and the depot's embedding.
+  CHECK(nn::Pomo({.depot = true}).parameter_count() == 1269760 - 16384 + 128 + 128 + 384);
   CHECK(message_of([] { nn::Lehd({.sizes = {.dim = 10, .heads = 4}}); }).find("heads that divide") !=
         std::string::npos);
 }
@@ -113,45 +115,114 @@ TEST_CASE("routing: gradients of LEHD with every norm") {
   }
 }
 
+namespace {
+
+// log p of node `next` after the last of `order`, with query [1, dim] and -inf for hidden nodes; rows h [N, dim].
+double plain_log_p(const std::map<std::string, Tensor>& p, const Tensor& h, const Tensor& query,
+                   const std::vector<float>& hidden, int64_t next) {
+  const int64_t heads = 4;
+  const Tensor mask = from_vector(hidden, {int64_t(hidden.size())});
+  const auto by_head = [&](const Tensor& x) { return x.reshape({-1, heads, 4}).permute({1, 0, 2}); };
+  const Tensor scores =
+      matmul(by_head(query), by_head(linear(h, p.at("keys.weight"))).permute({0, 2, 1})) / 2;
+  const Tensor mixed = matmul(softmax(scores + mask), by_head(linear(h, p.at("values.weight"))));
+  const Tensor out =
+      linear(mixed.permute({1, 0, 2}).reshape({1, 16}), p.at("combine.weight"), p.at("combine.bias"));
+  const Tensor logits = tanh(matmul(out, h.permute({1, 0})) / 4) * 10 + mask;
+  return log_softmax(logits).to_vector()[size_t(next)];
+}
+
+}  // namespace
+
 TEST_CASE("routing: POMO's probabilities by the definition") {
   nn::Pomo model({{.dim = 16, .heads = 4, .hidden = 24}, 1});
   nn::initialise(model, nn::Init::pytorch, 8);
-  const int64_t n = 6, heads = 4;
+  const int64_t n = 6;
   const Tensor nodes = uniform({2, n, 2}, 0, 1, 0, 3);
   Random random(2, 2);
   const NoGrad off;
   const nn::Pomo::Tours tours = model.construct(nodes, &random);
   const auto p = by_name(model);
   const Tensor rows =
-      plain_layer(p, "encoder.0", linear(nodes, p.at("embed.weight"), p.at("embed.bias")), zeros({n}), heads);
-  int64_t compared = 0;
-  for (int64_t b = 0; b < 2; ++b)
-    for (int64_t start = 0; start < n; ++start) {
-      const Tensor h = rows.select(0, b);
-      const int64_t* order = tours.order.data() + (b * n + start) * n;
-      CHECK(order[0] == start);
-      CHECK(std::set<int64_t>(order, order + n).size() == size_t(n));
-      std::vector<float> mask(static_cast<size_t>(n));
-      double log_p = 0;
-      for (int64_t step = 0; step + 1 < n; ++step) {
-        mask[size_t(order[step])] = -kInf;
-        const Tensor visited = from_vector(mask, {n});
-        const Tensor query = linear(h.slice(0, start, start + 1), p.at("first.weight")) +
-                             linear(h.slice(0, order[step], order[step] + 1), p.at("last.weight"));
-        const auto by_head = [&](const Tensor& x) { return x.reshape({-1, heads, 4}).permute({1, 0, 2}); };
-        const Tensor scores =
-            matmul(by_head(query), by_head(linear(h, p.at("keys.weight"))).permute({0, 2, 1})) / 2;
-        const Tensor mixed = matmul(softmax(scores + visited), by_head(linear(h, p.at("values.weight"))));
-        const Tensor out =
-            linear(mixed.permute({1, 0, 2}).reshape({1, 16}), p.at("combine.weight"), p.at("combine.bias"));
-        const Tensor logits = tanh(matmul(out, h.permute({1, 0})) / 4) * 10 + visited;
-        log_p += log_softmax(logits).to_vector()[size_t(order[step + 1])];
-      }
-      // f32 logits up to 10
-      CHECK(tours.log_probability.to_vector()[size_t(b * n + start)] == doctest::Approx(log_p).epsilon(1e-4));
-      ++compared;
+      plain_layer(p, "encoder.0", linear(nodes, p.at("embed.weight"), p.at("embed.bias")), zeros({n}), 4);
+  REQUIRE(tours.orders.size() == 12);
+  for (int64_t t = 0; t < 12; ++t) {
+    const Tensor h = rows.select(0, t / n);
+    const std::vector<int64_t>& order = tours.orders[size_t(t)];
+    CHECK(order[0] == t % n);
+    CHECK(order.size() == size_t(n));
+    CHECK(std::set<int64_t>(order.begin(), order.end()).size() == size_t(n));
+    std::vector<float> hidden(static_cast<size_t>(n));
+    double log_p = 0;
+    for (size_t step = 0; step + 1 < order.size(); ++step) {
+      hidden[size_t(order[step])] = -kInf;
+      const Tensor query = linear(h.slice(0, order[0], order[0] + 1), p.at("first.weight")) +
+                           linear(h.slice(0, order[step], order[step] + 1), p.at("last.weight"));
+      log_p += plain_log_p(p, h, query, hidden, order[step + 1]);
     }
-  CHECK(compared == 12);
+    // f32 logits up to 10
+    CHECK(tours.log_probability.to_vector()[size_t(t)] == doctest::Approx(log_p).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("routing: POMO's probabilities of a CVRP by the definition") {
+  nn::Pomo model({.sizes = {.dim = 16, .heads = 4, .hidden = 24}, .layers = 1, .depot = true});
+  nn::initialise(model, nn::Init::pytorch, 8);
+  const int64_t n = 6;
+  const nn::VehicleLoads loads{{0, 4, 3, 9, 1, 5, 0, 2, 2, 2, 9, 9}, {10, 12}};
+  std::vector<float> values;
+  for (const double x : uniform({12, 3}, 0, 1, 0, 4).to_vector()) values.push_back(float(x));
+  for (size_t i = 0; i < 12; ++i)
+    values[3 * i + 2] = float(loads.demands[i]) / float(loads.capacities[i / 6]);
+  const Tensor nodes = from_vector(values, {2, n, 3});
+  Random random(2, 2);
+  const NoGrad off;
+  const nn::Pomo::Tours tours = model.construct(nodes, &random, loads);
+  const auto p = by_name(model);
+  const Tensor depots =
+      linear(nodes.slice(1, 0, 1).slice(2, 0, 2), p.at("embed_depot.weight"), p.at("embed_depot.bias"));
+  const Tensor customers = linear(nodes.slice(1, 1, n), p.at("embed.weight"), p.at("embed.bias"));
+  const Tensor rows = plain_layer(p, "encoder.0", concat({depots, customers}, 1), zeros({n}), 4);
+  REQUIRE(tours.starts == 5);
+  REQUIRE(tours.orders.size() == 10);
+  int64_t returns = 0;
+  for (int64_t t = 0; t < 10; ++t) {
+    const int64_t b = t / 5, *demands = loads.demands.data() + b * n, capacity = loads.capacities[size_t(b)];
+    const Tensor h = rows.select(0, b);
+    const std::vector<int64_t>& order = tours.orders[size_t(t)];
+    CHECK(order[0] == 0);
+    CHECK(order[1] == 1 + t % 5);
+    CHECK(std::set<int64_t>(order.begin(), order.end()).size() == size_t(n));
+    std::set<int64_t> open = {1, 2, 3, 4, 5};
+    double log_p = 0, length = 0;
+    int64_t free = capacity;
+    for (size_t step = 0; step < order.size(); ++step) {
+      const int64_t at = order[step], next = order[(step + 1) % order.size()];
+      length += std::hypot(values[size_t(3 * (b * n + at))] - values[size_t(3 * (b * n + next))],
+                           values[size_t(3 * (b * n + at) + 1)] - values[size_t(3 * (b * n + next) + 1)]);
+      if (at == 0) free = capacity;
+      free -= demands[at];
+      CHECK(free >= 0);
+      open.erase(at);
+      returns += at == 0 && step > 0;
+      if (step == 0 || step + 1 == order.size() || open.empty()) continue;
+      std::vector<float> hidden(static_cast<size_t>(n), -kInf);
+      if (at != 0) hidden[0] = 0;
+      for (const int64_t j : open)
+        if (demands[j] <= free) hidden[size_t(j)] = 0;
+      const Tensor share = full({1, 1}, double(free) / double(capacity));
+      const Tensor query = linear(concat({h.slice(0, at, at + 1), share}, 1), p.at("last.weight"));
+      log_p += plain_log_p(p, h, query, hidden, next);
+    }
+    CHECK(tours.log_probability.to_vector()[size_t(t)] == doctest::Approx(log_p).epsilon(1e-4));
+    CHECK(tours.lengths[size_t(t)] == doctest::Approx(length).epsilon(1e-6));
+  }
+  CHECK(returns >= 10);  // 22 of capacity 10, and 24 of capacity 12
+  CHECK(message_of([&] { model.construct(nodes, nullptr, {}); }).find("loads belong to a CVRP") !=
+        std::string::npos);
+  CHECK(message_of([&] {
+          model.construct(nodes, nullptr, {{0, 4, 3, 11, 1, 5, 0, 2, 2, 2, 9, 9}, {10, 12}});
+        }).find("got demand 11 of node 3") != std::string::npos);
 }
 
 TEST_CASE("routing: POMO's symmetries and baseline") {
