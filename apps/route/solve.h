@@ -22,8 +22,8 @@ std::vector<data::Routes> greedy(const nn::Lehd& model, RoutingInstances instanc
 void reconstruct(const nn::Lehd& model, RoutingInstances instances, std::vector<data::Routes>& solutions,
                  Random& random);
 
-// Of every instance the solution that begins at node 0 (CVRP: goes to customer 1 first), the best of all starts, and with `augment` the best of
-// the starts of all eight symmetries.
+// Of every instance the solution that begins at node 0 (CVRP: goes to customer 1 first), the best of all
+// starts, and with `augment` the best of the starts of all eight symmetries.
 struct PomoSolution {
   data::Routes single, best, augmented;
 };

@@ -79,9 +79,9 @@ Pomo::Tours Pomo::construct(const Tensor& nodes, Random* random, const VehicleLo
       depot ? concat({(*embed_depot_)(nodes.slice(1, 0, 1).slice(2, 0, 2)), embed_(nodes.slice(1, 1, n))}, 1)
             : embed_(nodes);
   for (const auto& layer : encoder_) rows = (*layer)(rows);
-  // All projections are of nodes, so they are made once: the query of a step is the sum of two of them (CVRP: of
-  // one and of the free share times its column), and the output projection moves to the nodes' side of the score,
-  // <W a + b, h> = <a, W^T h> + <b, h>.
+  // All projections are of nodes, so they are made once: the query of a step is the sum of two of them (CVRP:
+  // of one and of the free share times its column), and the output projection moves to the nodes' side of the
+  // score, <W a + b, h> = <a, W^T h> + <b, h>.
   const Tensor first = depot ? Tensor() : (*first_)(rows);
   const Tensor last = linear(rows, last_.weight.slice(1, 0, dim)).reshape({batch * n, dim});
   const Tensor of_share = depot ? last_.weight.slice(1, dim, dim + 1).reshape({1, dim}) : Tensor();

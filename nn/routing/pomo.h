@@ -17,8 +17,8 @@ struct PomoConfig {
 };
 
 // POMO (Kwon et al. 2020): an encoder of several layers that runs once, and a decoder of one attention layer,
-// whose query is the first node and the last one (TSP), or the last one and the vehicle's free share (CVRP). All
-// trajectories of an instance, one from every node or customer, are made together.
+// whose query is the first node and the last one (TSP), or the last one and the vehicle's free share (CVRP).
+// All trajectories of an instance, one from every node or customer, are made together.
 class Pomo : public Module {
  public:
   explicit Pomo(const PomoConfig& config);
@@ -31,9 +31,9 @@ class Pomo : public Module {
     // The sum of the log probabilities of a trajectory's nodes, [B, S]; with autograd where it is on.
     Tensor log_probability;
   };
-  // Solutions of nodes [B, N, 2 (x, y)], N at least 3, or of a CVRP with a depot at node 0 [B, N, 3 (x, y, demand /
-  // capacity)], N at least 2, on the CPU. Takes the most probable node, or with `random` a node drawn from the
-  // probabilities.
+  // Solutions of nodes [B, N, 2 (x, y)], N at least 3, or of a CVRP with a depot at node 0 [B, N, 3 (x, y,
+  // demand / capacity)], N at least 2, on the CPU. Takes the most probable node, or with `random` a node
+  // drawn from the probabilities.
   Tours construct(const Tensor& nodes, Random* random = nullptr, const VehicleLoads& loads = {}) const;
 
   // REINFORCE with a baseline that an instance's trajectories share: the mean over all trajectories of
@@ -51,8 +51,8 @@ class Pomo : public Module {
   Linear last_, keys_, values_, combine_;  // last_: CVRP with a column for the free share
 };
 
-// The eight symmetries of the unit square, of nodes [B, N, 2 or 3 (x, y, demand)]: [8 B, N, ...]; symmetry s of
-// instance b is row s B + b.
+// The eight symmetries of the unit square, of nodes [B, N, 2 or 3 (x, y, demand)]: [8 B, N, ...]; symmetry s
+// of instance b is row s B + b.
 Tensor eight_symmetries(const Tensor& nodes);
 
 }  // namespace pursuit::nn

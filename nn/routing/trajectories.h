@@ -14,8 +14,8 @@ struct VehicleLoads {
   bool empty() const { return capacities.empty(); }
 };
 
-// TSP: N trajectories an instance, one begins at each node. CVRP: N - 1, which go from the depot to each customer
-// first; from then on a vehicle returns where it must or wants to.
+// TSP: N trajectories an instance, one begins at each node. CVRP: N - 1, which go from the depot to each
+// customer first; from then on a vehicle returns where it must or wants to.
 class Trajectories {
  public:
   // Throws Error unless the loads are of this batch and every customer fits into a vehicle.
@@ -30,7 +30,8 @@ class Trajectories {
   // CVRP: the share of the capacity that is left.
   float free(int64_t t) const;
 
-  // Whether all nodes of all trajectories were visited. A CVRP's that is ready before others stays at the depot.
+  // Whether all nodes of all trajectories were visited. A CVRP's that is ready before others stays at the
+  // depot.
   bool finished() const { return open_ == 0; }
   // Whether every trajectory has one node left to go to.
   bool forced() const;
