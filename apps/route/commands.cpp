@@ -85,7 +85,7 @@ void validate(const Config& c) {
   apps::check_range(Config::app, "inspect-every", c.inspect_every, c.inspect_every == 0,
                     "0, as nothing is inspected");
   if (c.kind == Kind::pomo && !c.data.empty())
-    fail(Config::app, "--data: pomo needs no labels; leave it out, or give --model lehd");
+    fail(Config::app, "--data " + c.data + ": pomo needs no labels; leave it out, or give --model lehd");
 }
 
 apps::RunPage page_of(const RunRecord& r) {
