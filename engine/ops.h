@@ -193,10 +193,10 @@ Tensor attention(const Tensor& qkv, const AttentionOptions& options = {});
 // softmax(scale q k^T)^T x: for every key, the sum over queries of their rows in x [B, N, H * D], weighted by
 // the attention that the key gets. qkx [B, N, 3 (q, k, x), H, D]; plain softmax only.
 Tensor attention_transposed(const Tensor& qkx, const AttentionOptions& options = {});
-// Attention to other rows, softmax(scale q k^T + mask) v: q [B, M, H, D] and kv [B, N, 2 (k, v), H, D] give [B,
-// M, H * D]; no M x N tensor is stored. mask (optional, without gradient) broadcasts to [B, M, N] and is the
-// same for all heads, in f32 (f64 with f64): -inf where a query must not look. A query that sees no key gives
-// 0. scale 0: 1 / sqrt(D).
+// Attention to other rows, softmax(scale q k^T + mask) v: q [B, M, H, D] and kv [B, N, 2 (k, v), H, D] give
+// [B, M, H * D]; no M x N tensor is stored. mask (optional, without gradient) broadcasts to [B, M, N] and is
+// the same for all heads, in f32 (f64 with f64): -inf where a query must not look. A query that sees no key
+// gives 0. scale 0: 1 / sqrt(D).
 Tensor cross_attention(const Tensor& q, const Tensor& kv, const Tensor& mask = {}, double scale = 0);
 
 // RPC-Attention (Teo & Nguyen 2024): n iterations of principal attention pursuit on the keys. kv [B, N, 2 (k,

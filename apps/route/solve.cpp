@@ -84,16 +84,16 @@ std::vector<Visits> fill(const nn::Lehd& model, RoutingInstances instances, std:
   return visits;
 }
 
-// Of a CVRP's nodes in order, where 0 is the depot.
-data::Routes routes_between_depots(const std::vector<int64_t>& order) {
-  data::Routes routes;
-  bool at_depot = true;
+// Of the nodes that POMO visits, in order; of a CVRP 0 is the depot.
+data::Routes to_routes(const data::RoutingInstance& instance, const std::vector<int64_t>& order) {
+  Visits visits;
+  bool via_depot = false;
   for (const int64_t node : order) {
-    if (node != 0 && at_depot) routes.emplace_back();
-    if (node != 0) routes.back().push_back(node);
-    at_depot = node == 0;
+    const bool at_depot = instance.has_depot() && node == 0;
+    if (!at_depot) visits.push_back({node, via_depot});
+    via_depot = at_depot;
   }
-  return routes;
+  return route::to_routes(instance, visits);
 }
 
 std::vector<int64_t> numbers(int64_t count) {
@@ -156,8 +156,7 @@ void reconstruct(const nn::Lehd& model, RoutingInstances instances, std::vector<
 
 std::vector<PomoSolution> greedy(const nn::Pomo& model, RoutingInstances instances, bool augment) {
   const NoGrad off;
-  const bool depot = model.config().depot;
-  check_sizes(instances, depot);
+  check_sizes(instances, model.config().depot);
   if (instances.empty()) return {};
   Tensor nodes = routing_features(instances);
   std::vector<data::RoutingInstance> rows(instances.begin(), instances.end());  // of `nodes`
@@ -172,8 +171,7 @@ std::vector<PomoSolution> greedy(const nn::Pomo& model, RoutingInstances instanc
     const size_t row = t / size_t(tours.starts), b = row % instances.size();
     const bool as_given = row < instances.size();
     PomoSolution& s = solutions[b];
-    const data::Routes routes =
-        depot ? routes_between_depots(tours.orders[t]) : data::Routes{tours.orders[t]};
+    const data::Routes routes = to_routes(instances[b], tours.orders[t]);
     data::verify(instances[b], routes);
     const double length = data::length(instances[b], routes);
     const auto improves = [&](const data::Routes& best) {

@@ -2,10 +2,9 @@
 
 #include <cmath>
 
-#include "engine/cpu/attend.h"
-#include "engine/cpu/parallel.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
+#include "engine/ops/packed.h"
 
 namespace pursuit {
 
@@ -24,13 +23,6 @@ struct CrossAttention {
             .causal = false,
             .queries = q.size(1)};
   }
-  // Calls body(batch, head) for every head, in parallel.
-  template <class F> void for_each_head(const F& body) const {
-    const int64_t heads = q.size(2);
-    parallel_for(q.size(0) * heads, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) body(i / heads, i % heads);
-    });
-  }
   template <class R> Rows<const R> mask_of(int64_t b) const {
     if (!mask.defined()) return {};
     const int64_t n = mask.size(2);
@@ -41,7 +33,7 @@ struct CrossAttention {
     using R = compute_t<T>;
     const AttendShape a = op.head_shape();
     const int64_t m = a.queries, n = a.n, d = a.d, width = op.q.size(2) * d;
-    op.for_each_head([&](int64_t b, int64_t h) {
+    for_each_head(PackedShape(op.kv), [&](int64_t b, int64_t h) {
       const T *pq = op.q.data<T>() + b * m * width + h * d, *pk = op.kv.data<T>() + 2 * b * n * width + h * d;
       const Rows<const R> q = read_rows(pq, width, m, d, scratch<R>(3, copied<T>(m * d)));
       const Rows<const R> k = read_rows(pk, 2 * width, n, d, scratch<R>(4, copied<T>(n * d)));
@@ -57,7 +49,7 @@ struct CrossAttention {
     using R = compute_t<T>;
     const AttendShape a = op.head_shape();
     const int64_t m = a.queries, n = a.n, d = a.d, width = op.q.size(2) * d;
-    op.for_each_head([&](int64_t b, int64_t h) {
+    for_each_head(PackedShape(op.kv), [&](int64_t b, int64_t h) {
       const int64_t at_q = b * m * width + h * d, at_k = 2 * b * n * width + h * d;
       const int64_t rows = std::max(m, n) * d;
       R* wide = scratch<R>(3, copied<T>(7 * rows));

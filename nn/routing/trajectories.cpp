@@ -34,10 +34,8 @@ Trajectories::Trajectories(int64_t batch, int64_t nodes, const VehicleLoads& loa
   const size_t count = size_t(batch * per_instance());
   open_ = int64_t(count) * nodes;
   orders_.resize(count);
-  at_.resize(count);
   left_.assign(count, nodes);
   free_.resize(count);
-  choices_.assign(count, nodes);
   visited_.resize(count * size_t(nodes));
   hidden_.resize(count * size_t(nodes));
   for (int64_t t = 0; t < size(); ++t) {
@@ -52,7 +50,11 @@ float Trajectories::free(int64_t t) const {
 }
 
 bool Trajectories::forced() const {
-  return std::all_of(choices_.begin(), choices_.end(), [](int64_t choices) { return choices == 1; });
+  for (int64_t t = 0; t < size(); ++t) {
+    const auto row = hidden_.begin() + t * nodes_;
+    if (std::find(row + first_open(t) + 1, row + nodes_, 0.0F) != row + nodes_) return false;
+  }
+  return true;
 }
 
 int64_t Trajectories::first_open(int64_t t) const {
@@ -63,7 +65,6 @@ int64_t Trajectories::first_open(int64_t t) const {
 void Trajectories::visit(int64_t t, int64_t node) {
   const size_t s = size_t(t), row = s * size_t(nodes_);
   orders_[s].push_back(node);
-  at_[s] = node;
   if (!visited_[row + size_t(node)]) {
     visited_[row + size_t(node)] = true;
     --left_[s];
@@ -71,18 +72,15 @@ void Trajectories::visit(int64_t t, int64_t node) {
   }
   if (loads_.empty()) {
     hidden_[row + size_t(node)] = hidden_node;
-    choices_[s] = left_[s];
     return;
   }
   const int64_t b = instance(t), *demands = loads_.demands.data() + b * nodes_;
   free_[s] = node == 0 ? loads_.capacities[size_t(b)] : free_[s] - demands[node];
   // To the depot from anywhere else, and where nothing is left.
-  choices_[s] = 0;
   for (int64_t j = 0; j < nodes_; ++j) {
     const bool may =
         j == 0 ? node != 0 || left_[s] == 0 : !visited_[row + size_t(j)] && demands[j] <= free_[s];
     hidden_[row + size_t(j)] = may ? 0 : hidden_node;
-    choices_[s] += may;
   }
 }
 

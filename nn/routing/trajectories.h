@@ -22,11 +22,11 @@ class Trajectories {
   Trajectories(int64_t batch, int64_t nodes, const VehicleLoads& loads);
 
   int64_t per_instance() const { return loads_.empty() ? nodes_ : nodes_ - 1; }
-  int64_t size() const { return int64_t(at_.size()); }
+  int64_t size() const { return int64_t(orders_.size()); }
   int64_t instance(int64_t t) const { return t / per_instance(); }
   // Nodes in order. CVRP: 0, customers, 0, customers ...; zeros may repeat.
   const std::vector<int64_t>& order(int64_t t) const { return orders_[size_t(t)]; }
-  int64_t at(int64_t t) const { return at_[size_t(t)]; }
+  int64_t at(int64_t t) const { return orders_[size_t(t)].back(); }
   // CVRP: the share of the capacity that is left.
   float free(int64_t t) const;
 
@@ -46,7 +46,7 @@ class Trajectories {
   VehicleLoads loads_;
   int64_t open_ = 0;  // nodes not visited, of all trajectories
   std::vector<std::vector<int64_t>> orders_;
-  std::vector<int64_t> at_, left_, free_, choices_;  // left_: nodes not visited
+  std::vector<int64_t> left_, free_;  // left_: nodes not visited
   std::vector<bool> visited_;
   std::vector<float> hidden_;
 };
