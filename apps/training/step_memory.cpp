@@ -13,8 +13,9 @@ namespace pursuit::apps {
 
 namespace {
 
-// Host memory of kernels, threads, loader and decoders: 5 to 50 MiB in tests/hostile/memory_test.cpp.
-constexpr int64_t beside_the_pool = 24 << 20;
+// Host memory of kernels, threads, loader and decoders: 4 to 113 MiB in tests/hostile/memory_test.cpp, most where
+// products of bf16 widen their factors.
+constexpr int64_t beside_the_pool = 40 << 20;
 
 }  // namespace
 
