@@ -10,7 +10,7 @@ set_target_properties(pursuit_archive PROPERTIES OUTPUT_NAME pursuit EXPORT_NAME
 target_compile_features(pursuit_archive INTERFACE cxx_std_20)
 target_include_directories(pursuit_archive INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/pursuit>)
 target_link_libraries(pursuit_archive INTERFACE OpenMP::OpenMP_CXX Threads::Threads ZLIB::ZLIB fmt::fmt
-                      ${DNNL} ${OPENBLAS} ${LAPACKE} ${SODIUM} ${SPNG} ${UTF8PROC})
+                      ${OPENBLAS} ${LAPACKE} ${SODIUM} ${SPNG} ${UTF8PROC})
 if(PURSUIT_WITH_GLOO)
   target_link_libraries(pursuit_archive INTERFACE ${GLOO})
 endif()

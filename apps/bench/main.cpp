@@ -95,15 +95,23 @@ struct StepParts {
 constexpr const char* part_names[] = {"products", "attention", "norms", "rest"};
 
 StepParts parts_of(const std::function<void()>& step) {
-  static const std::map<std::string, std::string> part = {
-      {"linear", "products"},      {"mlp", "products"},
-      {"int8_linear", "products"}, {"quantized_attention", "attention"},
-      {"matmul", "products"},      {"patchify", "products"},
-      {"conv2d", "products"},      {"linear_cross_entropy", "products"},
-      {"attention", "attention"},  {"rpc_attention", "attention"},
-      {"softmax", "attention"},    {"cross_attention", "attention"},
-      {"layer_norm", "norms"},     {"rms_norm", "norms"},
-      {"batch_norm", "norms"},     {"group_norm", "norms"}};
+  static const std::map<std::string, std::string> part = {{"linear", "products"},
+                                                          {"mlp", "products"},
+                                                          {"int8_linear", "products"},
+                                                          {"int8_mlp", "products"},
+                                                          {"quantized_attention", "attention"},
+                                                          {"matmul", "products"},
+                                                          {"patchify", "products"},
+                                                          {"conv2d", "products"},
+                                                          {"linear_cross_entropy", "products"},
+                                                          {"attention", "attention"},
+                                                          {"rpc_attention", "attention"},
+                                                          {"softmax", "attention"},
+                                                          {"cross_attention", "attention"},
+                                                          {"layer_norm", "norms"},
+                                                          {"rms_norm", "norms"},
+                                                          {"batch_norm", "norms"},
+                                                          {"group_norm", "norms"}};
   const int64_t before = multiply_adds_done;
   const auto start = std::chrono::steady_clock::now();
   const CallTimes times;
@@ -125,7 +133,7 @@ void add_limits(Json& line, const Step& step, const Peak& peak, DType dtype, dou
   const StepParts parts = parts_of(step.run);
   const double rate = 2e-6 * parts.multiply_adds / ms;
   const bool narrow = dtype == DType::bf16;
-  const double most = narrow && pursuit::bf16_products() != "widened" ? peak.bf16 : peak.f32;
+  const double most = narrow && peak.bf16 > 0 ? peak.bf16 : peak.f32;
   line["gflops"] = rate;
   line["peak"] = {{"f32_gflops", peak.f32}, {"bf16_gflops", peak.bf16}, {"memory_gb_s", peak.memory}};
   line["of_peak"] = most > 0 ? rate / most : 0;

@@ -3,12 +3,15 @@
 
 #include "engine/cpu/rows.h"
 
-// bf16 matrix products in register tiles with AVX-512's vdpbf16ps, which adds the products of two pairs of
-// bf16 numbers to an f32 number. Matrices are row-major, ld* are row strides in elements; op(a) is m x k,
-// op(b) k x n; m, n, k > 0. Subnormal numbers count as zero, as the instruction defines.
+// bf16 matrix products in register tiles, by AVX-512's vdpbf16ps, which adds the products of two pairs of bf16
+// numbers to an f32 number, or by AMX's tdpbf16ps, which does so for 16 x 16 sums and 16 pairs each. Matrices
+// are row-major, ld* are row strides in elements; op(a) is m x k, op(b) k x n; m, n, k > 0. Subnormal numbers
+// count as zero, as the instructions define.
 namespace pursuit {
 
 struct Bf16Tiles {
+  const char* isa;  // "avx512" or "amx"
+
   // C = alpha op(A) op(B) + beta C. A transposed A is first packed into `workspace` of workspace_size(ta, m,
   // k) numbers.
   int64_t (*workspace_size)(bool ta, int64_t m, int64_t k);
@@ -41,8 +44,11 @@ struct Bf16Tiles {
   int64_t (*multiply_adds)(int64_t rounds);
 };
 
-// Null if the CPU lacks the instruction or has AMX, or if PURSUIT_ISA or PURSUIT_BF16 selects another
-// implementation (see gemm.cpp).
+// AMX's where it is chosen (engine/cpu/amx.h), else AVX-512's; null if the CPU lacks the instruction or
+// PURSUIT_ISA selects an older one. Products of bf16 then widen their factors to f32.
 const Bf16Tiles* bf16_tiles();
+
+// Those of a named instruction set; null if this CPU lacks it.
+const Bf16Tiles* bf16_tiles_of(const char* isa);
 
 }  // namespace pursuit

@@ -14,8 +14,8 @@ inline int64_t units_of(int64_t rows) { return (rows + dense_unit - 1) / dense_u
 inline int64_t row_of(int64_t unit, int64_t rows) { return std::min(unit * dense_unit, rows); }
 
 // Units per piece: at most so many that the outputs are still in the L2 cache when the next step reads
-// them, at least so many that reading the other operand pays off (for bf16, oneDNN reads it once per
-// product).
+// them, at least so many that reading the other operand pays off (where products of bf16 widen it, each one
+// does so anew).
 constexpr int64_t most_units = 40, least_units = 8;
 
 // Calls body(row, rows) on units [begin, end) in equal pieces of at most `most`; once with no rows if there

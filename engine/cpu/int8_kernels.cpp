@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "engine/cpu/amx.h"
 #include "engine/cpu/rows.h"
 
 namespace pursuit {
@@ -23,6 +24,9 @@ extern const Int8Kernels kernels;
 namespace int8_avx512_vnni {
 extern const Int8Kernels kernels;
 }
+namespace int8_amx {
+extern const Int8Kernels kernels;
+}
 
 namespace {
 
@@ -38,6 +42,7 @@ bool has_avx512_vnni() {
 }
 
 const Int8Kernels& best() {
+  if (amx_chosen()) return int8_amx::kernels;
   const std::string isa = rows<float>().isa;
   if (isa == "avx512") return has_avx512_vnni() ? int8_avx512_vnni::kernels : int8_avx512::kernels;
   if (isa == "avx2") return has_avx_vnni() ? int8_avx_vnni::kernels : int8_avx2::kernels;
@@ -53,6 +58,7 @@ const Int8Kernels& int8_kernels() {
 
 const Int8Kernels* int8_kernels_of(const char* isa) {
   const std::string name = isa;
+  if (name == "amx") return amx_supported() ? &int8_amx::kernels : nullptr;
   if (name == "avx512_vnni") return has_avx512_vnni() ? &int8_avx512_vnni::kernels : nullptr;
   if (name == "avx_vnni") return has_avx_vnni() ? &int8_avx_vnni::kernels : nullptr;
   if (!isa_supported(isa)) return nullptr;

@@ -16,7 +16,7 @@ struct AffineGrid {
 constexpr int64_t deepest_int8_product = 65793;
 
 struct Int8Kernels {
-  const char* isa;  // "sse2", "avx2", "avx_vnni", "avx512" or "avx512_vnni"
+  const char* isa;  // "sse2", "avx2", "avx_vnni", "avx512", "avx512_vnni" or "amx"
 
   // y = step (q - zero) with q = clamp(round(x / step) + zero, 0, levels), ties to even; NaN stays NaN. y may
   // be x.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/base/error.h"
+#include "engine/cpu/amx.h"
 
 namespace pursuit {
 
@@ -45,6 +46,7 @@ IsaList isa_list() {
 }  // namespace
 
 bool isa_supported(const char* isa) {
+  if (std::string(isa) == "amx") return amx_supported();
   for (const Isa& candidate : isa_list()) {
     if (candidate.supported && std::string(isa) == candidate.kernels->isa) return true;
   }
@@ -52,8 +54,11 @@ bool isa_supported(const char* isa) {
 }
 
 const RowKernels<float>& choose_rows(const char* isa) {
-  const std::string wanted = isa ? isa : "";
-  std::string available;
+  std::string wanted = isa ? isa : "", available;
+  if (amx_supported()) {
+    if (wanted == "amx") wanted = "avx512";
+    available = "amx";
+  }
   for (const Isa& candidate : isa_list()) {
     if (!candidate.supported) continue;
     if (wanted.empty() || wanted == candidate.kernels->isa) return *candidate.kernels;

@@ -138,6 +138,8 @@ template <class R> struct RowKernels {
   void (*bias_relu_rows)(R* h, const R* bias, int64_t rows, int64_t cols, int64_t ldh);
   // d holds dY for y = max(h, 0) and receives dH.
   void (*relu_grad_rows)(const R* y, R* d, int64_t rows, int64_t cols, int64_t ldy, int64_t ldd);
+  // y = max(x, 0); NaN stays.
+  void (*relu)(const R* x, R* y, int64_t n);
   // At most 2 ulp off.
   void (*tanh)(const R* x, R* y, int64_t n);
   // y = 1 / (1 + exp(-x)).
@@ -259,7 +261,7 @@ template <class R> struct RowKernels {
 };
 
 // The kernels for the best instruction set of this CPU, or for the one named by the environment variable
-// PURSUIT_ISA (sse2, avx2, avx512). Selected at the first call. Throws like choose_rows.
+// PURSUIT_ISA (sse2, avx2, avx512, amx: avx512's, see amx.h). Selected at the first call. Throws like choose_rows.
 template <class R> const RowKernels<R>& rows();
 template <> const RowKernels<float>& rows<float>();
 template <> const RowKernels<double>& rows<double>();

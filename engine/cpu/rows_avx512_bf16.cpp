@@ -12,66 +12,11 @@ using real = float;
 #include "engine/cpu/rows/transpose.inc"
 #include "engine/cpu/rows/tiles.inc"
 #include "engine/cpu/rows/peak.inc"
+#include "engine/cpu/rows/bf16.inc"
 // clang-format on
 
 // Depths are in pairs of numbers.
 constexpr int64_t bf16_depth = 512;  // a panel of packed B is at most 128 KiB
-
-inline uint32_t pair_of(uint16_t low, uint16_t high) { return low | uint32_t(high) << 16; }
-
-inline Vector load_pairs(const void* p) { return Vector(_mm512_loadu_ps(p)); }
-
-inline Vector dot(Vector sum, Vector a, Vector b) {
-  return Vector(_mm512_dpbf16_ps(__m512(sum), __m512bh(a), __m512bh(b)));
-}
-
-// to[p * padded + j] = numbers 2p and 2p + 1 of column j, with zeros beyond `depth` numbers and `width`
-// columns. Number k of column j is x[k * ld + j], or x[j * ld + k] if `transposed`.
-void pack_pairs(bool transposed, const uint16_t* x, int64_t ld, int64_t depth, int64_t width, int64_t padded,
-                uint32_t* to) {
-  const int64_t pairs = depth / 2, whole = width / lanes * lanes,
-                squares = transposed ? pairs / lanes * lanes : 0;
-  for (int64_t p = 0; p < squares; p += lanes)
-    for (int64_t j = 0; j < whole; j += lanes) {
-      Vector row[lanes];
-#pragma GCC unroll 16
-      for (int l = 0; l < lanes; ++l) row[l] = load_pairs(x + (j + l) * ld + 2 * p);
-      exchange_rows<1>(row);
-#pragma GCC unroll 16
-      for (int l = 0; l < lanes; ++l) _mm512_storeu_ps(to + (p + l) * padded + j, __m512(row[l]));
-    }
-  const auto pair_at = [&](int64_t p, int64_t j) {
-    const uint16_t* low = transposed ? x + j * ld + 2 * p : x + 2 * p * ld + j;
-    return pair_of(*low, 2 * p + 1 < depth ? low[transposed ? 1 : ld] : uint16_t(0));
-  };
-  for (int64_t p = squares; p < parts_of(depth, 2); ++p) {
-    int64_t j = 0;
-    if (!transposed && p < pairs)
-      for (; j < whole; j += lanes) {
-        const uint16_t* low = x + 2 * p * ld + j;
-        const __m512i even = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low)));
-        const __m512i odd =
-            _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low + ld)));
-        _mm512_storeu_si512(to + p * padded + j, _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
-      }
-    for (; j < whole; ++j) to[p * padded + j] = pair_at(p, j);
-  }
-  for (int64_t p = 0; p < parts_of(depth, 2); ++p)
-    for (int64_t j = whole; j < padded; ++j) to[p * padded + j] = j < width ? pair_at(p, j) : 0;
-}
-
-// Stores x + beta to in the lanes `some`.
-inline void store_lanes(float* to, Vector x, float beta, __mmask16 some) {
-  if (beta != 0) x += beta * Vector(_mm512_maskz_loadu_ps(some, to));
-  _mm512_mask_storeu_ps(to, some, __m512(x));
-}
-inline void store_lanes(uint16_t* to, Vector x, float beta, __mmask16 some) {
-  if (beta != 0) {
-    const __m512i before = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, to));
-    x += beta * Vector(_mm512_castsi512_ps(_mm512_slli_epi32(before, 16)));
-  }
-  _mm256_mask_storeu_epi16(to, some, __m256i(_mm512_cvtneps_pbh(__m512(x))));
-}
 
 // c [R, width] = alpha a b + beta c for packed b [pairs of depth, V * lanes]. Number k of row i is a[i * lda
 // + k]; if `paired`, a is packed like b, and pair p of row i is number p * lda + i.
@@ -182,39 +127,6 @@ template <class Out> void gemm_packed(int64_t m, int64_t n, int64_t k, float alp
       });
 }
 
-// y [M, J] = x w^T, as dot_rows in rows/few_rows.inc.
-template <int M, int J> inline void dot_pairs(int64_t k, const uint16_t* x, int64_t ldx, const uint16_t* w,
-                                              int64_t ldw, float* y, int64_t ldy) {
-  Vector total[M][J] = {};
-  const auto add = [&](int64_t l, __mmask32 some) __attribute__((always_inline)) {
-    const auto load_some = [=](const uint16_t* p) __attribute__((always_inline)) {
-      return Vector(_mm512_castsi512_ps(_mm512_maskz_loadu_epi16(some, p + l)));
-    };
-    Vector row[M];
-#pragma GCC unroll 4
-    for (int i = 0; i < M; ++i) row[i] = load_some(x + i * ldx);
-#pragma GCC unroll 4
-    for (int j = 0; j < J; ++j) {
-      const Vector v = load_some(w + j * ldw);
-#pragma GCC unroll 4
-      for (int i = 0; i < M; ++i) total[i][j] = dot(total[i][j], row[i], v);
-    }
-  };
-  const int64_t whole = k / (2 * lanes) * (2 * lanes);
-  for (int64_t l = 0; l < whole; l += 2 * lanes) add(l, ~__mmask32(0));
-  if (whole < k) add(whole, (__mmask32(1) << (k - whole)) - 1);
-#pragma GCC unroll 4
-  for (int i = 0; i < M; ++i)
-#pragma GCC unroll 4
-    for (int j = 0; j < J; ++j) y[i * ldy + j] = sum_of(total[i][j]);
-}
-
-void few_rows(int64_t m, int64_t n, int64_t k, const uint16_t* x, int64_t ldx, const uint16_t* w, int64_t ldw,
-              float* y, int64_t ldy) {
-  for_few_rows(m, n,
-               [&]<int M, int J>(int64_t j) { dot_pairs<M, J>(k, x, ldx, w + j * ldw, ldw, y + j, ldy); });
-}
-
 int64_t multiply_adds(int64_t rounds) {
   return rounds * 2 *
          multiply_add_rounds([](Vector sum, Vector a, Vector b) { return dot(sum, a, b); }, rounds);
@@ -224,6 +136,7 @@ int64_t multiply_adds(int64_t rounds) {
 
 extern const Bf16Tiles tiles;
 const Bf16Tiles tiles = {
+    .isa = "avx512",
     .workspace_size = workspace_size,
     .gemm = gemm<float>,
     .packed_size = packed_size,

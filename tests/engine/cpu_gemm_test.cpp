@@ -215,125 +215,159 @@ template <class Result> double worst_error(Words& a, bool ta, Words& b, bool tb,
   return worst;
 }
 
-// This CPU's tiles; without any, the test prints a message and returns.
-const Bf16Tiles* tiles_here() {
-  const Bf16Tiles* tiles = bf16_tiles();
-  if (!tiles) MESSAGE("this CPU has no bf16 instructions, or AMX: their tiles are not tested");
-  return tiles;
+// All that this CPU can run.
+std::vector<const Bf16Tiles*> all_tiles() {
+  std::vector<const Bf16Tiles*> found;
+  for (const char* isa : {"avx512", "amx"}) {
+    if (const Bf16Tiles* tiles = bf16_tiles_of(isa))
+      found.push_back(tiles);
+    else
+      MESSAGE("this CPU has no bf16 tiles of " << std::string(isa) << ": they are not tested");
+  }
+  return found;
 }
 
 }  // namespace
 
 TEST_CASE("bf16 tiles: few rows, NaN beside them") {
-  const Bf16Tiles* tiles = tiles_here();
-  if (!tiles) return;
-  for (const int64_t m : {1, 2, 3, 4})
-    for (const int64_t n : {1, 4, 7, 33})
-      for (const int64_t k : {1, 2, 31, 32, 33, 64, 197}) {
-        CAPTURE(m);
-        CAPTURE(n);
-        CAPTURE(k);
-        Words x(m, k), w(n, k);
-        x.draw(1);
-        w.draw(2);
-        Floats y(m, n), none(m, n);
-        tiles->few_rows(m, n, k, x.data(), x.ld, w.data(), w.ld, y.data(), y.ld);
-        CHECK(worst_error(x, false, w, true, 1, 0, k, none,
-                          [&](int64_t i, int64_t j) { return double(y(i, j)); }) < 1e-6);
-        CHECK(y.intact());
-      }
+  for (const Bf16Tiles* tiles : all_tiles()) {
+    CAPTURE(tiles->isa);
+    for (const int64_t m : {1, 2, 3, 4})
+      for (const int64_t n : {1, 4, 7, 33})
+        for (const int64_t k : {1, 2, 31, 32, 33, 64, 197}) {
+          CAPTURE(m);
+          CAPTURE(n);
+          CAPTURE(k);
+          Words x(m, k), w(n, k);
+          x.draw(1);
+          w.draw(2);
+          Floats y(m, n), none(m, n);
+          tiles->few_rows(m, n, k, x.data(), x.ld, w.data(), w.ld, y.data(), y.ld);
+          CHECK(worst_error(x, false, w, true, 1, 0, k, none,
+                            [&](int64_t i, int64_t j) { return double(y(i, j)); }) < 1e-6);
+          CHECK(y.intact());
+        }
+  }
 }
 
 TEST_CASE("bf16 tiles: every product of plain and transposed matrices") {
-  const Bf16Tiles* tiles = tiles_here();
-  if (!tiles) return;
-  for (const Case& c : {Case{1, 1, 1},
-                        {2, 3, 5},
-                        {8, 48, 64},
-                        {9, 49, 257},
-                        {197, 64, 197},
-                        {50, 50, 32},
-                        {23, 100, 31},
-                        {64, 7, 129},
-                        {16, 33, 1024},
-                        {7, 18, 2051},
-                        {40, 16, 1023}})
-    for (const bool ta : {false, true})
-      for (const bool tb : {false, true})
-        for (const auto& factors : {std::pair{1.0f, 0.0f}, {0.125f, 1.0f}, {-2.0f, 0.5f}}) {
-          const float alpha = factors.first, beta = factors.second;
-          CAPTURE(c.m);
-          CAPTURE(c.n);
-          CAPTURE(c.k);
-          CAPTURE(ta);
-          CAPTURE(tb);
-          CAPTURE(beta);
-          Words a(ta ? c.k : c.m, ta ? c.m : c.k), b(tb ? c.n : c.k, tb ? c.k : c.n), rounded(c.m, c.n);
-          a.draw(1);
-          b.draw(2);
-          Floats y(c.m, c.n), before(c.m, c.n);
-          // beta = 0 must not read the result.
-          before.fill(beta == 0 ? std::function<double()>([] { return kNan; }) : normal(3));
-          for (int64_t i = 0; i < c.m; ++i)
-            for (int64_t j = 0; j < c.n; ++j) {
-              rounded(i, j) = Words::word_of(before(i, j));
-              y(i, j) = before(i, j) = float(rounded.value(i, j));
-            }
-          Matrix<uint32_t> workspace(1, tiles->workspace_size(ta, c.m, c.k));
-          tiles->gemm(ta, tb, c.m, c.n, c.k, alpha, a.data(), a.ld, b.data(), b.ld, beta, y.data(), y.ld,
-                      workspace.data());
-          CHECK(worst_error(a, ta, b, tb, alpha, beta, c.k, before,
-                            [&](int64_t i, int64_t j) { return double(y(i, j)); }) < 4e-6);
-          CHECK(y.intact());
-          if (c.k <= tiles->max_depth) {
-            tiles->gemm_rounded(ta, tb, c.m, c.n, c.k, alpha, a.data(), a.ld, b.data(), b.ld, beta,
-                                rounded.data(), rounded.ld, workspace.data());
+  for (const Bf16Tiles* tiles : all_tiles()) {
+    CAPTURE(tiles->isa);
+    for (const Case& c : {Case{1, 1, 1},
+                          {2, 3, 5},
+                          {8, 48, 64},
+                          {9, 49, 257},
+                          {197, 64, 197},
+                          {50, 50, 32},
+                          {23, 100, 31},
+                          {64, 7, 129},
+                          {16, 33, 1024},
+                          {7, 18, 2051},
+                          {40, 16, 1023}})
+      for (const bool ta : {false, true})
+        for (const bool tb : {false, true})
+          for (const auto& factors : {std::pair{1.0f, 0.0f}, {0.125f, 1.0f}, {-2.0f, 0.5f}}) {
+            const float alpha = factors.first, beta = factors.second;
+            CAPTURE(c.m);
+            CAPTURE(c.n);
+            CAPTURE(c.k);
+            CAPTURE(ta);
+            CAPTURE(tb);
+            CAPTURE(beta);
+            Words a(ta ? c.k : c.m, ta ? c.m : c.k), b(tb ? c.n : c.k, tb ? c.k : c.n), rounded(c.m, c.n);
+            a.draw(1);
+            b.draw(2);
+            Floats y(c.m, c.n), before(c.m, c.n);
+            // beta = 0 must not read the result.
+            before.fill(beta == 0 ? std::function<double()>([] { return kNan; }) : normal(3));
+            for (int64_t i = 0; i < c.m; ++i)
+              for (int64_t j = 0; j < c.n; ++j) {
+                rounded(i, j) = Words::word_of(before(i, j));
+                y(i, j) = before(i, j) = float(rounded.value(i, j));
+              }
+            Matrix<uint32_t> workspace(1, tiles->workspace_size(ta, c.m, c.k));
+            tiles->gemm(ta, tb, c.m, c.n, c.k, alpha, a.data(), a.ld, b.data(), b.ld, beta, y.data(), y.ld,
+                        workspace.data());
             CHECK(worst_error(a, ta, b, tb, alpha, beta, c.k, before,
-                              [&](int64_t i, int64_t j) { return rounded.value(i, j); }) < 0.0040);
-            CHECK(rounded.intact());
+                              [&](int64_t i, int64_t j) { return double(y(i, j)); }) < 4e-6);
+            CHECK(y.intact());
+            if (c.k <= tiles->max_depth) {
+              tiles->gemm_rounded(ta, tb, c.m, c.n, c.k, alpha, a.data(), a.ld, b.data(), b.ld, beta,
+                                  rounded.data(), rounded.ld, workspace.data());
+              CHECK(worst_error(a, ta, b, tb, alpha, beta, c.k, before,
+                                [&](int64_t i, int64_t j) { return rounded.value(i, j); }) < 0.0040);
+              CHECK(rounded.intact());
+            }
+            CHECK(workspace.intact());
           }
-          CHECK(workspace.intact());
-        }
+  }
 }
 
 TEST_CASE(
     "bf16 tiles: a packed right factor gives the product bit for bit, packed by any number of callers") {
-  const Bf16Tiles* tiles = tiles_here();
-  if (!tiles) return;
-  for (const Case& c : {Case{1, 1, 1}, {9, 49, 257}, {197, 64, 197}, {16, 33, 1024}, {7, 18, 2051}})
-    for (const bool tb : {false, true})
-      for (const int64_t parts : {1, 2, 7}) {
-        CAPTURE(c.m);
-        CAPTURE(c.n);
-        CAPTURE(c.k);
-        CAPTURE(tb);
-        Words a(c.m, c.k), b(tb ? c.n : c.k, tb ? c.k : c.n), got_words(c.m, c.n), want_words(c.m, c.n);
-        a.draw(6);
-        b.draw(7);
-        Floats got(c.m, c.n), want(c.m, c.n);
-        Matrix<uint32_t> packed(1, tiles->packed_size(c.n, c.k));
-        packed.fill([] { return 0xffffffffu; });
-        for (int64_t part = 0; part < parts; ++part)
-          tiles->pack(tb, c.n, c.k, b.data(), b.ld, part, parts, packed.data());
-        tiles->gemm_packed(c.m, c.n, c.k, 1, a.data(), a.ld, {packed.data(), c.n, c.k}, 0, got.data(),
-                           got.ld);
-        tiles->gemm(false, tb, c.m, c.n, c.k, 1, a.data(), a.ld, b.data(), b.ld, 0, want.data(), want.ld,
-                    nullptr);
-        if (c.k <= tiles->max_depth) {
-          tiles->gemm_packed_rounded(c.m, c.n, c.k, 1, a.data(), a.ld, {packed.data(), c.n, c.k}, 0,
-                                     got_words.data(), got_words.ld);
-          tiles->gemm_rounded(false, tb, c.m, c.n, c.k, 1, a.data(), a.ld, b.data(), b.ld, 0,
-                              want_words.data(), want_words.ld, nullptr);
+  for (const Bf16Tiles* tiles : all_tiles()) {
+    CAPTURE(tiles->isa);
+    for (const Case& c : {Case{1, 1, 1}, {9, 49, 257}, {197, 64, 197}, {16, 33, 1024}, {7, 18, 2051}})
+      for (const bool tb : {false, true})
+        for (const int64_t parts : {1, 2, 7}) {
+          CAPTURE(c.m);
+          CAPTURE(c.n);
+          CAPTURE(c.k);
+          CAPTURE(tb);
+          Words a(c.m, c.k), b(tb ? c.n : c.k, tb ? c.k : c.n), got_words(c.m, c.n), want_words(c.m, c.n);
+          a.draw(6);
+          b.draw(7);
+          Floats got(c.m, c.n), want(c.m, c.n);
+          Matrix<uint32_t> packed(1, tiles->packed_size(c.n, c.k));
+          packed.fill([] { return 0xffffffffu; });
+          for (int64_t part = 0; part < parts; ++part)
+            tiles->pack(tb, c.n, c.k, b.data(), b.ld, part, parts, packed.data());
+          tiles->gemm_packed(c.m, c.n, c.k, 1, a.data(), a.ld, {packed.data(), c.n, c.k}, 0, got.data(),
+                             got.ld);
+          tiles->gemm(false, tb, c.m, c.n, c.k, 1, a.data(), a.ld, b.data(), b.ld, 0, want.data(), want.ld,
+                      nullptr);
+          if (c.k <= tiles->max_depth) {
+            tiles->gemm_packed_rounded(c.m, c.n, c.k, 1, a.data(), a.ld, {packed.data(), c.n, c.k}, 0,
+                                       got_words.data(), got_words.ld);
+            tiles->gemm_rounded(false, tb, c.m, c.n, c.k, 1, a.data(), a.ld, b.data(), b.ld, 0,
+                                want_words.data(), want_words.ld, nullptr);
+          }
+          bool same = true;
+          for (int64_t i = 0; i < c.m; ++i)
+            for (int64_t j = 0; j < c.n; ++j)
+              same = same && got(i, j) == want(i, j) && got_words(i, j) == want_words(i, j);
+          CHECK(same);
+          CHECK(got.intact());
+          CHECK(got_words.intact());
+          CHECK(packed.intact());
         }
-        bool same = true;
-        for (int64_t i = 0; i < c.m; ++i)
-          for (int64_t j = 0; j < c.n; ++j)
-            same = same && got(i, j) == want(i, j) && got_words(i, j) == want_words(i, j);
-        CHECK(same);
-        CHECK(got.intact());
-        CHECK(got_words.intact());
-        CHECK(packed.intact());
+  }
+}
+
+TEST_CASE("bf16 tiles: the first rows and columns of a packed right factor, NaN in the others") {
+  for (const Bf16Tiles* tiles : all_tiles())
+    for (const auto& c : {Case{1, 1, 2}, {33, 20, 34}, {17, 40, 64}, {40, 64, 62}, {5, 3, 1030}}) {
+      CAPTURE(tiles->isa);
+      CAPTURE(c.k);
+      const int64_t more_rows = c.k + 67, more_columns = c.n + 21;
+      Words a(c.m, c.k), b(more_rows, more_columns);
+      a.draw(8);
+      b.draw(9);
+      for (int64_t l = 0; l < more_rows; ++l)
+        for (int64_t j = 0; j < more_columns; ++j)
+          if (l >= c.k || j >= c.n) b(l, j) = 0x7fc0;
+      Matrix<uint32_t> packed(1, tiles->packed_size(more_columns, more_rows));
+      tiles->pack(false, more_columns, more_rows, b.data(), b.ld, 0, 1, packed.data());
+      Floats y(c.m, c.n), none(c.m, c.n);
+      none.fill([] { return 0; });
+      for (int64_t n = c.n; n > 0; n -= 16) {
+        tiles->gemm_packed(c.m, n, c.k, 1, a.data(), a.ld, {packed.data(), more_columns, more_rows}, 0,
+                           y.data(), y.ld);
+        CHECK(worst_error(a, false, b, false, 1, 0, c.k, none,
+                          [&](int64_t i, int64_t j) { return double(y(i, j)); }) < 4e-6);
+        CHECK(y.intact());
       }
+    }
 }
 
 TEST_CASE("gram is a product with its own transpose, and exactly symmetric") {

@@ -8,7 +8,7 @@ namespace {
 
 std::vector<const Int8Kernels*> all_int8_kernels() {
   std::vector<const Int8Kernels*> found;
-  for (const char* isa : {"sse2", "avx2", "avx_vnni", "avx512", "avx512_vnni"}) {
+  for (const char* isa : {"sse2", "avx2", "avx_vnni", "avx512", "avx512_vnni", "amx"}) {
     if (const Int8Kernels* kernels = int8_kernels_of(isa))
       found.push_back(kernels);
     else
