@@ -147,24 +147,11 @@ Tensor AdaptiveSoftmax::scores(const Part& p) const {
                            : linear(p.x, p.weight, p.bias);
 }
 
-// log p of the labels, 0 where they are -1, of some rows at a time, whose logits are kept.
+// log p of the labels, 0 where they are -1.
 Tensor AdaptiveSoftmax::coded_log_prob(const Part& p) const {
-  constexpr int64_t together = 64;
-  const int64_t rows = p.x.size(0);
-  std::vector<Tensor> all;
-  for (int64_t i = 0; i < rows; i += together) {
-    const int64_t end = std::min(i + together, rows);
-    const Tensor log_p = log_softmax(scores({p.x.slice(0, i, end), p.weight, p.bias, {}, p.scale}));
-    const Tensor of_rows = zeros({end - i});
-    if (!shapes_only()) {
-      const Tensor labels = p.labels.slice(0, i, end).contiguous();
-      for (int64_t r = 0; r < end - i; ++r)
-        if (const int64_t label = labels.data<int64_t>()[r]; label >= 0)
-          of_rows.data<float>()[r] = log_p.data<float>()[r * log_p.size(1) + label];
-    }
-    all.push_back(of_rows);
-  }
-  return all.empty() ? zeros({0}) : concat(all, 0);
+  if (quantization()->run == QuantizedRun::integer)
+    return int8_log_prob(p.x, {of_x_->grid(), p.weight, p.scale, p.bias}, p.labels);
+  return linear_log_prob(p.x, dequantize(p.weight, p.scale), p.bias, p.labels);
 }
 
 void AdaptiveSoftmax::set_input(const Quantizer& of_x, const Tensor* embedding_scale) {

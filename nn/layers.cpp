@@ -13,10 +13,12 @@ Tensor Linear::forward(const Tensor& x, const Tensor& residual) const {
   return linear(x, float_weight().to(x.dtype()), bias.defined() ? bias.to(x.dtype()) : Tensor(), residual);
 }
 
-Tensor Linear::quantized(const Tensor& x, const Quantizer& of_x) const {
-  if (!scale_.defined()) return forward(x);
-  return quantized_product(*quantization(), x, of_x, weight, scale_, bias);
+Tensor Linear::quantized(const Tensor& x, const Quantizer& of_x, const Quantizer* result) const {
+  if (scale_.defined()) return quantized_product(*quantization(), x, of_x, weight, scale_, bias, result);
+  return result ? (*result)(forward(x)) : forward(x);
 }
+
+Int8Layer Linear::int8_layer(const Quantizer& of_x) const { return {of_x.grid(), weight, scale_, bias}; }
 
 Tensor Linear::float_weight() const { return scale_.defined() ? dequantize(weight, scale_) : weight; }
 
@@ -72,9 +74,14 @@ Tensor Mlp::forward(const Tensor& x, const Tensor& residual, const Dropout& drop
 }
 
 Tensor Mlp::quantized(const Tensor& x, const Quantizer& of_x) const {
-  const Tensor before = fc1.quantized(x, of_x);
-  const Tensor after = activation_ == Activation::relu ? relu(before) : gelu(before);
-  const Tensor y = output(fc2.quantized(active.for_product(after), active));
+  const auto simulated = [&] {
+    const Tensor before = fc1.quantized(x, of_x);
+    return fc2.quantized(active(activation_ == Activation::relu ? relu(before) : gelu(before)), active,
+                         &output);
+  };
+  const Tensor y = quantization()->run == QuantizedRun::integer
+                       ? int8_mlp(x, fc1.int8_layer(of_x), activation_, fc2.int8_layer(active), output.grid())
+                       : simulated();
   Observer<Mlp>::show(*this, [&] { return y; });
   return y;
 }
@@ -96,8 +103,8 @@ Tensor PatchProjection::quantized(const Tensor& images) const {
                              .reshape({batch, channels, down, p, across, p})
                              .permute({0, 2, 4, 1, 3, 5})
                              .reshape({batch, down * across, length});
-  return output(quantized_product(*quantization(), patches, input, weight.reshape({weight.size(0), length}),
-                                  scale_, bias));
+  return quantized_product(*quantization(), patches, input, weight.reshape({weight.size(0), length}), scale_,
+                           bias, &output);
 }
 
 Tensor PatchProjection::forward(const Tensor& images) const {

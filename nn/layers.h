@@ -15,8 +15,9 @@ class Linear : public Callable<Linear> {
   Linear(int64_t in, int64_t out, bool with_bias = true, Role of_weight = Role::weight,
          Role of_bias = Role::bias);
   Tensor forward(const Tensor& x, const Tensor& residual = {}) const;
-  // Of a quantised model: x is on the grid of `of_x`.
-  Tensor quantized(const Tensor& x, const Quantizer& of_x) const;
+  // Of a quantised model: x is on the grid of `of_x`, y on that of `result` unless it is null.
+  Tensor quantized(const Tensor& x, const Quantizer& of_x, const Quantizer* result = nullptr) const;
+  Int8Layer int8_layer(const Quantizer& of_x) const;  // its numbers, for operators of several layers
   // Keeps the weight f32 in a quantised model; call it before quantize.
   void stay_float() { stays_float_ = true; }
   Tensor float_weight() const;  // f32, also of a quantised model

@@ -127,7 +127,8 @@ std::vector<double> Tensor::to_vector() const {
   const Tensor t = detach().to(cpu).contiguous();
   std::vector<double> values(static_cast<size_t>(numel()));
   with_type(dtype_, [&]<class T>(Type<T>) {
-    for (size_t i = 0; i < values.size(); ++i) values[i] = double(upcast(t.data<T>()[i]));
+    const T* const from = t.data<T>();
+    for (size_t i = 0; i < values.size(); ++i) values[i] = double(upcast(from[i]));
   });
   return values;
 }

@@ -2,16 +2,10 @@
 
 #include <algorithm>
 
-#include "engine/cpu/kept_factors.h"
 #include "engine/cpu/parallel.h"
-#include "engine/cpu/rows.h"
-#include "engine/cpu/scratch.h"
-#include "engine/cpu/work.h"
 #include "engine/operator/operator.h"
 
 namespace pursuit {
-
-namespace {
 
 void require_quantizable(const char* where, const Tensor& x) {
   if (!x.defined() || x.dtype() != DType::f32 || x.device().is_cuda())
@@ -28,34 +22,11 @@ void require_codes(const char* where, const Tensor& codes, const Tensor& scale) 
                     ", need i8 [rows, ...] and f32 [rows] on the CPU");
 }
 
+namespace {
+
 void decode(const int8_t* codes, float scale, float* y, int64_t n) {
   for (int64_t j = 0; j < n; ++j) y[j] = scale * float(codes[j]);
 }
-
-constexpr int64_t encoded_rows = 96;  // together: their codes stay in the L2 cache
-
-// The weight as Int8Kernels::pack lays it out.
-class PackedWeight {
- public:
-  PackedWeight(const Tensor& codes, int64_t out, int64_t in) {
-    const Int8Kernels& kernels = int8_kernels();
-    const int64_t size = kernels.packed_size(out, in), parts = num_threads();
-    const auto pack = [&](void* to) {
-      parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t part = begin; part < end; ++part)
-          kernels.pack(out, in, codes.data<int8_t>(), in, part, parts, to);
-      });
-    };
-    kept_ = kept_factor({codes.raw(), in, in, out, true}, size, pack);
-    packed_ = kept_ ? kept_.get() : scratch<char>(4, size);
-    if (!kept_) pack(packed_);
-  }
-  const void* get() const { return packed_; }
-
- private:
-  Storage kept_;
-  void* packed_;
-};
 
 }  // namespace
 
@@ -106,67 +77,6 @@ Tensor dequantized_embedding(const Tensor& ids, const Tensor& codes, const Tenso
                                           ", need 0 to " + std::to_string(vocab - 1));
       decode(table.data<int8_t>() + id[i] * dim, scale.data<float>()[id[i]], y.data<float>() + i * dim, dim);
     }
-  });
-  scope.end(y);
-  return y;
-}
-
-Tensor int8_linear(const Tensor& given, const AffineGrid& grid, const Tensor& codes, const Tensor& scale,
-                   const Tensor& bias) {
-  constexpr const char* name = "int8_linear";
-  require_quantizable(name, given);
-  require_codes(name, codes, scale);
-  if (codes.ndim() != 2 || given.ndim() < 1 || given.size(-1) != codes.size(1) ||
-      codes.size(1) > deepest_int8_product ||
-      (bias.defined() && (bias.shape() != scale.shape() || bias.dtype() != DType::f32)))
-    fail(name, "got x " + given.str() + ", codes " + codes.str() +
-                   ", need [..., in] and [out, in] with in up to " + std::to_string(deepest_int8_product) +
-                   ", and a bias f32 [out] if any");
-  OperatorCall scope(name);
-  const Tensor x = given.detach().contiguous(), weight = codes.contiguous(),
-               b = bias.defined() ? bias.detach().contiguous() : Tensor();
-  Shape shape = x.shape();
-  shape.back() = codes.size(0);
-  const Tensor y = empty(shape, DType::f32);
-  const int64_t in = codes.size(1), out = codes.size(0), rows = y.numel() / std::max<int64_t>(1, out);
-  dispatch(cpu, name, [&](auto) {
-    if (y.numel() == 0) return;
-    if (in == 0) {
-      for (int64_t i = 0; i < y.numel(); ++i) y.data<float>()[i] = b.defined() ? b.data<float>()[i % out] : 0;
-      return;
-    }
-    count_multiply_adds(rows * out * in);
-    const Int8Kernels& kernels = int8_kernels();
-    const PackedWeight packed(weight, out, in);
-    float* const factors = scratch<float>(5, out);
-    for (int64_t j = 0; j < out; ++j) factors[j] = grid.step * scale.data<float>()[j];
-    const float* const biases = b.defined() ? b.data<float>() : nullptr;
-    const auto encoded = [&](int64_t row, int64_t m) {
-      void* const to = scratch<char>(6, kernels.coded_size(m, in));
-      if (!kernels.encode(x.data<float>() + row * in, m, in, in, grid, to))
-        fail(name, "an activation is NaN, which has no code; the model's weights or input are damaged");
-      return to;
-    };
-    if (rows <= most_few_rows) {  // every thread reads some of the weight
-      const void* const all = encoded(0, rows);
-      const int64_t parts = std::clamp<int64_t>(out / 64, 1, 4 * num_threads());
-      parallel_for(parts, std::max<int64_t>(1, parts * 32768 / (out * in)), [&](int64_t begin, int64_t end) {
-        for (int64_t part = begin; part < end; ++part)
-          kernels.gemm_scaled(rows, out, in, all, grid.zero, packed.get(), part, parts, factors, biases,
-                              y.data<float>(), out);
-      });
-      return;
-    }
-    const int64_t blocks = (rows + encoded_rows - 1) / encoded_rows,
-                  pieces = std::max<int64_t>(blocks, num_threads());
-    parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t piece = begin; piece < end; ++piece) {
-        const int64_t row = rows * piece / pieces, m = rows * (piece + 1) / pieces - row;
-        if (m > 0)
-          kernels.gemm_scaled(m, out, in, encoded(row, m), grid.zero, packed.get(), 0, 1, factors, biases,
-                              y.data<float>() + row * out, out);
-      }
-    });
   });
   scope.end(y);
   return y;

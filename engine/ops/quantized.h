@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "engine/cpu/int8_kernels.h"
@@ -17,10 +18,21 @@ Tensor dequantize(const Tensor& codes, const Tensor& scale);
 // The rows of dequantize(codes, scale) that the ids name, [..., dim]; codes [vocab, dim].
 Tensor dequantized_embedding(const Tensor& ids, const Tensor& codes, const Tensor& scale);
 
+// A linear layer of integers: the grid of its input, codes i8 [out, in], scale and bias f32 [out], or no bias.
+struct Int8Layer {
+  AffineGrid grid;
+  Tensor codes, scale, bias = {};
+};
 // linear(fake_quantize(x, grid), dequantize(codes, scale), bias) from products of integers, equal up to the
-// rounding of f32: x [..., in], codes i8 [out, in], scale and bias f32 [out] or no bias. Throws if x has NaN.
-Tensor int8_linear(const Tensor& x, const AffineGrid& grid, const Tensor& codes, const Tensor& scale,
-                   const Tensor& bias = {});
+// rounding of f32, of x [..., in]; on the grid `result` if it is given. Throws if x has NaN.
+Tensor int8_linear(const Tensor& x, const Int8Layer& layer, const std::optional<AffineGrid>& result = {});
+// int8_linear(f(int8_linear(x, first)), second, result), some rows at a time.
+Tensor int8_mlp(const Tensor& x, const Int8Layer& first, Activation f, const Int8Layer& second,
+                const AffineGrid& result);
+
+// log softmax(int8_linear(x, layer))_label of every row of x [rows, in], f32 [rows], by tiles of classes; 0 where
+// the label, i64 [rows], is negative.
+Tensor int8_log_prob(const Tensor& x, const Int8Layer& layer, const Tensor& labels);
 
 // The grids of the tensors inside attention; scores are scale q k^T before the mask.
 struct AttentionGrids {
@@ -29,5 +41,9 @@ struct AttentionGrids {
 // attention(qkv, options) with each of these tensors on its grid; where keys serve as queries, `queries` is
 // not used.
 Tensor quantized_attention(const Tensor& qkv, const AttentionOptions& options, const AttentionGrids& grids);
+
+// Throw Error unless x is f32 on the CPU and needs no gradient, and codes and scale belong together.
+void require_quantizable(const char* where, const Tensor& x);
+void require_codes(const char* where, const Tensor& codes, const Tensor& scale);
 
 }  // namespace pursuit

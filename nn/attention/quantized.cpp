@@ -47,7 +47,7 @@ Tensor Attention::rounded_weights(const Tensor& q, const Tensor& k) const {
 
 Tensor Attention::quantized_end(const Tensor& mixed, const Tensor& x) const {
   const Tensor context = quantizers_.context.for_product(kind_->gated(mixed, x));
-  return quantizers_.output(proj.quantized(context, quantizers_.context));
+  return proj.quantized(context, quantizers_.context, &quantizers_.output);
 }
 
 Tensor Attention::quantized(const Tensor& x, const Quantizer& of_x) const {

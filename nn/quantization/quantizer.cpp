@@ -39,9 +39,12 @@ AffineGrid Quantizer::grid() const {
 }
 
 Tensor quantized_product(const Quantization& how, const Tensor& x, const Quantizer& of_x, const Tensor& codes,
-                         const Tensor& scale, const Tensor& bias) {
-  if (how.run == QuantizedRun::integer) return int8_linear(x, of_x.grid(), codes, scale, bias);
-  return linear(x, dequantize(codes, scale), bias);
+                         const Tensor& scale, const Tensor& bias, const Quantizer* result) {
+  if (how.run == QuantizedRun::integer)
+    return int8_linear(x, {of_x.grid(), codes, scale, bias},
+                       result ? std::optional(result->grid()) : std::nullopt);
+  const Tensor y = linear(x, dequantize(codes, scale), bias);
+  return result ? (*result)(y) : y;
 }
 
 }  // namespace pursuit::nn

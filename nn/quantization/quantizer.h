@@ -40,8 +40,9 @@ template <class F> Tensor in_parts(const Quantization& how, const Tensor& x, int
   return concat(parts, 0);
 }
 
-// x codes^T scale + bias for an x on the grid of of_x: by products of integers, or simulated.
+// x codes^T scale + bias for an x on the grid of of_x: by products of integers, or simulated; on the grid of
+// `result` unless it is null.
 Tensor quantized_product(const Quantization& how, const Tensor& x, const Quantizer& of_x, const Tensor& codes,
-                         const Tensor& scale, const Tensor& bias);
+                         const Tensor& scale, const Tensor& bias, const Quantizer* result = nullptr);
 
 }  // namespace pursuit::nn

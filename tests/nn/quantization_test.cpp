@@ -240,10 +240,48 @@ TEST_CASE("quantization: int8_linear is the simulated product, few rows and many
       const Tensor codes = *buffers[0].tensor, scale = *buffers[1].tensor;
       const Tensor want = linear(fake_quantize(x, grid), dequantize(codes, scale), coded.bias);
       // Sums of 37 terms of about 1 in f32.
-      CHECK(largest_difference(int8_linear(x, grid, codes, scale, coded.bias), want) < 1e-5);
-      CHECK(largest_difference(int8_linear(x, grid, codes, scale), want - coded.bias) < 1e-5);
+      CHECK(largest_difference(int8_linear(x, {grid, codes, scale, coded.bias}), want) < 1e-5);
+      CHECK(largest_difference(int8_linear(x, {grid, codes, scale}), want - coded.bias) < 1e-5);
       CHECK(largest(want) > 0.5);
     }
+}
+
+TEST_CASE("quantization: several layers in one operator are the layers one by one") {
+  const NoGrad off;
+  const auto layer = [](int64_t in, int64_t out, double low, double high, uint64_t seed) {
+    const CodedWeight w = coded_weight(normal({out, in}, 0, 1, seed, 1), {});
+    return Int8Layer{asymmetric_grid({low, high}, 8), w.codes, w.scale, normal({out}, 0, 1, seed, 2)};
+  };
+  const AffineGrid grid = asymmetric_grid({-20, 30}, 8);
+  const Int8Layer first = layer(37, 150, -2, 3, 1), second = layer(150, 21, -1, 9, 2),
+                  head = layer(21, 2100, -20, 30, 3);
+  for (const int64_t rows : {0, 1, 3, 5, 97, 400}) {
+    CAPTURE(rows);
+    const Tensor x = normal({rows, 37}, 0, 1, 5, 5), linear = int8_linear(x, first);
+    CHECK(int8_linear(x, first, grid).to_vector() == fake_quantize(linear, grid).to_vector());
+    for (const Activation f : {Activation::gelu, Activation::relu}) {
+      const Tensor active = f == Activation::gelu ? gelu(linear) : relu(linear);
+      const Tensor y = int8_mlp(x, first, f, second, grid);
+      CHECK(y.to_vector() == fake_quantize(int8_linear(active, second), grid).to_vector());
+      std::vector<int64_t> labels;
+      for (int64_t i = 0; i < rows; ++i) labels.push_back(i % 5 == 4 ? -1 : 997 * i % 2100);
+      const Tensor log_p = int8_log_prob(y, head, from_vector(labels, {rows})),
+                   all = log_softmax(int8_linear(y, head));
+      std::vector<double> want(size_t(rows), 0.0);
+      for (int64_t i = 0; i < rows; ++i)
+        if (const int64_t label = labels[size_t(i)]; label >= 0)
+          want[size_t(i)] = all.slice(0, i, i + 1).to_vector()[size_t(label)];
+      if (rows > 0)  // two roundings of f32
+        CHECK(largest_difference(log_p, from_vector(want, {rows}).to(DType::f32)) < 2.4e-7 * largest(all));
+    }
+  }
+  const Tensor x = normal({3, 37}, 0, 1, 5, 5);
+  const auto refused = [](auto&& f) { return message_of(f); };
+  CHECK(refused([&] { int8_mlp(x, second, Activation::gelu, first, grid); }).find("as many inputs") !=
+        std::string::npos);
+  CHECK(refused([&] { int8_linear(x, second); }).find("need [..., 150]") != std::string::npos);
+  CHECK(refused([&] { int8_log_prob(x, head, zeros({3}, DType::i64)); }).find("[rows, in]") !=
+        std::string::npos);
 }
 
 TEST_CASE("quantization: a vision transformer against NumPy's simulation") {

@@ -447,44 +447,81 @@ def forward(f, *inputs):
     return step
 
 
-def images_forward(batch):
+def images_forward(batch, int8=False):
     """A forward pass of DeiT-tiny in evaluation, with weights of the type."""
-    model, images = VisionTransformer("softmax").eval(), torch.randn(batch, 3, 224, 224)
+    return inference(VisionTransformer("softmax").eval(), torch.randn(batch, 3, 224, 224), int8)
+
+
+class LogProb(nn.Module):
+    """log p of every word of the windows words[0], given the next ones words[1]."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.head = model, tied_head(model)
+
+    def forward(self, words):
+        x = self.model.blocks(self.model.embed(words[0]) * self.model.scale + self.model.positions)
+        return self.head(x).float().log_softmax(-1).gather(-1, words[1, :, :, None])
+
+
+def tied_head(model):
+    """As a module of its own, so that it can have weights of another type."""
+    head = nn.Linear(model.embed.embedding_dim, model.embed.num_embeddings, bias=False)
+    head.weight = model.embed.weight
+    return head
+
+
+def text_forward(batch, int8=False):
+    return inference(LogProb(LanguageModel((), 0)).eval(), torch.randint(33278, (2, batch, 256)), int8)
+
+
+def int8_linear(model):
+    """int8 weights in every linear layer, one scale an output; activations are rounded as they come."""
+    return torch.ao.quantization.quantize_dynamic(
+        model, {nn.Linear: torch.ao.quantization.per_channel_dynamic_qconfig})
+
+
+def inference(model, x, int8):
     if args.variant == "onnx":
-        return onnx_forward(model, images)
-    return inference(model, images)
-
-
-def inference(model, *inputs):
+        return onnx_forward(model, x, int8)
     dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float32
-    f, inputs = compiled(model.to(dtype)), [x.to(dtype) for x in inputs]
+    f = compiled(int8_linear(model) if int8 else model.to(dtype))
+    x = x.to(dtype) if x.is_floating_point() else x
 
     def step():
         with torch.inference_mode():
-            f(*inputs)
+            f(x)
     return step
 
 
-def onnx_forward(model, images):
+def onnx_forward(model, x, int8):
     import onnxruntime
     with tempfile.TemporaryDirectory() as folder:
-        torch.onnx.export(model, (images,), f"{folder}/model.onnx", dynamo=False, opset_version=18)
+        file = f"{folder}/model.onnx"
+        torch.onnx.export(model, (x,), file, dynamo=False, opset_version=18)
+        if int8:
+            from onnxruntime.quantization import QuantType, quantize_dynamic
+            quantize_dynamic(file, file := f"{folder}/int8.onnx", weight_type=QuantType.QInt8, per_channel=True)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        session = onnxruntime.InferenceSession(f"{folder}/model.onnx", options, ["CPUExecutionProvider"])
-    feed = {session.get_inputs()[0].name: images.numpy()}
+        session = onnxruntime.InferenceSession(file, options, ["CPUExecutionProvider"])
+    feed = {session.get_inputs()[0].name: x.numpy()}
     with torch.inference_mode():
-        apart = (torch.from_numpy(session.run(None, feed)[0]) - model(images)).abs().max().item()
-    if not apart < 1e-3:
-        sys.exit(f"torch_twin: ONNX Runtime's logits are {apart} from PyTorch's")
+        want = model(x)
+        apart = ((torch.from_numpy(session.run(None, feed)[0]) - want).abs().max() / want.abs().max()).item()
+    if not apart < (0.2 if int8 else 1e-3):
+        sys.exit(f"torch_twin: ONNX Runtime's results are {apart} from PyTorch's, relatively")
     return lambda: session.run(None, feed)
 
 
-def generation(words):
+def generation(words, int8=False):
     """So many words, each the most probable one, after a prompt of 64 whose keys and values are cached."""
     prompt, context, dim, heads, vocab = 64, 256, 128, 8, 33278
     dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float32
     model = LanguageModel(0, 0).eval().to(dtype)
+    head = tied_head(model)
+    if int8:
+        model, head = int8_linear(model), int8_linear(nn.Sequential(head))
     positions = (0.02 * torch.randn(context, dim)).to(dtype)
     caches = [torch.zeros(2, 1, heads, context, dim // heads, dtype=dtype) for _ in model.blocks]
 
@@ -497,7 +534,7 @@ def generation(words):
             y = F.scaled_dot_product_attention(q, cache[0, :, :, :last], cache[1, :, :, :last], is_causal=n > 1)
             x = block.norm1(x + block.attn.proj(y.transpose(1, 2).reshape(1, n, dim)))
             x = block.norm2(x + block.mlp(x))
-        return F.linear(x[:, -1], model.embed.weight)
+        return head(x[:, -1])
 
     def step():
         with torch.inference_mode():
@@ -629,7 +666,12 @@ MODELS = {
 INFERENCE = {
     "deit-tiny-forward": (64, "images", 10, True, images_forward),
     "deit-tiny-forward-1": (1, "images", 10, True, images_forward),
+    "deit-tiny-int8": (64, "images", 10, False, lambda b: images_forward(b, int8=True)),
+    "deit-tiny-int8-1": (1, "images", 10, False, lambda b: images_forward(b, int8=True)),
+    "lm-forward": (4, "sequences", 10, True, text_forward),
+    "lm-int8": (4, "sequences", 10, False, lambda b: text_forward(b, int8=True)),
     "lm-generate": (64, "words", 10, True, generation),
+    "lm-generate-int8": (64, "words", 10, False, lambda b: generation(b, int8=True)),
 }
 OPERATORS = {
     "attention-softmax": (8, "images", 20, True, lambda b: attention(b, 3)),
