@@ -6,7 +6,8 @@ None, bf16 by autocast. RPC-Attention is written as its published code computes 
 (--variant eager); --variant sdpa puts scaled_dot_product_attention into its loop, --variant compile runs
 everything through torch.compile (on a GPU with mode max-autotune, which includes CUDA graphs), --variant onednn takes
 oneDNN for the f32 products of linear layers, which are slow in MKL on AMD's processors, and --variant onnx runs a
-forward pass in ONNX Runtime, exported from the same model. Singular value
+forward pass in ONNX Runtime, exported from the same model. The int8 workloads are quantised dynamically, by
+torch.ao.quantization and by ONNX Runtime, whose static quantisation was slower. Singular value
 thresholding on a GPU has three more variants: gesvda (that driver of torch.linalg.svd), cupy and jax (batched
 eigenvalues of the Gram matrix). Peak RSS includes the interpreter and PyTorch's libraries; "rss_start_bytes" is
 what they take before the workload is built.
@@ -501,7 +502,9 @@ def onnx_forward(model, x, int8):
         torch.onnx.export(model, (x,), file, dynamo=False, opset_version=18)
         if int8:
             from onnxruntime.quantization import QuantType, quantize_dynamic
-            quantize_dynamic(file, file := f"{folder}/int8.onnx", weight_type=QuantType.QInt8, per_channel=True)
+            coded = f"{folder}/int8.onnx"
+            quantize_dynamic(file, coded, weight_type=QuantType.QInt8, per_channel=True)
+            file = coded
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         session = onnxruntime.InferenceSession(file, options, ["CPUExecutionProvider"])
