@@ -13,8 +13,8 @@ namespace pursuit::apps {
 
 namespace {
 
-// Host memory of kernels, threads, loader and decoders: 4 to 113 MiB in tests/hostile/memory_test.cpp, most where
-// products of bf16 widen their factors.
+// Host memory of kernels, threads, loader and decoders: 4 to 113 MiB in tests/hostile/memory_test.cpp, most
+// where products of bf16 widen their factors.
 constexpr int64_t beside_the_pool = 40 << 20;
 
 }  // namespace

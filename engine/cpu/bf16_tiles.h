@@ -3,10 +3,10 @@
 
 #include "engine/cpu/rows.h"
 
-// bf16 matrix products in register tiles, by AVX-512's vdpbf16ps, which adds the products of two pairs of bf16
-// numbers to an f32 number, or by AMX's tdpbf16ps, which does so for 16 x 16 sums and 16 pairs each. Matrices
-// are row-major, ld* are row strides in elements; op(a) is m x k, op(b) k x n; m, n, k > 0. Subnormal numbers
-// count as zero, as the instructions define.
+// bf16 matrix products in register tiles, by AVX-512's vdpbf16ps, which adds the products of two pairs of
+// bf16 numbers to an f32 number, or by AMX's tdpbf16ps, which does so for 16 x 16 sums and 16 pairs each.
+// Matrices are row-major, ld* are row strides in elements; op(a) is m x k, op(b) k x n; m, n, k > 0.
+// Subnormal numbers count as zero, as the instructions define.
 namespace pursuit {
 
 struct Bf16Tiles {
@@ -19,8 +19,8 @@ struct Bf16Tiles {
                const uint16_t* b, int64_t ldb, float beta, float* c, int64_t ldc, uint32_t* workspace);
 
   // A right operand packed once for many products c = alpha a op(b) + beta c: see RowKernels::pack
-  // (engine/cpu/rows.h). One number of `to` is a pair along the inner dimension; a product with fewer than its
-  // k rows takes an even number of them.
+  // (engine/cpu/rows.h). One number of `to` is a pair along the inner dimension; a product with fewer than
+  // its k rows takes an even number of them.
   int64_t (*packed_size)(int64_t n, int64_t k);
   void (*pack)(bool tb, int64_t n, int64_t k, const uint16_t* b, int64_t ldb, int64_t part, int64_t parts,
                uint32_t* to);

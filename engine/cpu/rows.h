@@ -64,8 +64,8 @@ template <class R> struct RowKernels {
   // c = alpha a a^T for a [n, k], computing one triangle. n, k > 0. Null for double.
   void (*gram)(int64_t n, int64_t k, R alpha, const R* a, int64_t lda, R* c, int64_t ldc);
   // Packs a right operand op(b) [k, n] once for many products, in the order in which they read it: `to` has
-  // packed_size(n, k) numbers and is filled by `parts` calls, which threads may share; then c = alpha a op(b) +
-  // beta c with its first k rows and n columns. Null for double.
+  // packed_size(n, k) numbers and is filled by `parts` calls, which threads may share; then c = alpha a op(b)
+  // + beta c with its first k rows and n columns. Null for double.
   int64_t (*packed_size)(int64_t n, int64_t k);
   void (*pack)(bool tb, int64_t n, int64_t k, const R* b, int64_t ldb, int64_t part, int64_t parts, R* to);
   void (*gemm_packed)(int64_t m, int64_t n, int64_t k, R alpha, const R* a, int64_t lda, Packed<R> b, R beta,
@@ -261,7 +261,8 @@ template <class R> struct RowKernels {
 };
 
 // The kernels for the best instruction set of this CPU, or for the one named by the environment variable
-// PURSUIT_ISA (sse2, avx2, avx512, amx: avx512's, see amx.h). Selected at the first call. Throws like choose_rows.
+// PURSUIT_ISA (sse2, avx2, avx512, amx: avx512's, see amx.h). Selected at the first call. Throws like
+// choose_rows.
 template <class R> const RowKernels<R>& rows();
 template <> const RowKernels<float>& rows<float>();
 template <> const RowKernels<double>& rows<double>();

@@ -55,8 +55,8 @@ void pack_transposed(const uint16_t* a, int64_t lda, int64_t m, int64_t depth, u
     }
 }
 
-// sums [16 R, 16 V] = the product of `steps` steps of a and of the panel b, and of one more of a_end and b_end
-// if there is one.
+// sums [16 R, 16 V] = the product of `steps` steps of a and of the panel b, and of one more of a_end and
+// b_end if there is one.
 template <int R, int V> inline void multiply_tiles(const LeftTiles& a, const uint32_t* b, int64_t padded,
                                                    int64_t steps, const LeftTiles& a_end,
                                                    const uint32_t* b_end, float* sums, int64_t ld) {

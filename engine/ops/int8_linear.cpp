@@ -98,10 +98,12 @@ void round_to(const std::optional<AffineGrid>& grid, float* y, int64_t n) {
   if (grid) int8_kernels().fake_quantize(y, y, n, *grid);
 }
 
-// Calls body(row, m) for blocks of m rows that cover all of them; `width`: of what a row needs in the cache.
+// Calls body(row, m) for blocks of m rows that cover all of them, as many for every thread; `width`: of what
+// a row needs in the cache.
 template <class F> void for_each_block(int64_t rows, int64_t width, const F& body) {
   const int64_t at_once = std::clamp(most_numbers / std::max<int64_t>(1, width), least_rows, most_rows),
-                blocks = std::max<int64_t>((rows + at_once - 1) / at_once, num_threads());
+                threads = num_threads(), of_thread = (rows + at_once * threads - 1) / (at_once * threads),
+                blocks = of_thread * threads;
   parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       const int64_t row = rows * block / blocks, m = rows * (block + 1) / blocks - row;

@@ -18,7 +18,8 @@ Tensor dequantize(const Tensor& codes, const Tensor& scale);
 // The rows of dequantize(codes, scale) that the ids name, [..., dim]; codes [vocab, dim].
 Tensor dequantized_embedding(const Tensor& ids, const Tensor& codes, const Tensor& scale);
 
-// A linear layer of integers: the grid of its input, codes i8 [out, in], scale and bias f32 [out], or no bias.
+// A linear layer of integers: the grid of its input, codes i8 [out, in], scale and bias f32 [out], or no
+// bias.
 struct Int8Layer {
   AffineGrid grid;
   Tensor codes, scale, bias = {};
@@ -30,8 +31,8 @@ Tensor int8_linear(const Tensor& x, const Int8Layer& layer, const std::optional<
 Tensor int8_mlp(const Tensor& x, const Int8Layer& first, Activation f, const Int8Layer& second,
                 const AffineGrid& result);
 
-// log softmax(int8_linear(x, layer))_label of every row of x [rows, in], f32 [rows], by tiles of classes; 0 where
-// the label, i64 [rows], is negative.
+// log softmax(int8_linear(x, layer))_label of every row of x [rows, in], f32 [rows], by tiles of classes; 0
+// where the label, i64 [rows], is negative.
 Tensor int8_log_prob(const Tensor& x, const Int8Layer& layer, const Tensor& labels);
 
 // The grids of the tensors inside attention; scores are scale q k^T before the mask.
