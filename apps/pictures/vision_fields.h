@@ -48,7 +48,8 @@ template <class C, class F> void for_each_vision_field(C& c, const F& f) {
   f("mlp-ratio", c.mlp_ratio, "Hidden width of the MLP over the model's width", above(0, 64));
   f("ln-eps", c.ln_eps, "Epsilon of LayerNorm (timm: 1e-6; PyTorch and Segmenter: 1e-5)", above(0, 1));
   f("dropout", c.dropout, "Dropout rate after the position embedding", below(0, 1));
-  f("drop-path", c.drop_path, "Drop path rate of the last block (grows linearly from 0)", below(0, 1));
+  f("drop-path", c.drop_path,
+    "Drop path rate of the last block, growing linearly from 0 (FAN: of every block)", below(0, 1));
   for_each_picture_field(c, f);
 }
 
