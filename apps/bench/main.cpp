@@ -95,23 +95,12 @@ struct StepParts {
 constexpr const char* part_names[] = {"products", "attention", "norms", "rest"};
 
 StepParts parts_of(const std::function<void()>& step) {
-  static const std::map<std::string, std::string> part = {{"linear", "products"},
-                                                          {"mlp", "products"},
-                                                          {"int8_linear", "products"},
-                                                          {"int8_mlp", "products"},
-                                                          {"quantized_attention", "attention"},
-                                                          {"matmul", "products"},
-                                                          {"patchify", "products"},
-                                                          {"conv2d", "products"},
-                                                          {"linear_cross_entropy", "products"},
-                                                          {"attention", "attention"},
-                                                          {"rpc_attention", "attention"},
-                                                          {"softmax", "attention"},
-                                                          {"cross_attention", "attention"},
-                                                          {"layer_norm", "norms"},
-                                                          {"rms_norm", "norms"},
-                                                          {"batch_norm", "norms"},
-                                                          {"group_norm", "norms"}};
+  static const std::map<std::string, std::vector<std::string>> calls = {
+      {"products",
+       {"linear", "mlp", "matmul", "patchify", "conv2d", "linear_cross_entropy", "int8_linear", "int8_mlp",
+        "int8_log_prob"}},
+      {"attention", {"attention", "rpc_attention", "cross_attention", "quantized_attention", "softmax"}},
+      {"norms", {"layer_norm", "rms_norm", "batch_norm", "group_norm"}}};
   const int64_t before = multiply_adds_done;
   const auto start = std::chrono::steady_clock::now();
   const CallTimes times;
@@ -120,8 +109,11 @@ StepParts parts_of(const std::function<void()>& step) {
   StepParts parts;
   parts.multiply_adds = double(multiply_adds_done - before);
   for (const char* name : part_names) parts.share[name] = 0;
-  for (const auto& [call, seconds] : times.seconds())
-    if (const auto found = part.find(call); found != part.end()) parts.share[found->second] += seconds / all;
+  const auto seconds = times.seconds();
+  for (const auto& [part, names] : calls)
+    for (const std::string& name : names)
+      if (const auto found = seconds.find(name); found != seconds.end())
+        parts.share[part] += found->second / all;
   for (const char* name : part_names)
     if (std::string(name) != "rest") parts.share["rest"] -= parts.share[name];
   parts.share["rest"] += 1;

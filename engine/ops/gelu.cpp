@@ -1,4 +1,3 @@
-#include "engine/cpu/rows.h"
 #include "engine/operator/elementwise.h"
 
 namespace pursuit {
@@ -9,7 +8,6 @@ struct Gelu : Unary<Gelu> {  // x Phi(x)
   // erfc keeps the relative accuracy of the negative tail, where 1 + erf cancels.
   template <class A> HD static A cdf(A x) { return A(0.5) * std::erfc(-x * A(0.70710678118654752)); }
   template <class A> HD static A fwd(A x) { return x * cdf(x); }
-  static void on_row(const float* x, float* y, int64_t n) { rows<float>().gelu(x, y, n); }
   template <class A> HD static A bwd(A x, A) {
     return cdf(x) + x * A(0.39894228040143268) * std::exp(A(-0.5) * x * x);
   }
