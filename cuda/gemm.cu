@@ -136,11 +136,23 @@ template <class T> void set(Plan& plan, cublasLtMatmulDescAttributes_t attribute
   CUDA_CHECK(cublasLtMatmulDescSetAttribute(&plan.product, attribute, &value, sizeof value));
 }
 
+cudaDataType_t type_of(DType type) {
+  switch (type) {
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::i8:
+      return CUDA_R_8I;
+    case DType::i32:
+      return CUDA_R_32I;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
 // cuBLASLt is column-major: our [rows, cols] is its [cols, rows].
 void describe(cublasLtMatrixLayoutOpaque_t& layout, DType type, int64_t rows, int64_t cols, int64_t ld,
               int64_t batch, int64_t stride) {
-  CUDA_CHECK(cublasLtMatrixLayoutInit(&layout, type == DType::f32 ? CUDA_R_32F : CUDA_R_16BF, uint64_t(cols),
-                                      uint64_t(rows), ld));
+  CUDA_CHECK(cublasLtMatrixLayoutInit(&layout, type_of(type), uint64_t(cols), uint64_t(rows), ld));
   const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, auto value) {
     CUDA_CHECK(cublasLtMatrixLayoutSetAttribute(&layout, attribute, &value, sizeof value));
   };
@@ -149,9 +161,12 @@ void describe(cublasLtMatrixLayoutOpaque_t& layout, DType type, int64_t rows, in
 }
 
 void describe(Plan& plan, const Gemm& g) {
-  const bool tf32 = settings().tf32 && g.factors == DType::f32;
-  CUDA_CHECK(cublasLtMatmulDescInit(&plan.product, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
-                                    CUDA_R_32F));
+  const bool tf32 = settings().tf32 && g.factors == DType::f32, integers = g.factors == DType::i8;
+  CUDA_CHECK(cublasLtMatmulDescInit(&plan.product,
+                                    integers ? CUBLAS_COMPUTE_32I
+                                    : tf32   ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                             : CUBLAS_COMPUTE_32F,
+                                    integers ? CUDA_R_32I : CUDA_R_32F));
   set(plan, CUBLASLT_MATMUL_DESC_TRANSA, g.tb ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(plan, CUBLASLT_MATMUL_DESC_TRANSB, g.ta ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (g.bias) set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
@@ -169,9 +184,13 @@ void point_to_vector(Plan& plan, const Gemm& g) {
 }
 
 void run(Plan& plan, const Gemm& g, int device) {
+  constexpr int32_t one = 1, zero = 0;  // alpha and beta of integers, in the type of their sums
+  const bool integers = g.factors == DType::i8;
+  const void *alpha = integers ? static_cast<const void*>(&one) : &g.alpha,
+             *beta = integers ? static_cast<const void*>(&zero) : &g.beta;
   const cublasStatus_t status =
-      cublasLtMatmul(handle(device), &plan.product, &g.alpha, g.b, &plan.b, g.a, &plan.a, &g.beta, g.c,
-                     &plan.c, g.d, &plan.d, &plan.algorithm, workspace(device), workspace_bytes, stream());
+      cublasLtMatmul(handle(device), &plan.product, alpha, g.b, &plan.b, g.a, &plan.a, beta, g.c, &plan.c,
+                     g.d, &plan.d, &plan.algorithm, workspace(device), workspace_bytes, stream());
   if (status != CUBLAS_STATUS_SUCCESS) fail("gemm", shapes_of(g) + ": " + text_of(status) + device_state());
 }
 

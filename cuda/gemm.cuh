@@ -50,6 +50,14 @@ inline bool has_aligned_vectors(const Gemm& g) {
   return (reinterpret_cast<uintptr_t>(g.bias) | reinterpret_cast<uintptr_t>(g.row_sums)) % 16 == 0;
 }
 
+// Refuses products of integers that cuBLASLt lacks.
+inline void require_integers(const Gemm& g) {
+  const bool whole = (g.n | g.k | g.lda | g.ldb | g.ldd) % 4 == 0 && g.k > 0;
+  if (g.result != DType::i32 || g.ta || !g.tb || g.alpha != 1 || g.beta != 0 || g.bias || g.row_sums ||
+      !whole)
+    fail("gemm", "products of i8 are D = A op(B) as i32 with B as [n, k]; n, k and ld are multiples of 4");
+}
+
 // Implements gemm() with `multiply`, which runs a nonempty product whose bias has the result's type, and
 // returns false if it has no algorithm for the epilogue (bias or row_sums).
 template <class Multiply> void gemm_by(Gemm g, const Multiply& multiply) {
@@ -58,6 +66,11 @@ template <class Multiply> void gemm_by(Gemm g, const Multiply& multiply) {
   if (g.bias && g.batch != 1) fail("gemm", "a bias wants one matrix, got " + std::to_string(g.batch));
   if (g.m == 0 || g.batch == 0) return;
   if (g.beta == 0) g.c = nullptr;  // C may be NaN
+  if (g.factors == DType::i8) {
+    require_integers(g);
+    if (g.n > 0) multiply(g);
+    return;
+  }
   const auto sum = g.factors == DType::f32 ? sum_rows<float> : sum_rows<bf16>;
   const auto begin = g.result == DType::f32 ? start<float, float> : start<bf16, bf16>;
 

@@ -15,8 +15,8 @@
 namespace pursuit::cuda {
 
 struct Gemm {
-  DType factors = DType::f32;  // dtype of A, B and bias: f32 or bf16
-  DType result = DType::f32;   // dtype of C, D and row_sums: as the operands, or f32
+  DType factors = DType::f32;  // dtype of A, B and bias: f32, bf16 or i8
+  DType result = DType::f32;   // dtype of C, D and row_sums: as the operands, or f32; i32 for i8
   int64_t m = 0, n = 0, k = 0;
   const void* a = nullptr;
   int64_t lda = 0;
@@ -37,6 +37,9 @@ struct Gemm {
 
 // Runs on this thread's current stream, with f32 accumulation. f32 operands are exact unless PURSUIT_GEMM
 // contains the word tf32, which rounds them to 10 mantissa bits and is many times faster.
+//
+// Products of i8 are exact. They are D = A op(B) with B stored as [n, k], without bias; the library wants n, k
+// and all ld to be multiples of 4.
 //
 // The first product of a kind (shapes, dtypes, alignment) asks the library for an algorithm, which all later
 // ones use; it is the same in every run. With the word timed (PURSUIT_GEMM=tf32,timed) the library's first

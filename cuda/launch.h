@@ -38,6 +38,11 @@ inline unsigned blocks_for(int64_t n, int64_t threads, int64_t most = 65535) {
   return unsigned(blocks < most ? blocks : most);
 }
 
+// The grid of a kernel that takes rows along y and columns along x, 128 at a time.
+inline Grid by_rows(int64_t rows, int64_t cols) {
+  return {dim3(blocks_for(cols, 128), blocks_for(rows, 1)), dim3(128)};
+}
+
 // Extracts the kernel from launch_as's __PRETTY_FUNCTION__: "... [with auto kernel = NAME; P = ...]".
 inline std::string kernel_name(const std::string& pretty) {
   const size_t begin = pretty.find("kernel = "), end = pretty.find("; P", begin);

@@ -28,7 +28,7 @@ int64_t Module::parameter_count() const {
 
 void Module::collect(Own own, const std::string& prefix, std::vector<NamedTensor>& out) const {
   for (const NamedTensor& t : this->*own)
-    out.push_back({prefix + t.name, t.tensor, t.initial, t.lookups, t.rounded});
+    out.push_back({prefix + t.name, t.tensor, t.initial, t.lookups, t.rounded, t.on_cpu});
   for (const auto& [name, child] : children_)
     child->collect(own, prefix + (name.empty() ? "" : name + "."), out);
 }
@@ -36,6 +36,7 @@ void Module::collect(Own own, const std::string& prefix, std::vector<NamedTensor
 void Module::to(Device device) {
   MemoryTag tag("weights");
   for (const NamedTensor& t : state()) {
+    if (t.on_cpu) continue;
     Tensor moved = t.tensor->detach().to(device);
     if (t.tensor->needs_grad()) moved.requires_grad();
     *t.tensor = moved;
@@ -78,9 +79,9 @@ void Module::add_parameter(const std::string& name, Tensor& tensor, const Shape&
   parameters_.push_back({name, &tensor, initial, lookups});
 }
 
-void Module::add_buffer(const std::string& name, Tensor& tensor, const Tensor& values) {
+void Module::add_buffer(const std::string& name, Tensor& tensor, const Tensor& values, bool on_cpu) {
   tensor = values;
-  buffers_.push_back({name, &tensor});
+  buffers_.push_back({.name = name, .tensor = &tensor, .on_cpu = on_cpu});
 }
 
 void Module::add_module(const std::string& name, Module& child) { children_.push_back({name, &child}); }

@@ -43,6 +43,7 @@ struct NamedTensor {
   Initial initial = {};
   Lookups* lookups = nullptr;  // of a table whose lookups' gradients can be kept separate, see nn/lookups.h
   bool rounded = false;        // of a quantised model: f32, on a grid
+  bool on_cpu = false;         // stays there: numbers that every forward reads
 };
 
 // A part of a model that owns parameters, buffers and submodules, named as in a PyTorch state_dict. Modules
@@ -62,7 +63,8 @@ class Module {
   // Parameters and buffers: what a checkpoint stores of a model.
   std::vector<NamedTensor> state() const;
 
-  // Moves all parameters and buffers to a device; call it before anything else holds them.
+  // Moves all parameters and buffers to a device, but those that stay on the CPU; call it before anything else
+  // holds them.
   void to(Device device);
 
   // Switches between training and evaluation mode (dropout, drop path, batch norm). Default:
@@ -85,7 +87,7 @@ class Module {
   void add_parameter(const std::string& name, Tensor& tensor, const Shape& shape, Initial initial = {},
                      Lookups* lookups = nullptr);
   // Registers a buffer with initial values. f32 buffers are averaged along with the weights (Ema).
-  void add_buffer(const std::string& name, Tensor& tensor, const Tensor& values);
+  void add_buffer(const std::string& name, Tensor& tensor, const Tensor& values, bool on_cpu = false);
   // With an empty name the child's parameters are named as if they were this module's own.
   void add_module(const std::string& name, Module& child);
 

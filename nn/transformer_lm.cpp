@@ -155,8 +155,8 @@ Tensor TransformerLm::word_rows(const Tensor& ids, DType stream) const {
   if (!quantization()) return lookups_.rows(ids, embed_weight.to(stream));
   if (embed_weight.dtype() == DType::i8) return dequantized_embedding(ids, embed_weight, embed_scale_);
   // The head shares a floating-point table: its rows are rounded as they are looked up.
-  return rounded_rows(embedding(ids, embed_weight), embedding(ids, embed_scale_.reshape({-1, 1})),
-                      quantization()->config.weight_bits);
+  return fake_quantize_rows(embedding(ids, embed_weight), embedding(ids, embed_scale_.reshape({-1, 1})),
+                            quantization()->config.weight_bits);
 }
 
 Tensor TransformerLm::embed(const Tensor& ids, int64_t first) const {

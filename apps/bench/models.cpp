@@ -149,8 +149,8 @@ template <class Model> struct Used {
       model = std::move(coded);
     }
     for (const nn::NamedTensor& p : model->parameters()) *p.tensor = p.tensor->detach();
-    if (weights == Weights::int8) nn::calibrate(*model, 1, [&](int64_t) { show(*model); });
     model->to(device);
+    if (weights == Weights::int8) nn::calibrate(*model, 1, [&](int64_t) { show(*model); });
     inference.emplace(*model);
   }
   std::unique_ptr<Model> model;

@@ -52,7 +52,7 @@ LoadedModel<Config> load_model(const Checkpoint& checkpoint, const LoadOptions& 
   check_config<Model>(loaded.config, checkpoint.path, checkpoint);
   bool quantized = false;
   if constexpr (requires { loaded.config.is_quantized(); }) quantized = loaded.config.is_quantized();
-  loaded.config.device = quantized && options.device == "auto" ? "cpu" : options.device;
+  loaded.config.device = options.device;
   if (options.dtype) loaded.config.dtype = *options.dtype;
   validate(loaded.config);
   loaded.model = std::make_unique<Model>(model_config(loaded.config));
@@ -62,8 +62,6 @@ LoadedModel<Config> load_model(const Checkpoint& checkpoint, const LoadOptions& 
   load_parameters(*loaded.model, checkpoint, loaded.weights == "ema");
   for (const nn::NamedTensor& p : loaded.model->parameters()) *p.tensor = p.tensor->detach();
   const Device device = device_from_name(loaded.config.device);
-  if (quantized && device.is_cuda())
-    fail("checkpoint", checkpoint.path + ": quantised models run on the CPU; give --device cpu");
   if (options.simulated && !quantized)
     fail("checkpoint", checkpoint.path + " is not quantised; leave --simulated out");
   loaded.model->to(device);

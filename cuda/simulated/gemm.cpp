@@ -62,6 +62,18 @@ template <class T, class Y> void multiply(const Gemm& g) {
   for (int64_t i = 0; i < g.m; ++i) static_cast<Y*>(g.row_sums)[i] = downcast<Y>(float(sums[size_t(i)]));
 }
 
+void multiply_integers(const Gemm& g) {
+  const int8_t *a = static_cast<const int8_t*>(g.a), *b = static_cast<const int8_t*>(g.b);
+  for (int64_t l = 0; l < g.batch; ++l)
+    for (int64_t i = 0; i < g.m; ++i)
+      for (int64_t j = 0; j < g.n; ++j) {
+        const int8_t *x = a + l * g.stride_a + i * g.lda, *y = b + l * g.stride_b + j * g.ldb;
+        int32_t sum = 0;
+        for (int64_t p = 0; p < g.k; ++p) sum += int32_t(x[p]) * y[p];
+        static_cast<int32_t*>(g.d)[l * g.stride_d + i * g.ldd + j] = sum;
+      }
+}
+
 // Counts the accesses to `batch` matrices [rows, cols].
 template <class Count> void count_matrices(const Count& count, const void* p, int64_t batch, int64_t stride,
                                            int64_t rows, int64_t cols, int64_t ld, DType type) {
@@ -108,9 +120,10 @@ void gemm(const Gemm& given) {
     // cuBLASLt may have no algorithm for an epilogue. Rejecting some products tests that case too.
     if ((g.bias && g.n % 2 != 0) || (g.row_sums && g.k > 64)) return false;
 #endif
-    const auto f = g.factors == DType::f32  ? multiply<float, float>
-                   : g.result == DType::f32 ? multiply<bf16, float>
-                                            : multiply<bf16, bf16>;
+    const auto f = g.factors == DType::i8    ? multiply_integers
+                   : g.factors == DType::f32 ? multiply<float, float>
+                   : g.result == DType::f32  ? multiply<bf16, float>
+                                             : multiply<bf16, bf16>;
     simt::submit([=] {
       f(g);
       const simt::CountedLaunch counted("gemm");

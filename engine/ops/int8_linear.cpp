@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cuda/int8_product.cuh"
 #include "engine/cpu/kept_factors.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/rows.h"
@@ -16,11 +17,13 @@ namespace {
 // Rows that a thread takes through all steps at a time: their codes and numbers stay in the L2 cache.
 constexpr int64_t most_rows = 96, least_rows = 16, most_numbers = 1 << 17;
 
-void require_layer(const char* name, const Int8Layer& layer) {
-  require_codes(name, layer.codes, layer.scale);
+void require_layer(const char* name, const Int8Layer& layer, const Tensor& x) {
+  require_quantizable(name, x);
+  require_codes(name, layer.codes, layer.scale, x);
   if (layer.codes.ndim() != 2 || layer.codes.size(1) > deepest_int8_product ||
       (layer.bias.defined() &&
-       (layer.bias.shape() != layer.scale.shape() || layer.bias.dtype() != DType::f32)))
+       (layer.bias.shape() != layer.scale.shape() || layer.bias.dtype() != DType::f32 ||
+        layer.bias.device() != layer.codes.device())))
     fail(name, "got codes " + layer.codes.str() + ", need [out, in] with in up to " +
                    std::to_string(deepest_int8_product) + ", and a bias f32 [out] if any");
 }
@@ -124,39 +127,77 @@ void multiply_few(const Product& product, const float* x, int64_t rows, float* y
 
 // A new tensor [..., out] for x [..., in], and how many rows it has.
 Tensor result_of(const char* name, const Tensor& x, int64_t in, int64_t out, int64_t& rows) {
-  require_quantizable(name, x);
   if (x.ndim() < 1 || x.size(-1) != in)
     fail(name, "got x " + x.str() + ", need [..., " + std::to_string(in) + "]");
   Shape shape = x.shape();
   shape.back() = out;
-  const Tensor y = empty(shape, DType::f32);
+  const Tensor y = empty(shape, DType::f32, x.device());
   rows = y.numel() / std::max<int64_t>(1, out);
+  return y;
+}
+
+struct Int8Linear {
+  static constexpr const char* name = "int8_linear";
+
+  static void kernel(Cpu, const float* x, int64_t rows, const Int8Layer& layer,
+                     const std::optional<AffineGrid>& result, float* y) {
+    const int64_t in = layer.codes.size(1), out = layer.codes.size(0);
+    count_multiply_adds(rows * out * in);
+    const Product product(name, layer, 4);
+    if (rows <= most_few_rows && in > 0) {
+      multiply_few(product, x, rows, y);
+      return round_to(result, y, rows * out);
+    }
+    for_each_block(rows, out, [&](int64_t row, int64_t m) {
+      product.multiply(m, x + row * in, y + row * out);
+      round_to(result, y + row * out, m * out);
+    });
+  }
+#ifdef PURSUIT_GPU
+  static void kernel(Cuda, const float* x, int64_t rows, const Int8Layer& layer,
+                     const std::optional<AffineGrid>& result, float* y) {
+    const Tensor codes = layer.codes.contiguous(), scale = layer.scale.contiguous(),
+                 bias = layer.bias.defined() ? layer.bias.detach().contiguous() : Tensor();
+    if (codes.size(1) == 0) fail(name, "got codes " + codes.str() + ", need inputs");
+    cuda::int8_product(x, rows, layer.grid, codes.data<int8_t>(), codes.size(0), codes.size(1),
+                       scale.data<float>(), bias.defined() ? bias.data<float>() : nullptr, result, y);
+  }
+#endif
+};
+
+// int8_mlp by other operators, for a GPU.
+Tensor mlp_by_layers(const Tensor& x, const Int8Layer& first, Activation f, const Int8Layer& second,
+                     const AffineGrid& result) {
+  const Tensor hidden = int8_linear(x, first);
+  return int8_linear(f == Activation::relu ? relu(hidden) : gelu(hidden), second, result);
+}
+
+// int8_log_prob by other operators, for a GPU: so many rows at a time that their logits take 256 MB. gather
+// gives NaN for labels out of range.
+Tensor log_prob_by_rows(const Tensor& x, const Int8Layer& layer, const Tensor& labels) {
+  const int64_t rows = x.size(0), classes = layer.codes.size(0),
+                step = std::max<int64_t>(1, (int64_t(1) << 26) / classes);
+  const Tensor y = zeros({rows}, DType::f32, x.device());
+  for (int64_t i = 0; i < rows; i += step) {
+    const int64_t end = std::min(i + step, rows);
+    const Tensor label = labels.slice(0, i, end), log_p = log_softmax(int8_linear(x.slice(0, i, end), layer)),
+                 of_label = gather(log_p, 1, label.reshape({-1, 1})).reshape({-1});
+    copy_values(y.slice(0, i, end), where(label < 0, zeros({}, DType::f32, x.device()), of_label));
+  }
   return y;
 }
 
 }  // namespace
 
 Tensor int8_linear(const Tensor& given, const Int8Layer& layer, const std::optional<AffineGrid>& result) {
-  constexpr const char* name = "int8_linear";
-  require_layer(name, layer);
+  constexpr const char* name = Int8Linear::name;
+  require_layer(name, layer, given);
   OperatorCall scope(name);
   const int64_t in = layer.codes.size(1), out = layer.codes.size(0);
   int64_t rows = 0;
   const Tensor y = result_of(name, given, in, out, rows), x = given.detach().contiguous();
-  dispatch(cpu, name, [&](auto) {
-    if (y.numel() == 0) return;
-    count_multiply_adds(rows * out * in);
-    const Product product(name, layer, 4);
-    const float* const from = x.data<float>();
-    float* const to = y.data<float>();
-    if (rows <= most_few_rows && in > 0) {
-      multiply_few(product, from, rows, to);
-      return round_to(result, to, y.numel());
-    }
-    for_each_block(rows, out, [&](int64_t row, int64_t m) {
-      product.multiply(m, from + row * in, to + row * out);
-      round_to(result, to + row * out, m * out);
-    });
+  dispatch(x.device(), name, [&](auto dev) {
+    if (y.numel() > 0) launch<Int8Linear>(dev, x.data<float>(), rows, layer, result, y.data<float>());
   });
   scope.end(y);
   return y;
@@ -165,13 +206,14 @@ Tensor int8_linear(const Tensor& given, const Int8Layer& layer, const std::optio
 Tensor int8_mlp(const Tensor& given, const Int8Layer& first, Activation f, const Int8Layer& second,
                 const AffineGrid& result) {
   constexpr const char* name = "int8_mlp";
-  require_layer(name, first);
-  require_layer(name, second);
-  OperatorCall scope(name);
+  require_layer(name, first, given);
+  require_layer(name, second, given);
   const int64_t in = first.codes.size(1), hidden = first.codes.size(0), out = second.codes.size(0);
   if (second.codes.size(1) != hidden)
     fail(name, "got codes " + first.codes.str() + " and then " + second.codes.str() +
                    ", need as many inputs as the first has outputs");
+  if (given.device().is_cuda()) return mlp_by_layers(given, first, f, second, result);
+  OperatorCall scope(name);
   int64_t rows = 0;
   const Tensor y = result_of(name, given, in, out, rows), x = given.detach().contiguous();
   const auto activate = [f](float* h, int64_t n) {
@@ -205,13 +247,13 @@ Tensor int8_mlp(const Tensor& given, const Int8Layer& first, Activation f, const
 Tensor int8_log_prob(const Tensor& given, const Int8Layer& layer, const Tensor& labels) {
   constexpr const char* name = "int8_log_prob";
   constexpr int64_t tile = 1024;  // classes at a time
-  require_layer(name, layer);
-  require_quantizable(name, given);
+  require_layer(name, layer, given);
   const int64_t in = layer.codes.size(1), classes = layer.codes.size(0);
   if (given.ndim() != 2 || given.size(1) != in || labels.shape() != Shape{given.size(0)} ||
-      labels.dtype() != DType::i64 || classes == 0)
+      labels.dtype() != DType::i64 || labels.device() != given.device() || classes == 0)
     fail(name, "got x " + given.str() + ", labels " + labels.str() + " and codes " + layer.codes.str() +
-                   ", need [rows, in], i64 [rows] and at least one class");
+                   ", need [rows, in], i64 [rows] and at least one class, on one device");
+  if (given.device().is_cuda()) return log_prob_by_rows(given, layer, labels);
   OperatorCall scope(name);
   const int64_t rows = given.size(0);
   const Tensor x = given.detach().contiguous(), at = labels.contiguous(), y = zeros({rows}),
@@ -219,6 +261,10 @@ Tensor int8_log_prob(const Tensor& given, const Int8Layer& layer, const Tensor& 
   dispatch(cpu, name, [&](auto) {
     count_multiply_adds(rows * classes * in);
     const int64_t* const label = at.data<int64_t>();
+    for (int64_t i = 0; i < rows; ++i)
+      if (label[i] >= classes)
+        fail(name, "label " + std::to_string(i) + " is " + std::to_string(label[i]) + ", need at most " +
+                       std::to_string(classes - 1));
     float *const of_row = stats.data<float>(), *const to = y.data<float>();
     for (int64_t i = 0; i < rows; ++i) of_row[2 * i] = -INFINITY, of_row[2 * i + 1] = 0;
     for (int64_t first = 0; first < classes; first += tile) {

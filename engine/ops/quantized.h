@@ -5,13 +5,15 @@
 #include "engine/cpu/int8_kernels.h"
 #include "engine/ops.h"
 
-// Operators of quantised models: f32 on the CPU, without autograd. An input that needs a gradient is an
-// error.
+// Operators of quantised models: f32, without autograd. An input that needs a gradient is an error. On a GPU
+// what the CPU refuses in the numbers (a NaN without a code, an id or label out of range) gives NaN.
 namespace pursuit {
 
 // x on the grid, of x's shape: step (q - zero) with q = clamp(round(x / step) + zero, 0, levels), ties to
 // even (Bondarenko et al. 2023, equation 1).
 Tensor fake_quantize(const Tensor& x, const AffineGrid& grid);
+// x on symmetric grids of 2^bits codes, scale [...] broadcast over x: scale clamp(round(x / scale)).
+Tensor fake_quantize_rows(const Tensor& x, const Tensor& scale, int64_t bits);
 
 // The numbers that codes i8 [rows, ...] stand for: scale_i q_i..., f32; scale f32 [rows].
 Tensor dequantize(const Tensor& codes, const Tensor& scale);
@@ -25,7 +27,7 @@ struct Int8Layer {
   Tensor codes, scale, bias = {};
 };
 // linear(fake_quantize(x, grid), dequantize(codes, scale), bias) from products of integers, equal up to the
-// rounding of f32, of x [..., in]; on the grid `result` if it is given. Throws if x has NaN.
+// rounding of f32, of x [..., in]; on the grid `result` if it is given.
 Tensor int8_linear(const Tensor& x, const Int8Layer& layer, const std::optional<AffineGrid>& result = {});
 // int8_linear(f(int8_linear(x, first)), second, result), some rows at a time.
 Tensor int8_mlp(const Tensor& x, const Int8Layer& first, Activation f, const Int8Layer& second,
@@ -43,8 +45,9 @@ struct AttentionGrids {
 // not used.
 Tensor quantized_attention(const Tensor& qkv, const AttentionOptions& options, const AttentionGrids& grids);
 
-// Throw Error unless x is f32 on the CPU and needs no gradient, and codes and scale belong together.
+// Throw Error unless x is f32 and needs no gradient, and codes and scale belong together, on the device of x
+// if it is given.
 void require_quantizable(const char* where, const Tensor& x);
-void require_codes(const char* where, const Tensor& codes, const Tensor& scale);
+void require_codes(const char* where, const Tensor& codes, const Tensor& scale, const Tensor& x = {});
 
 }  // namespace pursuit

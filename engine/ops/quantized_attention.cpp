@@ -1,3 +1,5 @@
+#include "cuda/quantized_attention.cuh"
+
 #include <cmath>
 
 #include "engine/ops/packed.h"
@@ -6,8 +8,6 @@
 namespace pursuit {
 
 namespace {
-
-constexpr const char* name = "quantized_attention";
 
 // Rows [begin, end) of one head, as attend_forward with every tensor rounded to its grid. q, k and v are
 // rounded already. Uses scratch slots 0, 8 and 9.
@@ -30,28 +30,17 @@ void attend(const AttendShape& a, const AttentionGrids& grids, const float* q, c
   }
 }
 
-}  // namespace
+struct QuantizedAttention {
+  static constexpr const char* name = "quantized_attention";
 
-Tensor quantized_attention(const Tensor& in, const AttentionOptions& options, const AttentionGrids& grids) {
-  if (in.ndim() != 5 || in.size(2) < 2 || in.size(2) > 3 || in.dtype() != DType::f32 ||
-      in.device().is_cuda() || (in.needs_grad() && grad_enabled()))
-    fail(name, "got " + in.str() +
-                   ", need f32 [batch, tokens, 3 (q, k, v) or 2 (k, v), heads, head_dim] on the "
-                   "CPU that needs no gradient");
-  OperatorCall scope(name);
-  const Tensor qkv = in.detach().contiguous();
-  const PackedShape s(qkv);
-  const Tensor y = empty({s.batch, s.n, s.width()}, DType::f32);
-  const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(double(s.d));
-  const AttendShape a{s.n, s.d, scale, options.causal, options.gamma, options.zeta};
-  dispatch(cpu, name, [&](auto) {
-    if (y.numel() == 0) return;
+  static void kernel(Cpu, const float* qkv, const PackedShape& s, const AttendShape& a,
+                     const AttentionGrids& grids, float* y) {
     for_each_part_of_heads(s, !a.causal, [&](int64_t b, int64_t h, int64_t begin, int64_t end) {
       float* const own = scratch<float>(3, 3 * s.n * s.d);
       // Part `which` of the projections, rounded to its grid.
       const auto rounded = [&](int64_t which, const AffineGrid& grid, int slot) {
         float* const to = own + slot * s.n * s.d;
-        const float* x = qkv.data<float>() + ((b * s.n * s.parts + which) * s.heads + h) * s.d;
+        const float* x = qkv + ((b * s.n * s.parts + which) * s.heads + h) * s.d;
         for (int64_t i = 0; i < s.n; ++i)
           int8_kernels().fake_quantize(x + i * s.parts * s.width(), to + i * s.d, s.d, grid);
         return static_cast<const float*>(to);
@@ -59,8 +48,38 @@ Tensor quantized_attention(const Tensor& in, const AttentionOptions& options, co
       const float* k = rounded(s.parts - 2, grids.keys, 1);
       const float* q = s.parts == 2 ? k : rounded(0, grids.queries, 0);
       const float* v = rounded(s.parts - 1, grids.values, 2);
-      attend(a, grids, q, k, v, {y.data<float>() + b * s.n * s.width() + h * s.d, s.width()}, begin, end);
+      attend(a, grids, q, k, v, {y + b * s.n * s.width() + h * s.d, s.width()}, begin, end);
     });
+  }
+#ifdef PURSUIT_GPU
+  static void kernel(Cuda, const float* qkv, const PackedShape& s, const AttendShape& a,
+                     const AttentionGrids& grids, float* y) {
+    const bool own_queries = s.parts == 3;
+    cuda::quantized_attention(
+        qkv, y, s.batch,
+        {int(s.n), int(s.d), int(s.parts), int(s.heads), float(a.scale), a.causal, float(a.gamma),
+         float(a.zeta)},
+        {own_queries ? grids.queries : grids.keys, own_queries ? grids.keys : grids.values, grids.values,
+         grids.scores, grids.probabilities});
+  }
+#endif
+};
+
+}  // namespace
+
+Tensor quantized_attention(const Tensor& in, const AttentionOptions& options, const AttentionGrids& grids) {
+  constexpr const char* name = QuantizedAttention::name;
+  require_quantizable(name, in);
+  if (in.ndim() != 5 || in.size(2) < 2 || in.size(2) > 3)
+    fail(name, "got " + in.str() + ", need f32 [batch, tokens, 3 (q, k, v) or 2 (k, v), heads, head_dim]");
+  OperatorCall scope(name);
+  const Tensor qkv = in.detach().contiguous();
+  const PackedShape s(qkv);
+  const Tensor y = empty({s.batch, s.n, s.width()}, DType::f32, qkv.device());
+  const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(double(s.d));
+  const AttendShape a{s.n, s.d, scale, options.causal, options.gamma, options.zeta};
+  dispatch(y.device(), name, [&](auto dev) {
+    if (y.numel() > 0) launch<QuantizedAttention>(dev, qkv.data<float>(), s, a, grids, y.data<float>());
   });
   scope.end(y);
   return y;

@@ -7,13 +7,13 @@
 
 namespace pursuit::nn {
 
-void Quantizer::on_quantize() { add_buffer("grid", grid_, zeros({2})); }
+void Quantizer::on_quantize() { add_buffer("grid", grid_, zeros({2}), /*on_cpu*/ true); }
 
 Tensor Quantizer::operator()(const Tensor& x) const {
   if (!quantization()) return x;
   if (quantization()->run == QuantizedRun::calibrating && !shapes_only()) {
     const int64_t bits = quantization()->config.activation_bits;
-    const Tensor values = x.detach().to(DType::f32).contiguous();
+    const Tensor values = x.detach().to(DType::f32).to(cpu).contiguous();
     range_.add(batch_range({values.data<float>(), size_t(values.numel())}, quantization()->ranges, bits));
     const AffineGrid grid = asymmetric_grid(range_.value(), bits);
     copy_values(grid_, from_vector<float>({grid.step, float(grid.zero)}, {2}));

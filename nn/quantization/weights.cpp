@@ -5,7 +5,6 @@
 #include <span>
 
 #include "engine/base/error.h"
-#include "engine/core/shapes_only.h"
 #include "engine/cpu/parallel.h"
 
 namespace pursuit::nn {
@@ -75,18 +74,6 @@ CodedWeight coded_weight(const Tensor& w, const WeightOptions& o) {
     }
   });
   return coded;
-}
-
-Tensor rounded_rows(const Tensor& in, const Tensor& scale, int64_t bits) {
-  const Tensor x = in.detach().contiguous(), of_rows = scale.contiguous(), y = empty_like(x);
-  const int64_t dim = x.size(-1);
-  const Codes codes = signed_codes(bits);
-  if (shapes_only()) return y;
-  for (int64_t i = 0; i < x.numel(); ++i) {
-    const float of_row = of_rows.data<float>()[i / dim];
-    y.data<float>()[i] = of_row * float(codes.code(x.data<float>()[i], of_row));
-  }
-  return y;
 }
 
 Tensor rounded_weight(const Tensor& w, const WeightOptions& o) {

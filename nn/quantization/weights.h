@@ -28,9 +28,6 @@ struct CodedWeight {
 // need them. Throws Error if an entry is not finite.
 CodedWeight coded_weight(const Tensor& w, const WeightOptions& options);
 
-// Rows x [..., dim] of a matrix, each on the grid of its scale [..., 1].
-Tensor rounded_rows(const Tensor& x, const Tensor& scale, int64_t bits);
-
 // A tensor that is kept in f32, such as the gains of a norm, with one scale: its values on the grid. Without
 // negative entries the codes are 0 ... 2^bits - 1.
 Tensor rounded_weight(const Tensor& w, const WeightOptions& options);

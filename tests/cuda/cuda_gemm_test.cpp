@@ -192,7 +192,53 @@ GPU_TEST_CASE("cuda gemm: products of nothing") {
   }
 }
 
+GPU_TEST_CASE("cuda gemm: products of i8 are exact integers") {
+  for (const int64_t m : {1, 5, 97})
+    for (const int64_t n : {4, 20, 144})
+      for (const int64_t k : {4, 32, 768}) {
+        CAPTURE(m);
+        CAPTURE(n);
+        CAPTURE(k);
+        const auto draw = [](const Shape& shape, uint64_t stream) {
+          return uniform(shape, -128, 128, 1, stream).to(DType::i8);
+        };
+        const int64_t lda = k + 4, ldb = k + 16, ldd = n + 8;
+        const Tensor a = draw({m, lda}, 1), b = draw({n, ldb}, 2), d = full({m, ldd}, 7, DType::i32),
+                     gpu = d.to(cuda_device()), of_a = a.to(cuda_device()), of_b = b.to(cuda_device());
+        cuda::gemm({.factors = DType::i8,
+                    .result = DType::i32,
+                    .m = m,
+                    .n = n,
+                    .k = k,
+                    .a = of_a.raw(),
+                    .lda = lda,
+                    .b = of_b.raw(),
+                    .ldb = ldb,
+                    .tb = true,
+                    .d = gpu.raw(),
+                    .ldd = ldd,
+                    .beta = 0});
+        const std::vector<double> got = gpu.to(cpu).to_vector();
+        int64_t wrong = 0;
+        for (int64_t i = 0; i < m; ++i)
+          for (int64_t j = 0; j < ldd; ++j) {
+            int64_t sum = j < n ? 0 : 7;  // beside the result nothing is written
+            for (int64_t p = 0; j < n && p < k; ++p)
+              sum += int64_t(a.data<int8_t>()[i * lda + p]) * b.data<int8_t>()[j * ldb + p];
+            wrong += got[size_t(i * ldd + j)] != double(sum);
+          }
+        CHECK(wrong == 0);
+      }
+}
+
 GPU_TEST_CASE("cuda gemm: what it cannot do is said") {
+  for (const Gemm& g : {Gemm{.n = 6, .k = 8, .lda = 8, .tb = true, .ldd = 8, .beta = 0},
+                        Gemm{.n = 8, .k = 8, .lda = 8, .ldb = 8, .ldd = 8, .beta = 0},
+                        Gemm{.n = 8, .k = 8, .lda = 8, .ldb = 8, .tb = true, .ldd = 8}}) {
+    Gemm integers = g;
+    integers.factors = DType::i8, integers.result = DType::i32, integers.m = 1;
+    CHECK_THROWS_WITH_AS(cuda::gemm(integers), doctest::Contains("products of i8"), Error);
+  }
   CHECK_THROWS_WITH_AS(cuda::gemm({.bias = types, .batch = 2}), doctest::Contains("bias"), Error);
   CHECK_THROWS_WITH_AS(cuda::gemm({.row_sums = const_cast<DType*>(&types[0][0])}),
                        doctest::Contains("row_sums"), Error);

@@ -12,6 +12,7 @@
 #include "nn/transformer_lm.h"
 #include "nn/vit.h"
 #include "tests/message_of.h"
+#include "tests/needs.h"
 
 using namespace pursuit;
 using namespace pursuit::nn;
@@ -407,4 +408,167 @@ TEST_CASE("quantization: gradients are refused") {
   }
   images.requires_grad();
   CHECK(message_of([&] { (*model)(images); }).find("no gradients") != std::string::npos);
+}
+
+namespace {
+
+Tensor on_gpu(const Tensor& x) { return x.defined() ? x.to(cuda_device()) : x; }
+Int8Layer on_gpu(const Int8Layer& layer) {
+  return {layer.grid, on_gpu(layer.codes), on_gpu(layer.scale), on_gpu(layer.bias)};
+}
+// -1: they have different NaNs.
+double gpu_difference(const Tensor& gpu, const Tensor& host) {
+  REQUIRE(gpu.device().is_cuda());
+  const std::vector<double> x = gpu.to(cpu).to_vector(), y = host.to_vector();
+  REQUIRE(x.size() == y.size());
+  double worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (std::isnan(x[i]) != std::isnan(y[i])) return -1;
+    worst = std::max(worst, std::isnan(x[i]) ? 0 : std::abs(x[i] - y[i]));
+  }
+  return worst;
+}
+
+}  // namespace
+
+GPU_TEST_CASE("quantization on the GPU: rounding and tables have the CPU's bits") {
+  const NoGrad off;
+  const AffineGrid grid{0.25f, 100, 255};
+  std::vector<float> values = {0, -0.125f, 0.125f, 0.375f, -25, -26, 38.75f, 39, NAN, INFINITY, -INFINITY};
+  for (const float v : normal({500}, 0, 12, 3, 4).to_vector()) values.push_back(v);
+  for (const size_t n : {size_t(0), size_t(1), size_t(11), values.size()}) {
+    const Tensor x =
+        from_vector(std::vector<float>(values.begin(), values.begin() + int64_t(n)), {int64_t(n)});
+    CHECK(gpu_difference(fake_quantize(on_gpu(x), grid), fake_quantize(x, grid)) == 0);
+  }
+  const CodedWeight table = coded_weight(normal({37, 50}, 0, 1, 5, 1), {});
+  const Tensor codes = on_gpu(table.codes), scale = on_gpu(table.scale), x = normal({37, 50}, 0, 1, 5, 9);
+  CHECK(gpu_difference(dequantize(codes, scale), dequantize(table.codes, table.scale)) == 0);
+  CHECK(gpu_difference(fake_quantize_rows(on_gpu(x), scale.reshape({37, 1}), 4),
+                       fake_quantize_rows(x, table.scale.reshape({37, 1}), 4)) == 0);
+  const Tensor ids = from_vector<int64_t>({36, 0, 5, 5}, {2, 2});
+  CHECK(gpu_difference(dequantized_embedding(on_gpu(ids), codes, scale),
+                       dequantized_embedding(ids, table.codes, table.scale)) == 0);
+  const std::vector<double> unknown =
+      dequantized_embedding(on_gpu(from_vector<int64_t>({-1, 3, 37}, {3})), codes, scale).to(cpu).to_vector();
+  for (size_t i = 0; i < 150; ++i) CHECK(std::isnan(unknown[i]) == (i / 50 != 1));
+  CHECK(message_of([&] { dequantized_embedding(ids, codes, scale); }).find("one device") !=
+        std::string::npos);
+}
+
+GPU_TEST_CASE("quantization on the GPU: int8 layers are those of the CPU, at odd sizes") {
+  const NoGrad off;
+  const auto layer = [](int64_t in, int64_t out, uint64_t seed) {
+    const CodedWeight w = coded_weight(normal({out, in}, 0, 1, seed, 1), {});
+    return Int8Layer{asymmetric_grid({-2, 3}, 8), w.codes, w.scale, normal({out}, 0, 1, seed, 2)};
+  };
+  for (const auto& [in, out] : {std::pair{1, 1}, {37, 51}, {48, 96}, {130, 16}})
+    for (const int64_t rows : {0, 1, 3, 97}) {
+      CAPTURE(in);
+      CAPTURE(out);
+      CAPTURE(rows);
+      Int8Layer exact = layer(in, out, 1);
+      Tensor x = normal({rows, in}, 0, 2, 5, 5);
+      // Sums of integers, which f32 holds without rounding.
+      exact.grid.step = 1, exact.scale = full({out}, 1), exact.bias = {};
+      CHECK(gpu_difference(int8_linear(on_gpu(x), on_gpu(exact)), int8_linear(x, exact)) == 0);
+      const Int8Layer given = layer(in, out, 2);
+      const AffineGrid coarse{0.5f, 60, 127};
+      CHECK(gpu_difference(int8_linear(on_gpu(x), on_gpu(given)), int8_linear(x, given)) < 1e-5);
+      if (rows == 0) continue;
+      const Tensor rounded = int8_linear(on_gpu(x), on_gpu(given), coarse);
+      CHECK(gpu_difference(fake_quantize(rounded, coarse), rounded.to(cpu)) == 0);
+      // A NaN has no code: its row is NaN, and the others are as they were.
+      const Tensor before = int8_linear(on_gpu(x), on_gpu(given)).to(cpu);
+      x.data<float>()[in * (rows - 1)] = NAN;
+      const std::vector<double> after = int8_linear(on_gpu(x), on_gpu(given)).to(cpu).to_vector(),
+                                was = before.to_vector();
+      int64_t wrong = 0;
+      for (size_t i = 0; i < after.size(); ++i)
+        wrong += int64_t(i) / out == rows - 1 ? !std::isnan(after[i]) : after[i] != was[i];
+      CHECK(wrong == 0);
+    }
+  const Int8Layer first = layer(37, 150, 1), second = layer(150, 21, 2), head = layer(21, 210, 3);
+  const AffineGrid grid{1e-3f, 128, 255};
+  const Tensor x = normal({9, 37}, 0, 1, 5, 5);
+  for (const Activation f : {Activation::gelu, Activation::relu}) {
+    // What falls on the other side of a tie differs by a step of the hidden grid times a weight.
+    const Tensor want = int8_mlp(x, first, f, second, grid);
+    CHECK(gpu_difference(int8_mlp(on_gpu(x), on_gpu(first), f, on_gpu(second), grid), want) <
+          0.05 * largest(want));
+  }
+  const Tensor y = normal({9, 21}, 0, 1, 5, 6),
+               labels = from_vector<int64_t>({0, 209, -1, 5, 17, -1, 100, 64, 63}, {9});
+  CHECK(gpu_difference(int8_log_prob(on_gpu(y), on_gpu(head), on_gpu(labels)),
+                       int8_log_prob(y, head, labels)) < 1e-4);
+  const Tensor beyond = from_vector<int64_t>({210}, {1});
+  CHECK(message_of([&] { int8_log_prob(y.slice(0, 0, 1), head, beyond); }).find("at most 209") !=
+        std::string::npos);
+  CHECK(std::isnan(
+      int8_log_prob(on_gpu(y.slice(0, 0, 1)), on_gpu(head), on_gpu(beyond)).to(cpu).to_vector()[0]));
+  CHECK(message_of([&] { int8_linear(x, on_gpu(first)); }).find("one device") != std::string::npos);
+}
+
+GPU_TEST_CASE("quantization on the GPU: attention") {
+  const NoGrad off;
+  // Projections of whole numbers: scores are exact, in whatever order they are summed.
+  const AttentionGrids grids{
+      {1, 128, 255}, {1, 128, 255}, {1, 128, 255}, {0.5f, 128, 255}, {1 / 255.0f, 0, 255}};
+  for (const int64_t parts : {2, 3})
+    for (const bool causal : {false, true})
+      for (const double gamma : {0.0, -0.03})
+        for (const auto& [n, d] : {std::pair{1, 4}, {33, 16}, {70, 8}}) {
+          CAPTURE(parts);
+          CAPTURE(causal);
+          CAPTURE(gamma);
+          CAPTURE(n);
+          const Tensor qkv = uniform({2, n, parts, 3, d}, -4, 4, 1, 7);
+          const AttentionOptions options{.scale = 0.0625, .causal = causal, .gamma = gamma};
+          const Tensor want = quantized_attention(qkv, options, grids);
+          CHECK(gpu_difference(quantized_attention(on_gpu(qkv), options, grids), want) < 1e-4);
+          CHECK(largest(want) > 0.1);
+        }
+}
+
+GPU_TEST_CASE("quantization on the GPU: models, integers and simulated") {
+  const NoGrad off;
+  const auto compare = [](auto& model, const auto& output) {
+    std::vector<Tensor> want;
+    for (const QuantizedRun run : {QuantizedRun::simulated, QuantizedRun::integer}) {
+      model.quantization()->run = run;
+      want.push_back(output(cpu));
+    }
+    model.to(cuda_device());
+    check_quantized(model);
+    for (const QuantizedRun run : {QuantizedRun::simulated, QuantizedRun::integer}) {
+      CAPTURE(int(run));
+      model.quantization()->run = run;
+      const Tensor host = want[run == QuantizedRun::integer];
+      // Up to ties, as between integers and the simulation.
+      CHECK(largest_difference(output(cuda_device()).to(cpu), host) < 0.02 * largest(host));
+    }
+  };
+  for (const std::string kind : {"clipped", "symmetric", "gated", "rpc"}) {
+    CAPTURE(kind);
+    VitConfig config = vit_config();
+    config.attention.kind = kind;
+    VisionTransformer plain(config);
+    randomise(plain);
+    const auto model = quantized<VisionTransformer>(config);
+    quantize_weights(plain, *model, {});
+    const Tensor images = normal({6, 3, 8, 8}, 0, 1, 2, 2);
+    calibrate(*model, 2, [&](int64_t) { (*model)(images); });
+    compare(*model, [&](Device device) { return (*model)(images.to(device)); });
+  }
+  for (const bool float_head : {false, true}) {
+    CAPTURE(float_head);
+    TransformerLm plain(lm_config());
+    randomise(plain);
+    const auto model = quantized<TransformerLm>(lm_config(), {.float_head = float_head});
+    quantize_weights(plain, *model, {});
+    const Tensor ids = from_vector<int64_t>({3, 1, 18, 7, 0, 5, 5}, {1, 7}),
+                 labels = from_vector<int64_t>({1, 18, 7, 0, -1, 5, 11}, {1, 7});
+    calibrate(*model, 1, [&](int64_t) { model->features(ids); });
+    compare(*model, [&](Device device) { return model->log_prob_of(ids.to(device), labels.to(device)); });
+  }
 }

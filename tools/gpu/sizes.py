@@ -28,7 +28,8 @@ FULL = Sizes(
                 ("lm-paper", "bf16", 32), ("lm-paper-rpc", "bf16", 32), ("lm-paper-267735", "bf16", 96),
                 ("segment-tiny", "bf16", 32), ("segment-tiny-512", "bf16", 8), ("upsample-cross-entropy", "bf16", 8),
                 ("attention-forward", "bf16", 1024), ("rpc-forward", "bf16", 1024), ("deit-tiny-rpc-all", "bf16", 256),
-                ("conv-3x3-56", "bf16", 64), ("conv-depthwise-56", "bf16", 64)),
+                ("conv-3x3-56", "bf16", 64), ("conv-depthwise-56", "bf16", 64),
+                ("deit-tiny-forward", "bf16", 256), ("deit-tiny-int8", "f32", 256), ("lm-int8", "f32", 32)),
     bench_seconds=1, timed=True)
 
 TINY = ("--dim", "16", "--depth", "1", "--heads", "2", "--iterations", "2", "--batch-size", "4", "--warmup-epochs", "0.1")
