@@ -19,9 +19,12 @@ struct Covariance {
   std::vector<double> times(std::span<const double> x) const;
 };
 
-// The covariance of the published experiments with d = 5: eigenvalues 15.769, 10.904, 5.427, 2.630, 0.503.
-Covariance published_covariance();
-// A A^T + 0.1 I with a standard normal A [d, d], as the published experiments draw it.
+// Whether the published experiments have a Sigma of this dimension: 5, and 3, 8, ..., 98 of the sweeps over d.
+bool is_published(int64_t dim);
+// That Sigma, by the published scripts' random numbers. Eigenvalues for d = 5: 15.769, 10.904, 5.427, 2.630,
+// 0.503.
+Covariance published_covariance(int64_t dim = 5);
+// A A^T + 0.1 I with a standard normal A [d, d], as the published ones are.
 Covariance random_covariance(int64_t dim, uint64_t seed);
 // I + theta v v^T with v uniform on the sphere.
 Covariance spiked_covariance(int64_t dim, double theta, uint64_t seed);

@@ -62,9 +62,11 @@ Tensor PromptSource::draw(int64_t step) const {
                    std::min(normals_block, numbers - first));
     }
   });
-  std::vector<float> all;  // [runs, covariances, d, d]
-  for (int64_t run = 0; run < runs; ++run)
-    for (const double v : factors(step, run)) all.push_back(float(v));
+  std::vector<float> all(size_t(runs * setting_.covariances * d * d));  // [runs, covariances, d, d]
+  parallel_for(runs, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t run = begin; run < end; ++run)
+      std::ranges::copy(factors(step, run), all.begin() + run * setting_.covariances * d * d);
+  });
   // Parts of at most 256 tokens of one covariance.
   constexpr int64_t most = 256;
   const int64_t parts = (tokens + most - 1) / most;

@@ -121,7 +121,7 @@ void descend_on_prompts(const Training& t, Values& mus, Trace& trace) {
 
 Covariance covariance_of(const Setting& setting, uint64_t seed) {
   if (setting.in_context) return spiked_covariance(setting.dim, setting.theta, seed);
-  return setting.dim == 5 ? published_covariance() : random_covariance(setting.dim, seed);
+  return is_published(setting.dim) ? published_covariance(setting.dim) : random_covariance(setting.dim, seed);
 }
 
 Values starts_of(const Setting& setting, uint64_t seed) {

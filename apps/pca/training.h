@@ -29,7 +29,8 @@ struct Training {
   std::function<bool(int64_t)> tick = {};
 };
 
-// The covariance of a setting: the published one where d = 5 and Sigma is fixed, else drawn from the seed.
+// The covariance of a setting: a fixed Sigma is the published one where there is one of this dimension;
+// others, and v, are drawn from the seed.
 Covariance covariance_of(const Setting& setting, uint64_t seed);
 
 // The initial mu of every run, [runs][d].
