@@ -60,10 +60,10 @@ template <int N, class F, size_t... K> void for_each_row(const Layout<N>& l, con
   }
 }
 
-// Calls f(offset of operand 0, offset of operand 1, ...) for every element.
-template <int N, class F> void for_each(Cpu, const Layout<N>& l, const F& f) {
+// Calls f(offset of operand 0, offset of operand 1, ...) for every element. `cost`: a call's, in additions.
+template <int N, class F> void for_each(Cpu, const Layout<N>& l, const F& f, int64_t cost = 1) {
   if (l.numel == 0) return;
-  constexpr int64_t grain = 16384;
+  const int64_t grain = std::max<int64_t>(1, 16384 / cost);
   const auto operands = std::make_index_sequence<N>{};
   const int last = l.ndim - 1;
   const int64_t inner = l.size[last], outer = l.numel / inner;

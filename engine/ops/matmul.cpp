@@ -72,10 +72,12 @@ struct Matmul {
                                         const Layout<3>& l, int64_t m, int64_t n, int64_t k) {
     const T *pa = a.t.data<T>(), *pb = b.t.data<T>();
     T* py = y.data<T>();
-    for_each(Cpu{}, l, [&](int64_t at_a, int64_t at_b, int64_t at_y) {
+    const int64_t cost = 64 + m * n * k / 8;  // of the call, and of multiply-adds in vectors
+    const auto product = [&](int64_t at_a, int64_t at_b, int64_t at_y) {
       gemm(a.transposed, b.transposed, m, n, k, compute_t<T>(1), pa + at_a, a.ld, pb + at_b, b.ld,
            compute_t<T>(0), py + at_y, n);
-    });
+    };
+    for_each(Cpu{}, l, product, cost);
   }
 #ifdef PURSUIT_GPU
   // One batch per row of `l`.
