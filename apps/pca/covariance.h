@@ -19,7 +19,7 @@ struct Covariance {
   std::vector<double> times(std::span<const double> x) const;
 };
 
-// Whether the published experiments have a Sigma of this dimension: 5, and 3, 8, ..., 98 of the sweeps over d.
+// Whether the published experiments have a Sigma of this dimension: 5, and 3, 8, ..., 98 of the sweeps.
 bool is_published(int64_t dim);
 // That Sigma, by the published scripts' random numbers. Eigenvalues for d = 5: 15.769, 10.904, 5.427, 2.630,
 // 0.503.

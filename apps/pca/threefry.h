@@ -5,9 +5,9 @@
 
 namespace pursuit::pca {
 
-// The random numbers of the published scripts, which draw by JAX: Threefry-2x32 with 20 rounds (Salmon, Moraes,
-// Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), counting as JAX does by default
-// (jax_threefry_partitionable).
+// The random numbers of the published scripts, which draw by JAX: Threefry-2x32 with 20 rounds (Salmon,
+// Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), with the counters of JAX's
+// default (jax_threefry_partitionable).
 using Words = std::array<uint32_t, 2>;
 Words threefry(Words key, Words counter);
 
