@@ -7,27 +7,11 @@
 #include <numeric>
 
 #include "apps/pca/draws.h"
-#include "apps/pca/threefry.h"
 #include "engine/base/error.h"
 #include "engine/base/random.h"
 #include "engine/solve/linalg.h"
 
 namespace pursuit::pca {
-
-namespace {
-
-// A A^T + 0.1 I of A [d, d].
-Covariance of_factor(const std::vector<double>& a, int64_t dim) {
-  const auto d = size_t(dim);
-  std::vector<double> matrix(d * d);
-  for (size_t i = 0; i < d; ++i)
-    for (size_t j = 0; j <= i; ++j)
-      matrix[i * d + j] = matrix[j * d + i] =
-          dot({a.data() + i * d, d}, {a.data() + j * d, d}) + (i == j ? 0.1 : 0);
-  return Covariance(matrix, dim);
-}
-
-}  // namespace
 
 Covariance::Covariance(std::vector<double> square, int64_t dim) : dim(dim), matrix(std::move(square)) {
   const auto d = size_t(dim);
@@ -59,22 +43,21 @@ std::vector<double> Covariance::times(std::span<const double> x) const {
   return y;
 }
 
-bool is_published(int64_t dim) { return dim == 5 || (3 <= dim && dim <= 98 && dim % 5 == 3); }
-
-// A script's key is split before every draw: for Sigma and, in the sweeps over d, for ten starts after each.
-Covariance published_covariance(int64_t dim) {
-  if (!is_published(dim)) fail("pca", fmt::format("there is no published covariance with d = {}", dim));
-  const int64_t draws_before = dim == 5 ? 0 : (dim - 3) / 5 * 11;
-  Words key = {0, 0};
-  for (int64_t draw = 0; draw < draws_before; ++draw) key = split(key, 0);
-  return of_factor(threefry_normals(split(key, 1), dim * dim), dim);
+Covariance covariance_of_factor(const std::vector<double>& a, int64_t dim) {
+  const auto d = size_t(dim);
+  std::vector<double> matrix(d * d);
+  for (size_t i = 0; i < d; ++i)
+    for (size_t j = 0; j <= i; ++j)
+      matrix[i * d + j] = matrix[j * d + i] =
+          dot({a.data() + i * d, d}, {a.data() + j * d, d}) + (i == j ? 0.1 : 0);
+  return Covariance(matrix, dim);
 }
 
 Covariance random_covariance(int64_t dim, uint64_t seed) {
   Random random(seed, stream_of(Draw::covariance, 0, 0, dim));
   std::vector<double> a(size_t(dim * dim));
   for (double& v : a) v = random.normal();
-  return of_factor(a, dim);
+  return covariance_of_factor(a, dim);
 }
 
 Covariance spiked_covariance(int64_t dim, double theta, uint64_t seed) {

@@ -19,12 +19,8 @@ struct Covariance {
   std::vector<double> times(std::span<const double> x) const;
 };
 
-// Whether the published experiments have a Sigma of this dimension: 5, and 3, 8, ..., 98 of the sweeps.
-bool is_published(int64_t dim);
-// That Sigma, by the published scripts' random numbers. Eigenvalues for d = 5: 15.769, 10.904, 5.427, 2.630,
-// 0.503.
-Covariance published_covariance(int64_t dim = 5);
-// A A^T + 0.1 I with a standard normal A [d, d], as the published ones are.
+// A A^T + 0.1 I of A [d, d], and of a standard normal A.
+Covariance covariance_of_factor(const std::vector<double>& a, int64_t dim);
 Covariance random_covariance(int64_t dim, uint64_t seed);
 // I + theta v v^T with v uniform on the sphere.
 Covariance spiked_covariance(int64_t dim, double theta, uint64_t seed);

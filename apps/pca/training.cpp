@@ -8,6 +8,7 @@
 #include "apps/pca/draws.h"
 #include "apps/pca/layer.h"
 #include "apps/pca/prompts.h"
+#include "apps/pca/published.h"
 #include "apps/pca/references.h"
 #include "apps/pca/risk.h"
 #include "engine/base/error.h"
@@ -125,11 +126,14 @@ Covariance covariance_of(const Setting& setting, uint64_t seed) {
 }
 
 Values starts_of(const Setting& setting, uint64_t seed) {
+  const bool published =
+      seed == 0 && setting.prompts == Prompts::exact && !setting.in_context && is_published(setting.dim);
   Values starts;
   for (int64_t run = 0; run < setting.runs; ++run) {
     Random random(seed, stream_of(Draw::start, 0, 0, run));
     std::vector<double> mu(size_t(setting.dim));
     for (double& v : mu) v = random.normal();
+    if (published && run < published_runs) mu = published_start(setting.dim, run);
     const double factor = setting.start > 0 ? setting.start : 1 / norm(mu);
     for (double& v : mu) v *= factor;
     starts.push_back(mu);

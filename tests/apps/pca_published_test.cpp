@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/pca/covariance.h"
 #include "apps/pca/experiments.h"
-#include "apps/pca/risk.h"
+#include "apps/pca/published.h"
 #include "apps/pca/threefry.h"
+#include "apps/pca/training.h"
 #include "tests/message_of.h"
 
 using namespace pursuit;
@@ -59,8 +59,7 @@ TEST_CASE("pca: the published covariances") {
   CHECK(message_of([] { published_covariance(4); }).find("d = 4") != std::string::npos);
 }
 
-// The published Sigma and the ten published starts, in double, against numpy with the numbers that JAX draws:
-// mean and least cosine, which have four digits.
+// Published Sigma and starts, in double, against numpy with the numbers that JAX draws.
 TEST_CASE("pca: figure 6a from the published starts") {
   struct Known {
     int64_t dim;
@@ -68,26 +67,55 @@ TEST_CASE("pca: figure 6a from the published starts") {
   };
   for (const Known& k : {Known{8, 0.9998, 0.9993}, Known{53, 0.9854, 0.9744}, Known{98, 0.9838, 0.9660}}) {
     CAPTURE(k.dim);
-    const Covariance sigma = published_covariance(k.dim);
     const Setting s = setting_at(experiment_named("6a", false), k.dim);
-    const ExactRisk risk(s, sigma);
-    Words key = {0, 0};
-    for (int64_t draw = 0; draw < (k.dim - 3) / 5 * 11; ++draw) key = split(key, 0);
     double mean = 0, least = 1;
-    for (int run = 0; run < 10; ++run) {
-      key = split(key, 0);
-      std::vector<double> mu = threefry_normals(split(key, 1), k.dim);
-      const double length = norm(mu);
-      for (double& v : mu) v /= length;
-      for (int64_t step = 0; step < s.steps; ++step) {
-        const std::vector<double> gradient = risk.gradient(mu);
-        for (size_t i = 0; i < mu.size(); ++i) mu[i] -= s.learning_rate * gradient[i];
-      }
-      const double end = cosine(mu, sigma.vector(0));
-      mean += end / 10;
-      least = std::min(least, end);
+    const Trace trace = train({.setting = s, .covariance = covariance_of(s, 0), .records = 1});
+    REQUIRE(trace.cosine.size() == 10);
+    for (const std::vector<double>& cosines : trace.cosine) {
+      mean += cosines.back() / 10;
+      least = std::min(least, cosines.back());
     }
     CHECK(std::abs(mean - k.mean) < 1e-4);
     CHECK(std::abs(least - k.least) < 1e-4);
+  }
+}
+
+// The same of figures 3b and 4b: means over the starts by iteration, of three or four digits.
+TEST_CASE("pca: figures 3b and 4b from the published starts") {
+  struct Known {
+    const char* name;
+    std::vector<std::pair<int64_t, double>> means;
+  };
+  for (const Known& k : {Known{"3b",
+                               {{1, .336},
+                                {100, .539},
+                                {200, .716},
+                                {300, .823},
+                                {500, .889},
+                                {1000, .947},
+                                {2000, .986},
+                                {3000, .994}}},
+                         Known{"4b",
+                               {{100, .530},
+                                {200, .714},
+                                {300, .853},
+                                {500, .966},
+                                {1000, .992},
+                                {2000, .998},
+                                {5000, .9999}}}}) {
+    CAPTURE(k.name);
+    const Setting s = experiment_named(k.name, false).setting;
+    const Trace trace = train({.setting = s, .covariance = covariance_of(s, 0), .records = s.steps / 100});
+    size_t compared = 0;
+    for (const auto& [iteration, want] : k.means)
+      for (size_t i = 0; i < trace.iterations.size(); ++i) {
+        if (trace.iterations[i] != iteration) continue;
+        double mean = 0;
+        for (const std::vector<double>& cosines : trace.cosine) mean += cosines[i] / 10;
+        CAPTURE(iteration);
+        CHECK(std::abs(mean - want) < 6e-4);
+        ++compared;
+      }
+    CHECK(compared == k.means.size());
   }
 }
