@@ -5,6 +5,7 @@
 #include "apps/pca/draws.h"
 #include "apps/pca/layer.h"
 #include "apps/pca/prompts.h"
+#include "apps/pca/published.h"
 #include "apps/pca/references.h"
 #include "apps/pca/training.h"
 #include "engine/base/random.h"

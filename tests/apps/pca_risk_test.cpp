@@ -6,6 +6,7 @@
 #include "apps/pca/experiments.h"
 #include "apps/pca/layer.h"
 #include "apps/pca/prompts.h"
+#include "apps/pca/published.h"
 #include "apps/pca/risk.h"
 #include "apps/pca/training.h"
 #include "engine/base/random.h"
