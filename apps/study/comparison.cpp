@@ -67,14 +67,18 @@ void set_headings(Comparison& comparison) {
 
 bool same(const Column& a, const Column& b) { return a.name == b.name && a.with == b.with; }
 
+// With so many decimals; large numbers with three digits.
+std::string shown(double value, int decimals) {
+  return std::abs(value) >= 1e6 ? fmt::format("{:.3g}", value) : fmt::format("{:.{}f}", value, decimals);
+}
+
 // `runs`: number of runs in the group.
 std::string cell(const Column& column, const Measure& m, size_t runs) {
   if (column.duration) return format_duration(m.mean());
-  const std::string mean = fmt::format("{:.{}f}", m.mean(), column.decimals);
+  const std::string mean = shown(m.mean(), column.decimals);
   const std::string some =
       m.values.size() < runs ? fmt::format(" ({} of {})", m.values.size(), runs) : std::string();
-  return m.values.size() < 2 ? mean + some
-                             : fmt::format("{} ± {:.{}f}{}", mean, m.spread(), column.decimals, some);
+  return m.values.size() < 2 ? mean + some : mean + " ± " + shown(m.spread(), column.decimals) + some;
 }
 
 }  // namespace
@@ -197,7 +201,7 @@ Table numbers_table(const Comparison& comparison) {
   Table table{{"measure", "of", "mean", "deviation", "difference", "95 % interval", "by seed"}, {}};
   for (const Column& column : comparison.columns) {
     const auto text = [&](double value) {
-      return fmt::format("{:.{}f}{}", value, column.decimals, column.duration ? " s" : "");
+      return shown(value, column.decimals) + (column.duration ? " s" : "");
     };
     for (const RunGroup& g : comparison.groups) {
       const auto found = g.measures.find(column.heading);

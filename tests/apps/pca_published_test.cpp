@@ -107,13 +107,14 @@ TEST_CASE("pca: figures 3b and 4b from the published starts") {
     const Setting s = experiment_named(k.name, false).setting;
     const Trace trace = train({.setting = s, .covariance = covariance_of(s, 0), .records = s.steps / 100});
     size_t compared = 0;
-    for (const auto& [iteration, want] : k.means)
+    for (const auto& known : k.means)
       for (size_t i = 0; i < trace.iterations.size(); ++i) {
-        if (trace.iterations[i] != iteration) continue;
+        const int64_t iteration = trace.iterations[i];
+        if (iteration != known.first) continue;
         double mean = 0;
         for (const std::vector<double>& cosines : trace.cosine) mean += cosines[i] / 10;
         CAPTURE(iteration);
-        CHECK(std::abs(mean - want) < 6e-4);
+        CHECK(std::abs(mean - known.second) < 6e-4);
         ++compared;
       }
     CHECK(compared == k.means.size());

@@ -462,8 +462,9 @@ GPU_TEST_CASE("quantization on the GPU: int8 layers are those of the CPU, at odd
     const CodedWeight w = coded_weight(normal({out, in}, 0, 1, seed, 1), {});
     return Int8Layer{asymmetric_grid({-2, 3}, 8), w.codes, w.scale, normal({out}, 0, 1, seed, 2)};
   };
-  for (const auto& [in, out] : {std::pair{1, 1}, {37, 51}, {48, 96}, {130, 16}})
+  for (const auto& size : {std::pair<int64_t, int64_t>{1, 1}, {37, 51}, {48, 96}, {130, 16}})
     for (const int64_t rows : {0, 1, 3, 97}) {
+      const int64_t in = size.first, out = size.second;
       CAPTURE(in);
       CAPTURE(out);
       CAPTURE(rows);
@@ -517,7 +518,8 @@ GPU_TEST_CASE("quantization on the GPU: attention") {
   for (const int64_t parts : {2, 3})
     for (const bool causal : {false, true})
       for (const double gamma : {0.0, -0.03})
-        for (const auto& [n, d] : {std::pair{1, 4}, {33, 16}, {70, 8}}) {
+        for (const auto& size : {std::pair<int64_t, int64_t>{1, 4}, {33, 16}, {70, 8}}) {
+          const int64_t n = size.first, d = size.second;
           CAPTURE(parts);
           CAPTURE(causal);
           CAPTURE(gamma);
