@@ -73,6 +73,20 @@ void randomise(Module& model) {
   }
 }
 
+// A vision transformer, and the quantised one of its weights whose ranges are those of the images.
+struct VitPair {
+  std::unique_ptr<VisionTransformer> plain, coded;
+};
+VitPair vit_pair(const std::string& kind, const Tensor& images) {
+  VitConfig config = vit_config();
+  config.attention.kind = kind;
+  VitPair pair{std::make_unique<VisionTransformer>(config), quantized<VisionTransformer>(config)};
+  randomise(*pair.plain);
+  quantize_weights(*pair.plain, *pair.coded, {});
+  calibrate(*pair.coded, 2, [&](int64_t) { (*pair.coded)(images); });
+  return pair;
+}
+
 // What a model gives: logits of images, or log p of the word after the ids.
 Tensor output_of(const VisionTransformer& model, const Tensor& images) { return model(images); }
 Tensor output_of(const TransformerLm& model, const Tensor& ids) {
@@ -300,17 +314,11 @@ TEST_CASE("quantization: integers and the simulation agree for every kind of att
   const NoGrad off;
   for (const std::string& kind : attention_kinds()) {
     CAPTURE(kind);
-    VitConfig config = vit_config();
-    config.attention.kind = kind;
-    VisionTransformer plain(config);
-    randomise(plain);
-    const auto model = quantized<VisionTransformer>(config);
-    quantize_weights(plain, *model, {});
     const Tensor images = normal({6, 3, 8, 8}, 0, 1, 2, 2);
-    calibrate(*model, 2, [&](int64_t) { (*model)(images); });
+    const auto [plain, model] = vit_pair(kind, images);
     const Tensor integers = (*model)(images);
     model->quantization()->run = QuantizedRun::simulated;
-    const Tensor simulated = (*model)(images), exact = plain(images);
+    const Tensor simulated = (*model)(images), exact = (*plain)(images);
     // Up to ties, which the rounding of f32 breaks in another way.
     CHECK(mean_difference(integers, simulated) < 0.1 * mean_difference(integers, exact));
     CHECK(largest_difference(integers, exact) < 0.3 * largest(exact));
@@ -552,15 +560,9 @@ GPU_TEST_CASE("quantization on the GPU: models, integers and simulated") {
   };
   for (const std::string kind : {"clipped", "symmetric", "gated", "rpc"}) {
     CAPTURE(kind);
-    VitConfig config = vit_config();
-    config.attention.kind = kind;
-    VisionTransformer plain(config);
-    randomise(plain);
-    const auto model = quantized<VisionTransformer>(config);
-    quantize_weights(plain, *model, {});
     const Tensor images = normal({6, 3, 8, 8}, 0, 1, 2, 2);
-    calibrate(*model, 2, [&](int64_t) { (*model)(images); });
-    compare(*model, [&](Device device) { return (*model)(images.to(device)); });
+    const VitPair pair = vit_pair(kind, images);
+    compare(*pair.coded, [&](Device device) { return (*pair.coded)(images.to(device)); });
   }
   for (const bool float_head : {false, true}) {
     CAPTURE(float_head);
