@@ -64,9 +64,13 @@ for place in "2 2" "0 0" "-1 2" "x 2" "0 x"; do
   PURSUIT_RANK=$rank PURSUIT_RANKS=$ranks refuses 1 "PURSUIT_RANK" classify train "${small[@]}" --out a
 done
 PURSUIT_RANK=0 PURSUIT_RANKS=2 refuses 2 "but 2 ranks were started" classify train "${small[@]}" --out a --ranks 3
-python3 -c 'import socket, sys, time; s = socket.create_server(("127.0.0.1", int(sys.argv[1]))); time.sleep(60)' "$port" &
+python3 -c 'import socket, sys, time; s = socket.create_server(("127.0.0.1", int(sys.argv[1]))); print(flush=True); time.sleep(60)' \
+  "$port" >listening &
 taken=$!
-sleep 0.5
+until [[ -s listening ]]; do
+  kill -0 $taken || fail "port $port is not free"
+  sleep 0.02
+done
 PURSUIT_PORT=$port PURSUIT_RANK=0 PURSUIT_RANKS=2 refuses 1 "$port" classify train "${small[@]}" --out a
 kill $taken
 
