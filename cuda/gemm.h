@@ -38,8 +38,8 @@ struct Gemm {
 // Runs on this thread's current stream, with f32 accumulation. f32 operands are exact unless PURSUIT_GEMM
 // contains the word tf32, which rounds them to 10 mantissa bits and is many times faster.
 //
-// Products of i8 are exact. They are D = A op(B) with B stored as [n, k], without bias; the library wants n, k
-// and all ld to be multiples of 4.
+// Products of i8 are exact. They are D = A op(B) with B stored as [n, k], without bias; the library wants n,
+// k and all ld to be multiples of 4.
 //
 // The first product of a kind (shapes, dtypes, alignment) asks the library for an algorithm, which all later
 // ones use; it is the same in every run. With the word timed (PURSUIT_GEMM=tf32,timed) the library's first

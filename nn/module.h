@@ -63,8 +63,8 @@ class Module {
   // Parameters and buffers: what a checkpoint stores of a model.
   std::vector<NamedTensor> state() const;
 
-  // Moves all parameters and buffers to a device, but those that stay on the CPU; call it before anything else
-  // holds them.
+  // Moves all parameters and buffers to a device, but those that stay on the CPU; call it before anything
+  // else holds them.
   void to(Device device);
 
   // Switches between training and evaluation mode (dropout, drop path, batch norm). Default:

@@ -4,8 +4,8 @@
 
 #include "apps/pca/covariance.h"
 
-// What the published scripts draw of the experiments on exact risks: a fixed Sigma, then ten starts. Their key,
-// PRNGKey(0), is split before every draw; the sweeps over d go on with it.
+// What the published scripts draw of the experiments on exact risks: a fixed Sigma, then ten starts. Their
+// key, PRNGKey(0), is split before every draw; the sweeps over d go on with it.
 namespace pursuit::pca {
 
 // Whether there is a Sigma of this dimension: 5, and 3, 8, ..., 98 of the sweeps.
