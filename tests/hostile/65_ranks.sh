@@ -2,7 +2,7 @@
 # All ranks report the difference if their settings do not match; a small data set and evaluation are shared correctly;
 # torchrun restarts a job, which resumes.
 source "$(dirname "$0")/lib.sh"
-port=$(free_port)
+port=$(python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
 small=(--recipe nano-synthetic --limit 64 --test-limit 20 --steps 4 --batch-size 8 --quiet --threads 1)
 
 # as RANK RANKS PROGRAM WORD...: in the background; its stderr is in the file RANK.

@@ -35,20 +35,6 @@ same() {
   cmp "$1" "$2" || fail "$1 and $2 differ"
   checks=$((checks + 1))
 }
-# A free port below those that systems give to outgoing connections, of which other tests have many.
-free_port() {
-  python3 - <<'END'
-import random, socket
-while True:
-    port = random.randrange(20000, 30000)
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-        break
-    except OSError:
-        pass
-print(port)
-END
-}
 # check TEXT COMMAND...: the command succeeds.
 check() {
   "${@:2}" || fail "$1"

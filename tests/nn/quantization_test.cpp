@@ -424,14 +424,14 @@ Tensor on_gpu(const Tensor& x) { return x.defined() ? x.to(cuda_device()) : x; }
 Int8Layer on_gpu(const Int8Layer& layer) {
   return {layer.grid, on_gpu(layer.codes), on_gpu(layer.scale), on_gpu(layer.bias)};
 }
-// -1: they have different NaNs.
+// Infinity if they have different NaNs.
 double gpu_difference(const Tensor& gpu, const Tensor& host) {
   REQUIRE(gpu.device().is_cuda());
+  REQUIRE(gpu.shape() == host.shape());
   const std::vector<double> x = gpu.to(cpu).to_vector(), y = host.to_vector();
-  REQUIRE(x.size() == y.size());
   double worst = 0;
   for (size_t i = 0; i < x.size(); ++i) {
-    if (std::isnan(x[i]) != std::isnan(y[i])) return -1;
+    if (std::isnan(x[i]) != std::isnan(y[i])) return INFINITY;
     worst = std::max(worst, std::isnan(x[i]) ? 0 : std::abs(x[i] - y[i]));
   }
   return worst;
