@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "cuda/device.h"
-#include "engine/cpu/int8_kernels.h"
+#include "engine/sizes/affine_grid.h"
 
 // Rounding to the grid of a quantised activation, with the bits of Int8Kernels::fake_quantize.
 #ifdef PURSUIT_GPU

@@ -1,5 +1,6 @@
 #pragma once
-#include "cuda/affine_grid.cuh"
+#include <cmath>
+
 #include "cuda/launch.h"
 
 #ifdef PURSUIT_GPU

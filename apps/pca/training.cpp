@@ -129,11 +129,15 @@ Values starts_of(const Setting& setting, uint64_t seed) {
   const bool published =
       seed == 0 && setting.prompts == Prompts::exact && !setting.in_context && is_published(setting.dim);
   Values starts;
-  for (int64_t run = 0; run < setting.runs; ++run) {
+  const auto drawn = [&](int64_t run) {
     Random random(seed, stream_of(Draw::start, 0, 0, run));
-    std::vector<double> mu(size_t(setting.dim));
-    for (double& v : mu) v = random.normal();
-    if (published && run < published_runs) mu = published_start(setting.dim, run);
+    std::vector<double> z(size_t(setting.dim));
+    for (double& v : z) v = random.normal();
+    return z;
+  };
+  for (int64_t run = 0; run < setting.runs; ++run) {
+    std::vector<double> mu =
+        published && run < published_runs ? published_start(setting.dim, run) : drawn(run);
     const double factor = setting.start > 0 ? setting.start : 1 / norm(mu);
     for (double& v : mu) v *= factor;
     starts.push_back(mu);

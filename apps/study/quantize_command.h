@@ -58,9 +58,7 @@ int quantize_run(const QuantizeOptions& options, const BatchesOf& batches_of) {
   check_not_in_training(options.out);
   if (holds_run(options.out))
     fail("quantize", options.out + ": there is a run already; choose another folder for --out");
-  LoadOptions load = options.load;
-  load.device = "cpu";
-  const auto loaded = load_model<Config>(options.checkpoint, load);
+  const auto loaded = load_model<Config>(options.checkpoint, options.load);
   if (loaded.config.is_quantized())
     fail("quantize", loaded.name + " is quantised already; give the run that it was made of");
   Config config = loaded.config;

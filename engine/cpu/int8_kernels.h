@@ -1,16 +1,11 @@
 #pragma once
 #include <cstdint>
 
+#include "engine/sizes/affine_grid.h"
+
 // Kernels of quantised models: rounding of activations, and exact products of their codes with int8 weights.
 // Single-threaded; matrices are row-major, ld* are row strides in elements; m, n, k > 0.
 namespace pursuit {
-
-// A uniform affine grid: code q of 0 ... levels stands for step (q - zero); step > 0 and
-// 0 <= zero <= levels <= 255.
-struct AffineGrid {
-  float step = 1;
-  int32_t zero = 0, levels = 255;
-};
 
 // Up to so many products of a code and a weight never overflow an int32 sum: 255 * 128 * k < 2^31.
 constexpr int64_t deepest_int8_product = 65793;

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "cuda/int8_product.cuh"
+#include "engine/cpu/int8_kernels.h"
 #include "engine/cpu/kept_factors.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/rows.h"

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cuda/affine_grid.cuh"
 #include "cuda/dequantize.cuh"
+#include "engine/cpu/int8_kernels.h"
 #include "engine/cpu/parallel.h"
 #include "engine/operator/for_each.h"
 #include "engine/operator/operator.h"

@@ -2,8 +2,8 @@
 #include <optional>
 #include <vector>
 
-#include "engine/cpu/int8_kernels.h"
 #include "engine/ops.h"
+#include "engine/sizes/affine_grid.h"
 
 // Operators of quantised models: f32, without autograd. An input that needs a gradient is an error. On a GPU
 // what the CPU refuses in the numbers (a NaN without a code, an id or label out of range) gives NaN.

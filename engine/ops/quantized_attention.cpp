@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/cpu/int8_kernels.h"
 #include "engine/ops/packed.h"
 #include "engine/ops/quantized.h"
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/cpu/int8_kernels.h"
 
 namespace pursuit::nn {
 

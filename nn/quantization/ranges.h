@@ -3,7 +3,7 @@
 #include <optional>
 #include <span>
 
-#include "engine/cpu/int8_kernels.h"
+#include "engine/sizes/affine_grid.h"
 #include "nn/quantization/config.h"
 
 // Ranges of activations (Bondarenko et al. 2023, section 5 and appendix C.4).
