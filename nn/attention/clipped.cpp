@@ -14,7 +14,10 @@ struct Clipped : AttentionKind {
   };
 
   template <class O, class F> static void for_each_option(O& o, const F& f) {
-    f("gamma", o.gamma, "what a probability of 0 becomes before the clip", Range{-1e3, 0});
+    f("gamma", o.gamma,
+      "what a probability of 0 becomes before the clip; from -zeta / (keys - 1) down, equal "
+      "probabilities become 0, and heads may stay so",
+      Range{-1e3, 0});
     f("zeta", o.zeta, "what a probability of 1 becomes before the clip", Range{1, 1e3});
   }
 
