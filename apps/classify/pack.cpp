@@ -13,7 +13,7 @@ int pack(const PackOptions& o) {
   data::DatasetOptions open;
   open.format = o.format;
   open.skip_bad = o.skip_bad;
-  apps::catch_stop_signals();
+  apps::catch_stop_signals("picture");
   for (const data::Split split : {data::Split::train, data::Split::test}) {
     const auto set = data::open_dataset(o.data, split, open);
     if (split == data::Split::train) open.classes = set->classes();

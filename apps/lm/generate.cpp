@@ -27,7 +27,7 @@ int generate_text(const GenerateOptions& options) {
   generation.use_cache = !options.no_cache;
   generation.lines_stand_alone = lines_stand_alone(loaded.config);
   if (options.no_unknown && words.unknown() >= 0) generation.sampling.forbidden.push_back(words.unknown());
-  apps::catch_stop_signals();
+  apps::catch_stop_signals("token");
   std::vector<int64_t> text = data::encode_prompt(options.prompt, words);
   if (const auto unknown = data::unknown_words(options.prompt, words); !unknown.empty())
     apps::note("note: the run's vocabulary lacks these words of the prompt, the model reads <unk>: {}\n",

@@ -45,8 +45,9 @@ void on_signal(int signal, siginfo_t* info, void*) {
 
 }  // namespace
 
-void catch_stop_signals() {
-  message = "\n" + line_prefix + "stopping after this step; press ctrl-C again to end at once\n";
+void catch_stop_signals(std::string_view work) {
+  message = "\n" + line_prefix + "stopping after this " + std::string(work) +
+            "; press ctrl-C again to end at once\n";
   struct sigaction action = {};
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_RESTART | SA_SIGINFO;

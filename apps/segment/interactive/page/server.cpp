@@ -142,7 +142,7 @@ int serve(const ServeOptions& options, const std::string& about, const Look& loo
     response.set_content(mask_png(mask), "image/png");
   });
 
-  apps::catch_stop_signals();
+  apps::catch_stop_signals("answer");
   apps::print("http://127.0.0.1:{}/?token={}\n", port, token);
   std::fflush(stdout);
   apps::note("open this address in a browser on this machine; ctrl-C ends the server\n");
