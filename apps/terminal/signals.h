@@ -5,8 +5,8 @@ namespace pursuit::apps {
 
 // Installs handlers for SIGINT (ctrl-C), SIGTERM, SIGHUP (closed terminal; stays ignored under nohup) and
 // SIGPIPE sent by another process. They set a flag that the training loop reads between steps, so that it can
-// save a checkpoint and end. A second ctrl-C ends the process at once (exit code 130). `work` is what the first
-// signal's message says will still be finished.
+// save a checkpoint and end. A second ctrl-C ends the process at once (exit code 130). The message of the
+// first signal says that the program stops after this `work`.
 void catch_stop_signals(std::string_view work = "step");
 
 // True after one of these signals, or after request_stop(), which any thread may call.
