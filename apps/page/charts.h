@@ -19,7 +19,7 @@ struct LineSeries {
 
 struct LineChart {
   std::string title, x_label, y_label;
-  std::vector<LineSeries> series;
+  std::vector<LineSeries> series;     // one without points takes its colour but is not drawn
   bool log_x = false, log_y = false;  // points that are not positive are left out
   std::string caption = {};
 };
@@ -56,7 +56,7 @@ std::string to_html(const ConfusionChart& matrix);
 // caption.
 struct LegendEntry {
   std::string name;
-  bool dashed = false;
+  bool dashed = false, drawn = true;
 };
 std::string chart_figure(const std::string& title, const std::string& measure,
                          const std::vector<LegendEntry>& legend, const std::string& body,

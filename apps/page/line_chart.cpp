@@ -166,7 +166,7 @@ std::string to_html(const LineChart& chart) {
       fail("line chart", fmt::format("'{}', series '{}': got a band of {} values, need {} (one per point)",
                                      chart.title, series.name, series.band.size(), series.points.size()));
     all.push_back(drawable(series, chart));
-    legend.push_back({series.name, series.dashed || legend.size() >= 8});
+    legend.push_back({series.name, series.dashed || legend.size() >= 8, !series.points.empty()});
     for (const auto& [x, y] : all.back()) {
       if (std::isnan(y)) continue;
       low_x = std::min(low_x, x), high_x = std::max(high_x, x);
@@ -196,7 +196,8 @@ std::string to_html(const LineChart& chart) {
     x_labels += fmt::format("<span style=\"left:{:.2f}%\">{}</span>", 100 * at, tick.label);
   }
   std::string lines;
-  for (size_t i = 0; i < all.size(); ++i) lines += series_svg(chart.series[i], chart, all[i], i, frame);
+  for (size_t i = 0; i < all.size(); ++i)
+    if (!all[i].empty()) lines += series_svg(chart.series[i], chart, all[i], i, frame);
 
   const std::string description = escape_html(chart.title + ": " + chart.y_label + " by " + chart.x_label);
   const std::string body = fmt::format(
@@ -221,8 +222,9 @@ std::string chart_figure(const std::string& title, const std::string& measure,
   if (legend.size() > 1) {
     html += "<div class=\"legend\">";
     for (size_t i = 0; i < legend.size(); ++i)
-      html += fmt::format("<span><i class=\"s{}{}\"></i>{}</span>", i % 8, legend[i].dashed ? " dashed" : "",
-                          escape_html(legend[i].name));
+      if (legend[i].drawn)
+        html += fmt::format("<span><i class=\"s{}{}\"></i>{}</span>", i % 8,
+                            legend[i].dashed ? " dashed" : "", escape_html(legend[i].name));
     html += "</div>\n";
   }
   html += body;

@@ -1,7 +1,9 @@
 #include "apps/study/comparison_page.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "apps/study/inspection.h"
 #include "apps/study/reproduce.h"
@@ -10,14 +12,20 @@ namespace pursuit::apps {
 
 namespace {
 
+// A run has one colour in all charts; runs without any curve (quantised ones) take none.
 void add_curves(Report& report, const std::vector<const RunFolder*>& runs, const std::vector<Curve>& curves) {
+  const auto has_points = [](const LineSeries& series) { return !series.points.empty(); };
+  std::vector<LineChart> charts;
+  for (const Curve& curve : curves) charts.push_back({curve.title, "step", curve.unit, {}});
+  for (const RunFolder* run : runs) {
+    std::vector<LineSeries> all;
+    for (const Curve& curve : curves) all.push_back(series_of(*run, curve, curve.lines[0], run->name));
+    if (std::none_of(all.begin(), all.end(), has_points)) continue;
+    for (size_t i = 0; i < all.size(); ++i) charts[i].series.push_back(std::move(all[i]));
+  }
   bool begun = false;
-  for (const Curve& curve : curves) {
-    LineChart chart{curve.title, "step", curve.unit, {}};
-    for (const RunFolder* run : runs)
-      if (LineSeries series = series_of(*run, curve, curve.lines[0], run->name); !series.points.empty())
-        chart.series.push_back(std::move(series));
-    if (chart.series.empty()) continue;
+  for (const LineChart& chart : charts) {
+    if (std::none_of(chart.series.begin(), chart.series.end(), has_points)) continue;
     if (!begun) report.section("Training");
     begun = true;
     report.chart(chart);

@@ -197,6 +197,20 @@ TEST_CASE("charts: a band is one closed area, and widens the axis") {
   CHECK_THROWS_AS(area({{0, 1}}), Error);
 }
 
+TEST_CASE("a series without points leaves the others their colours") {
+  const auto chart = [](bool with) {
+    const std::vector<std::pair<double, double>> points = {{0, 1}, {1, 2}}, none;
+    return to_html(LineChart{"t", "x", "y", {{"a", points}, {"b", with ? points : none}, {"c", points}}});
+  };
+  for (const std::string part : {"<path class=\"line s1\"", "<i class=\"s1\"></i>b"}) {
+    CAPTURE(part);
+    CHECK(contains(chart(true), part));
+    CHECK(!contains(chart(false), part));
+  }
+  for (const std::string part : {"<path class=\"line s2\"", "<i class=\"s2\"></i>c"})
+    CHECK_MESSAGE(contains(chart(false), part), part);
+}
+
 TEST_CASE("long series are thinned but keep their spikes") {
   LineChart chart{"t", "x", "y", {{"s", {}}}};
   for (int i = 0; i < 20000; ++i) chart.series[0].points.emplace_back(i, i == 12345 ? 777.5 : 1.0);
