@@ -166,7 +166,7 @@ std::string to_html(const LineChart& chart) {
       fail("line chart", fmt::format("'{}', series '{}': got a band of {} values, need {} (one per point)",
                                      chart.title, series.name, series.band.size(), series.points.size()));
     all.push_back(drawable(series, chart));
-    legend.push_back({series.name, series.dashed || legend.size() >= 8, !series.points.empty()});
+    legend.push_back({series.name, series.dashed || legend.size() >= 8, !all.back().empty()});
     for (const auto& [x, y] : all.back()) {
       if (std::isnan(y)) continue;
       low_x = std::min(low_x, x), high_x = std::max(high_x, x);
