@@ -5,7 +5,7 @@
 //
 // cuBLASLt offers GELU and its gradient as epilogues, but only the tanh approximation, which is off by 5e-4:
 // enough to distinguish a network from the same one on the CPU. So the activation is a separate pass between
-// products whose epilogues add the bias.
+// products whose epilogues add the bias, or part of mlp.cuh's kernels.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
@@ -32,16 +32,17 @@ __device__ inline Normal standard_normal(float x) {
   return {density, x < 0 ? tail : 1 - tail};
 }
 
-// An activation's value and derivative at x.
+// An activation's value and derivative at x. from_result: both are the same at its value.
 struct GeluOf {
+  static constexpr bool from_result = false;
   __device__ static float value(float x) { return x * standard_normal(x).phi; }
   __device__ static float slope(float x) {
     const Normal n = standard_normal(x);
     return n.phi + x * (0.39894228040143268f * n.density);
   }
 };
-// x may also be relu(x): the results are the same.
 struct ReluOf {
+  static constexpr bool from_result = true;
   __device__ static float value(float x) { return x < 0 ? 0 : x; }
   __device__ static float slope(float x) { return x > 0 ? 1.0f : 0.0f; }
 };

@@ -5,10 +5,10 @@
 #include "cuda/launch.h"
 #include "cuda/tile.h"
 
-// Building blocks of the attention kernels. A warp owns a strip: R tiles of 16 rows of one head. It loops
-// over the head's other rows, the columns of its scores, in chunks of J tiles of 8. The right operands are in
-// shared memory as rows of D numbers (D a multiple of 16), `row_stride` apart; the strip's own results stay
-// in registers:
+// Building blocks of the attention kernels and of mlp.cuh. A warp owns a strip: R tiles of 16 rows of one
+// head. It loops over the head's other rows, the columns of its scores, in chunks of J tiles of 8. The right
+// operands are in shared memory as rows of D numbers (D a multiple of 16), `row_stride` apart; the strip's
+// own results stay in registers:
 //
 //   product_with_rows<D>(s, q, keys);  // s = q keys^T
 //   hide(s, -INFINITY, first_row, first_col, n, causal);
@@ -25,10 +25,10 @@ namespace pursuit::cuda {
 __device__ inline int warp_index() { return __shfl_sync(all_lanes, int(threadIdx.x) / warp_size, 0); }
 __device__ inline int lane_index() { return int(threadIdx.x) % warp_size; }
 
-// --- rows of a head in global and shared memory
+// --- rows of a matrix, such as a head's queries, in global and shared memory
 
 // n rows of d numbers in global memory, ld apart.
-template <class T> struct HeadRows {
+template <class T> struct MatrixRows {
   T* p;
   int ld, n, d;
 
@@ -47,8 +47,8 @@ template <class T, int D> constexpr int row_stride = D + per_move<T>;
 // Copies rows first, first + 1, ... of x to shared memory [count, D], with zeros after its last row and
 // column. Called by `threads` threads, a multiple of 32, with indices `thread`; the rows are visible after
 // close_copies, wait_copies and a barrier.
-template <int D, class T>
-__device__ void load_rows(T* to, const HeadRows<const T>& x, int first, int count, int thread, int threads) {
+template <int D, class T> __device__ void load_rows(T* to, const MatrixRows<const T>& x, int first, int count,
+                                                    int thread, int threads) {
   constexpr int moves = D / per_move<T>;
   const int col = thread % moves * per_move<T>;
   const bool moved = x.aligned() && col < x.d;
@@ -66,7 +66,7 @@ __device__ void load_rows(T* to, const HeadRows<const T>& x, int first, int coun
 }
 
 // Stores rows [16, D] of shared memory to y's rows first to first + 15, as far as they exist; one warp.
-template <int D, class T> __device__ void store_rows(const HeadRows<T>& y, int first, const T* from) {
+template <int D, class T> __device__ void store_rows(const MatrixRows<T>& y, int first, const T* from) {
   constexpr int moves = D / per_move<T>;
   const int lane = lane_index(), col = lane % moves * per_move<T>;
   const bool moved = y.aligned() && col < y.d;
@@ -93,7 +93,7 @@ template <class T, int D, int Parts> class Panels {
 
   // x: `Parts` matrices of n rows; panel: rows per panel, a multiple of 16; memory: numbers(panel, n)
   // elements. Constructed and used by all threads of the block.
-  __device__ Panels(const HeadRows<const T>* x, int panel, T* memory)
+  __device__ Panels(const MatrixRows<const T>* x, int panel, T* memory)
       : panel_(panel), whole_(panel >= x[0].n), memory_(memory) {
 #pragma unroll
     for (int i = 0; i < Parts; ++i) x_[i] = x[i];
@@ -140,7 +140,7 @@ template <class T, int D, int Parts> class Panels {
     close_copies();
   }
 
-  HeadRows<const T> x_[Parts];
+  MatrixRows<const T> x_[Parts];
   int panel_;
   bool whole_;
   T* memory_;
@@ -158,7 +158,7 @@ template <class T, int D> struct SharedRows {
     return a;
   }
   // Loads them from global memory into `own`, this warp's memory.
-  __device__ void load(const HeadRows<const T>& x, int first, T* own) {
+  __device__ void load(const MatrixRows<const T>& x, int first, T* own) {
     __syncwarp();
     load_rows<D>(own, x, first, 16, lane_index(), warp_size);
     close_copies();
@@ -174,7 +174,7 @@ template <class T, int D, int R> struct KeptRows {
 
   __device__ const TileA<T>& tile(int r, int k) const { return a[r][k]; }
   // `own` is temporary memory of the warp for 16 rows.
-  __device__ void load(const HeadRows<const T>& x, int first, T* own) {
+  __device__ void load(const MatrixRows<const T>& x, int first, T* own) {
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       SharedRows<T, D> rows;
@@ -195,9 +195,9 @@ template <class T, int D, int R> struct KeptRows {
 
 // --- matrix products
 
-// s = left right^T, right [J * 8, D].
-template <int D, class T, int R, int J, class Left>
-__device__ void product_with_rows(TileD (&s)[R][J], const Left& left, const T* right) {
+// s = left right. right(b, k, j) loads two tiles of the right operand: depth k on, columns j on.
+template <int D, class T, int R, int J, class Left, class Right>
+__device__ void product_by(TileD (&s)[R][J], const Left& left, const Right& right) {
 #pragma unroll
   for (int r = 0; r < R; ++r)
 #pragma unroll
@@ -210,7 +210,7 @@ __device__ void product_with_rows(TileD (&s)[R][J], const Left& left, const T* r
 #pragma unroll
     for (int j = 0; j < J; j += 2) {
       TileB<T> b[2];
-      load_b_row(b, right + j * 8 * row_stride<T, D> + k * tile_depth<T>, row_stride<T, D>);
+      right(b, k * tile_depth<T>, j * 8);
 #pragma unroll
       for (int r = 0; r < R; ++r)
 #pragma unroll
@@ -219,11 +219,24 @@ __device__ void product_with_rows(TileD (&s)[R][J], const Left& left, const T* r
   }
 }
 
-// o += p right, right [J * 8, D]. The tensor cores truncate every sum toward 0, which adds up over many
+// s = left right^T, right [J * 8, D].
+template <int D, class T, int R, int J, class Left>
+__device__ void product_with_rows(TileD (&s)[R][J], const Left& left, const T* right) {
+  constexpr int ld = row_stride<T, D>;
+  product_by<D, T>(s, left, [&](auto& b, int k, int j) { load_b_row(b, right + j * ld + k, ld); });
+}
+// s = left right, right [D, J * 8].
+template <int D, class T, int R, int J, class Left>
+__device__ void product(TileD (&s)[R][J], const Left& left, const T* right) {
+  constexpr int ld = row_stride<T, J * 8>;
+  product_by<D, T>(s, left, [&](auto& b, int k, int j) { load_b_column(b, right + k * ld + j, ld); });
+}
+
+// o += p right, right as in product_by. The tensor cores truncate every sum toward 0, which adds up over many
 // chunks. With `rounds`, sums of f32 begin at 0 for each step and are added to o outside, rounded to nearest
 // (Ootomo and Yokota, 2022). For bf16 the error is far below that of its numbers.
-template <int D, bool rounds = false, class T, int R, int J>
-__device__ void add_product(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const T* right) {
+template <int D, bool rounds, class T, int R, int J, class Right>
+__device__ void add_product_by(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const Right& right) {
 #pragma unroll
   for (int k = 0; k < J * 8; k += tile_depth<T>) {
     TileA<T> a[R];
@@ -232,7 +245,7 @@ __device__ void add_product(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const 
 #pragma unroll
     for (int j = 0; j < D / 8; j += 2) {
       TileB<T> b[2];
-      load_b_column(b, right + k * row_stride<T, D> + j * 8, row_stride<T, D>);
+      right(b, k, j * 8);
 #pragma unroll
       for (int r = 0; r < R; ++r)
 #pragma unroll
@@ -248,6 +261,20 @@ __device__ void add_product(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const 
         }
     }
   }
+}
+
+// o += p right, right [J * 8, D].
+template <int D, bool rounds = false, class T, int R, int J>
+__device__ void add_product(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const T* right) {
+  constexpr int ld = row_stride<T, D>;
+  add_product_by<D, rounds, T>(o, p,
+                               [&](auto& b, int k, int j) { load_b_column(b, right + k * ld + j, ld); });
+}
+// o += p right^T, right [D, J * 8].
+template <int D, class T, int R, int J>
+__device__ void add_product_with_rows(TileD (&o)[R][D / 8], const TileD (&p)[R][J], const T* right) {
+  constexpr int ld = row_stride<T, J * 8>;
+  add_product_by<D, false, T>(o, p, [&](auto& b, int k, int j) { load_b_row(b, right + j * ld + k, ld); });
 }
 
 // --- the numbers of a strip. A lane holds numbers of 2 R rows and 2 J columns, at these positions of the
@@ -283,7 +310,7 @@ template <int R, int J> __device__ void scale(TileD (&s)[R][J], float factor) {
 
 // Stores o to y's rows first to first + 16 R - 1, if they exist; `own` is the warp's memory for 16 rows.
 template <int D, class T, int R>
-__device__ void store_strip(const HeadRows<T>& y, int first, const TileD (&o)[R][D / 8], T* own) {
+__device__ void store_strip(const MatrixRows<T>& y, int first, const TileD (&o)[R][D / 8], T* own) {
 #pragma unroll
   for (int r = 0; r < R; ++r) {
     __syncwarp();

@@ -27,7 +27,7 @@ struct AttentionShape {
 
   // Head b * heads + h of one part of x [B, n, of, heads, d]. B * n is below 2^32: 32-bit products save
   // registers.
-  template <class T> __device__ HeadRows<T> rows(T* x, int head, int part, int of) const {
+  template <class T> __device__ MatrixRows<T> rows(T* x, int head, int part, int of) const {
     const int b = head / heads, h = head % heads, ld = of * heads * d;
     return {x + uint64_t(unsigned(b) * unsigned(n)) * unsigned(ld) + (part * heads + h) * d, ld, n, d};
   }
@@ -35,11 +35,13 @@ struct AttentionShape {
   template <class T> __device__ T* of_head(T* x, int head) const {
     return x + uint64_t(unsigned(head)) * unsigned(n);
   }
-  template <class T> __device__ HeadRows<T> queries(T* x, int head) const { return rows(x, head, 0, parts); }
-  template <class T> __device__ HeadRows<T> keys(T* x, int head) const {
+  template <class T> __device__ MatrixRows<T> queries(T* x, int head) const {
+    return rows(x, head, 0, parts);
+  }
+  template <class T> __device__ MatrixRows<T> keys(T* x, int head) const {
     return rows(x, head, parts - 2, parts);
   }
-  template <class T> __device__ HeadRows<T> values(T* x, int head) const {
+  template <class T> __device__ MatrixRows<T> values(T* x, int head) const {
     return rows(x, head, parts - 1, parts);
   }
 };
@@ -87,7 +89,7 @@ __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, forward_blocks
   using S = QueryStrip<T, D>;
   constexpr int R = S::R;
   const int head = plan.head(), step = plan.warps * S::rows;
-  const HeadRows<const T> kv[] = {a.keys(qkv, head), a.values(qkv, head)};
+  const MatrixRows<const T> kv[] = {a.keys(qkv, head), a.values(qkv, head)};
   Shared shared;
   Panels<T, D, 2> panels(kv, plan.panel, shared.array<T>(Panels<T, D, 2>::numbers(plan.panel, a.n)));
   T* own = shared.array<T>(plan.warps * S::own_numbers(1)) + warp_index() * S::own_numbers(1);
@@ -144,7 +146,7 @@ __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, backward_block
   using S = QueryStrip<T, D>;
   constexpr int R = S::R;
   const int head = plan.head(), step = plan.warps * S::rows;
-  const HeadRows<const T> kv[] = {a.keys(qkv, head), a.values(qkv, head)};
+  const MatrixRows<const T> kv[] = {a.keys(qkv, head), a.values(qkv, head)};
   Shared shared;
   Panels<T, D, 2> panels(kv, plan.panel, shared.array<T>(Panels<T, D, 2>::numbers(plan.panel, a.n)));
   T* own = shared.array<T>(plan.warps * S::own_numbers(2)) + warp_index() * S::own_numbers(2);
@@ -211,7 +213,7 @@ __global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<
   using S = KeyStrip<T, D>;
   constexpr int R = S::R, parts = symmetric ? 3 : 2;
   const int head = plan.head(), step = plan.warps * S::rows;
-  const HeadRows<const T> qgv[] = {a.queries(qkv, head), a.rows(go, head, 0, 1), a.values(qkv, head)};
+  const MatrixRows<const T> qgv[] = {a.queries(qkv, head), a.rows(go, head, 0, 1), a.values(qkv, head)};
   Shared shared;
   using P = Panels<T, D, parts>;
   P panels(qgv, plan.panel, shared.array<T>(P::numbers(plan.panel, a.n)));

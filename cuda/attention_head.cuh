@@ -16,8 +16,8 @@ template <class T, int D> __global__ void __launch_bounds__(head_warps* warp_siz
                                    AttentionShape a, int panel) {
   constexpr int stride = row_stride<T, D>;
   const int head = int(blockIdx.x), warp = warp_index(), lane = lane_index();
-  const HeadRows<const T> given[] = {a.queries(qkv, head), a.keys(qkv, head), a.values(qkv, head),
-                                     a.rows(go, head, 0, 1)};
+  const MatrixRows<const T> given[] = {a.queries(qkv, head), a.keys(qkv, head), a.values(qkv, head),
+                                       a.rows(go, head, 0, 1)};
   Shared shared;
   T* const q = shared.array<T>(4 * panel * stride);
   RowGradient* const rows = shared.array<RowGradient>(panel);
@@ -31,7 +31,7 @@ template <class T, int D> __global__ void __launch_bounds__(head_warps* warp_siz
   __syncthreads();
 
   // Eight lanes to a row, each with D / 8 neighbouring columns.
-  const HeadRows<const T> result = a.rows(out, head, 0, 1);
+  const MatrixRows<const T> result = a.rows(out, head, 0, 1);
   const bool packs = result.aligned();
   const float factor = a.scale * log2_e;
   for (int row = warp * 4 + lane / 8; row < panel; row += head_warps * 4) {

@@ -29,7 +29,7 @@ template <class T>
 __global__ void attention_wide_kernel(const T* qkv, T* out, float2* stats, AttentionShape a) {
   const int head = int(blockIdx.x) / a.n, row = int(blockIdx.x) % a.n, end = a.causal ? row + 1 : a.n;
   const T* q = a.queries(qkv, head).at(row);
-  const HeadRows<const T> k = a.keys(qkv, head), v = a.values(qkv, head);
+  const MatrixRows<const T> k = a.keys(qkv, head), v = a.values(qkv, head);
   const float factor = a.scale * log2_e;
   const auto score = [&](int j) { return row_dot(q, k.at(j), a.d); };
   Shared shared;
@@ -55,7 +55,7 @@ template <class T> __global__ void attention_wide_dots_kernel(const T* qkv, cons
                                                               RowGradient* rows, AttentionShape a) {
   const int head = int(blockIdx.x) / a.n, row = int(blockIdx.x) % a.n, end = a.causal ? row + 1 : a.n;
   const T *q = a.queries(qkv, head).at(row), *g = a.rows(go, head, 0, 1).at(row);
-  const HeadRows<const T> k = a.keys(qkv, head), v = a.values(qkv, head);
+  const MatrixRows<const T> k = a.keys(qkv, head), v = a.values(qkv, head);
   RowGradient weights{stats[blockIdx.x].x, stats[blockIdx.x].y};
   for (int j = 0; j < end; ++j) {
     const float p = weights.p(row_dot(q, k.at(j), a.d), a.scale * log2_e), dp = row_dot(g, v.at(j), a.d);
@@ -69,8 +69,8 @@ template <class T> __global__ void attention_wide_gradient_kernel(const T* qkv, 
                                                                   const RowGradient* rows, T* gx,
                                                                   AttentionShape a) {
   const int head = int(blockIdx.x) / a.n, row = int(blockIdx.x) % a.n;
-  const HeadRows<const T> q = a.queries(qkv, head), k = a.keys(qkv, head), v = a.values(qkv, head),
-                          g = a.rows(go, head, 0, 1);
+  const MatrixRows<const T> q = a.queries(qkv, head), k = a.keys(qkv, head), v = a.values(qkv, head),
+                            g = a.rows(go, head, 0, 1);
   Shared shared;
   float *gv = zero_row(shared, a.d), *gk = zero_row(shared, a.d);
   float* gq = a.parts == 2 ? gk : zero_row(shared, a.d);

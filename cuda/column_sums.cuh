@@ -67,8 +67,8 @@ __device__ void add_up_columns(float (&s)[V], Shared& shared, int64_t j, float* 
   store_column_sums(s, all, y, cols);
 }
 
-template <int V, class T>
-__global__ void column_sums_kernel(const T* x, float* part, T* y, int64_t rows, int64_t cols) {
+template <int V, class T, class S>
+__global__ void column_sums_kernel(const T* x, float* part, S* y, int64_t rows, int64_t cols) {
   Shared shared;
   const int64_t j = (int64_t(blockIdx.x) * warp_size + threadIdx.x) * V;
   float s[V] = {};
@@ -82,13 +82,13 @@ inline Workspace<float> column_parts(dim3 grid, int64_t cols) {
 }
 
 // y [cols] = sum of the rows of x [rows, cols], contiguous.
-template <class T> void column_sums(const T* x, T* y, int64_t rows, int64_t cols) {
+template <class T, class S> void column_sums(const T* x, S* y, int64_t rows, int64_t cols) {
   if (cols == 0) return;
   with_pack<T>(cols, {x}, [&]<int V>() {
     const dim3 grid = column_grid(rows, cols, V);
     const auto part = column_parts(grid, cols);
-    launch<column_sums_kernel<V, T>>({grid, {warp_size, column_warps}, column_shared(V)}, x, part.data(), y,
-                                     rows, cols);
+    launch<column_sums_kernel<V, T, S>>({grid, {warp_size, column_warps}, column_shared(V)}, x, part.data(),
+                                        y, rows, cols);
   });
 }
 

@@ -11,11 +11,11 @@ struct CrossAttentionShape {
   int m, n, d, heads;
   float scale;
 
-  template <class T> __device__ HeadRows<T> queries(T* x, int head) const {
+  template <class T> __device__ MatrixRows<T> queries(T* x, int head) const {
     return {x + (int64_t(head / heads) * m * heads + head % heads) * d, heads * d, m, d};
   }
   // part 0: keys, 1: values
-  template <class T> __device__ HeadRows<T> of_kv(T* x, int head, int part) const {
+  template <class T> __device__ MatrixRows<T> of_kv(T* x, int head, int part) const {
     return {x + ((int64_t(head / heads) * n * 2 + part) * heads + head % heads) * d, 2 * heads * d, n, d};
   }
   // In powers of 2, scale q k + mask.
@@ -31,7 +31,7 @@ template <class T> __global__ void cross_attention_kernel(const T* q, const T* k
                                                           float2* stats, CrossAttentionShape a) {
   const int head = int(blockIdx.x) / a.m, row = int(blockIdx.x) % a.m;
   const T* own = a.queries(q, head).at(row);
-  const HeadRows<const T> k = a.of_kv(kv, head, 0), v = a.of_kv(kv, head, 1);
+  const MatrixRows<const T> k = a.of_kv(kv, head, 0), v = a.of_kv(kv, head, 1);
   const auto score = [&](int j) { return a.score(own, k.at(j), mask, head, row, j); };
   Shared shared;
   float* sum = zero_row(shared, a.d);
@@ -55,7 +55,7 @@ __global__ void cross_attention_query_gradient_kernel(const T* q, const T* kv, c
                                                       CrossAttentionShape a) {
   const int head = int(blockIdx.x) / a.m, row = int(blockIdx.x) % a.m;
   const T *own = a.queries(q, head).at(row), *g = a.queries(go, head).at(row);
-  const HeadRows<const T> k = a.of_kv(kv, head, 0), v = a.of_kv(kv, head, 1);
+  const MatrixRows<const T> k = a.of_kv(kv, head, 0), v = a.of_kv(kv, head, 1);
   RowGradient weights{stats[blockIdx.x].x, stats[blockIdx.x].y};
   const auto p = [&](int j) { return weights.p(a.score(own, k.at(j), mask, head, row, j), 1); };
   Shared shared;
@@ -71,7 +71,7 @@ template <class T>
 __global__ void cross_attention_key_gradient_kernel(const T* q, const T* kv, const float* mask, const T* go,
                                                     const RowGradient* rows, T* gkv, CrossAttentionShape a) {
   const int head = int(blockIdx.x) / a.n, col = int(blockIdx.x) % a.n;
-  const HeadRows<const T> queries = a.queries(q, head), g = a.queries(go, head);
+  const MatrixRows<const T> queries = a.queries(q, head), g = a.queries(go, head);
   const T *k = a.of_kv(kv, head, 0).at(col), *v = a.of_kv(kv, head, 1).at(col);
   Shared shared;
   float *gk = zero_row(shared, a.d), *gv = zero_row(shared, a.d);

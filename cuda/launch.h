@@ -32,6 +32,18 @@ inline size_t shared_memory_limit() {
 #endif
 }
 
+// Those of the device: a block for each is a grid that all run at once.
+inline int multiprocessors() {
+#ifdef __CUDACC__
+  int device = 0, count = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+#else
+  return simt::multiprocessors;
+#endif
+}
+
 // Blocks of `threads` that cover n items, one per thread; capped at `most`, where threads loop (grid stride).
 inline unsigned blocks_for(int64_t n, int64_t threads, int64_t most = 65535) {
   const int64_t blocks = (n + threads - 1) / threads;

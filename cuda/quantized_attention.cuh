@@ -31,7 +31,7 @@ static __global__ void quantized_attention_kernel(const float* qkv, float* out, 
                                                   GridsOfAttention grids) {
   const int head = int(blockIdx.x) / a.n, row = int(blockIdx.x) % a.n, end = a.causal ? row + 1 : a.n;
   const float* q = a.queries(qkv, head).at(row);
-  const HeadRows<const float> k = a.keys(qkv, head), v = a.values(qkv, head);
+  const MatrixRows<const float> k = a.keys(qkv, head), v = a.values(qkv, head);
   Shared shared;
   float *p = shared.array<float>(a.n), *sum = zero_row(shared, a.d);  // p: scores, then probabilities
 

@@ -76,20 +76,20 @@ struct RpcShape {
 
   // A head's rows in kv [B, N, 2, H, D], in the result [B, N, H, D], and in the saved iterations [iterations,
   // B, H, N, D].
-  template <class T> __device__ HeadRows<T> keys(T* kv, int64_t head) const {
+  template <class T> __device__ MatrixRows<T> keys(T* kv, int64_t head) const {
     return {kv + (head / heads * n * 2 * heads + head % heads) * d, 2 * heads * d, n, d};
   }
-  template <class T> __device__ HeadRows<T> values(T* kv, int64_t head) const {
+  template <class T> __device__ MatrixRows<T> values(T* kv, int64_t head) const {
     return keys(kv + int64_t(heads) * d, head);
   }
-  template <class T> __device__ HeadRows<T> merged(T* out, int64_t head) const {
+  template <class T> __device__ MatrixRows<T> merged(T* out, int64_t head) const {
     return {out + (head / heads * n * heads + head % heads) * d, heads * d, n, d};
   }
-  template <class T> __device__ HeadRows<T> kept(T* z, int t, int64_t head) const {
+  template <class T> __device__ MatrixRows<T> kept(T* z, int t, int64_t head) const {
     return {z + (t * all_heads() + head) * n * d, d, n, d};
   }
   // L of iteration t; the last one is the result.
-  template <class T> __device__ HeadRows<T> low_rank(T* l, T* out, int t, int64_t head) const {
+  template <class T> __device__ MatrixRows<T> low_rank(T* l, T* out, int t, int64_t head) const {
     return t + 1 == iterations ? merged(out, head) : kept(l, t, head);
   }
   // The tile's [region_words, 32] of region [iterations, B, H, tiles, region_words, 32].

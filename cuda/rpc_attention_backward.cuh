@@ -23,7 +23,7 @@ template <class T> struct RpcBackward {
 
 // Calls f(i, dot product of row i of x [16, D] in shared memory and row first + i of y); one warp.
 template <int D, class T, class F>
-__device__ void row_dots(const T* x, const HeadRows<const T>& y, int first, F f) {
+__device__ void row_dots(const T* x, const MatrixRows<const T>& y, int first, F f) {
   constexpr int moves = D / per_move<T>, rows = warp_size / moves;
   const int lane = lane_index(), col = lane % moves * per_move<T>;
   const bool aligned = y.aligned();
@@ -287,7 +287,7 @@ template <class T, int D, int warps, int panel> __global__ void __launch_bounds_
   const int64_t head = blockIdx.x / blocks_a_head;
   const int block_row = int(blockIdx.x) % blocks_a_head * block_rows;
   const int thread = int(threadIdx.x), own = warp_index() * 16, row = block_row + own;
-  const HeadRows<const T> zvg[] = {
+  const MatrixRows<const T> zvg[] = {
       s.kept(a.z, t, head), s.values(a.kv, head),
       t + 1 == s.iterations ? s.merged(a.go, head) : s.template kept<const T>(w.g, 0, head)};
   Shared shared;

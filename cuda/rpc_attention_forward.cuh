@@ -156,7 +156,7 @@ template <class T, int D> __global__ void __launch_bounds__(rpc_begin_warps<T, D
   T* k = shared.array<T>(rows * ld);
   T* z = shared.array<T>(rows * ld);
   float* part = shared.array<float>(32);
-  const HeadRows<const T> keys = s.keys(a.kv, head);
+  const MatrixRows<const T> keys = s.keys(a.kv, head);
 
   a.find_thresholds(
       head, [&](int i, int j) { return keys.at(i)[j]; }, part);
@@ -186,7 +186,7 @@ template <class T, int D, int warps, int panel> __global__ void __launch_bounds_
   const int64_t head = blockIdx.x / blocks_a_head;
   const int block_row = int(blockIdx.x) % blocks_a_head * rows, thread = int(threadIdx.x);
   const int own = warp_index() * 16 * R, row = block_row + own;  // first row of the warp
-  const HeadRows<const T> zv[] = {s.kept<const T>(a.z, t, head), s.values(a.kv, head)};
+  const MatrixRows<const T> zv[] = {s.kept<const T>(a.z, t, head), s.values(a.kv, head)};
   Shared shared;
   T* k = shared.array<T>(rows * ld);
   T* z = shared.array<T>(rows * ld);

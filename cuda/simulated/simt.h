@@ -50,6 +50,9 @@ namespace simt {
 // on sm_90, or SIMT_SHARED from the environment (101376 as on sm_86 and sm_89).
 constexpr size_t plain_shared = 48 * 1024;
 size_t most_shared();
+
+// So few that kernels with a block for each have to loop.
+constexpr int multiprocessors = 3;
 void allow_shared(const void* kernel, size_t bytes);
 
 // Runs `call`, a call of the function `kernel`, for every thread of the grid, now or, during graph capture,

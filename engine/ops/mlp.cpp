@@ -1,4 +1,5 @@
-#include "cuda/activation.cuh"
+#include "cuda/mlp.cuh"
+
 #include "cuda/dense.cuh"
 #include "engine/cpu/dense.h"
 #include "engine/operator/operator.h"
@@ -7,9 +8,10 @@
 
 namespace pursuit {
 
-// The GPU saves GELU's result for the gradient of w2: recomputing it would slow backward down more than the
-// memory is worth. The CPU recomputes it for one chunk of rows at a time, and saves nothing if no gradient is
-// needed. ReLU's result is stored in place of the pre-activation, which is not needed: relu(relu(x)) = relu(x).
+// GELU's result is made again for the gradient of w2: on the CPU for one chunk of rows at a time, on the GPU by
+// the kernel for narrow rows. For other rows the GPU saves it: another pass would slow backward down more than
+// the memory is worth. Where no gradient is needed, only this last way saves anything. ReLU's result is stored
+// in place of the pre-activation, which is not needed: relu(relu(x)) = relu(x).
 // T is the type of the operands, Y that of the residual and the result: T, or f32 if T is bf16.
 struct Mlp {
   static constexpr const char* name = "mlp";
@@ -17,7 +19,7 @@ struct Mlp {
   Tensor x = {}, w1 = {};  // each is saved for the other's gradient only
   Tensor w2 = {};
   Tensor hidden = {};  // [rows, hidden], before GELU or after ReLU; undefined where the CPU needs no gradient
-  Tensor active = {};  // on the GPU: after GELU or ReLU
+  Tensor active = {};  // on the GPU: after GELU or ReLU, if it is saved
   Shape shape_of_x = {};
   struct Sizes {
     int64_t rows, in, hidden, out;
@@ -25,6 +27,14 @@ struct Mlp {
   Sizes sizes = {};
   bool has_residual = false;
   Needs needs = {};
+
+  template <class T> static T* pointer(const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; }
+
+  // Whether a GPU makes both products in one kernel.
+  bool in_one_kernel() const {
+    return w2.device().is_cuda() && w2.dtype() == DType::bf16 &&
+           cuda::fits_mlp_kernel(sizes.rows, sizes.in, sizes.hidden, sizes.out);
+  }
 
   template <class T, class Y> static void kernel(Cpu, Type<T>, Type<Y>, const Mlp& op, const Tensor& b1,
                                                  const Tensor& b2, const Tensor& residual, const Tensor& y) {
@@ -73,13 +83,22 @@ struct Mlp {
   }
 
 #ifdef PURSUIT_GPU
+  cuda::MlpShape shape_of_kernel() const {
+    return {int(sizes.rows), int(sizes.in), int(sizes.hidden), int(sizes.out)};
+  }
   template <class T, class Y> static void kernel(Cuda, Type<T>, Type<Y>, const Mlp& op, const Tensor& b1,
                                                  const Tensor& b2, const Tensor& residual, const Tensor& y) {
     const Sizes s = op.sizes;
     const bool relu = op.activation == Activation::relu;
-    T *hidden = op.hidden.data<T>(), *active = op.active.data<T>();
+    T *hidden = pointer<T>(op.hidden), *active = pointer<T>(op.active);
     const T *x = op.x.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>();
     const Y* plus = residual.defined() ? residual.data<Y>() : nullptr;
+    if constexpr (std::is_same_v<T, bf16>)
+      if (op.in_one_kernel()) {
+        const auto forward = relu ? cuda::mlp_forward<cuda::ReluOf, Y> : cuda::mlp_forward<cuda::GeluOf, Y>;
+        return forward(x, w1, b1.data<T>(), w2, b2.data<T>(), plus, hidden, y.data<Y>(),
+                       op.shape_of_kernel());
+      }
     cuda::dense<T, T>(x, w1, b1.data<T>(), nullptr, hidden, s.rows, s.in, s.hidden);
     const auto activate = relu ? cuda::activate<cuda::ReluOf, T> : cuda::activate<cuda::GeluOf, T>;
     activate(hidden, active, s.rows * s.hidden);
@@ -91,7 +110,6 @@ struct Mlp {
   struct Wanted {
     Tensor x, w1, b1, w2, b2;
   };
-  template <class T> static T* pointer(const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; }
 
   // On the CPU backward processes blocks of rows, so that GELU's result and the gradient of the
   // pre-activation stay in the cache. bf16 processes all rows at once: a sum over blocks would be rounded for
@@ -145,23 +163,39 @@ struct Mlp {
     if (T* gb2 = pointer<T>(wanted.b2)) dense_bias_gradient(gy, gb2, s.rows, s.out);
   }
 #ifdef PURSUIT_GPU
-  template <class T> static void gradient(Cuda, const Mlp& op, const T* gy, const Wanted& wanted) {
-    const Sizes s = op.sizes;
-    const T *hidden = op.hidden.data<T>(), *w1 = pointer<T>(op.w1), *w2 = op.w2.data<T>(),
-            *x = pointer<T>(op.x);
-    const bool relu = op.activation == Activation::relu;
-    const Tensor hidden_gradient = empty_like(op.hidden);
-    T* gh = hidden_gradient.data<T>();
+  // gh = f'(hidden) (gy w2), and of it the gradients of x and b1; also `result` = f(hidden), if it was not
+  // saved.
+  template <class T> void gradient_before_w2(const T* gy, T* gh, T* result, const Wanted& wanted) const {
+    const Sizes s = sizes;
+    const T *before = hidden.data<T>(), *first = pointer<T>(w1), *second = w2.data<T>();
+    T *gx = pointer<T>(wanted.x), *gb1 = pointer<T>(wanted.b1);
+    const bool relu = activation == Activation::relu;
+    if constexpr (std::is_same_v<T, bf16>)
+      if (in_one_kernel()) {
+        const auto gradient = relu ? cuda::mlp_gradient<cuda::ReluOf> : cuda::mlp_gradient<cuda::GeluOf>;
+        return gradient(gy, before, first, second, gh, result, gx, gb1, shape_of_kernel());
+      }
     const auto gradient =
         relu ? cuda::activation_gradient<cuda::ReluOf, T> : cuda::activation_gradient<cuda::GeluOf, T>;
-    cuda::dense_input_gradient(gy, w2, gh, s.rows, s.hidden, s.out);
-    gradient(hidden, gh, pointer<T>(wanted.b1), s.rows, s.hidden);
-    cuda::dense_parameter_gradients<T>(gy, pointer<T>(op.active), pointer<T>(wanted.w2),
-                                       pointer<T>(wanted.b2), s.rows, s.hidden, s.out);
-    cuda::dense_parameter_gradients<T>(gh, x, pointer<T>(wanted.w1), nullptr, s.rows, s.in, s.hidden);
-    if (T* gx = pointer<T>(wanted.x)) cuda::dense_input_gradient(gh, w1, gx, s.rows, s.in, s.hidden);
+    cuda::dense_input_gradient(gy, second, gh, s.rows, s.hidden, s.out);
+    gradient(before, gh, gb1, s.rows, s.hidden);
+    if (gx) cuda::dense_input_gradient(gh, first, gx, s.rows, s.in, s.hidden);
+  }
+  template <class T> static void gradient(Cuda, const Mlp& op, const T* gy, const Wanted& wanted) {
+    const Sizes s = op.sizes;
+    const Tensor hidden_gradient = empty_like(op.hidden),
+                 result = op.makes_result() ? empty_like(op.hidden) : op.active;
+    T* gh = hidden_gradient.data<T>();
+    op.gradient_before_w2(gy, gh, pointer<T>(result), wanted);
+    cuda::dense_parameter_gradients<T>(gy, pointer<T>(result), pointer<T>(wanted.w2), pointer<T>(wanted.b2),
+                                       s.rows, s.hidden, s.out);
+    cuda::dense_parameter_gradients<T>(gh, pointer<T>(op.x), pointer<T>(wanted.w1), nullptr, s.rows, s.in,
+                                       s.hidden);
   }
 #endif
+
+  // Whether backward on a GPU makes GELU's result again.
+  bool makes_result() const { return in_one_kernel() && activation == Activation::gelu && needs[3]; }
 
   Tensor forward(const Tensor& in, const Tensor& first, const Tensor& b1, const Tensor& second,
                  const Tensor& b2, const Tensor& residual) {
@@ -171,8 +205,10 @@ struct Mlp {
     has_residual = residual.defined();
     sizes = {x.numel() / std::max<int64_t>(1, w1.size(1)), w1.size(1), w1.size(0), w2.size(0)};
     const bool relu = activation == Activation::relu;
-    if (needs.bits || x.device().is_cuda()) hidden = empty({sizes.rows, sizes.hidden}, x.dtype(), x.device());
-    if (x.device().is_cuda()) active = relu ? hidden : empty_like(hidden);
+    const bool cuda = x.device().is_cuda(), whole = in_one_kernel();
+    if (needs.bits || (cuda && !whole)) hidden = empty({sizes.rows, sizes.hidden}, x.dtype(), x.device());
+    if (cuda && relu) active = hidden;
+    if (cuda && !relu && !whole) active = empty_like(hidden);
     shape_of_x = x.shape();
     Shape shape = shape_of_x;
     shape.back() = w2.size(0);
@@ -196,9 +232,9 @@ struct Mlp {
     const Wanted wanted{gradient_of(0, shape_of_x), gradient_of(1, {sizes.hidden, sizes.in}),
                         gradient_of(2, {sizes.hidden}), gradient_of(3, {sizes.out, sizes.hidden}),
                         gradient_of(4, {sizes.out})};
-    // Temporary memory: the gradient before the activation, on the CPU also GELU's result.
+    // Temporary memory: the gradient before the activation, and GELU's result where it was not saved.
     const bool cuda = hidden.device().is_cuda();
-    const int64_t taken = cuda || activation == Activation::relu ? 1 : 2;
+    const int64_t taken = (cuda ? makes_result() : activation == Activation::gelu) ? 2 : 1;
     if (shapes_only())
       empty({taken, cuda ? sizes.rows : rows_at_once(), sizes.hidden}, hidden.dtype(), hidden.device());
     dispatch(hidden, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
@@ -221,6 +257,10 @@ struct Mlp {
             {{Activation::relu}, {{{2, 9, 12}}, {{33, 12}}, {{33}}, {{12, 33}}, {{12}}, {{2, 9, 12}}}},
             {{Activation::relu}, {{{70, 4}}, {{264, 4}}, {{264}}, {{2, 264}}, {{2}}, left_out()}},
             {{Activation::relu}, {{{600, 3}}, {{5, 3}}, {{5}}, {{2, 5}}, {{2}}, left_out()}},
+            {{}, {{{140, 136}}, {{40, 136}}, {{40}}, {{192, 40}}, {{192}}, left_out()}},
+            {{}, {{{400, 24}}, {{40, 24}}, {{40}}, {{24, 40}}, {{24}}, wide({{400, 24}})}},
+            {{Activation::relu}, {{{33, 72}}, {{96, 72}}, {{96}}, {{128, 96}}, {{128}}, {{33, 128}}}},
+            {{}, {{{3, 200}}, {{24, 200}}, {{24}}, {{8, 24}}, {{8}}, left_out()}},
             {{}, {{{0, 5}}, {{7, 5}}, {{7}}, {{4, 7}}, {{4}}, left_out()}}};
   }
 };

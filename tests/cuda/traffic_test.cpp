@@ -123,14 +123,11 @@ TEST_CASE("traffic: a block of DeiT-tiny, forward and backward, moves what the p
       {"attention", 3, 1},
       {"proj", 1, 1},
       {"sum and norm 2", 3, 3},
-      {"fc1", 1, 4},
-      {"GELU", 4, 4},
-      {"fc2", 4, 1},
-      {"fc2 dX", 1, 4},
-      {"GELU gradient: h, g", 8, 4},
+      {"MLP: hidden, result", 1, 5},
+      {"MLP gradient: g, hidden; GELU's result, of hidden, of x", 5, 9},
+      {"sums of fc1's bias gradient", 0, 0},
       {"fc2 dW", 5, 0},
       {"fc1 dW", 5, 0},
-      {"fc1 dX", 4, 1},
       {"sum and norm 2, gradient: x, g, so far; of stream and branch", 5, 3},
       {"proj dX", 1, 1},
       {"proj dW", 2, 0},
@@ -146,9 +143,9 @@ TEST_CASE("traffic: a block of DeiT-tiny, forward and backward, moves what the p
   constexpr double statistics = rows * 2 * (2 * 8 + 3 * 8);
   // Weights and biases in bf16 are read in both directions, their gradients written; the norms' are f32.
   constexpr double parameters = 3 * 2 * (12 * 192 * 192 + 9 * 192) + 2 * 5 * 192 * 4;
-  // Sums of the blocks of a launch, in f32, written and read: of 16 rows for a norm, of 32 for fc1's bias. At
-  // batch 256 they are 0.03 U, for a launch has 132 or 176 blocks at most.
-  constexpr double parts = 2 * 4 * (2 * rows / 16 * 2 * 192 + rows / 32 * 768);
+  // Sums of the blocks of a launch, in f32, written and read: of 16 rows for a norm, and of a third of the
+  // rows for fc1's bias, as the simulated GPU has three multiprocessors. At batch 256 they are 0.08 U.
+  constexpr double parts = 2 * 4 * (2 * rows / 16 * 2 * 192 + 3 * 768);
 
   // Drop path skips the reads of dropped samples, and its rate depends on the block (0 for the first). A tiny
   // rate drops no sample and shows the traffic of all.
@@ -165,9 +162,9 @@ TEST_CASE("traffic: a block of DeiT-tiny, forward and backward, moves what the p
   }
 }
 
-// The setting of the recipes: 12 blocks, drop path, AdamW. The goal is 250 launches; it is missed.
+// The setting of the recipes: 12 blocks, drop path, AdamW. The goal is 250 launches.
 TEST_CASE("traffic: the launches of a step of DeiT-tiny") {
   const int64_t launches = step_of(2, 12, 0.1, true).launches;
   MESSAGE("a step is ", launches, " launches");
-  CHECK(launches <= 271);
+  CHECK(launches <= 235);
 }

@@ -1,0 +1,290 @@
+#pragma once
+#include <algorithm>
+#include <climits>
+
+#include "cuda/activation.cuh"
+#include "cuda/attend.cuh"
+
+// The MLP y = f(x W1^T + b1) W2^T + b2 + residual of narrow rows in bf16, in one kernel each way.
+// x [rows, in], W1 [hidden, in], W2 [out, hidden], y and residual [rows, out].
+//
+// A block takes 128 rows at a time, a warp 16 of them, whose x and y stay in its registers. The hidden
+// columns pass in chunks of 32; the weights of the next chunk are copied to shared memory while those of this
+// one are used:
+//   forward    h = x W1^T + b1,   y += f(h) W2^T
+//   backward   gh = f'(h) (gy W2),   gx += gh W1
+// Forward writes h, backward reads it and writes gh and f(h) for the gradients of the weights; nothing else of
+// the hidden numbers leaves the chip. The registers of a warp end at 192 columns of x and y; wider rows take
+// cuBLASLt's products, with a pass of activation.cuh between them.
+namespace pursuit::cuda {
+
+constexpr bool fits_mlp_kernel(int64_t rows, int64_t in, int64_t hidden, int64_t out) {
+  return std::min({in, hidden, out}) > 0 && std::max(in, out) <= 192 && hidden <= 4096 &&
+         rows <= INT_MAX - 128;
+}
+
+#ifdef PURSUIT_GPU
+constexpr int mlp_warps = 8, mlp_threads = mlp_warps * warp_size, mlp_rows = mlp_warps * 16;
+constexpr int mlp_chunk = warp_size;  // hidden columns per step
+constexpr int mlp_stride = row_stride<bf16, mlp_chunk>;
+
+struct MlpShape {
+  int rows, in, hidden, out;
+
+  __device__ int tiles() const { return (rows + mlp_rows - 1) / mlp_rows; }
+  // Columns c to c + chunk - 1 of x [rows, hidden].
+  template <class T> __device__ MatrixRows<T> hidden_rows(T* x, int c) const {
+    return {x + c, hidden, rows, hidden - c};
+  }
+};
+
+// The weights of two chunks in shared memory, one in use and one on its way, and with `Hidden` also the
+// block's rows of h. D: in and out, padded.
+template <int D, bool Hidden> class MlpChunks {
+ public:
+  static constexpr int first_numbers = mlp_chunk * row_stride<bf16, D>, second_numbers = D * mlp_stride,
+                       hidden_numbers = Hidden ? mlp_rows * mlp_stride : 0,
+                       numbers = first_numbers + second_numbers + hidden_numbers;
+
+  __device__ MlpChunks(const bf16* w1, const bf16* w2, const bf16* h, const MlpShape& shape, bf16* memory)
+      : w1_(w1), w2_(w2), h_(h), shape_(shape), memory_(memory) {
+    start(int(blockIdx.x), 0, 0);
+  }
+
+  // Waits for the chunk at column c of a tile of rows and starts to copy the one after it. `side` alternates
+  // between 0 and 1. Called by all threads.
+  __device__ void next(int tile, int c, int side) const {
+    wait_copies<0>();
+    __syncthreads();
+    if (c + mlp_chunk < shape_.hidden)
+      start(tile, c + mlp_chunk, 1 - side);
+    else if (tile + int(gridDim.x) < shape_.tiles())
+      start(tile + int(gridDim.x), 0, 1 - side);
+  }
+
+  __device__ bf16* first(int side) const { return memory_ + side * numbers; }        // of W1, [chunk, D]
+  __device__ bf16* second(int side) const { return first(side) + first_numbers; }    // of W2, [D, chunk]
+  __device__ bf16* hidden(int side) const { return second(side) + second_numbers; }  // of h, [rows, chunk]
+
+ private:
+  __device__ void start(int tile, int c, int side) const {
+    const int thread = int(threadIdx.x), left = shape_.hidden - c;
+    const auto columns = [&](const bf16* p, int n) {
+      return MatrixRows<const bf16>{p + c, shape_.hidden, n, left};
+    };
+    if (w1_)
+      load_rows<D>(first(side), MatrixRows<const bf16>{w1_, shape_.in, shape_.hidden, shape_.in}, c,
+                   mlp_chunk, thread, mlp_threads);
+    load_rows<mlp_chunk>(second(side), columns(w2_, shape_.out), 0, D, thread, mlp_threads);
+    if constexpr (Hidden)
+      load_rows<mlp_chunk>(hidden(side), columns(h_, shape_.rows), tile * mlp_rows, mlp_rows, thread,
+                           mlp_threads);
+    close_copies();
+  }
+
+  const bf16 *w1_, *w2_, *h_;
+  MlpShape shape_;
+  bf16* memory_;
+};
+
+// 16 rows as left operands, from global memory into registers.
+template <int D>
+__device__ void read_strip(KeptRows<bf16, D, 1>& strip, const MatrixRows<const bf16>& x, int first) {
+  const bool pairs = x.aligned();
+#pragma unroll
+  for (int k = 0; k < D / 16; ++k)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = first + tile_row(i % 2 * 2), col = k * 16 + i / 2 * 8 + tile_col(0);
+      const auto at = [&](int c) { return c < x.d ? x.at(row)[c] : bf16{}; };
+      uint32_t& pair = strip.a[0][k].v[i];
+      if (row >= x.n || col >= x.d)
+        pair = 0;
+      else if (pairs)
+        pair = *reinterpret_cast<const uint32_t*>(x.at(row) + col);
+      else
+        pair = pack_bf16(at(col), at(col + 1));
+    }
+}
+
+template <int J> __device__ void round_to_bf16(TileD (&h)[1][J]) {
+#pragma unroll
+  for (int j = 0; j < J; ++j)
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+      const uint32_t pair = pack_bf16(h[0][j].v[i], h[0][j].v[i + 1]);
+      h[0][j].v[i] = __uint_as_float(pair << 16);
+      h[0][j].v[i + 1] = __uint_as_float(pair & 0xffff0000u);
+    }
+}
+
+// Stores o + bias + residual to y's rows first to first + 15; own: the warp's memory for [16, chunk].
+template <int D, class Y> __device__ void store_results(const MatrixRows<Y>& y, int first,
+                                                        const TileD (&o)[1][D / 8], const bf16* bias,
+                                                        const std::type_identity_t<Y>* residual, Y* own) {
+#pragma unroll
+  for (int begin = 0; begin < D; begin += mlp_chunk) {
+    TileD part[1][mlp_chunk / 8];
+#pragma unroll
+    for (int j = 0; j < mlp_chunk / 8; ++j) part[0][j] = o[0][begin / 8 + j];
+    if (bias)
+      for_numbers(part, [&](float& v, int r, int c) {
+        const int row = first + strip_row(r), col = begin + chunk_col(c);
+        if (row >= y.n || col >= y.d) return;
+        v += upcast(bias[col]);
+        if (residual) v += upcast(residual[int64_t(row) * y.ld + col]);
+      });
+    store_strip<mlp_chunk>(MatrixRows<Y>{y.p + begin, y.ld, y.n, y.d - begin}, first, part, own);
+  }
+}
+
+// hidden [rows, hidden] receives what backward takes as h: x W1^T + b1, for ReLU f of it. It may be null, and
+// residual too.
+template <class F, int D, class Y> __global__ void __launch_bounds__(mlp_threads, 1)
+    mlp_kernel(const bf16* x, const bf16* w1, const bf16* b1, const bf16* w2, const bf16* b2,
+               const Y* residual, bf16* hidden, Y* y, MlpShape shape) {
+  const int warp = warp_index();
+  Shared shared;
+  const MlpChunks<D, false> chunks(w1, w2, nullptr, shape,
+                                   shared.array<bf16>(2 * MlpChunks<D, false>::numbers));
+  bf16* const own = shared.array<bf16>(mlp_rows * mlp_stride) + warp * 16 * mlp_stride;
+  constexpr int y_stride = row_stride<Y, mlp_chunk>;
+  Y* const own_y = shared.array<Y>(mlp_rows * y_stride) + warp * 16 * y_stride;
+  int side = 0;
+  for (int tile = int(blockIdx.x); tile < shape.tiles(); tile += int(gridDim.x)) {
+    const int first = tile * mlp_rows + warp * 16;
+    KeptRows<bf16, D, 1> strip;
+    read_strip(strip, {x, shape.in, shape.rows, shape.in}, first);
+    TileD o[1][D / 8];
+    for (int c = 0; c < shape.hidden; c += mlp_chunk, side = 1 - side) {
+      chunks.next(tile, c, side);
+      TileD h[1][mlp_chunk / 8];
+      product_with_rows<D>(h, strip, static_cast<const bf16*>(chunks.first(side)));
+      for_numbers(h, [&](float& v, int, int i) {
+        const int col = c + chunk_col(i);
+        v = col < shape.hidden ? v + upcast(b1[col]) : 0.0f;
+      });
+      round_to_bf16(h);  // as it is stored, so that backward sees the same number
+      const auto store = [&] {
+        if (hidden) store_strip<mlp_chunk>(shape.hidden_rows(hidden, c), first, h, own);
+      };
+      if constexpr (!F::from_result) store();
+      for_numbers(h, [](float& v, int, int) { v = F::value(v); });
+      if constexpr (F::from_result) store();
+      add_product_with_rows<D>(o, h, static_cast<const bf16*>(chunks.second(side)));
+    }
+    store_results<D>(MatrixRows<Y>{y, shape.out, shape.rows, shape.out}, first, o, b2, residual, own_y);
+  }
+}
+
+// gh [rows, hidden] receives f'(h) (gy W2), active f(h), gx gh W1, and part [blocks, hidden] the sums of each
+// block's rows of gh. All but gh may be null, and W1 is read for gx only.
+template <class F, int D> __global__ void __launch_bounds__(mlp_threads, 1)
+    mlp_gradient_kernel(const bf16* gy, const bf16* h, const bf16* w1, const bf16* w2, bf16* gh, bf16* active,
+                        bf16* gx, float* part, MlpShape shape) {
+  const int warp = warp_index(), lane = lane_index(), thread = int(threadIdx.x);
+  Shared shared;
+  const MlpChunks<D, true> chunks(w1, w2, h, shape, shared.array<bf16>(2 * MlpChunks<D, true>::numbers));
+  // Each warp's sums over a chunk's columns, of this chunk and of the one before; the block's sums over all.
+  float* const sums = shared.array<float>(2 * mlp_threads);
+  float* const totals = shared.array<float>(shape.hidden + mlp_chunk);
+  for (int j = thread; j < shape.hidden + mlp_chunk; j += mlp_threads) totals[j] = 0;
+  const auto add_up = [&](int c, int side) {
+    if (warp > 0 || c < 0) return;
+    float sum = totals[c + lane];
+    for (int w = 0; w < mlp_warps; ++w) sum += sums[side * mlp_threads + w * warp_size + lane];
+    totals[c + lane] = sum;
+  };
+  int side = 0, before = -1;
+  for (int tile = int(blockIdx.x); tile < shape.tiles(); tile += int(gridDim.x)) {
+    const int first = tile * mlp_rows + warp * 16;
+    KeptRows<bf16, D, 1> strip;
+    read_strip(strip, {gy, shape.out, shape.rows, shape.out}, first);
+    TileD o[1][D / 8];
+    for (int c = 0; c < shape.hidden; c += mlp_chunk, side = 1 - side) {
+      chunks.next(tile, c, side);
+      add_up(before, 1 - side);
+      before = c;
+      TileD g[1][mlp_chunk / 8];
+      product<D>(g, strip, static_cast<const bf16*>(chunks.second(side)));
+      bf16* const own = chunks.hidden(side) + warp * 16 * mlp_stride;
+#pragma unroll
+      for (int j = 0; j < mlp_chunk / 8; ++j)
+#pragma unroll
+        for (int i = 0; i < 4; i += 2) {
+          float* const v = g[0][j].v + i;
+          auto& pair = *reinterpret_cast<uint32_t*>(own + tile_row(i) * mlp_stride + j * 8 + tile_col(i));
+          const float left = __uint_as_float(pair << 16), right = __uint_as_float(pair & 0xffff0000u);
+          v[0] *= F::slope(left);
+          v[1] *= F::slope(right);
+          if constexpr (!F::from_result) pair = pack_bf16(F::value(left), F::value(right));
+        }
+      if (!F::from_result && active) {
+        __syncwarp();
+        store_rows<mlp_chunk>(shape.hidden_rows(active, c), first, own);
+      }
+      store_strip<mlp_chunk>(shape.hidden_rows(gh, c), first, g, own);
+      float sum = 0;
+#pragma unroll
+      for (int i = 0; i < 16; ++i) sum += upcast(own[i * mlp_stride + lane]);
+      sums[side * mlp_threads + thread] = sum;
+      if (gx) add_product<D>(o, g, static_cast<const bf16*>(chunks.first(side)));
+    }
+    if (gx)
+      store_results<D>(MatrixRows<bf16>{gx, shape.in, shape.rows, shape.in}, first, o, nullptr, nullptr,
+                       chunks.hidden(1 - side) + warp * 16 * mlp_stride);
+  }
+  if (!part) return;
+  __syncthreads();
+  add_up(before, 1 - side);
+  __syncthreads();
+  for (int j = thread; j < shape.hidden; j += mlp_threads)
+    part[int64_t(blockIdx.x) * shape.hidden + j] = totals[j];
+}
+
+// Calls f(width of the kernels' rows).
+template <class F> void with_mlp_width(int64_t in, int64_t out, const F& f) {
+  const int64_t most = std::max(in, out);
+  if (most <= 64)
+    f(std::integral_constant<int, 64>{});
+  else if (most <= 128)
+    f(std::integral_constant<int, 128>{});
+  else
+    f(std::integral_constant<int, 192>{});
+}
+
+// A block a multiprocessor: with their registers, it holds one.
+inline unsigned mlp_blocks(int64_t rows) { return blocks_for(rows, mlp_rows, multiprocessors()); }
+
+template <class F, class Y> void mlp_forward(const bf16* x, const bf16* w1, const bf16* b1, const bf16* w2,
+                                             const bf16* b2, const Y* residual, bf16* hidden, Y* y,
+                                             const MlpShape& shape) {
+  if (shape.rows == 0) return;
+  with_mlp_width(shape.in, shape.out, [&](auto width) {
+    constexpr int D = width();
+    const size_t bytes = shared_size<bf16>(2 * MlpChunks<D, false>::numbers) +
+                         shared_size<bf16>(mlp_rows * mlp_stride) +
+                         shared_size<Y>(mlp_rows * row_stride<Y, mlp_chunk>);
+    launch<mlp_kernel<F, D, Y>>({mlp_blocks(shape.rows), mlp_threads, bytes}, x, w1, b1, w2, b2, residual,
+                                hidden, y, shape);
+  });
+}
+
+// gb1 [hidden] receives the sums of gh's rows; it may be null.
+template <class F> void mlp_gradient(const bf16* gy, const bf16* h, const bf16* w1, const bf16* w2, bf16* gh,
+                                     bf16* active, bf16* gx, bf16* gb1, const MlpShape& shape) {
+  const unsigned blocks = mlp_blocks(shape.rows);
+  const auto part = gb1 ? Workspace<float>(int64_t(blocks) * shape.hidden) : Workspace<float>();
+  if (shape.rows > 0)
+    with_mlp_width(shape.in, shape.out, [&](auto width) {
+      constexpr int D = width();
+      const size_t bytes = shared_size<bf16>(2 * MlpChunks<D, true>::numbers) +
+                           shared_size<float>(2 * mlp_threads) + shared_size<float>(shape.hidden + mlp_chunk);
+      launch<mlp_gradient_kernel<F, D>>({blocks, mlp_threads, bytes}, gy, h, w1, w2, gh, active, gx,
+                                        part.data(), shape);
+    });
+  if (gb1) column_sums(static_cast<const float*>(part.data()), gb1, blocks, shape.hidden);
+}
+#endif
+
+}  // namespace pursuit::cuda
