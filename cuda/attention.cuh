@@ -204,9 +204,10 @@ __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, backward_block
 }
 
 // gx's values dv = map(p)^T go and keys dk = scale ds^T q, with ds = p (dp - dot). If keys serve as queries
-// (symmetric), scale (ds + ds^T) k: the score of rows i and j is also that of j and i.
-// Wider heads have no registers for sums that are rounded.
-template <class T, int D, bool symmetric>
+// (symmetric), scale (ds + ds^T) k: the score of rows i and j is also that of j and i. f32 heads wider than 64
+// have registers for the rounded sums of only one of both, and take two launches.
+template <class T, int D> constexpr bool splits_key_gradient = sizeof(T) == 4 && D > 64;
+template <class T, int D, bool symmetric, bool for_keys, bool for_values>
 __global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<T, D>)
     attention_key_gradient_kernel(const T* qkv, const T* go, const RowGradient* rows, T* gx, AttentionShape a,
                                   StripPlan plan) {
@@ -250,9 +251,9 @@ __global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<
           if constexpr (as_key) {
 #pragma unroll
             for (int i = 0; i < chunk / 4; ++i) col[i] = row_gradient(from + c + chunk_col(i));
-            product_with_rows<D>(ds, v, part[1] + at);
+            if constexpr (for_keys) product_with_rows<D>(ds, v, part[1] + at);
           }
-          if constexpr (as_query) product_with_rows<D>(dp, g, part[2] + at);
+          if constexpr (as_query && for_keys) product_with_rows<D>(dp, g, part[2] + at);
           if constexpr (as_key) {
             for_numbers(p, s,
                         [&](float& weight, float score, int, int i) { weight = col[i].p(score, factor); });
@@ -260,13 +261,17 @@ __global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<
               for_numbers(p, [&](float& weight, int r, int i) {
                 if (from + c + chunk_col(i) < first + strip_row(r)) weight = 0;
               });
-            if (a.clips())
-              for_numbers(ds, p, [&](float& d, float weight, int, int) { d *= a.slope(weight); });
-            for_numbers(ds, p, [&](float& d, float weight, int, int i) { d = weight * (d - col[i].dot); });
-            if (a.clips()) for_numbers(p, [&](float& weight, int, int) { weight = a.clip(weight); });
-            add_product<D, D <= 64>(gv, p, part[1] + at);
+            if constexpr (for_keys) {
+              if (a.clips())
+                for_numbers(ds, p, [&](float& d, float weight, int, int) { d *= a.slope(weight); });
+              for_numbers(ds, p, [&](float& d, float weight, int, int i) { d = weight * (d - col[i].dot); });
+            }
+            if constexpr (for_values) {
+              if (a.clips()) for_numbers(p, [&](float& weight, int, int) { weight = a.clip(weight); });
+              add_product<D, true>(gv, p, part[1] + at);
+            }
           }
-          if constexpr (as_query) {
+          if constexpr (as_query && for_keys) {
             for_numbers(s, [&](float& weight, int r, int) { weight = row[r].p(weight, factor); });
             hide(s, 0, first, from + c, a.n, a.causal);
             if (a.clips())
@@ -274,7 +279,7 @@ __global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<
             for_numbers(dp, s, [&](float& d, float weight, int r, int) { d = weight * (d - row[r].dot); });
             for_numbers(ds, dp, [&](float& sum, float term, int, int) { sum += term; });
           }
-          add_product<D, D <= 64>(gk, ds, part[0] + at);
+          if constexpr (for_keys) add_product<D, true>(gk, ds, part[0] + at);
         }
       };
       const int cols = plan.rows(from, a.n);
@@ -289,9 +294,11 @@ __global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<
       }
     });
     if (!active) continue;
-    scale(gk, a.scale);
-    store_strip<D>(a.keys(gx, head), first, gk, own);
-    store_strip<D>(a.values(gx, head), first, gv, own);
+    if constexpr (for_keys) {
+      scale(gk, a.scale);
+      store_strip<D>(a.keys(gx, head), first, gk, own);
+    }
+    if constexpr (for_values) store_strip<D>(a.values(gx, head), first, gv, own);
   }
 }
 
@@ -331,6 +338,19 @@ void attention_forward(const T* qkv, T* out, float2* stats, const AttentionShape
   launch<attention_kernel<T, D>>(grid, qkv, out, stats, a, plan);
 }
 
+template <class T, int D, bool symmetric>
+void attention_key_gradients(const T* qkv, const T* go, const RowGradient* rows, T* gx,
+                             const AttentionShape& a, int64_t heads) {
+  constexpr int factors = symmetric ? 3 : 2;
+  const auto [grid, plan] = deal_strips<KeyStrip<T, D>, factors, factors, backward_shared>(a.n, heads);
+  if constexpr (splits_key_gradient<T, D>) {
+    launch<attention_key_gradient_kernel<T, D, symmetric, true, false>>(grid, qkv, go, rows, gx, a, plan);
+    launch<attention_key_gradient_kernel<T, D, symmetric, false, true>>(grid, qkv, go, rows, gx, a, plan);
+  } else {
+    launch<attention_key_gradient_kernel<T, D, symmetric, true, true>>(grid, qkv, go, rows, gx, a, plan);
+  }
+}
+
 // rows: scratch memory [batch, heads, n].
 template <class T, int D> void attention_backward(const T* qkv, const T* go, const float2* stats,
                                                   RowGradient* rows, T* gx, const AttentionShape& a,
@@ -339,13 +359,10 @@ template <class T, int D> void attention_backward(const T* qkv, const T* go, con
   const auto queries = deal_strips<QueryStrip<T, D>, 2, 2, backward_shared>(a.n, heads);
   launch<attention_query_gradient_kernel<T, D>>(queries.grid, qkv, go, stats, rows,
                                                 a.parts == 3 ? gx : nullptr, a, queries.plan);
-  if (a.parts == 3) {
-    const auto keys = deal_strips<KeyStrip<T, D>, 2, 2, backward_shared>(a.n, heads);
-    launch<attention_key_gradient_kernel<T, D, false>>(keys.grid, qkv, go, rows, gx, a, keys.plan);
-  } else {
-    const auto keys = deal_strips<KeyStrip<T, D>, 3, 3, backward_shared>(a.n, heads);
-    launch<attention_key_gradient_kernel<T, D, true>>(keys.grid, qkv, go, rows, gx, a, keys.plan);
-  }
+  if (a.parts == 3)
+    attention_key_gradients<T, D, false>(qkv, go, rows, gx, a, heads);
+  else
+    attention_key_gradients<T, D, true>(qkv, go, rows, gx, a, heads);
 }
 
 }  // namespace pursuit::cuda

@@ -91,8 +91,8 @@ TEST_CASE("attention on the GPU: one block a head") {
     launch<attention_kernel<float, 16>>(forward.grid, px, y.data<float>(), saved, a, forward.plan);
     launch<attention_query_gradient_kernel<float, 16>>(queries.grid, px, pg, saved, rows, nullptr, a,
                                                        queries.plan);
-    launch<attention_key_gradient_kernel<float, 16, true>>(keys.grid, px, pg, rows, gx.data<float>(), a,
-                                                           keys.plan);
+    launch<attention_key_gradient_kernel<float, 16, true, true, true>>(keys.grid, px, pg, rows,
+                                                                       gx.data<float>(), a, keys.plan);
     return Outcome{y.to(cpu), gx.to(cpu)};
   };
   const Outcome several = with(1), one = with(256);
