@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "apps/classify/pipeline.h"
 #include "apps/classify/results.h"
@@ -104,20 +105,33 @@ void add_corruptions(Report& report, const apps::Comparison& comparison) {
                "Top-1 accuracy in %, mean over the severities. Numbers " + describe_shared(comparison) + ".");
 }
 
+std::string evaluated(const Results& r) { return fmt::format("{}, {} pictures", r.data, r.count); }
+
 void add_attacks(Report& report, const apps::Comparison& comparison, const std::vector<RunRecord>& records) {
   if (comparison.columns.empty()) return;
   report.section("Attacks");
-  // One chart per attack and space, a line per run and set of pictures.
+  std::vector<const RunRecord*> runs;
+  std::set<std::string> pictures;
+  for (const apps::RunFolder* drawn : drawn_runs(apps::folders_of(records))) {
+    runs.push_back(static_cast<const RunRecord*>(drawn));
+    for (const Results& r : runs.back()->newest) pictures.insert(evaluated(r));
+  }
+  // One chart per attack, space and set of pictures. Runs without a line in it keep their colours.
   for (const auto& [attack, title, axis] : swept_attacks())
-    for (const char* space : {"normalised", "pixel"}) {
-      apps::LineChart chart{fmt::format("Accuracy under {}, {} space", title, space), axis, "%", {}};
-      for (const apps::RunFolder* drawn : drawn_runs(apps::folders_of(records)))
-        for (const Results& r : static_cast<const RunRecord*>(drawn)->newest)
-          if (const auto curve = attack_curve(r, attack, space); !curve.empty())
-            chart.series.push_back(
-                {.name = fmt::format("{} ({} pictures)", drawn->name, r.count), .points = curve});
-      if (!chart.series.empty()) report.chart(chart);
-    }
+    for (const char* space : {"normalised", "pixel"})
+      for (const std::string& set : pictures) {
+        apps::LineChart chart{fmt::format("Accuracy under {}, {} space", title, space), axis, "%", {}};
+        chart.caption = set;
+        bool any = false;
+        for (const RunRecord* run : runs) {
+          apps::LineSeries line{.name = run->name};
+          for (const Results& r : run->newest)
+            if (line.points.empty() && evaluated(r) == set) line.points = attack_curve(r, attack, space);
+          any = any || !line.points.empty();
+          chart.series.push_back(std::move(line));
+        }
+        if (any) report.chart(chart);
+      }
   report.table(transposed(to_table(comparison)),
                "Top-1 accuracy under attack in %. Numbers " + describe_shared(comparison) + ".");
 }

@@ -97,11 +97,11 @@ data::Image attention_overlay(const data::Image& picture, const std::vector<floa
 }
 
 data::Image attention_pair(const data::Image& picture, const std::vector<float>& map, int grid, int side) {
-  const data::Image overlay = attention_overlay(picture, map, grid, side);
-  data::Image pair(2 * overlay.width + gap, overlay.height, 3);
+  const data::Image left = data::to_rgb(enlarge(picture, side));
+  data::Image pair(2 * left.width + gap, left.height, 3);
   std::fill(pair.pixels.begin(), pair.pixels.end(), uint8_t(255));
-  paste(pair, data::to_rgb(enlarge(picture, side)), 0);
-  paste(pair, overlay, overlay.width + gap);
+  paste(pair, left, 0);
+  if (!map.empty()) paste(pair, attention_overlay(picture, map, grid, side), left.width + gap);
   return pair;
 }
 

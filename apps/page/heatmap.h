@@ -21,7 +21,7 @@ data::Image blend_heatmap(const data::Image& rgb, const std::vector<float>& map,
 // shorter side has at least `side` pixels.
 data::Image attention_overlay(const data::Image& picture, const std::vector<float>& map, int grid,
                               int side = 224);
-// The picture and, to its right, the overlay.
+// The picture and, to its right, the overlay; nothing there for an empty map (a model without attention).
 data::Image attention_pair(const data::Image& picture, const std::vector<float>& map, int grid,
                            int side = 224);
 

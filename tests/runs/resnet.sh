@@ -17,7 +17,11 @@ fi
 "$classify" train --resume "$folder/halves" --steps 6 --quiet >/dev/null
 cmp "$folder/straight/checkpoint.safetensors" "$folder/halves/checkpoint.safetensors"
 "$classify" eval --checkpoint "$folder/straight" --limit 10 --attack pgd --budgets 2 >/dev/null
-"$classify" compare "$folder/straight" "$folder/halves" >/dev/null
+# A page with a model that attends and one that does not has the pictures of both.
+"$classify" train --recipe nano-synthetic --limit 96 --test-limit 20 --batch-size 16 --steps 2 --quiet --out "$folder/vit" >/dev/null
+"$classify" compare "$folder/vit" "$folder/straight" --report "$folder/compared.html" >/dev/null
+grep -q ">Samples<" "$folder/compared.html"
+if grep "Left out" "$folder/compared.html" >&2; then exit 1; fi
 grep -q "ResNet-18" "$folder/straight/report.html"
 
 . "$(dirname "$0")/refused.sh"
