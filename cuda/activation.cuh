@@ -32,7 +32,8 @@ __device__ inline Normal standard_normal(float x) {
   return {density, x < 0 ? tail : 1 - tail};
 }
 
-// An activation's value and derivative at x. from_result: both are the same at its value.
+// An activation's value and derivative at x. from_result: both are the same at x and at
+// value(x).
 struct GeluOf {
   static constexpr bool from_result = false;
   __device__ static float value(float x) { return x * standard_normal(x).phi; }

@@ -5,10 +5,10 @@
 #include "cuda/launch.h"
 #include "cuda/tile.h"
 
-// Building blocks of the attention kernels and of mlp.cuh. A warp owns a strip: R tiles of 16 rows of one
-// head. It loops over the head's other rows, the columns of its scores, in chunks of J tiles of 8. The right
-// operands are in shared memory as rows of D numbers (D a multiple of 16), `row_stride` apart; the strip's
-// own results stay in registers:
+// Building blocks of the attention kernels and of mlp.cuh, in attention's terms. A warp owns a strip: R tiles
+// of 16 rows of one head. It loops over the head's other rows, the columns of its scores, in chunks of J
+// tiles of 8. The right operands are in shared memory as rows of D numbers (D a multiple of 16), `row_stride`
+// apart; the strip's own results stay in registers:
 //
 //   product_with_rows<D>(s, q, keys);  // s = q keys^T
 //   hide(s, -INFINITY, first_row, first_col, n, causal);
@@ -45,13 +45,14 @@ template <class T> constexpr int per_move = 16 / int(sizeof(T));
 template <class T, int D> constexpr int row_stride = D + per_move<T>;
 
 // Copies rows first, first + 1, ... of x to shared memory [count, D], with zeros after its last row and
-// column. Called by `threads` threads, a multiple of 32, with indices `thread`; the rows are visible after
-// close_copies, wait_copies and a barrier.
+// column. Called by `threads` threads, whole warps that fill a row, with indices `thread`; the rows are
+// visible after close_copies, wait_copies and a barrier.
 template <int D, class T> __device__ void load_rows(T* to, const MatrixRows<const T>& x, int first, int count,
                                                     int thread, int threads) {
   constexpr int moves = D / per_move<T>;
   const int col = thread % moves * per_move<T>;
   const bool moved = x.aligned() && col < x.d;
+  if (warp_size % moves != 0 && thread >= threads / moves * moves) return;  // what is left of whole rows
   for (int row = thread / moves; row < count; row += threads / moves) {
     const bool inside = first + row < x.n;
     T* target = to + row * row_stride<T, D> + col;

@@ -230,8 +230,8 @@ __global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<
     RowGradient row[2 * R];
     if (active) {
       k.load(a.keys(qkv, head), first, S::own_place(own, 0));
-      v.load(a.values(qkv, head), first, S::own_place(own, 1));
-      if constexpr (symmetric) {
+      if constexpr (for_keys) v.load(a.values(qkv, head), first, S::own_place(own, 1));
+      if constexpr (symmetric && for_keys) {
         g.load(a.rows(go, head, 0, 1), first, S::own_place(own, 2));
 #pragma unroll
         for (int r = 0; r < 2 * R; ++r) row[r] = row_gradient(first + strip_row(r));
@@ -286,7 +286,7 @@ __global__ void __launch_bounds__(KeyStrip<T, D>::most_threads, backward_blocks<
       const int before = a.causal ? min(cols, max(0, first - from)) : 0;
       if constexpr (symmetric) {
         const int after = a.causal ? min(cols, max(0, first + S::rows - from)) : cols;
-        chunks.template operator()<false, true>(0, before);
+        if constexpr (for_keys) chunks.template operator()<false, true>(0, before);
         chunks.template operator()<true, true>(before, after);
         chunks.template operator()<true, false>(after, cols);
       } else {

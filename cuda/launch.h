@@ -32,7 +32,7 @@ inline size_t shared_memory_limit() {
 #endif
 }
 
-// Those of the device: a block for each is a grid that all run at once.
+// The multiprocessors of the current device.
 inline int multiprocessors() {
 #ifdef __CUDACC__
   int device = 0, count = 0;

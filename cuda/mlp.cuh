@@ -13,17 +13,11 @@
 // one are used:
 //   forward    h = x W1^T + b1,   y += f(h) W2^T
 //   backward   gh = f'(h) (gy W2),   gx += gh W1
-// Forward writes h, backward reads it and writes gh and f(h) for the gradients of the weights; nothing else of
-// the hidden numbers leaves the chip. The registers of a warp end at 192 columns of x and y; wider rows take
-// cuBLASLt's products, with a pass of activation.cuh between them.
+// Forward writes h (for ReLU f(h), which is as good); backward reads it and writes gh and f(h), which the
+// gradients of the weights take. Nothing else of the hidden numbers leaves the chip.
+#ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-constexpr bool fits_mlp_kernel(int64_t rows, int64_t in, int64_t hidden, int64_t out) {
-  return std::min({in, hidden, out}) > 0 && std::max(in, out) <= 192 && hidden <= 4096 &&
-         rows <= INT_MAX - 128;
-}
-
-#ifdef PURSUIT_GPU
 constexpr int mlp_warps = 8, mlp_threads = mlp_warps * warp_size, mlp_rows = mlp_warps * 16;
 constexpr int mlp_chunk = warp_size;  // hidden columns per step
 constexpr int mlp_stride = row_stride<bf16, mlp_chunk>;
@@ -32,7 +26,7 @@ struct MlpShape {
   int rows, in, hidden, out;
 
   __device__ int tiles() const { return (rows + mlp_rows - 1) / mlp_rows; }
-  // Columns c to c + chunk - 1 of x [rows, hidden].
+  // The columns from c on of x [rows, hidden].
   template <class T> __device__ MatrixRows<T> hidden_rows(T* x, int c) const {
     return {x + c, hidden, rows, hidden - c};
   }
@@ -118,7 +112,8 @@ template <int J> __device__ void round_to_bf16(TileD (&h)[1][J]) {
     }
 }
 
-// Stores o + bias + residual to y's rows first to first + 15; own: the warp's memory for [16, chunk].
+// Stores o to y's rows first to first + 15; with a bias, o + bias + residual (may be null). own: the warp's
+// memory for [16, chunk].
 template <int D, class Y> __device__ void store_results(const MatrixRows<Y>& y, int first,
                                                         const TileD (&o)[1][D / 8], const bf16* bias,
                                                         const std::type_identity_t<Y>* residual, Y* own) {
@@ -178,7 +173,7 @@ template <class F, int D, class Y> __global__ void __launch_bounds__(mlp_threads
 }
 
 // gh [rows, hidden] receives f'(h) (gy W2), active f(h), gx gh W1, and part [blocks, hidden] the sums of each
-// block's rows of gh. All but gh may be null, and W1 is read for gx only.
+// block's rows of gh. Of these all but gh may be null; W1 is read for gx only.
 template <class F, int D> __global__ void __launch_bounds__(mlp_threads, 1)
     mlp_gradient_kernel(const bf16* gy, const bf16* h, const bf16* w1, const bf16* w2, bf16* gh, bf16* active,
                         bf16* gx, float* part, MlpShape shape) {
@@ -190,7 +185,7 @@ template <class F, int D> __global__ void __launch_bounds__(mlp_threads, 1)
   float* const totals = shared.array<float>(shape.hidden + mlp_chunk);
   for (int j = thread; j < shape.hidden + mlp_chunk; j += mlp_threads) totals[j] = 0;
   const auto add_up = [&](int c, int side) {
-    if (warp > 0 || c < 0) return;
+    if (!part || warp > 0 || c < 0) return;
     float sum = totals[c + lane];
     for (int w = 0; w < mlp_warps; ++w) sum += sums[side * mlp_threads + w * warp_size + lane];
     totals[c + lane] = sum;
@@ -224,10 +219,12 @@ template <class F, int D> __global__ void __launch_bounds__(mlp_threads, 1)
         store_rows<mlp_chunk>(shape.hidden_rows(active, c), first, own);
       }
       store_strip<mlp_chunk>(shape.hidden_rows(gh, c), first, g, own);
-      float sum = 0;
+      if (part) {
+        float sum = 0;
 #pragma unroll
-      for (int i = 0; i < 16; ++i) sum += upcast(own[i * mlp_stride + lane]);
-      sums[side * mlp_threads + thread] = sum;
+        for (int i = 0; i < 16; ++i) sum += upcast(own[i * mlp_stride + lane]);
+        sums[side * mlp_threads + thread] = sum;
+      }
       if (gx) add_product<D>(o, g, static_cast<const bf16*>(chunks.first(side)));
     }
     if (gx)
@@ -253,20 +250,38 @@ template <class F> void with_mlp_width(int64_t in, int64_t out, const F& f) {
     f(std::integral_constant<int, 192>{});
 }
 
-// A block a multiprocessor: with their registers, it holds one.
+// A block a multiprocessor, whose registers are full with it.
 inline unsigned mlp_blocks(int64_t rows) { return blocks_for(rows, mlp_rows, multiprocessors()); }
 
+// Bytes of a block's shared memory.
+template <int D, class Y> constexpr size_t mlp_shared() {
+  return shared_size<bf16>(2 * MlpChunks<D, false>::numbers) + shared_size<bf16>(mlp_rows * mlp_stride) +
+         shared_size<Y>(mlp_rows * row_stride<Y, mlp_chunk>);
+}
+template <int D> constexpr size_t mlp_gradient_shared(int64_t hidden) {
+  return shared_size<bf16>(2 * MlpChunks<D, true>::numbers) + shared_size<float>(2 * mlp_threads) +
+         shared_size<float>(hidden + mlp_chunk);
+}
+
+// Whether the kernels are for such an MLP: a warp's registers hold rows of 192 numbers, the shared memory that
+// every GPU has the sums over 4096 hidden columns. Fewer rows than a tile for each multiprocessor would leave
+// some without work.
+inline bool fits_mlp_kernel(int64_t rows, int64_t in, int64_t hidden, int64_t out) {
+  constexpr int most_hidden = 4096, most_shared = 99 * 1024;
+  static_assert(mlp_shared<192, float>() <= most_shared);
+  static_assert(mlp_gradient_shared<192>(most_hidden) <= most_shared);
+  return std::min({in, hidden, out}) > 0 && std::max(in, out) <= 192 && hidden <= most_hidden &&
+         rows <= INT_MAX - mlp_rows && rows >= int64_t(mlp_rows) * multiprocessors();
+}
+
+// Requires fits_mlp_kernel, as mlp_gradient does.
 template <class F, class Y> void mlp_forward(const bf16* x, const bf16* w1, const bf16* b1, const bf16* w2,
                                              const bf16* b2, const Y* residual, bf16* hidden, Y* y,
                                              const MlpShape& shape) {
-  if (shape.rows == 0) return;
   with_mlp_width(shape.in, shape.out, [&](auto width) {
     constexpr int D = width();
-    const size_t bytes = shared_size<bf16>(2 * MlpChunks<D, false>::numbers) +
-                         shared_size<bf16>(mlp_rows * mlp_stride) +
-                         shared_size<Y>(mlp_rows * row_stride<Y, mlp_chunk>);
-    launch<mlp_kernel<F, D, Y>>({mlp_blocks(shape.rows), mlp_threads, bytes}, x, w1, b1, w2, b2, residual,
-                                hidden, y, shape);
+    launch<mlp_kernel<F, D, Y>>({mlp_blocks(shape.rows), mlp_threads, mlp_shared<D, Y>()}, x, w1, b1, w2, b2,
+                                residual, hidden, y, shape);
   });
 }
 
@@ -275,16 +290,13 @@ template <class F> void mlp_gradient(const bf16* gy, const bf16* h, const bf16* 
                                      bf16* active, bf16* gx, bf16* gb1, const MlpShape& shape) {
   const unsigned blocks = mlp_blocks(shape.rows);
   const auto part = gb1 ? Workspace<float>(int64_t(blocks) * shape.hidden) : Workspace<float>();
-  if (shape.rows > 0)
-    with_mlp_width(shape.in, shape.out, [&](auto width) {
-      constexpr int D = width();
-      const size_t bytes = shared_size<bf16>(2 * MlpChunks<D, true>::numbers) +
-                           shared_size<float>(2 * mlp_threads) + shared_size<float>(shape.hidden + mlp_chunk);
-      launch<mlp_gradient_kernel<F, D>>({blocks, mlp_threads, bytes}, gy, h, w1, w2, gh, active, gx,
-                                        part.data(), shape);
-    });
+  with_mlp_width(shape.in, shape.out, [&](auto width) {
+    constexpr int D = width();
+    launch<mlp_gradient_kernel<F, D>>({blocks, mlp_threads, mlp_gradient_shared<D>(shape.hidden)}, gy, h, w1,
+                                      w2, gh, active, gx, part.data(), shape);
+  });
   if (gb1) column_sums(static_cast<const float*>(part.data()), gb1, blocks, shape.hidden);
 }
-#endif
 
 }  // namespace pursuit::cuda
+#endif
