@@ -1,13 +1,11 @@
 #include "apps/bench/loader.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -15,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "apps/bench/temporary_folder.h"
 #include "apps/command/options.h"
 #include "apps/run/json.h"
 #include "apps/terminal/print.h"
@@ -31,7 +30,6 @@ namespace pursuit::bench {
 
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using data::Decoder, data::Image, data::Part;
 
@@ -171,16 +169,15 @@ std::vector<Rate> measure(const Options& o) {
     add("loader", "files, turbo, scaled",
         rate_of_loader(o, *data::open_dataset(o.data, data::Split::test, open)));
   }
-  const fs::path folder = fs::temp_directory_path() / fmt::format("pursuit-bench-{}", getpid());
   for (const data::Packing packing : {data::Packing::files, data::Packing::raw}) {
+    const TemporaryFolder folder;
     data::PackOptions pack{.packing = packing, .root = o.data, .source = "bench"};
-    data::pack(*set, data::Split::test, folder.string(), pack);
+    data::pack(*set, data::Split::test, folder.path().string(), pack);
     const bool turbo = data::has_turbo() && packing == data::Packing::files;
     data::DatasetOptions shards{.format = "shards"};
     if (turbo) shards.decoding = {Decoder::turbo, true};
     add("loader", fmt::format("shards, {}{}", choice_name(packing), turbo ? ", turbo, scaled" : ""),
-        rate_of_loader(o, *data::open_dataset(folder.string(), data::Split::test, shards)));
-    fs::remove_all(folder);
+        rate_of_loader(o, *data::open_dataset(folder.path().string(), data::Split::test, shards)));
   }
   return rates;
 }

@@ -10,6 +10,7 @@
 #include "apps/bench/ddp.h"
 #include "apps/bench/loader.h"
 #include "apps/bench/measure.h"
+#include "apps/bench/text.h"
 #include "apps/bench/traffic.h"
 #include "apps/bench/workload.h"
 #include "apps/command/command_line.h"
@@ -304,6 +305,7 @@ int run_command(const std::vector<std::string>& args) {
   app.add_flag("--json", options.json, "one JSON object a line");
   add_ddp_command(app);
   add_loader_command(app);
+  add_text_command(app);
   app.callback([&] {
     if (!app.get_subcommands().empty()) return;
     if (options.names.empty()) throw CLI::RequiredError("a workload");
