@@ -120,11 +120,13 @@ void number_words(Corpus& corpus, const CorpusOptions& options) {
   std::vector<Numbering> numbered(parts.size());
   std::vector<Encoded> encoded(parts.size());
   parallel_for(int64_t(parts.size()), 1, [&](int64_t begin, int64_t end) {
-    for (size_t p = size_t(begin); p < size_t(end); ++p)
+    for (size_t p = size_t(begin); p < size_t(end); ++p) {
+      encoded[p].ids.reserve(parts[p].text.text.size() / 4);  // words of most texts are longer
       encode_lines(
           parts[p], corpus.source.layout, false,
           [&](std::string_view word, const Place&) { return numbered[p].add(word, 1) + 1; },  // 0 ends lines
           encoded[p]);
+    }
   });
 
   Numbering all;
