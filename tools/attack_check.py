@@ -63,6 +63,12 @@ def peers():
         from autoattack.fab_pt import FABAttack_PT
         from autoattack.square import SquareAttack
 
+        class EveryWindow(SquareAttack):
+            """The published code never starts a window in the last row or column that it could."""
+
+            def random_int(self, low=0, high=1, shape=(1,)):
+                return super().random_int(low, high + 1, shape)
+
         for end, norm in (("", "Linf"), ("-l2", "L2")):
             def apgd(m, x, y, eps, seed, norm=norm):
                 return APGDAttack(m, norm=norm, eps=eps, seed=seed, device="cpu").perturb(x, y)
@@ -77,14 +83,18 @@ def peers():
                 return FABAttack_PT(m, norm=norm, eps=eps, n_restarts=1, n_iter=100, seed=seed, targeted=True,
                                     n_target_classes=min(9, classes - 1), device="cpu").perturb(x, y)
 
-            def square(m, x, y, eps, seed, norm=norm):
-                return SquareAttack(m, norm=norm, eps=eps, n_queries=QUERIES, p_init=0.8, resc_schedule=False,
-                                    seed=seed, device="cpu").perturb(x, y)
+            def square(m, x, y, eps, seed, norm=norm, attack=SquareAttack):
+                return attack(m, norm=norm, eps=eps, n_queries=QUERIES, p_init=0.8, resc_schedule=False, seed=seed,
+                              device="cpu").perturb(x, y)
+
+            def square_everywhere(m, x, y, eps, seed, square=square):
+                return square(m, x, y, eps, seed, attack=EveryWindow)
 
             add("apgd-ce" + end, "auto-attack", apgd)
             add("apgd-t" + end, "auto-attack", targeted)
             add("fab-t" + end, "auto-attack", fab)
             add("square" + end, "auto-attack", square)
+            add("square" + end, "auto-attack with every window", square_everywhere)
     return found
 
 
