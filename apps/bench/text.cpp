@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "apps/bench/measure.h"
 #include "apps/bench/temporary_folder.h"
 #include "apps/command/options.h"
 #include "apps/run/json.h"
@@ -70,22 +68,14 @@ void run(const Options& o) {
   const double megabytes = double(text.size()) / 1e6;
   write(folder.path() / "train.txt", text);
   write(folder.path() / "valid.txt", spelled(1) + "\n");
-  std::vector<double> passed, worked;  // s
   int64_t tokens = 0, vocabulary = 0;
-  for (int round = 0; round < o.rounds; ++round) {
-    const std::clock_t work = std::clock();
-    const auto begin = std::chrono::steady_clock::now();
+  const auto number = [&] {
     const data::Corpus corpus = data::open_corpus(folder.path().string(), {});
-    passed.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    worked.push_back(double(std::clock() - work) / CLOCKS_PER_SEC);
     tokens = int64_t(corpus.train.ids.size());
     vocabulary = corpus.vocabulary.size();
-  }
-  const auto rate = [&](std::vector<double>& seconds) {
-    std::nth_element(seconds.begin(), seconds.begin() + ptrdiff_t(seconds.size() / 2), seconds.end());
-    return megabytes / seconds[seconds.size() / 2];
   };
-  const double by_clock = rate(passed), by_processor = rate(worked);
+  const Measurement m = measure(number, {.steps = o.rounds, .seconds = 0});
+  const double by_clock = megabytes / (m.median_ms / 1e3), by_processor = megabytes / (m.cpu_ms / 1e3);
   if (o.json)
     apps::print("{}\n", nlohmann::ordered_json{{"megabytes", megabytes},
                                                {"tokens", tokens},

@@ -25,13 +25,13 @@ struct Mlp {
     int64_t rows, in, hidden, out;
   };
   Sizes sizes = {};
+  bool in_one_kernel = false;  // whether a GPU makes both products in one kernel
   bool has_residual = false;
   Needs needs = {};
 
   template <class T> static T* pointer(const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; }
 
-  // Whether a GPU makes both products in one kernel.
-  bool in_one_kernel() const {
+  bool fits_one_kernel() const {
 #ifdef PURSUIT_GPU
     if (w2.device().is_cuda() && w2.dtype() == DType::bf16)
       return cuda::fits_mlp_kernel(sizes.rows, sizes.in, sizes.hidden, sizes.out);
@@ -97,7 +97,7 @@ struct Mlp {
     const T *x = op.x.data<T>(), *w1 = op.w1.data<T>(), *w2 = op.w2.data<T>();
     const Y* plus = residual.defined() ? residual.data<Y>() : nullptr;
     if constexpr (std::is_same_v<T, bf16>)
-      if (op.in_one_kernel()) {
+      if (op.in_one_kernel) {
         const auto forward = relu ? cuda::mlp_forward<cuda::ReluOf, Y> : cuda::mlp_forward<cuda::GeluOf, Y>;
         return forward(x, w1, b1.data<T>(), w2, b2.data<T>(), plus, hidden, y.data<Y>(),
                        op.shape_of_kernel());
@@ -174,7 +174,7 @@ struct Mlp {
     T *gx = pointer<T>(wanted.x), *gb1 = pointer<T>(wanted.b1);
     const bool relu = activation == Activation::relu;
     if constexpr (std::is_same_v<T, bf16>)
-      if (in_one_kernel()) {
+      if (in_one_kernel) {
         const auto gradient = relu ? cuda::mlp_gradient<cuda::ReluOf> : cuda::mlp_gradient<cuda::GeluOf>;
         return gradient(gy, before, first, second, gh, result, gx, gb1, shape_of_kernel());
       }
@@ -198,7 +198,7 @@ struct Mlp {
 #endif
 
   // Whether backward on a GPU makes GELU's result again.
-  bool makes_result() const { return in_one_kernel() && activation == Activation::gelu && needs[3]; }
+  bool makes_result() const { return in_one_kernel && activation == Activation::gelu && needs[3]; }
 
   Tensor forward(const Tensor& in, const Tensor& first, const Tensor& b1, const Tensor& second,
                  const Tensor& b2, const Tensor& residual) {
@@ -208,10 +208,10 @@ struct Mlp {
     has_residual = residual.defined();
     sizes = {x.numel() / std::max<int64_t>(1, w1.size(1)), w1.size(1), w1.size(0), w2.size(0)};
     const bool relu = activation == Activation::relu;
-    const bool cuda = x.device().is_cuda(), whole = in_one_kernel();
-    if (needs.bits || (cuda && !whole)) hidden = empty({sizes.rows, sizes.hidden}, x.dtype(), x.device());
-    if (cuda && relu) active = hidden;
-    if (cuda && !relu && !whole) active = empty_like(hidden);
+    in_one_kernel = fits_one_kernel();
+    const bool passes = x.device().is_cuda() && !in_one_kernel;  // products and activation one after another
+    if (needs.bits || passes) hidden = empty({sizes.rows, sizes.hidden}, x.dtype(), x.device());
+    if (x.device().is_cuda()) active = relu ? hidden : passes ? empty_like(hidden) : Tensor();
     shape_of_x = x.shape();
     Shape shape = shape_of_x;
     shape.back() = w2.size(0);
