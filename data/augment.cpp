@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "data/colour.h"
+#include "data/kernels.h"
 #include "engine/base/error.h"
 
 namespace pursuit::data {
@@ -50,7 +51,7 @@ Image random_padded_crop(const Image& image, int size, int padding, Random& rand
   return crop(image, x - padding, y - padding, size, size);
 }
 
-Image random_flip(const Image& image, Random& random, double probability) {
+Image random_flip(Image image, Random& random, double probability) {
   return random.flip(probability) ? flip_horizontal(image) : image;
 }
 
@@ -78,8 +79,10 @@ void to_planes(const Image& image, std::span<uint8_t> chw) {
                           std::to_string(image.height) + " x " + std::to_string(image.channels) + " with " +
                           std::to_string(image.pixels.size()) + " values, need the " +
                           std::to_string(chw.size()) + " that the model takes");
-  for (size_t c = 0; c < channels; ++c)
-    for (size_t i = 0; i < plane; ++i) chw[c * plane + i] = image.pixels[i * channels + c];
+  if (channels == 3)
+    picture_kernels().planes(image.pixels.data(), plane, chw.data());
+  else
+    std::copy(image.pixels.begin(), image.pixels.end(), chw.begin());
 }
 
 Box draw_erasing(int width, int height, Random& random, const RandomErasing& options) {

@@ -22,7 +22,7 @@ Image random_resized_crop(const Image& image, int size, Random& random,
 // 32 images. Throws if the padded image is smaller than `size`.
 Image random_padded_crop(const Image& image, int size, int padding, Random& random);
 
-Image random_flip(const Image& image, Random& random, double probability = 0.5);
+Image random_flip(Image image, Random& random, double probability = 0.5);
 
 // Brightness, contrast and saturation in random order, each by a factor from U(1 - strength, 1 + strength).
 struct ColourJitter {

@@ -226,14 +226,14 @@ void write_png(const std::string& path, const Image& image) {
   file.commit();
 }
 
-Image to_rgb(const Image& image) {
+Image to_rgb(Image image) {
   if (image.channels == 3) return image;
   Image out(image.width, image.height, 3);
   for (size_t i = 0; i < image.pixels.size(); ++i) std::fill_n(&out.pixels[3 * i], 3, image.pixels[i]);
   return out;
 }
 
-Image to_grey(const Image& image) {
+Image to_grey(Image image) {
   if (image.channels == 1) return image;
   Image out(image.width, image.height, 1);
   picture_kernels().grey(image.pixels.data(), out.pixels.size(), out.pixels.data());

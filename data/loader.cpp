@@ -39,10 +39,11 @@ Loader::Loader(const Dataset& dataset, Transform transform, const LoaderOptions&
               random = start;
               return part(width, height, random);
             };
-            const Sample sample = part ? dataset.get_part(i, choose) : dataset.get(i);
-            transform(sample, random, picture);
+            Sample sample = part ? dataset.get_part(i, choose) : dataset.get(i);
+            const int64_t index = sample.index;
             label[0] = sample.label;
-            return sample.index;
+            transform(std::move(sample), random, picture);
+            return index;
           },
           options) {}
 

@@ -27,7 +27,7 @@ struct Batch {
 
 // Turns a sample into one image of the batch, [channels, height, width]. Called from several threads at once.
 // Must take all random numbers from the given Random, so that a run can be reproduced.
-using Transform = std::function<void(const Sample&, Random&, std::span<uint8_t>)>;
+using Transform = std::function<void(Sample, Random&, std::span<uint8_t>)>;
 
 // The same for an image with a label per pixel: labels are [height, width] numbers.
 using SegmentationTransform =

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "data/kernels.h"
 #include "engine/base/error.h"
@@ -75,9 +76,10 @@ size_t round_up(size_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 // Rows of bytes, `stride` apart; rows and their length are rounded up to whole vectors.
 struct Rows {
-  Rows(size_t bytes, size_t count) : stride(round_up(bytes)), bytes(stride * round_up(count)) {}
+  Rows(size_t bytes, size_t count)
+      : stride(round_up(bytes)), bytes(std::make_unique_for_overwrite<uint8_t[]>(stride * round_up(count))) {}
   size_t stride;
-  std::vector<uint8_t> bytes;
+  std::unique_ptr<uint8_t[]> bytes;
 };
 
 // Rows [begin, end) of the box resized along x.
@@ -87,11 +89,11 @@ Rows resize_rows(const Image& image, const Box& box, int begin, int end, Taps ta
   const size_t from = size_t(taps.end() - left) * channels;
   for (Window& window : taps.windows) window.first -= left;
   Rows out(count * channels, size_t(end - begin));
-  std::vector<uint8_t> scratch((from + out.stride) * kLanes);
+  const auto scratch = std::make_unique_for_overwrite<uint8_t[]>((from + out.stride) * kLanes);
   for (int y = begin; y < end; y += kLanes) {
     const uint8_t* rows[kLanes];
     for (int r = 0; r < kLanes; ++r) rows[r] = image.at(box.x + left, box.y + std::min(y + r, end - 1));
-    picture_kernels().weigh_columns(rows, from, taps.windows.data(), count, image.channels, scratch.data(),
+    picture_kernels().weigh_columns(rows, from, taps.windows.data(), count, image.channels, scratch.get(),
                                     &out.bytes[size_t(y - begin) * out.stride], out.stride);
   }
   return out;
@@ -121,9 +123,14 @@ Image resize_box(const Image& image, const Box& box, int width, int height, cons
     if (height == box.height)
       std::memcpy(out.at(0, y), &rows.bytes[size_t(y) * rows.stride], bytes);
     else
-      picture_kernels().weigh_rows(rows.bytes.data(), rows.stride, window, bytes, out.at(0, y));
+      picture_kernels().weigh_rows(rows.bytes.get(), rows.stride, window, bytes, out.at(0, y));
   }
   return out;
+}
+
+template <int channels> void flip_row(const uint8_t* __restrict row, int width, uint8_t* __restrict out) {
+  for (int x = 0; x < width; ++x)
+    for (int c = 0; c < channels; ++c) out[x * channels + c] = row[(width - 1 - x) * channels + c];
 }
 
 void check_size(const char* where, const Image& image, int width, int height) {
@@ -221,13 +228,8 @@ Image resized_crop(const Image& image, int x, int y, int width, int height, int 
 
 Image flip_horizontal(const Image& image) {
   Image out(image.width, image.height, image.channels);
-  const ptrdiff_t channels = image.channels;
-  for (int y = 0; y < image.height; ++y) {
-    const uint8_t* from = image.at(0, y);
-    uint8_t* to = out.at(image.width - 1, y);
-    for (int x = 0; x < image.width; ++x, from += channels, to -= channels)
-      for (ptrdiff_t c = 0; c < channels; ++c) to[c] = from[c];
-  }
+  for (int y = 0; y < image.height; ++y)
+    (image.channels == 3 ? flip_row<3> : flip_row<1>)(image.at(0, y), image.width, out.at(0, y));
   return out;
 }
 

@@ -24,9 +24,8 @@ namespace {
 
 constexpr data::RandomResizedCrop crop_options;
 
-data::Image with_channels(const Config& c, const data::Image& image) {
-  if (image.channels == c.channels) return image;
-  return c.channels == 1 ? data::to_grey(image) : data::to_rgb(image);
+data::Image with_channels(const Config& c, data::Image image) {
+  return c.channels == 1 ? data::to_grey(std::move(image)) : data::to_rgb(std::move(image));
 }
 
 // Sets mean and std: ImageNet's for colour pictures above 64 pixels, as published checkpoints use them, else
@@ -171,9 +170,9 @@ data::Image evaluation_view(const Config& c, const data::Image& image, data::Fil
 }
 
 data::Transform train_transform(const Config& c) {
-  return [c](const data::Sample& sample, Random& random, std::span<uint8_t> chw) {
+  return [c](data::Sample sample, Random& random, std::span<uint8_t> chw) {
     const int size = int(c.image_size);
-    data::Image image = with_channels(c, sample.image);
+    data::Image image = with_channels(c, std::move(sample.image));
     if (c.crop == Crop::resized) {
       image = data::resize(image, size, size, crop_options.filter);
     } else {
@@ -181,7 +180,7 @@ data::Transform train_transform(const Config& c) {
       if (c.crop == Crop::padded)
         image = data::random_padded_crop(image, size, c.crop_padding ? c.crop_padding : size / 8, random);
     }
-    if (c.flip > 0) image = data::random_flip(image, random, c.flip);
+    if (c.flip > 0) image = data::random_flip(std::move(image), random, c.flip);
     if (c.rand_augment)
       image = data::rand_augment(image, random);
     else if (c.colour_jitter > 0)

@@ -384,6 +384,8 @@ TEST_CASE("kernels of pictures: all instruction sets give the same bits") {
     }
     k.grey(bytes.data(), out.size(), out.data());
     keep(out);
+    k.planes(bytes.data(), out.size() / 3, out.data());
+    keep(out);
     k.smooth(&bytes[300], out.size(), 100, 3, out.data());
     keep(out);
     return all;
