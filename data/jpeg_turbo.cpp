@@ -137,15 +137,17 @@ Image decode_turbo(const uint8_t* bytes, size_t size, const std::string& name, b
   JDIMENSION left = JDIMENSION(std::max(0, box.x - kMargin));
   JDIMENSION columns = JDIMENSION(std::min(reduced_width, box.x + box.width + kMargin)) - left;
   const int pixel = cmyk ? 4 : 3;
-  std::vector<uint8_t> row(size_t(reduced_width) * size_t(pixel));
+  // Rows at even addresses may be written past the cache, but this one is read at once.
+  std::vector<uint8_t> buffer(size_t(reduced_width) * size_t(pixel) + 1);
+  uint8_t* const row = buffer.data() + 1;
   Image out(box.width, box.height, 3);
   if (!attempt(jpeg, [&] {
         if (columns < info.output_width) jpeg_crop_scanline(&info, &left, &columns);
         if (box.y > 0) jpeg_skip_scanlines(&info, JDIMENSION(box.y));
         const bool direct = !cmyk && int(columns) == box.width;
-        const uint8_t* const from = row.data() + (box.x - int(left)) * pixel;
+        const uint8_t* const from = row + (box.x - int(left)) * pixel;
         for (int y = 0; y < box.height; ++y) {
-          JSAMPROW to = direct ? out.at(0, y) : row.data();
+          JSAMPROW to = direct ? out.at(0, y) : row;
           jpeg_read_scanlines(&info, &to, 1);
           if (cmyk)
             to_rgb(from, box.width, out.at(0, y));
