@@ -7,6 +7,28 @@
 
 namespace pursuit::segment {
 
+namespace {
+
+// Of all windows of a view, [windows * window.height * window.width, classes].
+Tensor logits_of(const Predictor& predictor, const Tensor& view) {
+  const nn::Windows windows(view, predictor.views.window);
+  std::vector<Tensor> all;
+  for (int64_t first = 0; first < windows.size(); first += predictor.views.window.batch) {
+    const Tensor each = windows.logits(predictor.model, first).permute({0, 2, 3, 1});
+    all.push_back(each.reshape({each.numel() / each.size(3), each.size(3)}));
+  }
+  return concat(all, 0);
+}
+
+}  // namespace
+
+void attack_on_shapes(const Predictor& predictor, const Shape& view) {
+  Tensor x = empty(view, DType::f32, predictor.device);
+  x.requires_grad();
+  const Tensor logits = logits_of(predictor, x);
+  cross_entropy(logits, empty({logits.size(0)}, DType::i64, predictor.device)).backward();
+}
+
 Tensor attacked(const Predictor& predictor, const Tensor& x, const data::Image& labels,
                 const attacks::Settings& settings, int64_t number) {
   const nn::WindowOptions& w = predictor.views.window;
@@ -26,17 +48,9 @@ Tensor attacked(const Predictor& predictor, const Tensor& x, const data::Image& 
   }
   if (std::all_of(targets.begin(), targets.end(), [](int64_t t) { return t < 0; })) return x;
 
-  const auto logits = [&](const Tensor& view) {  // [windows * w.height * w.width, classes]
-    const nn::Windows changed(view, w);
-    std::vector<Tensor> all;
-    for (int64_t first = 0; first < changed.size(); first += w.batch) {
-      const Tensor each = changed.logits(predictor.model, first).permute({0, 2, 3, 1});
-      all.push_back(each.reshape({each.numel() / each.size(3), each.size(3)}));
-    }
-    return concat(all, 0);
-  };
   const Tensor wanted = from_vector(targets, {int64_t(targets.size())}).to(x.device());
-  return attacks::attack(logits, x, wanted, settings, {number});
+  return attacks::attack([&](const Tensor& view) { return logits_of(predictor, view); }, x, wanted, settings,
+                         {number});
 }
 
 }  // namespace pursuit::segment

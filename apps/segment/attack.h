@@ -11,4 +11,8 @@ namespace pursuit::segment {
 Tensor attacked(const Predictor& predictor, const Tensor& x, const data::Image& labels,
                 const attacks::Settings& settings, int64_t number);
 
+// A step of an attack on a view of this shape, on shapes alone (engine/core/shapes_only.h). The model has
+// no leaves.
+void attack_on_shapes(const Predictor& predictor, const Shape& view);
+
 }  // namespace pursuit::segment

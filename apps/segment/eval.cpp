@@ -10,6 +10,7 @@
 #include "apps/segment/commands.h"
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
+#include "apps/training/step_memory.h"
 #include "data/fingerprint.h"
 #include "engine/base/error.h"
 
@@ -137,6 +138,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
           s.options = given->second;
         s.seed = options_.seed;
         const auto attack = [&](const Tensor& view, const data::SegmentationSample& sample) {
+          require_memory(view);
           return segment::attacked(predictor_, view, sample.labels, s, sample.index);
         };
         const auto tick = apps::ticker(bar, before, fmt::format("{} {:g}/255", name, budget));
@@ -175,12 +177,20 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
                   attacked().count, apps::Lines{apps::to_text(attack_table(attacked()))});
   }
 
+  void require_memory(const Tensor& view) {
+    if (view.shape() == fits_) return;
+    apps::require_memory("eval", view.device(), "--short-side, as an attack keeps all windows of a picture",
+                         [&] { attack_on_shapes(predictor_, view.shape()); });
+    fits_ = view.shape();
+  }
+
   Results& attacked() { return attacked_on_ ? *attacked_on_ : results_; }
   const Results& attacked() const { return attacked_on_ ? *attacked_on_ : results_; }
 
   const EvalOptions& options_;
   std::vector<std::string> attacks_;
   Predictor predictor_;
+  Shape fits_;                          // of a view, whose attack was found to fit into memory
   std::optional<Results> attacked_on_;  // of --attack-limit pictures, with clean scores
 };
 

@@ -73,11 +73,12 @@ int64_t left_of_address_space(const std::string& root) {
 }  // namespace
 
 FreeMemory free_memory(Device device, int processes, const std::string& root) {
+  const MemoryStats pool = memory_stats(device);
+  const int64_t cached = pool.reserved - pool.allocated;
   if (device.is_cuda()) {
     size_t free = 0, total = 0;
     cuda::memory_info(device.index, free, total);
-    const MemoryStats pool = memory_stats(device);
-    return {int64_t(free) + pool.reserved - pool.allocated, "memory of " + device.name()};
+    return {int64_t(free) + cached, "memory of " + device.name()};
   }
   const auto available = number_in(root + "/proc/meminfo", "MemAvailable:");
   FreeMemory least{available ? *available * 1024 : without_limit, "available memory"};
@@ -87,6 +88,7 @@ FreeMemory free_memory(Device device, int processes, const std::string& root) {
     least.limit += fmt::format(" of each of {} ranks", processes);
   }
   if (const int64_t left = left_of_address_space(root); left < least.bytes) least = {left, "ulimit -v"};
+  if (least.bytes < without_limit) least.bytes += cached;
   return least;
 }
 

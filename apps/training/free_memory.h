@@ -6,7 +6,7 @@
 
 namespace pursuit::apps {
 
-// The memory that this process can still allocate, and its limit.
+// The memory that this process can still allocate, what its pool holds unused included, and its limit.
 struct FreeMemory {
   int64_t bytes;
   std::string limit;  // "available memory", "the cgroup's limit", "ulimit -v" or "memory of cuda:0"

@@ -10,7 +10,9 @@
 #include "apps/segment/results.h"
 #include "data/segmentation.h"
 #include "engine/base/random.h"
+#include "engine/core/shapes_only.h"
 #include "engine/ops.h"
+#include "nn/segmenter.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
@@ -90,6 +92,36 @@ TEST_CASE("segment attack: fgsm lowers the label's logit and raises the others, 
         CHECK(after[35 * c + i] ==
               doctest::Approx(std::clamp(before[35 * c + i] + way, 0.0, 1.0)).epsilon(1e-5));
       }
+  }
+}
+
+TEST_CASE("segment attack: its memory is estimated within 15 %") {
+  nn::SegmenterConfig config;
+  config.encoder.image = 32;
+  config.encoder.patch = 8;
+  config.encoder.width = 32;
+  config.encoder.dim = 64;
+  config.encoder.depth = 3;
+  config.encoder.heads = 2;
+  config.encoder.classes = 5;
+  nn::Segmenter model(config);
+  for (const nn::NamedTensor& p : model.parameters()) *p.tensor = p.tensor->detach();
+  for (const int64_t stride : {0, 16}) {
+    Predictor predictor = channels(32, 32, stride);
+    predictor.model = [&](const Tensor& windows) { return model(windows); };
+    const Tensor x = view(80, 112);
+    const data::Image labels(112, 80, 1);
+    for (const char* name : {"fgsm", "pgd", "mim"}) {
+      CAPTURE(name);
+      const int64_t before = memory_stats().allocated;
+      reset_peak_memory();
+      attacked(predictor, x, labels, settings(name, 4), 0);
+      const double taken = double(memory_stats().allocated_peak - before);
+      const ShapesOnly shapes;
+      attack_on_shapes(predictor, x.shape());
+      CHECK(double(shapes.peak()) < 1.15 * taken);
+      CHECK(double(shapes.peak()) > 0.85 * taken);
+    }
   }
 }
 
