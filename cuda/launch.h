@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <string>
 #include <type_traits>
 
@@ -55,9 +56,9 @@ inline Grid by_rows(int64_t rows, int64_t cols) {
   return {dim3(blocks_for(cols, 128), blocks_for(rows, 1)), dim3(128)};
 }
 
-// Extracts the kernel from launch_as's __PRETTY_FUNCTION__: "... [with auto kernel = NAME; P = ...]".
+// Extracts the kernel from a __PRETTY_FUNCTION__: "... [with auto kernel = NAME; P = ...]" or without P.
 inline std::string kernel_name(const std::string& pretty) {
-  const size_t begin = pretty.find("kernel = "), end = pretty.find("; P", begin);
+  const size_t begin = pretty.find("kernel = "), end = std::min(pretty.find("; P", begin), pretty.rfind(']'));
   return begin == std::string::npos ? pretty : pretty.substr(begin + 9, end - begin - 9);
 }
 
@@ -78,25 +79,46 @@ inline cudaError_t allow_shared(const void* kernel, size_t bytes) {
 using simt::allow_shared;
 #endif
 
+// Lets a kernel have the maximum, once: a smaller limit set for a later launch would also apply to one
+// captured before.
+template <auto kernel> void allow_shared_of(const Grid& grid) {
+  thread_local int allowed_on = -1;
+  if (grid.shared <= 48 * 1024 || allowed_on == current_device()) return;
+#ifdef __CUDACC__
+  const cudaError_t e = allow_shared(reinterpret_cast<const void*>(kernel), shared_memory_limit());
+  if (e != cudaSuccess) fail_launch(kernel_name(__PRETTY_FUNCTION__), grid, text_of(e) + device_state());
+#else
+  allow_shared(reinterpret_cast<const void*>(kernel), shared_memory_limit());
+#endif
+  allowed_on = current_device();
+}
+
+// The blocks of such a launch that one multiprocessor runs at once.
+template <auto kernel> int resident_blocks(const Grid& grid) {
+  allow_shared_of<kernel>(grid);
+#ifdef __CUDACC__
+  int blocks = 0;
+  CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, reinterpret_cast<const void*>(kernel),
+                                                           int(grid.threads.x), grid.shared));
+  return blocks;
+#else
+  return simt::resident_blocks;
+#endif
+}
+
 template <auto kernel, class... P>
 void launch_as(void (*)(P...), const Grid& grid, std::type_identity_t<P>... arguments) {
   const auto* function = reinterpret_cast<const void*>(kernel);
-  // Sets the maximum once: a smaller limit set for a later launch would also apply to one captured before.
-  thread_local int allowed_on = -1;
-  const bool allows = grid.shared > 48 * 1024 && allowed_on != current_device();
+  allow_shared_of<kernel>(grid);
 #ifdef __CUDACC__
   void* pointers[] = {&arguments...};
-  cudaError_t e = allows ? allow_shared(function, shared_memory_limit()) : cudaSuccess;
-  if (e == cudaSuccess)
-    e = cudaLaunchKernel(function, grid.blocks, grid.threads, pointers, grid.shared,
-                         static_cast<cudaStream_t>(current_stream()));
+  const cudaError_t e = cudaLaunchKernel(function, grid.blocks, grid.threads, pointers, grid.shared,
+                                         static_cast<cudaStream_t>(current_stream()));
   if (e != cudaSuccess) fail_launch(kernel_name(__PRETTY_FUNCTION__), grid, text_of(e) + device_state());
 #else
-  if (allows) allow_shared(function, shared_memory_limit());
   simt::run(function, kernel_name(__PRETTY_FUNCTION__), grid.blocks, grid.threads, grid.shared,
             [=] { kernel(arguments...); });
 #endif
-  if (allows) allowed_on = current_device();
 }
 
 template <auto kernel, class... A> void launch(const Grid& grid, const A&... arguments) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <utility>
+
 #include "cuda/launch.h"
 #include "cuda/rpc_attention.cuh"
 
@@ -98,48 +100,64 @@ template <class T, int D, int R> struct RpcStrip {
   }
 };
 
-// One block per head, one warp per strip of rows. K, V and Z are in shared memory.
+// Blocks take one head after the other, and the next one's K and V arrive meanwhile. In f32 there is no
+// memory for that, or two blocks on a multiprocessor wait in turns: a block takes one head.
+template <class T> constexpr bool rpc_prefetches = std::is_same_v<T, bf16>;
+
+// A block takes heads blockIdx.x, blockIdx.x + gridDim.x and so on, with one warp per strip of rows. K, V and
+// Z are in shared memory; with two `buffers` K and V of the next head too.
 template <class T, int D> __global__ void __launch_bounds__(256, D == 16 ? 2 : 1)
-    rpc_forward_kernel(RpcForward<T> a) {
+    rpc_forward_kernel(RpcForward<T> a, int buffers) {
   constexpr int R = strip_tiles<D>, ld = row_stride<T, D>;
   const RpcShape& s = a.shape;
-  const int64_t head = blockIdx.x;
   const int rows = int(blockDim.x) / warp_size * 16 * R;
   const int row = warp_index() * 16 * R;  // first row of the warp
   Shared shared;
-  T* k = shared.array<T>(rows * ld);
-  T* v = shared.array<T>(rows * ld);
+  T* k = shared.array<T>(2 * rows * ld);  // and V
   T* z = shared.array<T>(rows * ld);
   float* part = shared.array<float>(32);
-  load_rows<D>(k, s.keys(a.kv, head), 0, rows, int(threadIdx.x), int(blockDim.x));
-  load_rows<D>(v, s.values(a.kv, head), 0, rows, int(threadIdx.x), int(blockDim.x));
-  close_copies();
-  wait_copies<0>();
-  __syncthreads();
+  T* next_k = buffers == 2 ? shared.array<T>(2 * rows * ld) : k;
+  const auto load = [&](int64_t head, T* to) {
+    load_rows<D>(to, s.keys(a.kv, head), 0, rows, int(threadIdx.x), int(blockDim.x));
+    load_rows<D>(to + rows * ld, s.values(a.kv, head), 0, rows, int(threadIdx.x), int(blockDim.x));
+    close_copies();
+  };
+  load(blockIdx.x, k);
 
-  a.find_thresholds(
-      head, [&](int i, int j) { return k[i * ld + j]; }, part);
-  const float* tau = s.of_head(a.tau, head);
+  const int heads = int(s.all_heads());
+  for (int head = int(blockIdx.x); head < heads; head += int(gridDim.x)) {
+    wait_copies<0>();
+    __syncthreads();
+    const int next = head + int(gridDim.x);
+    if (rpc_prefetches<T> && buffers == 2 && next < heads) load(next, next_k);
 
-  const int end = s.causal ? min(s.n, row + 16 * R) : s.n;
-  TileD w[R][D / 8];
-  RpcStrip<T, D, R> strip;
-  for (int t = 0; t < s.iterations; ++t) {
+    a.find_thresholds(
+        head, [&](int i, int j) { return k[i * ld + j]; }, part);
+    const float* tau = s.of_head(a.tau, head);
+
+    const int end = s.causal ? min(s.n, row + 16 * R) : s.n;
+    TileD w[R][D / 8];
+    RpcStrip<T, D, R> strip;
+    for (int t = 0; t < s.iterations; ++t) {
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const int first = row + 16 * r;
-      rpc_step<D>(k + first * ld, z + first * ld, w[r], strip.out[r], s.step(tau, first, t),
-                  s.regions(a.region, t, head, first / 16, region_words(D)));
+      for (int r = 0; r < R; ++r) {
+        const int first = row + 16 * r;
+        rpc_step<D>(k + first * ld, z + first * ld, w[r], strip.out[r], s.step(tau, first, t),
+                    s.regions(a.region, t, head, first / 16, region_words(D)));
+        __syncwarp();
+        store_rows<D>(s.kept(a.z, t, head), first, z + first * ld);
+      }
+      __syncthreads();
+      strip.begin(z + row * ld);
+      strip.add(z, k + rows * ld, row, 0, end, s);
+      strip.finish(row, s, s.row_stats(a.stats, t, head));
+      __syncthreads();
+      store_strip<D>(s.low_rank(a.l, a.out, t, head), row, strip.out, z + row * ld);
       __syncwarp();
-      store_rows<D>(s.kept(a.z, t, head), first, z + first * ld);
     }
-    __syncthreads();
-    strip.begin(z + row * ld);
-    strip.add(z, v, row, 0, end, s);
-    strip.finish(row, s, s.row_stats(a.stats, t, head));
-    __syncthreads();
-    store_strip<D>(s.low_rank(a.l, a.out, t, head), row, strip.out, z + row * ld);
-    __syncwarp();
+    if constexpr (!rpc_prefetches<T>) return;
+    if (buffers == 1 && next < heads) load(next, k);  // no warp reads this head's any more
+    std::swap(k, next_k);
   }
 }
 
@@ -229,9 +247,31 @@ template <int D> int rpc_forward_rows(int n) {
   constexpr int strip = 16 * strip_tiles<D>;
   return (n + strip - 1) / strip * strip;
 }
-template <class T, int D> size_t rpc_forward_shared(int n) {
-  return 3 * shared_size<T>(rpc_forward_rows<D>(n) * row_stride<T, D>) + shared_size<float>(32);
+template <class T, int D> size_t rpc_forward_shared(int n, int buffers = 1) {
+  return (1 + 2 * buffers) * shared_size<T>(rpc_forward_rows<D>(n) * row_stride<T, D>) +
+         shared_size<float>(32);
 }
+// If blocks prefetch, there is one for every place on the GPU, with two buffers if that costs no places.
+template <class T, int D> void rpc_forward_blocks(const RpcForward<T>& a) {
+  const RpcShape& s = a.shape;
+  const auto grid = [&](int buffers) {
+    constexpr int strip = 16 * strip_tiles<D>;
+    return Grid{unsigned(s.all_heads()), unsigned(rpc_forward_rows<D>(s.n) / strip * warp_size),
+                rpc_forward_shared<T, D>(s.n, buffers)};
+  };
+  Grid g = grid(1);
+  int buffers = 1;
+  if constexpr (rpc_prefetches<T>) {
+    const auto places = [](const Grid& g) {
+      return g.shared > shared_memory_limit() ? 0 : resident_blocks<rpc_forward_kernel<T, D>>(g);
+    };
+    const int most = places(g);
+    if (places(grid(2)) == most) g = grid(buffers = 2);
+    g.blocks = blocks_for(s.all_heads(), 1, int64_t(most) * multiprocessors());
+  }
+  launch<rpc_forward_kernel<T, D>>(g, a, buffers);
+}
+
 template <class T, int D> bool rpc_forward_on_chip(int n) {
   return D <= on_chip_head_dim && rpc_forward_rows<D>(n) <= on_chip_warps * 16 * strip_tiles<D> &&
          rpc_forward_shared<T, D>(n) <= shared_memory_limit();
@@ -246,11 +286,7 @@ template <class T, int D> void rpc_forward(const RpcForward<T>& a, float* w) {
   const RpcShape& s = a.shape;
   constexpr int strip = 16 * strip_tiles<D>, ld = row_stride<T, D>;
   if (rpc_forward_on_chip<T, D>(s.n)) {
-    if constexpr (D <= on_chip_head_dim)
-      launch<rpc_forward_kernel<T, D>>(
-          {unsigned(s.all_heads()), unsigned(rpc_forward_rows<D>(s.n) / strip * warp_size),
-           rpc_forward_shared<T, D>(s.n)},
-          a);
+    if constexpr (D <= on_chip_head_dim) rpc_forward_blocks<T, D>(a);
     return;
   }
   constexpr int begin_warps = rpc_begin_warps<T, D>;

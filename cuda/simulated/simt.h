@@ -53,6 +53,7 @@ size_t most_shared();
 
 // So few that kernels with a block for each have to loop.
 constexpr int multiprocessors = 3;
+constexpr int resident_blocks = 1;  // on one of them
 void allow_shared(const void* kernel, size_t bytes);
 
 // Runs `call`, a call of the function `kernel`, for every thread of the grid, now or, during graph capture,

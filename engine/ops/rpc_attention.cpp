@@ -340,6 +340,8 @@ struct RpcAttention {
             .shrink_every_iteration = false}},
          {kv(1, 11, 2, 4), left_out()},
          32},
+        // More heads than the GPU's blocks.
+        {{O{.iterations = 2, .lambda = 2}}, {kv(3, 17, 3, 16), left_out()}, 16},
         // The widths for which the GPU has tiles, more rows than a warp's strip, and scores that keep softmax
         // soft.
         {{O{.iterations = 2, .causal = true}}, {kv(2, 35, 2, 16), left_out()}, 16},
