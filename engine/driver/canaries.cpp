@@ -70,23 +70,6 @@ struct CanaryDerivativeOff {
 };
 PURSUIT_OPERATOR(CanaryDerivativeOff)
 
-// Jumps in f64 at 1, as it should, otherwise at 1.1.
-struct CanaryWrongThreshold {
-  static constexpr const char* name = "canary_wrong_threshold";
-  static constexpr bool jumps = true;
-  Tensor x = {};
-  Tensor forward(const Tensor& in) {
-    x = in;
-    return clamp(in, -1, 1);
-  }
-  Grads backward(const Tensor& gy, Needs) {
-    const double threshold = x.dtype() == DType::f64 ? 1 : 1.1;
-    return {gy * clamp(affine(abs(x), -1e30, threshold * 1e30), 0, 1)};
-  }
-  static std::vector<Sample<CanaryWrongThreshold>> samples() { return {{{}, {{{3, 50}, -2, 2}}}}; }
-};
-PURSUIT_OPERATOR(CanaryWrongThreshold)
-
 struct CanaryNegatedGradient : Square {
   static constexpr const char* name = "canary_negated_gradient";
   Grads backward(const Tensor& gy, Needs) { return {-2.0 * x * gy}; }

@@ -40,10 +40,6 @@ Outcome run(const Run& f, const std::vector<Input>& inputs, const std::vector<Te
 // inside the operator may cause several times that. In bf16, arithmetic is f32 and the result is rounded
 // once, which is half an ulp of r; only tensors saved for backward were rounded before. Under `broadcast`
 // sums have equal terms, whose rounding errors add up instead of cancelling: four times the tolerance.
-//
-// The gradient of an operator that jumps (operator.h) may be on either side of a threshold that a number
-// inside nearly meets: up to 1 % of its elements may instead lie in the range that f64 reaches when the inputs
-// move by c ulp, with the same tolerance.
 struct Bar {
   double unit, a, b, c;
 };
@@ -53,29 +49,11 @@ Bar bar_of(DType d) {
   return {d == DType::f32 ? 0x1p-23 : 0x1p-52, 4, 4, 16};
 }
 
-// What every element reaches in f64 while the inputs move by the c ulp of the bar.
-struct Range {
-  std::vector<double> low, high;
-
-  void add(const Tensor& t) {
-    const std::vector<double> x = t.to_vector();
-    if (low.empty()) low = high = x;
-    for (size_t i = 0; i < x.size(); ++i) {
-      low[i] = std::min(low[i], x[i]);
-      high[i] = std::max(high[i], x[i]);
-    }
-  }
-};
-
-// A tensor of the f64 run, its average change d and, of operators that jump, its range.
+// A tensor of the f64 run, and its average change d.
 struct Wanted {
   Tensor value;
   double moves = 0;
-  std::function<Range()> range = {};
 };
-
-// The part of a tensor that may be on the other side of a threshold than in f64.
-constexpr double most_jumps = 0.01;
 
 struct Comparer {
   Report& report;
@@ -99,8 +77,6 @@ struct Comparer {
     report.compared += int64_t(g.size());
     double worst = 0;
     std::string failure;
-    Range range;
-    size_t jumped = 0;
     for (size_t i = 0; i < g.size(); ++i) {
       const double error = std::fabs(g[i] - w[i]);
       const double limit =
@@ -109,13 +85,6 @@ struct Comparer {
               : 0;
       const bool finite = std::isfinite(error) && std::isfinite(w[i]) && std::isfinite(limit);
       const double ratio = !finite ? INFINITY : error == 0 ? 0 : error / limit;
-      if (ratio > 1 && finite && want.range) {
-        if (range.low.empty()) range = want.range();
-        if (g[i] >= range.low[i] - limit && g[i] <= range.high[i] + limit) {
-          ++jumped;
-          continue;
-        }
-      }
       if (ratio > 1 && ratio > worst) {
         std::ostringstream text;
         text.precision(9);
@@ -126,9 +95,6 @@ struct Comparer {
     }
     report.worst = std::max(report.worst, worst);
     if (!failure.empty()) fail(failure);
-    if (double(jumped) > most_jumps * double(g.size()))
-      fail(name + ": " + std::to_string(jumped) + " of " + std::to_string(g.size()) +
-           " elements are on the other side of a threshold");
   }
 };
 
@@ -210,9 +176,8 @@ class CaseCheck {
     to.compare("the result", got.y, {want.y, moves.y}, result, tolerance);
     for (size_t i = 0; i < seen.size(); ++i)
       if (wants_gradient(case_.inputs[i]))
-        to.compare("gradient " + std::to_string(i), got.grads[i],
-                   {want.grads[i], moves.grads[i], range_of_gradient(i, exact, cotangent)}, seen[i].dtype(),
-                   tolerance);
+        to.compare("gradient " + std::to_string(i), got.grads[i], {want.grads[i], moves.grads[i]},
+                   seen[i].dtype(), tolerance);
     for (const Arranged& m : memory)
       if (m.touched()) to.fail("an input was written to");
 
@@ -230,35 +195,18 @@ class CaseCheck {
   Moves measure(const Outcome& want, const std::vector<Tensor>& exact, const Tensor& cotangent) const {
     constexpr int tries = 3;
     Moves moves{0, std::vector<double>(exact.size(), 0)};
+    const double unit = bar_of(dtype_).unit;
     for (uint64_t k = 0; k < tries; ++k) {
-      const Outcome other = run_near(exact, cotangent, bar_of(dtype_).unit, k);
+      std::vector<Tensor> near;
+      for (const Tensor& t : exact) near.push_back(nudged(t, unit, 100 * k + near.size()));
+      const Outcome other = run(case_.run, case_.inputs, near, [&](const Tensor& y) {
+        return nudged(cotangent.to(y.dtype()), unit, 100 * k + 99);
+      });
       moves.y += mean_distance(other.y, want.y) / tries;
       for (size_t i = 0; i < exact.size(); ++i)
         if (want.grads[i].defined()) moves.grads[i] += mean_distance(other.grads[i], want.grads[i]) / tries;
     }
     return moves;
-  }
-
-  // The run number k with inputs and cotangent nudged by up to `unit`.
-  Outcome run_near(const std::vector<Tensor>& exact, const Tensor& cotangent, double unit, uint64_t k) const {
-    std::vector<Tensor> near;
-    for (const Tensor& t : exact) near.push_back(nudged(t, unit, 100 * k + near.size()));
-    return run(case_.run, case_.inputs, near,
-               [&](const Tensor& y) { return nudged(cotangent.to(y.dtype()), unit, 100 * k + 99); });
-  }
-
-  // Empty for an operator that does not jump.
-  std::function<Range()> range_of_gradient(size_t i, const std::vector<Tensor>& exact,
-                                           const Tensor& cotangent) const {
-    if (!case_.jumps) return {};
-    return [this, i, &exact, &cotangent] {
-      constexpr int tries = 64;
-      const Bar bar = bar_of(dtype_);
-      Range range;
-      for (uint64_t k = 0; k < tries; ++k)
-        range.add(run_near(exact, cotangent, bar.c * bar.unit, k).grads[i]);
-      return range;
-    };
   }
 
   // f64 against f64: the same sums in another order. A reference may have no gradients.

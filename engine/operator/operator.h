@@ -59,11 +59,6 @@ inline Input wide(Input in) {
 }
 inline Input left_out() { return {{}, 0, 0, false, false}; }
 
-// An operator declares `static constexpr bool jumps = true` if its gradient jumps where a number that it
-// computes itself crosses a threshold: rounding decides on which side a few elements are.
-template <class Op>
-concept Jumps = Op::jumps;
-
 // Options and inputs that the test driver runs the operator with. `tolerance` scales the driver's bound for
 // operators that sum many rounded terms; give the reason beside it.
 template <class Op> struct Sample {
@@ -78,7 +73,6 @@ struct OperatorInfo {
   struct Case {
     std::vector<Input> inputs;
     double tolerance;
-    bool jumps;
     Run run;
     Run reference;  // empty if the operator has none
   };
@@ -172,7 +166,7 @@ template <class Op, class Base, class... In> constexpr size_t arity(Tensor (Base
 template <Operator Op> std::vector<OperatorInfo::Case> cases_of() {
   std::vector<OperatorInfo::Case> cases;
   for (const Sample<Op>& s : Op::samples()) {
-    OperatorInfo::Case c{s.inputs, s.tolerance, Jumps<Op>, {}, {}};
+    OperatorInfo::Case c{s.inputs, s.tolerance, {}, {}};
     if constexpr (TakesList<Op>) {
       c.run = [op = s.op](const std::vector<Tensor>& in) { return apply(Op(op), in); };
     } else {

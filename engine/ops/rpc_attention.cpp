@@ -15,7 +15,6 @@ namespace pursuit {
 // or, with separate queries, L' = softmax(scale Q Z^T) V.
 struct RpcAttention {
   static constexpr const char* name = "rpc_attention";
-  static constexpr bool jumps = true;  // where X crosses the threshold
   RpcOptions options = {};
   Tensor kv = {};            // [B, N, 2, H, D], with queries [B, N, 3, H, D]
   Tensor z = {};             // [n, B, H, N, D], on the CPU in the compute dtype
