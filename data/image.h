@@ -77,6 +77,6 @@ std::vector<uint8_t> encode_jpeg(const Image& image, int quality);
 
 Image to_rgb(Image image);
 Image to_grey(Image image);  // ITU-R 601 luma, rounded as Pillow does: (19595 R + 38470 G + 7471 B +
-                                    // 0x8000) >> 16
+                             // 0x8000) >> 16
 
 }  // namespace pursuit::data

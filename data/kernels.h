@@ -39,7 +39,7 @@ struct PictureKernels {
   // first + factor * (second - first), clipped.
   void (*blend)(const uint8_t* first, const uint8_t* second, size_t count, float factor, uint8_t* out);
   void (*planes)(const uint8_t* rgb, size_t pixels, uint8_t* out);  // [pixels, 3] to [3, pixels]
-  void (*grey)(const uint8_t* rgb, size_t pixels, uint8_t* out);  // see to_grey
+  void (*grey)(const uint8_t* rgb, size_t pixels, uint8_t* out);    // see to_grey
   // A row of a 3 x 3 mean with a centre weight of 5; `row` bytes to the next row, `step` to the next pixel.
   void (*smooth)(const uint8_t* in, size_t count, ptrdiff_t row, ptrdiff_t step, uint8_t* out);
 };

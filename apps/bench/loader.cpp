@@ -91,8 +91,7 @@ Part draw(const Options& o, int width, int height, Random& random) {
 // Pictures a second of a loader: random resized crop and flip, 8-bit planes.
 double rate_of_loader(const Options& o, const data::Dataset& set) {
   const data::Transform transform = [&](data::Sample sample, Random& random, std::span<uint8_t> chw) {
-    Image image =
-        data::resize(data::to_rgb(std::move(sample.image)), o.size, o.size, data::Filter::bicubic);
+    Image image = data::resize(data::to_rgb(std::move(sample.image)), o.size, o.size, data::Filter::bicubic);
     data::to_planes(data::random_flip(std::move(image), random), chw);
   };
   data::LoaderOptions options;
