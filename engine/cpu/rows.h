@@ -31,6 +31,15 @@ template <class R> struct RpcStep {
   bool shrink, dual_plus;
 };
 
+// How attention's scores become weights: P = clip((zeta - gamma) softmax(scale S + mask) + gamma, 0, 1).
+template <class R> struct AttentionRows {
+  R scale = 1;
+  int64_t causal = -1;      // as for softmax_rows
+  const R* mask = nullptr;  // nullable, [rows, cols] with row stride ld_mask
+  int64_t ld_mask = 0;
+  R gamma = 0, zeta = 1;  // 0 and 1: no clipping
+};
+
 // A point between two rows of a matrix: (1 - weight) row low + weight row high.
 template <class R> struct Tap {
   int64_t low, high;
@@ -117,13 +126,24 @@ template <class R> struct RowKernels {
   // Recomputes the same softmax from its stats, bit for bit. Stores two numbers per row instead of their
   // log-sum-exp: for large scores the rounding of that one number would be a relative error of the whole row.
   void (*softmax_again_rows)(R* s, int64_t rows, int64_t cols, int64_t ld, const R* stats, int64_t causal);
-  // d holds dP and receives dS_ij = scale p_ij (dP_ij - sum_k p_ik dP_ik).
-  void (*softmax_grad_rows)(const R* p, R* d, int64_t rows, int64_t cols, int64_t ld, R scale);
+  // d holds dP and receives dS_ij = p_ij (dP_ij - sum_k p_ik dP_ik).
+  void (*softmax_grad_rows)(const R* p, R* d, int64_t rows, int64_t cols, int64_t ld);
   // p <- clip((zeta - gamma) p + gamma, 0, 1), the clipped softmax.
   void (*clipped_softmax_rows)(R* p, int64_t rows, int64_t cols, int64_t ld, R gamma, R zeta);
   // d <- (zeta - gamma) d where (zeta - gamma) p + gamma lies in [0, 1], else 0; p is before clipping.
   void (*clipped_softmax_grad_rows)(const R* p, R* d, int64_t rows, int64_t cols, int64_t ld, R gamma,
                                     R zeta);
+
+  // --- attention: one pass over a block of scores, whose rows stay in the L1 cache meanwhile
+
+  // s holds scores and receives the weights, stats (nullable) what softmax_rows stores. If `rounded` is given
+  // (of s's stride), it receives the weights as bf16, and s is left undefined.
+  void (*attention_rows)(R* s, int64_t rows, int64_t cols, int64_t ld, const AttentionRows<R>& map, R* stats,
+                         uint16_t* rounded);
+  // s holds the same scores again and receives the same weights; d holds dP and receives dS. rounded_s and
+  // rounded_d as above.
+  void (*attention_grad_rows)(R* s, R* d, int64_t rows, int64_t cols, int64_t ld, const AttentionRows<R>& map,
+                              const R* stats, uint16_t* rounded_s, uint16_t* rounded_d);
 
   // --- activations
 

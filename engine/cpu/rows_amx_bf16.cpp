@@ -56,18 +56,27 @@ void pack_transposed(const uint16_t* a, int64_t lda, int64_t m, int64_t depth, u
 }
 
 // sums [16 R, 16 V] = the product of `steps` steps of a and of the panel b, and of one more of a_end and
-// b_end if there is one.
+// b_end if there is one; with `add`, plus what sums were.
 template <int R, int V> inline void multiply_tiles(const LeftTiles& a, const uint32_t* b, int64_t padded,
                                                    int64_t steps, const LeftTiles& a_end,
-                                                   const uint32_t* b_end, float* sums, int64_t ld) {
+                                                   const uint32_t* b_end, bool add, float* sums, int64_t ld) {
   finish_stores(a.first);
   finish_stores(a_end.first);
   finish_stores(b_end);
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  const auto add = [=](const LeftTiles& of, int64_t s, const uint32_t* right) __attribute__((always_inline)) {
+  if (add) {
+    finish_stores(sums);
+    _tile_loadd(0, sums, 4 * ld);
+    if constexpr (V > 1) _tile_loadd(1, sums + tile_side, 4 * ld);
+    if constexpr (R > 1) _tile_loadd(2, sums + tile_side * ld, 4 * ld);
+    if constexpr (R > 1 && V > 1) _tile_loadd(3, sums + tile_side * ld + tile_side, 4 * ld);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  const auto multiply = [=](const LeftTiles& of, int64_t s, const uint32_t* right)
+      __attribute__((always_inline)) {
     _tile_loadd(4, of.step(s), of.row);
     _tile_loadd(6, right, 4 * padded);
     _tile_dpbf16ps(0, 4, 6);
@@ -81,8 +90,8 @@ template <int R, int V> inline void multiply_tiles(const LeftTiles& a, const uin
       if constexpr (V > 1) _tile_dpbf16ps(3, 5, 7);
     }
   };
-  for (int64_t s = 0; s < steps; ++s) add(a, s, b + s * step_pairs * padded);
-  if (a_end.first) add(a_end, 0, b_end);
+  for (int64_t s = 0; s < steps; ++s) multiply(a, s, b + s * step_pairs * padded);
+  if (a_end.first) multiply(a_end, 0, b_end);
   _tile_stored(0, sums, 4 * ld);
   if constexpr (V > 1) _tile_stored(1, sums + tile_side, 4 * ld);
   if constexpr (R > 1) _tile_stored(2, sums + tile_side * ld, 4 * ld);
@@ -125,9 +134,9 @@ template <int R, int V, class Out>
     }
   }
   if constexpr (sizeof(Out) == sizeof(float))
-    if (alpha == 1 && beta == 0 && width >= padded && i + R * tile_side <= m)
-      return multiply_tiles<R, V>(a, b, padded, whole, end, b_end, c + i * ldc, ldc);
-  multiply_tiles<R, V>(a, b, padded, whole, end, b_end, sums, padded);
+    if (alpha == 1 && (beta == 0 || beta == 1) && width >= padded && i + R * tile_side <= m)
+      return multiply_tiles<R, V>(a, b, padded, whole, end, b_end, beta == 1, c + i * ldc, ldc);
+  multiply_tiles<R, V>(a, b, padded, whole, end, b_end, false, sums, padded);
   for (int64_t t = 0; t < R; ++t)
     for (int64_t row = i + t * tile_side; row < smaller(m, i + (t + 1) * tile_side); ++row) {
       const float* const from = sums + (t * tile_side + row - begin[t]) * padded;

@@ -39,7 +39,7 @@ struct ClippedSoftmax {
         std::copy_n(gy + i * cols, cols, gx + i * cols);
         change_row(gx + i * cols, cols, wide, [&](R* row) {
           rows<R>().clipped_softmax_grad_rows(row_p, row, 1, cols, cols, R(gamma), R(zeta));
-          rows<R>().softmax_grad_rows(row_p, row, 1, cols, cols, 1);
+          rows<R>().softmax_grad_rows(row_p, row, 1, cols, cols);
         });
       }
     });

@@ -22,7 +22,8 @@ void attend(const AttendShape& a, const AttentionGrids& grids, const float* q, c
       values(layout, false, v, a.d, a.n, a.d, 9);
   for (int64_t i = begin; i < end; i += block) {
     const int64_t m = std::min(block, end - i), cols = a.columns(i, m);
-    attend_scores(a, Rows<const float>{q, a.d}, Rows<const float>{k, a.d}, keys, i, m, cols, s);
+    attend_scores(a, Rows<const float>{q, a.d}, Rows<const float>{k, a.d}, keys, i, m, cols, float(a.scale),
+                  s, cols);
     int8_kernels().fake_quantize(s, s, m * cols, grids.scores);
     rows<float>().softmax_rows(s, m, cols, cols, stats, a.causal ? i : -1);
     if (a.clips()) rows<float>().clipped_softmax_rows(s, m, cols, cols, float(a.gamma), float(a.zeta));

@@ -30,7 +30,7 @@ struct Softmax {
         const R* p = widen_row(y + i * cols, cols, wide_p);
         std::copy_n(gy + i * cols, cols, gx + i * cols);
         change_row(gx + i * cols, cols, wide,
-                   [&](R* row) { rows<R>().softmax_grad_rows(p, row, 1, cols, cols, 1); });
+                   [&](R* row) { rows<R>().softmax_grad_rows(p, row, 1, cols, cols); });
       }
     });
   }
