@@ -14,9 +14,9 @@ inline int64_t units_of(int64_t rows) { return (rows + dense_unit - 1) / dense_u
 inline int64_t row_of(int64_t unit, int64_t rows) { return std::min(unit * dense_unit, rows); }
 
 // Units per piece: at most so many that the outputs are still in the L2 cache when the next step reads
-// them, at least so many that reading the other operand pays off (where products of bf16 widen it, each one
-// does so anew).
-constexpr int64_t most_units = 40, least_units = 8;
+// them (by tiles of bf16 fewer: sums in f32 lie beside their rounded copy), at least so many that reading the
+// other operand pays off (where products of bf16 widen it, each one does so anew).
+constexpr int64_t most_units = 40, most_bf16_units = 16, least_units = 8;
 
 // Calls body(row, rows) on units [begin, end) in equal pieces of at most `most`; once with no rows if there
 // are none.
@@ -32,10 +32,36 @@ void for_each_piece(int64_t begin, int64_t end, int64_t most, int64_t rows, cons
 // The same in parallel, for products of T.
 template <class T, class F> void for_each_chunk(int64_t rows, const F& body) {
   const int64_t units = units_of(rows);
-  const bool reads_whole = std::is_same_v<T, bf16> && !bf16_tiles();
+  const bool narrow = std::is_same_v<T, bf16>, reads_whole = narrow && !bf16_tiles();
   const int64_t least = reads_whole ? one_range_each(units, 1) : least_units;
+  const int64_t most = narrow && !reads_whole ? most_bf16_units : most_units;
   parallel_for(units, least,
-               [&](int64_t begin, int64_t end) { for_each_piece(begin, end, most_units, rows, body); });
+               [&](int64_t begin, int64_t end) { for_each_piece(begin, end, most, rows, body); });
+}
+
+// Calls body(row, rows) on rows of `width` numbers that are then stored as T: for bf16 on so few that the L1
+// cache holds them until they are rounded.
+template <class T, class F> void for_each_group(int64_t rows, int64_t width, const F& body) {
+  const int64_t few = std::max<int64_t>(1, 2048 / std::max<int64_t>(1, width));
+  const int64_t most = std::is_same_v<T, bf16> ? few : std::max<int64_t>(1, rows);
+  for (int64_t i = 0; i < rows; i += most) body(i, std::min(most, rows - i));
+}
+
+// y = sums + bias + residual, all [rows, width], bias [width]; bias and residual are nullable. Changes sums.
+// Uses scratch slot 2.
+template <class R, class Y>
+void store_sums(Rows<R> sums, const R* bias, const Y* residual, Y* y, int64_t rows, int64_t width) {
+  for_each_group<Y>(rows, width, [&](int64_t i, int64_t m) {
+    R* const group = sums.at(i);
+    const R* plus = nullptr;
+    if (residual)
+      plus = read_rows(residual + i * width, width, m, width, scratch<R>(2, copied<Y>(m * width))).p;
+    if (bias)
+      pursuit::rows<R>().bias_rows(group, bias, plus, m, width, width, width);
+    else if (plus)
+      pursuit::rows<R>().add(group, plus, group, m * width);
+    store_rows(y + i * width, width, m, width, Rows<R>{group, width});
+  });
 }
 
 // gx = gy w

@@ -21,20 +21,10 @@ struct Linear {
     using R = compute_t<T>;
     const RightFactor<T> weight(layout_of_weight(n, true), true, w, in, in, out, 4);
     for_each_chunk<T>(n, [&](int64_t r, int64_t m) {
-      const int64_t size = copied<T>(m * out);
-      R* wide = scratch<R>(1, 2 * size + copied<T>(out));
-      const Rows<R> to = target_rows(y + r * out, out, out, wide);
-      weight.multiply(m, x + r * in, in, to.p, out);
-      if (bias || residual) {
-        const Rows<const R> b = bias ? read_rows(bias, out, 1, out, wide + 2 * size) : Rows<const R>{};
-        const Rows<const R> plus =
-            residual ? read_rows(residual + r * out, out, m, out, wide + size) : Rows<const R>{};
-        if (bias)
-          rows<R>().bias_rows(to.p, b.p, plus.p, m, out, out, out);
-        else
-          rows<R>().add(to.p, plus.p, to.p, m * out);
-      }
-      store_rows(y + r * out, out, m, out, to);
+      const Rows<R> sums = target_rows(y + r * out, out, out, scratch<R>(1, copied<Y>(m * out)));
+      weight.multiply(m, x + r * in, in, sums.p, out);
+      const R* const b = bias ? read_rows(bias, out, 1, out, scratch<R>(6, copied<T>(out))).p : nullptr;
+      store_sums(sums, b, residual ? residual + r * out : nullptr, y + r * out, m, out);
     });
   }
 #ifdef PURSUIT_GPU

@@ -51,37 +51,37 @@ struct Mlp {
     const Layout layout = layout_of_weight(s.rows, true);
     const RightFactor<T> first(layout, true, w1, s.in, s.in, s.hidden, 4),
         second(layout, true, w2, s.hidden, s.hidden, s.out, 5);
+    const bool relu = op.activation == Activation::relu;
     for_each_chunk<T>(s.rows, [&](int64_t r, int64_t m) {
-      R* wide = scratch<R>(1, m * s.hidden + (narrow ? m * (s.hidden + 2 * s.out) + s.hidden + s.out : 0));
-      R* copy = wide + m * s.hidden;
-      const Rows<R> h =
-          hidden ? target_rows(hidden + r * s.hidden, s.hidden, s.hidden, copy) : Rows<R>{wide, s.hidden};
-      const Rows<const R> bias1 =
-          read_rows(b1.data<T>(), s.hidden, 1, s.hidden, copy + m * (s.hidden + 2 * s.out));
-      first.multiply(m, x + r * s.in, s.in, h.p, s.hidden);
-      const R* active = wide;
-      if (op.activation == Activation::relu) {
-        rows<R>().bias_relu_rows(h.p, bias1.p, m, s.hidden, s.hidden);
-        active = h.p;
-      } else {
-        rows<R>().bias_gelu_rows(h.p, bias1.p, wide, m, s.hidden, s.hidden, s.hidden);
-      }
-      if (hidden) store_rows(hidden + r * s.hidden, s.hidden, m, s.hidden, h);
+      const int64_t size = m * s.hidden;
+      R* const biases = scratch<R>(6, copied<T>(s.hidden + s.out));
+      const R* const bias1 = read_rows(b1.data<T>(), s.hidden, 1, s.hidden, biases).p;
+      const R* const bias2 = read_rows(b2.data<T>(), s.out, 1, s.out, biases + copied<T>(s.hidden)).p;
+      const Rows<R> before =
+          hidden ? target_rows(hidden + r * s.hidden, s.hidden, s.hidden, scratch<R>(1, copied<T>(size)))
+                 : Rows<R>{scratch<R>(1, size), s.hidden};
+      // Without a copy the activation replaces its argument; not GELU's, if backward reads that.
+      const bool in_place = !narrow && (relu || !hidden);
+      T* active = scratch<T>(2, in_place ? 0 : size);
+      if constexpr (!narrow)
+        if (in_place) active = before.p;
 
-      R* after = copy + m * s.hidden;
-      const Rows<R> to = target_rows(out + r * s.out, s.out, s.out, after);
-      const Rows<const R> bias2 = read_rows(b2.data<T>(), s.out, 1, s.out, after + 2 * m * s.out + s.hidden);
-      const Rows<const R> add =
-          plus ? read_rows(plus + r * s.out, s.out, m, s.out, after + m * s.out) : Rows<const R>{};
-      if constexpr (narrow) {
-        bf16* rounded = scratch<bf16>(2, m * s.hidden);
-        rows<R>().f32_to_bf16(active, words(rounded), m * s.hidden);
-        second.multiply(m, rounded, s.hidden, to.p, s.out);
-      } else {
-        second.multiply(m, active, s.hidden, to.p, s.out);
-      }
-      rows<R>().bias_rows(to.p, bias2.p, add.p, m, s.out, s.out, s.out);
-      store_rows(out + r * s.out, s.out, m, s.out, to);
+      first.multiply(m, x + r * s.in, s.in, before.p, s.hidden);
+      for_each_group<T>(m, s.hidden, [&](int64_t i, int64_t count) {
+        const int64_t at = i * s.hidden;
+        R *const h = before.at(i), *result = h;
+        if (relu) {
+          rows<R>().bias_relu_rows(h, bias1, count, s.hidden, s.hidden);
+        } else {
+          result = target_rows(active + at, s.hidden, s.hidden, scratch<R>(3, copied<T>(count * s.hidden))).p;
+          rows<R>().bias_gelu_rows(h, bias1, result, count, s.hidden, s.hidden, s.hidden);
+        }
+        if (hidden) store_rows(hidden + r * s.hidden + at, s.hidden, count, s.hidden, Rows<R>{h, s.hidden});
+        store_rows(active + at, s.hidden, count, s.hidden, Rows<R>{result, s.hidden});
+      });
+      const Rows<R> sums = target_rows(out + r * s.out, s.out, s.out, scratch<R>(7, copied<Y>(m * s.out)));
+      second.multiply(m, active, s.hidden, sums.p, s.out);
+      store_sums(sums, bias2, plus ? plus + r * s.out : nullptr, out + r * s.out, m, s.out);
     });
   }
 
@@ -143,19 +143,22 @@ struct Mlp {
     for_each_piece(0, units, block, s.rows, [&](int64_t begin, int64_t count) {
       T* active = relu ? hidden + begin * s.hidden : activations.data<T>();
       for_each_chunk<T>(count, [&](int64_t i, int64_t m) {
-        const int64_t r = begin + i, at = i * s.hidden, size = copied<T>(m * s.hidden);
-        R* wide = scratch<R>(1, 3 * size);
-        const Rows<const R> h = read_rows(hidden + r * s.hidden, s.hidden, m, s.hidden, wide);
-        const Rows<R> g = target_rows(gh + at, s.hidden, s.hidden, wide + size);
-        second.multiply(m, gy + r * s.out, s.out, g.p, s.hidden);
-        if (relu) {
-          rows<R>().relu_grad_rows(h.p, g.p, m, s.hidden, s.hidden, s.hidden);
-        } else {
-          const Rows<R> act = target_rows(active + at, s.hidden, s.hidden, wide + 2 * size);
-          rows<R>().gelu_grad_rows(h.p, g.p, act.p, m, s.hidden, s.hidden, s.hidden, s.hidden);
-          store_rows(active + at, s.hidden, m, s.hidden, act);
-        }
-        store_rows(gh + at, s.hidden, m, s.hidden, g);
+        const int64_t r = begin + i, at = i * s.hidden;
+        const Rows<R> sums = target_rows(gh + at, s.hidden, s.hidden, scratch<R>(1, copied<T>(m * s.hidden)));
+        second.multiply(m, gy + r * s.out, s.out, sums.p, s.hidden);
+        for_each_group<T>(m, s.hidden, [&](int64_t j, int64_t rows_here) {
+          const int64_t from = at + j * s.hidden, size = copied<T>(rows_here * s.hidden);
+          R *const wide = scratch<R>(3, 2 * size), *const g = sums.at(j);
+          const R* const h = read_rows(hidden + (r + j) * s.hidden, s.hidden, rows_here, s.hidden, wide).p;
+          if (relu) {
+            rows<R>().relu_grad_rows(h, g, rows_here, s.hidden, s.hidden, s.hidden);
+          } else {
+            const Rows<R> act = target_rows(active + from, s.hidden, s.hidden, wide + size);
+            rows<R>().gelu_grad_rows(h, g, act.p, rows_here, s.hidden, s.hidden, s.hidden, s.hidden);
+            store_rows(active + from, s.hidden, rows_here, s.hidden, act);
+          }
+          store_rows(gh + from, s.hidden, rows_here, s.hidden, Rows<R>{g, s.hidden});
+        });
         if (gx) first.multiply(m, gh + at, s.hidden, gx + r * s.in, s.in);
       });
       const R beta = begin > 0 ? 1 : 0;
