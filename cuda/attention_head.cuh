@@ -75,6 +75,7 @@ template <class T, int D> __global__ void __launch_bounds__(head_warps* warp_siz
     }
     scale(gq, a.scale);
     store_strip<D>(a.queries(gx, head), first, gq, own);
+    __syncwarp();  // lanes end the loop over the last rows at different turns; products want them together
   }
 
   using Key = KeyStrip<T, D>;
@@ -102,6 +103,7 @@ template <class T, int D> __global__ void __launch_bounds__(head_warps* warp_siz
     scale(gk, a.scale);
     store_strip<D>(a.keys(gx, head), first, gk, own);
     store_strip<D>(a.values(gx, head), first, gv, own);
+    __syncwarp();
   }
 }
 

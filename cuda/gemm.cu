@@ -183,14 +183,17 @@ void point_to_vector(Plan& plan, const Gemm& g) {
   if (g.row_sums) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.row_sums);
 }
 
-void run(Plan& plan, const Gemm& g, int device) {
+cublasStatus_t start(Plan& plan, const Gemm& g, int device) {
   constexpr int32_t one = 1, zero = 0;  // alpha and beta of integers, in the type of their sums
   const bool integers = g.factors == DType::i8;
   const void *alpha = integers ? static_cast<const void*>(&one) : &g.alpha,
              *beta = integers ? static_cast<const void*>(&zero) : &g.beta;
-  const cublasStatus_t status =
-      cublasLtMatmul(handle(device), &plan.product, alpha, g.b, &plan.b, g.a, &plan.a, beta, g.c, &plan.c,
-                     g.d, &plan.d, &plan.algorithm, workspace(device), workspace_bytes, stream());
+  return cublasLtMatmul(handle(device), &plan.product, alpha, g.b, &plan.b, g.a, &plan.a, beta, g.c, &plan.c,
+                        g.d, &plan.d, &plan.algorithm, workspace(device), workspace_bytes, stream());
+}
+
+void run(Plan& plan, const Gemm& g, int device) {
+  const cublasStatus_t status = start(plan, g, device);
   if (status != CUBLAS_STATUS_SUCCESS) fail("gemm", shapes_of(g) + ": " + text_of(status) + device_state());
 }
 
@@ -202,13 +205,13 @@ struct Event {
   Event& operator=(const Event&) = delete;
 };
 
-// The fastest of three runs after a warm-up, in ms.
+// The fastest of three runs after a warm-up, in ms; infinity if the library refuses the algorithm after all.
 float measure(Plan& plan, const Gemm& g, int device) {
   const Event begin, end;
   float best = std::numeric_limits<float>::infinity();
   for (int i = 0; i < 4; ++i) {
     CUDA_CHECK(cudaEventRecord(begin.e, stream()));
-    run(plan, g, device);
+    if (start(plan, g, device) != CUBLAS_STATUS_SUCCESS) return std::numeric_limits<float>::infinity();
     CUDA_CHECK(cudaEventRecord(end.e, stream()));
     CUDA_CHECK(cudaEventSynchronize(end.e));
     float ms = 0;

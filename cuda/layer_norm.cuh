@@ -90,13 +90,9 @@ template <class T, class Y, class Factor>
 void layer_norm_gradient(const T* x, const Y* gy, const float* weight, const float* mean, const float* rstd,
                          int64_t n, int64_t cols, const T* so_far, T* gx, Y* narrow, const Factor& factor,
                          float* gp) {
-  constexpr int64_t longest = 20000;  // two rows of sums fit into a block's shared memory
-  if (cols > longest)
-    fail("layer_norm", "got rows of " + std::to_string(cols) + ", the GPU has a gradient for at most " +
-                           std::to_string(longest));
   if (cols == 0) return;
   with_team<T, summing_warps>(cols, {x, weight, gy, so_far, gx, narrow}, [&]<class Team>(Type<Team>) {
-    const Grid grid = summing_grid<Team>(n, 2, cols);
+    const Grid grid = summing_grid<Team>("layer_norm", n, 2, cols);
     const Workspace<float> part(grid.blocks.x * 2 * cols);
     const auto start = [&]<bool adds>(std::bool_constant<adds>) {
       launch<layer_norm_gradient_kernel<Team, T, Y, adds, Factor>>(

@@ -166,6 +166,7 @@ template <class F, int D, class Y> __global__ void __launch_bounds__(mlp_threads
       if constexpr (!F::from_result) store();
       for_numbers(h, [](float& v, int, int) { v = F::value(v); });
       if constexpr (F::from_result) store();
+      __syncwarp();  // lanes end the loop over the last rows at different turns; products want them together
       add_product_with_rows<D>(o, h, static_cast<const bf16*>(chunks.second(side)));
     }
     store_results<D>(MatrixRows<Y>{y, shape.out, shape.rows, shape.out}, first, o, b2, residual, own_y);
@@ -219,6 +220,7 @@ template <class F, int D> __global__ void __launch_bounds__(mlp_threads, 1)
         store_rows<mlp_chunk>(shape.hidden_rows(active, c), first, own);
       }
       store_strip<mlp_chunk>(shape.hidden_rows(gh, c), first, g, own);
+      __syncwarp();
       if (part) {
         float sum = 0;
 #pragma unroll
@@ -250,7 +252,8 @@ template <class F> void with_mlp_width(int64_t in, int64_t out, const F& f) {
     f(std::integral_constant<int, 192>{});
 }
 
-// A block a multiprocessor, whose registers are full with it.
+// A block a multiprocessor, whose registers are full with it. The bias's gradient is summed by blocks: its last
+// bits depend on the number of multiprocessors.
 inline unsigned mlp_blocks(int64_t rows) { return blocks_for(rows, mlp_rows, multiprocessors()); }
 
 // Bytes of a block's shared memory.

@@ -43,9 +43,13 @@ template <class Team> __device__ void add_up_teams(const Team& team, float* sums
 }
 
 // The grid of such a kernel for n rows and the memory of its parts.
-template <class Team> Grid summing_grid(int64_t n, int64_t count, int64_t cols) {
+template <class Team> Grid summing_grid(const char* name, int64_t n, int64_t count, int64_t cols) {
   Grid grid = Team::grid(std::max<int64_t>(1, n), summing_blocks);
   grid.shared += shared_size<float>(Team::teams_of_block * count * cols) + shared_size<int>(1);
+  if (grid.shared > shared_memory_limit())
+    fail(name, "got rows of " + std::to_string(cols) + ", whose gradient takes " +
+                   std::to_string(grid.shared) + " bytes of a block's shared memory; this GPU has " +
+                   std::to_string(shared_memory_limit()));
   return grid;
 }
 

@@ -205,7 +205,7 @@ Tensor cross_attention(const Tensor& q, const Tensor& kv, const Tensor& mask = {
 struct RpcOptions {
   int iterations = 4;
   double lambda = 4;
-  double scale = 0;  // factor of the scores; 0: 1 / sqrt(D)
+  double scale = 0;  // factor of the scores, not negative; 0: 1 / sqrt(D)
   bool causal = false;
   enum class Threshold {
     product,  // tau = lambda mu

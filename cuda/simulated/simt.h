@@ -58,7 +58,7 @@ void allow_shared(const void* kernel, size_t bytes);
 
 // Runs `call`, a call of the function `kernel`, for every thread of the grid, now or, during graph capture,
 // at each replay; so its arguments are captured by value. Throws if the launch is invalid, if threads
-// deadlock, if a result depends on their order, or what the kernel threw.
+// deadlock, if a result depends on their order or on when copies arrive, or what the kernel threw.
 void run(const void* kernel, const std::string& name, dim3 blocks, dim3 threads, size_t shared,
          const std::function<void()>& call);
 
@@ -76,7 +76,7 @@ struct Words {
 // must be in the same one.
 const Words* exchange(uint32_t mask, const char* what, const Words& mine);
 
-// Copies `bytes` when the thread waits for the group; before that, the target is unchanged.
+// Copies `bytes` when the thread waits for the group, or at once: see copies_at_once.
 void copy_later(void* to, const void* from, size_t bytes);
 void close_copy_group();
 void wait_for_copies(int groups_left);

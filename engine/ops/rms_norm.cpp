@@ -71,15 +71,11 @@ struct RmsNorm {
   }
   template <class T, class Y>
   static void gradient(Cuda, const RmsNorm& op, const T* x, const Y* gy, T* gx, float* gw) {
-    constexpr int64_t longest = 40000;  // a row of sums fits into a block's shared memory
     const int64_t cols = op.x.size(-1), n = op.rrms.numel();
-    if (cols > longest)
-      fail(name, "got rows of " + std::to_string(cols) + ", the GPU has a gradient for at most " +
-                     std::to_string(longest));
     if (cols == 0) return;
     const float* weight = op.weight.data<float>();
     cuda::with_team<T, cuda::summing_warps>(cols, {x, weight, gy, gx}, [&]<class Team>(Type<Team>) {
-      const cuda::Grid grid = cuda::summing_grid<Team>(n, 1, cols);
+      const cuda::Grid grid = cuda::summing_grid<Team>(name, n, 1, cols);
       const cuda::Workspace<float> part(grid.blocks.x * cols);
       cuda::launch<cuda::rms_norm_gradient_kernel<Team, T, Y>>(grid, x, gy, weight, op.rrms.data<float>(), n,
                                                                cols, gx, part.data(), gw);

@@ -387,6 +387,9 @@ Tensor rpc_attention(const Tensor& kv, const RpcOptions& options, const Tensor& 
          "got " + kv.str() + ", need [batch, tokens, 2 (k, v) or 3 (q, k, v), heads, head_dim]");
   if (options.iterations < 1)
     fail("rpc_attention", "iterations is " + std::to_string(options.iterations) + ", need at least 1");
+  // exp(scale k_i k_j) with scale < 0 is no kernel of a PCA: it is not positive semidefinite.
+  if (!(options.scale >= 0))
+    fail("rpc_attention", "scale is " + std::to_string(options.scale) + ", need at least 0");
   if (!(options.lambda > 0))
     fail("rpc_attention", "lambda is " + std::to_string(options.lambda) + ", need more than 0");
   if (mu.defined() && (mu.shape() != Shape{kv.size(0), kv.size(3)} || mu.device() != kv.device()))

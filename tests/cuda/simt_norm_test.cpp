@@ -42,6 +42,16 @@ TEST_CASE("layer_norm on the GPU: its gradient in bf16 is that of all users of i
   }
 }
 
+TEST_CASE("norms on the GPU: a row whose gradient a block's shared memory does not hold is refused") {
+  const Tensor x = uniform({1, 60000}, -1, 1, 1, 1).to(cuda_device()).requires_grad(),
+               weight = ones({60000}).to(cuda_device()), bias = zeros({60000}).to(cuda_device());
+  const auto refuses = [](const Tensor& y) {
+    CHECK_THROWS_WITH_AS(y.sum().backward(), doctest::Contains("bytes of a block's shared memory"), Error);
+  };
+  refuses(layer_norm(x, weight, bias, 1e-6));
+  refuses(rms_norm(x, weight, 1e-6));
+}
+
 namespace {
 
 enum class Users { both, norm, sum };

@@ -82,6 +82,21 @@ template <bool Wait> __global__ void copy_through_shared(const float* x, float* 
   wait_copies<0>();
 }
 
+// Copies new numbers over those that other warps read, with or without a barrier before, and waits after one.
+template <bool Barrier> __global__ void copy_over_shared(const float* x, float* y) {
+  Shared shared;
+  const int size = 4 * int(blockDim.x), at = 4 * int(threadIdx.x);
+  float* s = shared.array<float>(size);
+  for (int i = 0; i < 4; ++i) s[at + i] = x[at + i];
+  __syncthreads();
+  y[threadIdx.x] = s[(at + size / 2) % size];
+  if (Barrier) __syncthreads();
+  copy_async(s + at, x + size + at);
+  close_copies();
+  __syncthreads();
+  wait_copies<0>();
+}
+
 __global__ void sums(const float* x, float* y) {
   Shared shared;
   float* part = shared.array<float>(32);
@@ -298,13 +313,21 @@ TEST_CASE("simulated GPU: planted overruns are caught") {
 }
 #endif
 
-TEST_CASE("simulated GPU: asynchronous copies arrive when waited for") {
-  const Tensor x = uniform({128}, -1, 1, 1, 1), y = gpu_empty({128});
-  const Tensor gx = on_gpu(x);
+TEST_CASE("simulated GPU: asynchronous copies that are not waited for, or begin too early, are caught") {
+  const Tensor x = uniform({512}, -1, 1, 1, 1), y = gpu_empty({128}), gx = on_gpu(x);
   launch<copy_through_shared<true>>({1, 32, shared_size<float>(128)}, gx.data<float>(), y.data<float>());
-  CHECK(worst(y, x) == 0);
-  launch<copy_through_shared<false>>({1, 32, shared_size<float>(128)}, gx.data<float>(), y.data<float>());
-  CHECK(std::isnan(y.to(cpu).to_vector()[0]));
+  CHECK(worst(y, x.slice(0, 0, 128)) == 0);
+  CHECK_THROWS_WITH_AS(
+      launch<copy_through_shared<false>>({1, 32, shared_size<float>(128)}, gx.data<float>(), y.data<float>()),
+      doctest::Contains("asynchronous copies"), Error);
+  simt::forgive();
+  const Tensor z = gpu_empty({64});
+  launch<copy_over_shared<true>>({1, 64, shared_size<float>(256)}, gx.data<float>(), z.data<float>());
+  for (int64_t i = 0; i < 64; ++i)
+    CHECK(z.to(cpu).to_vector()[size_t(i)] == x.to_vector()[size_t(4 * i + 128) % 256]);
+  CHECK_THROWS_WITH_AS(
+      launch<copy_over_shared<false>>({1, 64, shared_size<float>(256)}, gx.data<float>(), z.data<float>()),
+      doctest::Contains("asynchronous copies"), Error);
 }
 
 TEST_CASE("simulated GPU: sums, maxima and votes") {

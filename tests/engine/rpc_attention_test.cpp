@@ -62,6 +62,17 @@ GPU_TEST_CASE("rpc_last_keys on the GPU: of heads with a kernel and of wider one
   }
 }
 
+TEST_CASE("rpc_attention: options that no kernel PCA has") {
+  const Tensor kv = normal({1, 5, 2, 1, 4}, 0, 1, 1, 1);
+  const auto refuses = [&](const RpcOptions& options, const char* why) {
+    CHECK_THROWS_WITH_AS(rpc_attention(kv, options), doctest::Contains(why), Error);
+  };
+  refuses({.scale = -0.25}, "scale is -0.250000, need at least 0");
+  refuses({.scale = std::nan("")}, "scale is nan");
+  refuses({.iterations = 0}, "iterations is 0, need at least 1");
+  refuses({.lambda = 0}, "lambda is 0.000000, need more than 0");
+}
+
 // Operator samples are small; these are around the lengths where the GPU's kernels change.
 GPU_TEST_CASE("rpc_attention on the GPU: heads that fit on one multiprocessor and heads that do not") {
   using O = RpcOptions;
