@@ -90,7 +90,7 @@ template <class T, int D, int R> struct RpcStrip {
   template <int J> __device__ void add_chunk(const T* z, const T* v, int row, int col, const RpcShape& s) {
     TileD p[R][J];
     product_with_rows<D>(p, rows, z);
-    // rpc_attention refuses a negative scale; without this line nvcc 13 spills registers.
+    // The operator refuses a negative scale; without this line nvcc 13 spills registers.
     if (s.scale < 0) scale(p, -1);
     hide(p, -INFINITY, row, col, s.n, s.causal);
     const float factor = fabsf(s.scale) * log2_e;

@@ -381,17 +381,22 @@ struct RpcAttention {
 };
 PURSUIT_OPERATOR(RpcAttention)
 
-Tensor rpc_attention(const Tensor& kv, const RpcOptions& options, const Tensor& mu) {
+namespace {
+
+void require_keys(const char* name, const Tensor& kv, const RpcOptions& options) {
   if (kv.ndim() != 5 || (kv.size(2) != 2 && kv.size(2) != 3))
-    fail("rpc_attention",
-         "got " + kv.str() + ", need [batch, tokens, 2 (k, v) or 3 (q, k, v), heads, head_dim]");
+    fail(name, "got " + kv.str() + ", need [batch, tokens, 2 (k, v) or 3 (q, k, v), heads, head_dim]");
   if (options.iterations < 1)
-    fail("rpc_attention", "iterations is " + std::to_string(options.iterations) + ", need at least 1");
+    fail(name, "iterations is " + std::to_string(options.iterations) + ", need at least 1");
   // exp(scale k_i k_j) with scale < 0 is no kernel of a PCA: it is not positive semidefinite.
-  if (!(options.scale >= 0))
-    fail("rpc_attention", "scale is " + std::to_string(options.scale) + ", need at least 0");
-  if (!(options.lambda > 0))
-    fail("rpc_attention", "lambda is " + std::to_string(options.lambda) + ", need more than 0");
+  if (!(options.scale >= 0)) fail(name, "scale is " + std::to_string(options.scale) + ", need at least 0");
+  if (!(options.lambda > 0)) fail(name, "lambda is " + std::to_string(options.lambda) + ", need more than 0");
+}
+
+}  // namespace
+
+Tensor rpc_attention(const Tensor& kv, const RpcOptions& options, const Tensor& mu) {
+  require_keys("rpc_attention", kv, options);
   if (mu.defined() && (mu.shape() != Shape{kv.size(0), kv.size(3)} || mu.device() != kv.device()))
     fail("rpc_attention", "mu is " + mu.str() + ", need [batch, heads] beside a " + kv.str());
   return apply(RpcAttention{options}, kv, mu.detach());
@@ -399,6 +404,7 @@ Tensor rpc_attention(const Tensor& kv, const RpcOptions& options, const Tensor& 
 
 Tensor rpc_last_keys(const Tensor& kv, const RpcOptions& options) {
   require_defined("rpc_last_keys", {&kv});
+  require_keys("rpc_last_keys", kv, options);
   RpcAttention op{options};
   if (grad_enabled() && kv.needs_grad()) return op.last_keys(kv.to(compute_type(kv.dtype())), Tensor());
   NoGrad off;

@@ -2,6 +2,7 @@
 // Shared by the tests of the CPU row kernels: guarded matrices, comparison, and a loop over instruction sets.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -98,6 +99,19 @@ template <typename Test> void for_each_size(Test test) {
       test(*kernels, cols);
     }
   }
+}
+
+// softmax, log-sum-exp and maximum of the visible part of a row, in double.
+inline std::vector<double> softmax(Floats& s, int64_t i, int64_t visible, double* lse = nullptr) {
+  double largest = -kInf, sum = 0.0;
+  for (int64_t j = 0; j < visible; ++j) largest = std::max(largest, static_cast<double>(s(i, j)));
+  std::vector<double> p(static_cast<size_t>(s.cols), 0.0);
+  if (largest > -kInf) {
+    for (int64_t j = 0; j < visible; ++j) sum += p[j] = std::exp(static_cast<double>(s(i, j)) - largest);
+    for (int64_t j = 0; j < visible; ++j) p[j] /= sum;
+  }
+  if (lse) *lse = largest > -kInf ? largest + std::log(sum) : -kInf;
+  return p;
 }
 
 }  // namespace pursuit::cpu_rows_test

@@ -66,6 +66,7 @@ TEST_CASE("rpc_attention: options that no kernel PCA has") {
   const Tensor kv = normal({1, 5, 2, 1, 4}, 0, 1, 1, 1);
   const auto refuses = [&](const RpcOptions& options, const char* why) {
     CHECK_THROWS_WITH_AS(rpc_attention(kv, options), doctest::Contains(why), Error);
+    CHECK_THROWS_WITH_AS(rpc_last_keys(kv, options), doctest::Contains(why), Error);
   };
   refuses({.scale = -0.25}, "scale is -0.250000, need at least 0");
   refuses({.scale = std::nan("")}, "scale is nan");
