@@ -24,6 +24,12 @@ void check_shapes(const Tensor& query, const Tensor& key) {
          "got W_Q " + query.str() + " and W_K " + key.str() + ", need two of one shape [..., d_h, d]");
 }
 
+void check_propagation(double temperature, int64_t tokens) {
+  if (tokens < 1 || !(temperature > 0))
+    fail("signal_propagation", "got " + std::to_string(tokens) + " tokens and temperature " +
+                                   std::to_string(temperature) + ", need at least 1 and more than 0");
+}
+
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
 }  // namespace
@@ -65,9 +71,7 @@ std::vector<std::complex<double>> qk_eigenvalues(const Tensor& query, const Tens
 }
 
 std::vector<double> signal_propagation(const QkStatistics& w, double temperature, int64_t tokens) {
-  if (tokens < 1 || !(temperature > 0))
-    fail("signal_propagation", "got " + std::to_string(tokens) + " tokens and temperature " +
-                                   std::to_string(temperature) + ", need at least 1 and more than 0");
+  check_propagation(temperature, tokens);
   const double T = double(tokens);
   std::vector<double> rho;
   for (double i = 1; i <= T; ++i) {
@@ -80,6 +84,33 @@ std::vector<double> signal_propagation(const QkStatistics& w, double temperature
     rho.push_back(normal_cdf((temperature * (T - 1) - mean) / sd) - normal_cdf((-temperature - mean) / sd));
   }
   return rho;
+}
+
+Tensor simulated_propagation(const Tensor& query, const Tensor& key, double temperature, int64_t tokens,
+                             int64_t walks, uint64_t seed) {
+  check_propagation(temperature, tokens);
+  check_shapes(query, key);
+  if (query.ndim() != 3 || walks < 1)
+    fail("simulated_propagation", "got W_Q " + query.str() + " and " + std::to_string(walks) +
+                                      " walks, need [heads, d_h, d] and at least 1");
+  const Tensor q = query.detach().to(DType::f32), k = key.detach().to(DType::f32);
+  const int64_t heads = q.size(0), d_h = q.size(1), d = q.size(2);
+  const Tensor all_keys = k.reshape({heads * d_h, d}).transpose(0, 1);
+  // So many walks together take 4 MiB.
+  const int64_t together = std::max<int64_t>(1, (int64_t(1) << 20) / (tokens * d));
+  // -1 < y < T - 1 as one distance.
+  const double middle = temperature * double(tokens - 2) / 2, reach = temperature * double(tokens) / 2;
+  Tensor inside = zeros({tokens, heads}, DType::f32, q.device());
+  for (int64_t first = 0; first < walks; first += together) {
+    const int64_t n = std::min(together, walks - first);
+    const Tensor x = cumsum(normal({n, tokens, d}, 0, 1, seed, uint64_t(first), DType::f32, q.device()), 1);
+    const Tensor k_last = matmul(x.select(1, tokens - 1), all_keys).reshape({n, heads, d_h});
+    const Tensor w_last = matmul(k_last.transpose(0, 1), q);  // W x_T, [heads, n, d]
+    const Tensor omega = matmul(x, w_last.transpose(0, 1).transpose(1, 2).contiguous());  // [n, T, heads]
+    const Tensor centred = omega - mean(omega, {1}, /*keep=*/true);
+    inside += sum((abs(centred - middle) < reach).to(DType::f32), {0});
+  }
+  return (inside / double(walks)).transpose(0, 1).contiguous().to(cpu);
 }
 
 }  // namespace pursuit::nn

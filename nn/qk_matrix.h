@@ -34,4 +34,10 @@ std::vector<std::complex<double>> qk_eigenvalues(const Tensor& query, const Tens
 // omega_i = x_i^T W x_T / temperature, using the Gaussian approximation of omega_i - mean omega.
 std::vector<double> signal_propagation(const QkStatistics& w, double temperature, int64_t tokens);
 
+// The Monte Carlo value of rho: the share of `walks` simulated random walks for which the inequality holds, for
+// all heads on the same walks. W_Q and W_K [heads, d_h, d]; returns [heads, T], f32, on the CPU. The standard
+// error is at most 0.5 / sqrt(walks).
+Tensor simulated_propagation(const Tensor& query, const Tensor& key, double temperature, int64_t tokens,
+                             int64_t walks, uint64_t seed);
+
 }  // namespace pursuit::nn

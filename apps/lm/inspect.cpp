@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 
 #include "apps/lm/commands.h"
@@ -76,10 +77,22 @@ std::string measured_on(const Inspection& i) {
 // More lines in a chart could not be told apart.
 constexpr size_t most_lines = 8;
 
+// Random walks of the propagation's Monte Carlo value; its standard error is at most 0.008.
+constexpr int64_t walks = 4000;
+
 }  // namespace
 
 std::vector<double> Inspection::propagation(const HeadFacts& head) const {
   return nn::signal_propagation(head.w, temperature, tokens);
+}
+
+double Inspection::propagation_error(const HeadFacts& head) const {
+  if (head.simulated_propagation.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> rho = propagation(head);
+  double largest = 0;
+  for (size_t i = 0; i < rho.size(); ++i)
+    largest = std::max(largest, std::abs(rho[i] - head.simulated_propagation[i]));
+  return largest;
 }
 
 Inspection inspect(const nn::TransformerLm& model, data::TextBatches& rows, int64_t sequences) {
@@ -92,10 +105,13 @@ Inspection inspect(const nn::TransformerLm& model, data::TextBatches& rows, int6
   for (int64_t layer = 0; layer < c.depth; ++layer) {
     const nn::Attention& attention = model.attention(int(layer));
     const Tensor queries = attention.query_weights(), keys = attention.key_weights();
+    const Tensor simulated =
+        nn::simulated_propagation(queries, keys, out.temperature, out.tokens, walks, /*seed=*/0);
     for (int64_t head = 0; head < c.heads; ++head) {
       const Tensor query = queries.select(0, head), key = keys.select(0, head);
       out.heads.push_back({layer, head, entropies[size_t(layer * c.heads + head)],
-                           nn::qk_statistics(query, key), nn::qk_eigenvalues(query, key)});
+                           nn::qk_statistics(query, key), nn::qk_eigenvalues(query, key),
+                           simulated.select(0, head).to_vector()});
     }
   }
   return out;
@@ -152,6 +168,8 @@ nlohmann::ordered_json to_json(const Inspection& inspection) {
                              {"concentration", h.w.concentration()},
                              {"eigenvalues", values},
                              {"signal_propagation", inspection.propagation(h)}});
+    if (!h.simulated_propagation.empty())
+      json["heads"].back()["simulated_propagation"] = h.simulated_propagation;
   }
   if (!inspection.layers.empty()) {
     json["layers"] = apps::to_json(inspection.layers);
@@ -179,8 +197,15 @@ Inspection inspection_from_json(const nlohmann::ordered_json& json) {
         apps::member_of<int64_t>(h, "head"),
         h.at("entropy"),
         {apps::member_of<int64_t>(h, "width"), h.at("trace"), h.at("frobenius2"), h.at("trace_of_square")},
+        {},
         {}};
     for (const auto& v : h.at("eigenvalues")) facts.eigenvalues.emplace_back(v.at(0), v.at(1));
+    if (h.contains("simulated_propagation")) {
+      h.at("simulated_propagation").get_to(facts.simulated_propagation);
+      if (int64_t(facts.simulated_propagation.size()) != out.tokens)
+        fail("inspect", fmt::format("'simulated_propagation' has {} values for {} tokens",
+                                    facts.simulated_propagation.size(), out.tokens));
+    }
     out.heads.push_back(std::move(facts));
   }
   if (json.contains("layers")) out.layers = apps::layers_from_json(json.at("layers"));
@@ -194,15 +219,18 @@ void write_inspection(const std::string& folder, const Inspection& inspection) {
 }
 
 apps::Table to_table(const Inspection& inspection) {
-  apps::Table table{{"layer", "head", "entropy", "tr W", "|W|_F", "tr W^2", "r", "largest eigenvalue"}, {}};
+  apps::Table table{{"layer", "head", "entropy", "tr W", "|W|_F", "tr W^2", "r", "largest eigenvalue",
+                     "propagation, formula - walks"},
+                    {}};
   for (const HeadFacts& h : inspection.heads) {
     const std::complex<double> top = h.eigenvalues.empty() ? 0 : h.eigenvalues[0];
-    table.rows.push_back(
-        {std::to_string(h.layer), std::to_string(h.head), fmt::format("{:.3f}", h.entropy),
-         fmt::format("{:.3f}", h.w.trace), fmt::format("{:.3f}", std::sqrt(h.w.frobenius2)),
-         fmt::format("{:.3f}", h.w.trace_of_square), fmt::format("{:.2f}", h.w.concentration()),
-         top.imag() == 0 ? fmt::format("{:.3f}", top.real())
-                         : fmt::format("{:.3f} ± {:.3f}i", top.real(), std::abs(top.imag()))});
+    table.rows.push_back({std::to_string(h.layer), std::to_string(h.head), fmt::format("{:.3f}", h.entropy),
+                          fmt::format("{:.3f}", h.w.trace), fmt::format("{:.3f}", std::sqrt(h.w.frobenius2)),
+                          fmt::format("{:.3f}", h.w.trace_of_square),
+                          fmt::format("{:.2f}", h.w.concentration()),
+                          top.imag() == 0 ? fmt::format("{:.3f}", top.real())
+                                          : fmt::format("{:.3f} ± {:.3f}i", top.real(), std::abs(top.imag())),
+                          fmt::format("{:.3f}", inspection.propagation_error(h))});
   }
   return table;
 }
@@ -230,12 +258,21 @@ void add_inspection(apps::Report& report, const Inspection& inspection) {
     spectrum.series.push_back(std::move(values));
     propagation.series.push_back(std::move(rho));
   }
+  // After empty series up to the number of colours, so that a head's two lines have one colour.
+  propagation.series.resize(most_lines);
+  for (size_t i = 0; i < std::min(most_lines, inspection.heads.size()); ++i) {
+    const std::vector<double>& simulated = inspection.heads[i].simulated_propagation;
+    apps::LineSeries rho{.name = name_of(inspection.heads[i]) + ", walks", .dashed = true};
+    for (size_t j = 0; j < simulated.size(); ++j) rho.points.emplace_back(double(j + 1), simulated[j]);
+    propagation.series.push_back(std::move(rho));
+  }
   if (inspection.heads.size() > most_lines)
     spectrum.caption = propagation.caption =
         fmt::format("The first {} of {} heads.", most_lines, inspection.heads.size());
   propagation.caption +=
-      " By the formula for tokens that are a random walk: flat where attention is even, a step "
-      "where it is localised.";
+      " For tokens that are a random walk: flat where attention is even, a step where it is localised. "
+      "Solid: "
+      "by the formula. Dashed: the share of simulated walks.";
   report.chart(spectrum);
   report.chart(propagation);
   if (!inspection.layers.empty()) apps::add_layers(report, inspection.layers, measured_on(inspection));

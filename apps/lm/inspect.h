@@ -20,6 +20,8 @@ struct HeadFacts {
   double entropy = 0;                             // nats, mean over queries and sequences
   nn::QkStatistics w;                             // of the query-key matrix W_QK
   std::vector<std::complex<double>> eigenvalues;  // of W_QK, by descending modulus
+  // Monte Carlo value of the propagation, by token; empty in older files. See nn/qk_matrix.h.
+  std::vector<double> simulated_propagation;
 };
 
 struct Inspection {
@@ -33,6 +35,8 @@ struct Inspection {
   std::vector<nn::LayerMeasures> layers = {};  // of `lm inspect`; none after training
 
   std::vector<double> propagation(const HeadFacts& head) const;  // rho_i, see nn/qk_matrix.h
+  // Largest difference of rho_i from its Monte Carlo value; NaN without one.
+  double propagation_error(const HeadFacts& head) const;
 };
 
 // Averages over the first `sequences` rows of a text. Without rows the entropy is 0.

@@ -237,6 +237,9 @@ TEST_CASE("lm inspect: facts of the heads") {
     CHECK(h.w.trace_of_square == doctest::Approx(h.w.frobenius2));
     for (const auto& value : h.eigenvalues) CHECK(value.real() >= -1e-9);
     CHECK(i.propagation(h).size() == context);
+    CHECK(h.simulated_propagation.size() == context);
+    // The formula's approximation is rough for a few tokens, its ends are not.
+    CHECK(i.propagation_error(h) < 0.25);
   }
   // Two rows of five tokens and one of two, whose filling does not count.
   CHECK(i.even_entropy == doctest::Approx((2 * std::log(120.0) + std::log(2.0)) / 12));
@@ -248,6 +251,12 @@ TEST_CASE("lm inspect: facts of the heads") {
     damaged["tokens"] = tokens;
     CHECK_THROWS_WITH_AS(inspection_from_json(damaged), doctest::Contains("'tokens'"), Error);
   }
+  nlohmann::ordered_json damaged = to_json(i);
+  damaged["heads"][0]["simulated_propagation"] = {0.5};
+  CHECK_THROWS_WITH_AS(inspection_from_json(damaged), doctest::Contains("simulated_propagation"), Error);
+  damaged["heads"][0].erase("simulated_propagation");  // as older files
+  const Inspection older = inspection_from_json(damaged);
+  CHECK(std::isnan(older.propagation_error(older.heads[0])));
 }
 
 TEST_CASE("lm compare: the parameters of a model are counted without its memory") {

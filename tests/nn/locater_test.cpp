@@ -268,6 +268,34 @@ TEST_CASE("signal propagation: moments and probabilities are those of random wal
   }
 }
 
+TEST_CASE("signal propagation: simulated on other walks of the same number") {
+  const std::vector<Matrix> matrices = {diagonal(d, 0.04, 0.2, 1), diagonal(d, 0, 0.05, 2),
+                                        diagonal(d, 1, 0, 3), asymmetric(d, 0.04, 0.02, 4)};
+  const std::vector<Moments> moments = simulate(matrices);
+  // All matrices as heads, W_Q = W^T and W_K = I, as W = W_Q^T W_K.
+  std::vector<double> queries, keys;
+  for (const Matrix& w : matrices)
+    for (int64_t i = 0; i < d * d; ++i) {
+      queries.push_back(w[size_t(i % d * d + i / d)]);
+      keys.push_back(i / d == i % d);
+    }
+  const Shape shape = {int64_t(matrices.size()), d, d};
+  const Tensor rho = simulated_propagation(from_vector(queries, shape), from_vector(keys, shape), temperature,
+                                           T, sequences, 7);
+  REQUIRE(rho.shape() == Shape{shape[0], T});
+  const std::vector<double> shares = rho.to_vector();
+  for (size_t j = 0; j < matrices.size(); ++j)
+    for (size_t i = 0; i < size_t(T); ++i) {
+      // Two estimates from so many walks each: five standard errors of their difference, and one walk for
+      // shares of 0 and 1.
+      const double p = moments[j].rho[i];
+      const double error = std::sqrt(2 * p * (1 - p) / double(sequences));
+      CHECK(std::abs(shares[j * size_t(T) + i] - p) <= 5 * error + 2.0 / double(sequences));
+    }
+  CHECK_THROWS_AS(simulated_propagation(ones({2, 2}), ones({2, 2}), 1, 4, 10, 0), Error);
+  CHECK_THROWS_AS(simulated_propagation(ones({1, 2, 2}), ones({1, 2, 2}), 0, 4, 10, 0), Error);
+}
+
 TEST_CASE("attention of random walks: rank collapse and entropy collapse") {
   struct Outcome {
     double entropy = 0, cosine = 0;  // of the last row over log T; mean pairwise of the outputs
