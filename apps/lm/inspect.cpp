@@ -131,20 +131,22 @@ void show_rows(const nn::TransformerLm& model, data::TextBatches& rows, int64_t 
 }
 
 nlohmann::ordered_json summary(const Inspection& inspection) {
-  double entropy = 0, trace = 0, norm = 0, square = 0, concentration = 0;
+  double entropy = 0, trace = 0, norm = 0, square = 0, concentration = 0, error = 0;
   for (const HeadFacts& h : inspection.heads) {
     entropy += h.entropy;
     trace += h.w.trace;
     norm += std::sqrt(h.w.frobenius2);
     square += h.w.trace_of_square;
     concentration += h.w.concentration();
+    error = std::max(error, inspection.propagation_error(h));
   }
   const double n = double(inspection.heads.size());
   return {{"attention_entropy", entropy / n},
           {"qk_trace", trace / n},
           {"qk_norm", norm / n},
           {"qk_trace_of_square", square / n},
-          {"qk_concentration", concentration / n}};
+          {"qk_concentration", concentration / n},
+          {"propagation_error", error}};
 }
 
 nlohmann::ordered_json to_json(const Inspection& inspection) {

@@ -46,8 +46,8 @@ Inspection inspect(const nn::TransformerLm& model, data::TextBatches& rows, int6
 void show_rows(const nn::TransformerLm& model, data::TextBatches& rows, int64_t sequences,
                nn::AttentionInspection& inspection);
 
-// Means over all heads for the metrics, under the keys attention_entropy, qk_trace, qk_norm,
-// qk_trace_of_square and qk_concentration.
+// For the metrics: means over all heads under the keys attention_entropy, qk_trace, qk_norm, qk_trace_of_square
+// and qk_concentration, and the largest under propagation_error.
 nlohmann::ordered_json summary(const Inspection& inspection);
 
 nlohmann::ordered_json to_json(const Inspection& inspection);

@@ -156,7 +156,8 @@ apps::ComparedRun compared(const RunRecord& run) {
   for (const auto& [name, key, decimals] : {std::tuple{"entropy", "attention_entropy", 3},
                                             {"tr W", "qk_trace", 2},
                                             {"|W|_F", "qk_norm", 2},
-                                            {"r", "qk_concentration", 2}})
+                                            {"r", "qk_concentration", 2},
+                                            {"propagation, formula - walks", "propagation_error", 3}})
     c.add({.name = name, .decimals = decimals, .best = Best::none, .place = 1}, run.last(key));
   return c;
 }
