@@ -27,8 +27,11 @@ void AttackRecord::add(const Tensor& before, const Tensor& after, const Tensor& 
 
 double AttackRecord::mean_l2() const { return l2_ / double(std::max<int64_t>(pictures_, 1)); }
 
-void AttackRecord::append_to(const std::string& file) const {
-  nlohmann::ordered_json line = {{"attack", settings_.name},
+void AttackRecord::append_to(const std::string& file, const std::string& run,
+                             const std::string& attacked_by) const {
+  nlohmann::ordered_json line = {{"run", run},
+                                 {"attacked_by", attacked_by},
+                                 {"attack", settings_.name},
                                  {"space", settings_.pixel ? "pixel" : "normalised"},
                                  {"budget", settings_.budget},
                                  {"settings", settings_.describe()},

@@ -20,9 +20,10 @@ class AttackRecord {
 
   double mean_l2() const;
   // Appends a line of JSON to the file:
-  //   {"attack", "space", "budget", "settings", "arguments", "pictures", "right": before the attack,
-  //    "queries": mean per picture, "fell": [indices], "l2": [of these], "linf": [of these]}
-  void append_to(const std::string& file) const;
+  //   {"run", "attacked_by": another run or "", "attack", "space", "budget", "settings", "arguments", "pictures",
+  //    "right": before the attack, "queries": mean per picture, "fell": [indices], "l2": [of these],
+  //    "linf": [of these]}
+  void append_to(const std::string& file, const std::string& run, const std::string& attacked_by = "") const;
 
  private:
   attacks::Settings settings_;

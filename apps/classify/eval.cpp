@@ -14,6 +14,7 @@
 #include "apps/command/checks.h"
 #include "apps/pictures/evaluation.h"
 #include "apps/study/reproduce.h"
+#include "apps/study/run_commands.h"
 #include "apps/terminal/table.h"
 #include "apps/training/step_memory.h"
 #include "data/class_names.h"
@@ -72,8 +73,11 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     if (!options_.attacked_by.empty()) {
       if (attacks_.empty())
         fail("eval", "--attacked-by is the model that --attack attacks; give --attack too");
+      if (options_.masking_check)
+        fail("eval", "--masking-check is about the gradient of the evaluated model; leave --attacked-by out");
       surrogate_.emplace(options_.attacked_by, options_.load, config_);
     }
+    if (!options_.attack_records.empty()) apps::prepare_output(options_.attack_records);
     const Device device = device_from_name(config_.device);
     const Model& attacked_model = surrogate_ ? surrogate_->model() : *loaded_.model;
     apps::require_memory("eval", device, "--batch-size", [&] {
@@ -271,7 +275,8 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
                           apps::quoted(options_.attacked_by);
     }
     attacked().attacked.push_back(std::move(result));
-    if (!options_.attack_records.empty()) record.append_to(options_.attack_records);
+    if (!options_.attack_records.empty())
+      record.append_to(options_.attack_records, options_.checkpoint, options_.attacked_by);
     return true;
   }
 

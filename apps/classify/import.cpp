@@ -12,6 +12,7 @@
 #include "apps/terminal/print.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/checksums.h"
+#include "apps/training/new_run.h"
 #include "apps/training/provenance.h"
 #include "engine/files/safetensors.h"
 
@@ -111,8 +112,7 @@ int import_weights(const std::string& file, const std::string& out, Config confi
   nn::Optimizer optimizer(flat, optimizer_config(config));
   std::optional<nn::Ema> ema;  // starts from the imported weights
   if (config.ema > 0) ema.emplace(flat, config.ema);
-  fs::create_directories(out);
-  apps::remove_old_run(out);
+  const apps::TrainingLock lock = apps::begin_new_run("import", out);
   apps::write_config(out, apps::fields_to_json(config), "classify", "cpu");
   apps::save_checkpoint(apps::checkpoint_path(out), "classify", apps::fields_to_json(config), {}, model,
                         optimizer, ema ? &*ema : nullptr);

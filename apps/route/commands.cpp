@@ -93,8 +93,9 @@ apps::RunPage page_of(const RunRecord& r) {
   page.curves = curves();
   for (const Results& e : r.newest) {
     page.highlights.push_back({"Gap, " + e.decoding, percent(e.gap), e.data});
-    if (!e.options.empty())
-      page.commands.push_back("route eval --checkpoint " + apps::quoted(r.folder) + " " + e.options);
+    const std::string command = "route eval --checkpoint " + apps::quoted(r.folder) + " " + e.options;
+    if (!e.options.empty() && std::count(page.commands.begin(), page.commands.end(), command) == 0)
+      page.commands.push_back(command);
   }
   if (!r.newest.empty()) {
     page.highlights.push_back({"Gap, nearest neighbour", percent(r.newest[0].nearest_gap), r.newest[0].data});
@@ -188,6 +189,7 @@ class Evaluation : public apps::Evaluation<RunRecord> {
     for (const int64_t n : how_.rrc) command_ += fmt::format("{}{}", n == how_.rrc[0] ? " --rrc " : ",", n);
     if (!how_.rrc.empty()) command_ += fmt::format(" --seed {}", how_.seed);
     if (how_.augment) command_ += " --augment";
+    if (const std::string load = options_.load.arguments(); !load.empty()) command_ += " " + load;
   }
   bool measure() override {
     apps::Progress bar("eval", 0, int64_t(instances_.all.size()),

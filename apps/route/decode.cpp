@@ -40,7 +40,8 @@ std::vector<Decoded> decode(const Model& model, const Instances& instances, int6
   std::vector<Decoded> all;
   if (model.lehd) {
     all.push_back({"greedy"});
-    for (const int64_t iterations : how.rrc) all.push_back({"rrc" + std::to_string(iterations)});
+    const std::string draws = how.seed > 0 ? ", seed " + std::to_string(how.seed) : "";
+    for (const int64_t iterations : how.rrc) all.push_back({"rrc" + std::to_string(iterations) + draws});
   } else {
     all = {{"single"}, {"starts"}};
     if (how.augment) all.push_back({"x8"});

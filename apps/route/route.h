@@ -60,7 +60,7 @@ inline apps::ValidationScore validation_score(const Config&) { return {"test_gap
 // the label, the published solution, the best known length or, where a file has none of these, the length of
 // nearest neighbour.
 struct Results : apps::Conditions {
-  std::string decoding;              // "greedy", "rrc50"; of POMO "single", "starts", "x8"
+  std::string decoding;              // "greedy", "rrc50", "rrc50, seed 1"; of POMO "single", "starts", "x8"
   double length = 0, reference = 0;  // means
   double gap = 0, nearest_gap = 0, savings_gap = 0;
 };

@@ -64,7 +64,7 @@ std::optional<double> RunFolder::last(const std::string& key) const {
   return series.back().second;
 }
 
-// "seconds" starts at 0 again when a run is resumed.
+// In older runs "seconds" starts at 0 again where the run was resumed.
 std::optional<double> RunFolder::training_seconds() const {
   double done = 0, last = 0;
   for (const auto& [step, seconds] : apps::metric_series(metrics, "seconds")) {

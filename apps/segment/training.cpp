@@ -9,6 +9,7 @@
 #include "apps/segment/pipeline.h"
 #include "apps/segment/results.h"
 #include "apps/study/run_task.h"
+#include "apps/training/checkpoint.h"
 #include "apps/training/step_memory.h"
 #include "data/fingerprint.h"
 
@@ -55,7 +56,9 @@ class Segmentation : public apps::TaskOf<RunRecord> {
         config_.data_fingerprint, {data::fingerprint(*train_data_, config_.data), validation_fingerprint_},
         config_.data);
     nn::initialise(model_, config_.init, config_.seed);
-    if (!config_.encoder.empty() && options.resume.empty()) load_encoder(model_, config_.encoder);
+    // A resumed run without a checkpoint begins again at step 0.
+    if (!config_.encoder.empty() && (options.resume.empty() || !apps::holds_run(options.resume)))
+      load_encoder(model_, config_.encoder);
     const Device device = device_from_name(config_.device);
     model_.to(device);
     input_.emplace(config_, device);

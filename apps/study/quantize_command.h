@@ -1,5 +1,4 @@
 #pragma once
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "apps/study/loaded_model.h"
 #include "apps/terminal/print.h"
 #include "apps/terminal/signals.h"
+#include "apps/training/new_run.h"
 #include "apps/training/provenance.h"
 #include "nn/quantization/convert.h"
 
@@ -89,8 +89,7 @@ int quantize_run(const QuantizeOptions& options, const BatchesOf& batches_of) {
     return 1;
   }
   config.data = loaded.config.data;
-  std::filesystem::create_directories(options.out);
-  remove_old_run(options.out);
+  const TrainingLock lock = begin_new_run("quantize", options.out);
   write_config(options.out, fields_to_json(config), Config::app, "cpu");
   save_weights(checkpoint_path(options.out), Config::app, fields_to_json(config), model);
   write_file_atomically(metrics_path(options.out), "");  // it was not trained

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "apps/command/options.h"
+#include "apps/run/evaluations.h"
 #include "apps/run/files.h"
 #include "apps/run/run_folder.h"
 #include "apps/run/run_lock.h"
@@ -17,6 +18,7 @@
 #include "apps/terminal/signals.h"
 #include "apps/training/checkpoint.h"
 #include "apps/training/training_run.h"
+#include "engine/cpu/parallel.h"
 
 namespace pursuit::apps {
 
@@ -143,9 +145,20 @@ class Runner {
     return made;
   }
 
-  // What is done of a run: {"options", "run": run_id once it is trained, "evaluations": {NAME: OPTIONS}}.
-  // Empty if nothing is.
+  // What is done of a run: {"options", "run": run_id once it is trained, "of": run_id of what it was quantised
+  // from, "evaluations": {NAME: OPTIONS}}. Empty if nothing is.
   Json progress_of(const Run& run) const {
+    Json progress = read_progress(run);
+    // Its results were removed, for example since they were damaged.
+    if (!fs::exists(evaluations_path(run.folder))) progress.erase("evaluations");
+    // It was made of weights that were since trained anew.
+    if (!run.quantized_from.empty() && progress.contains("run") &&
+        (!fs::exists(config_path(run.quantized_from)) ||
+         progress.value("of", "") != run_id(run.quantized_from)))
+      return {{"options", progress["options"]}};
+    return progress;
+  }
+  Json read_progress(const Run& run) const {
     const std::string file = progress_path(run);
     if (!fs::exists(file)) {
       if (fs::exists(config_path(run.folder)))
@@ -262,7 +275,10 @@ class Runner {
     for (const auto& [name, value] : made.options.items())
       args.push_back("--" + name + "=" + value.get<std::string>());
     const Step step = call(made, "quantize", std::move(args));
-    if (step == Step::done) write_progress(made, {{"options", made.options}, {"run", run_id(made.folder)}});
+    if (step == Step::done)
+      write_progress(
+          made,
+          {{"options", made.options}, {"run", run_id(made.folder)}, {"of", run_id(made.quantized_from)}});
     return step;
   }
 
@@ -285,9 +301,20 @@ class Runner {
     }
     return arguments(filled);
   }
-  static bool is_evaluated(const Json& progress, const Recipe& evaluation) {
-    const Json done = progress.value("evaluations", Json::object());
-    return done.value(evaluation.name, Json()) == Json(arguments(evaluation));
+  // What the results of an evaluation depend on: its options, and the ids of the runs that "{VARIANT}" stands
+  // for. Null if one of them is not trained.
+  Json made_with(const Recipe& evaluation, uint64_t seed) const {
+    const auto filled = arguments(evaluation, seed);
+    if (!filled) return Json();
+    std::vector<std::string> words = arguments(evaluation);
+    for (size_t i = 0; i < evaluation.settings.size(); ++i)
+      if (const std::string variant = named_variant(evaluation.settings[i].second); !variant.empty())
+        words.push_back(variant + " is " + run_id(filled->at(i).substr(filled->at(i).find('=') + 1)));
+    return words;
+  }
+  bool is_evaluated(const Json& progress, const Recipe& evaluation, uint64_t seed) const {
+    const Json done = progress.value("evaluations", Json::object()).value(evaluation.name, Json());
+    return !done.is_null() && done == made_with(evaluation, seed);
   }
 
   // By every evaluation. Returns true if all are done.
@@ -299,7 +326,7 @@ class Runner {
 
   Step evaluate(const Run& run, const Recipe& evaluation) {
     Json progress = progress_of(run);
-    if (is_evaluated(progress, evaluation)) return Step::done;
+    if (is_evaluated(progress, evaluation, run.seed)) return Step::done;
     const auto words = arguments(evaluation, run.seed);
     if (!words) {
       note("{}: eval {} of {} needs the run of a variant that is not trained\n", study_.name, evaluation.name,
@@ -310,7 +337,7 @@ class Runner {
     args.insert(args.end(), words->begin(), words->end());
     const Step step = call(run, "eval " + evaluation.name, std::move(args));
     if (step != Step::done) return step;
-    progress["evaluations"][evaluation.name] = arguments(evaluation);
+    progress["evaluations"][evaluation.name] = made_with(evaluation, run.seed);
     write_progress(run, progress);
     return step;
   }
@@ -320,6 +347,7 @@ class Runner {
     if (stop_requested()) return Step::stopped;
     note("{}: {} {}\n", study_.name, what, run.name);
     if (options_.quiet && args[0] != "quantize") args.push_back("--quiet");
+    set_num_threads(threads_);  // a step's own number is not the next one's
     try {
       const int code = app_.run(std::move(args));
       if (code == 0) {
@@ -356,7 +384,7 @@ class Runner {
             if (!progress.contains("run")) continue;
             runs.push_back({run.folder, run.variant});
             complete += std::all_of(study_.evaluations.begin(), study_.evaluations.end(),
-                                    [&](const Recipe& e) { return is_evaluated(progress, e); });
+                                    [&](const Recipe& e) { return is_evaluated(progress, e, run.seed); });
           }
         }
     return runs;
@@ -422,6 +450,7 @@ class Runner {
   const StudyOptions& options_;
   const Study study_;
   const std::string out_;
+  const int threads_ = num_threads();
   struct Tried {
     std::string variant, run, metric;
     double value;

@@ -108,7 +108,12 @@ Study read_study(const std::string& file) {
   for (const Study::Variant& variant : study.variants) {
     constexpr size_t most = 100;
     size_t count = 1;
-    for (const auto& [option, values] : variant.choose) count = std::min(count * values.size(), most + 1);
+    for (const auto& [option, values] : variant.choose) {
+      if (values.empty())
+        fail("study", fmt::format("{}: [variants.{}.choose] has no values for '{}'; list at least one", file,
+                                  variant.options.name, option));
+      count = std::min(count * values.size(), most + 1);
+    }
     if (count > most)
       fail("study", fmt::format("{}: [variants.{}.choose] has more than {} combinations; list fewer values",
                                 file, variant.options.name, most));

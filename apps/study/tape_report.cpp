@@ -45,7 +45,7 @@ void write_tape(const std::string& dot, const std::string& file) {
     write_text(file, dot);
     return print("{}\n", file);
   }
-  const std::string source = file.substr(0, file.size() - 4) + ".dot";
+  const std::string source = file + ".dot";  // x.svg.dot, as x.dot may be the user's
   prepare_output(source);
   write_text(source, dot);
   // Absolute paths cannot be mistaken for options.

@@ -156,6 +156,7 @@ class TrainingRun {
       return state_.step > 0 && step <= (line.contains("train_loss") ? state_.evaluated : state_.step);
     };
     metrics_.emplace(metrics_path(folder_), resuming ? MetricsWriter::Keep(keep) : nullptr);
+    if (resuming) seconds_before_ = RunFolder(folder_).training_seconds().value_or(0);
     if (fields_.inspect_every > 0 || fs::exists(inspections_path(folder_)))
       inspections_.emplace(inspections_path(folder_), resuming ? MetricsWriter::Keep(keep) : nullptr);
     events_.emplace((fs::path(folder_) / "tensorboard").string(),
@@ -355,7 +356,7 @@ class TrainingRun {
       scalars.emplace_back(m.tag, m.value);
     }
     line["weights"] = weights;
-    line["seconds"] = seconds_since(started_);
+    line["seconds"] = seconds_before_ + seconds_since(started_);
     if (leads_) {
       metrics_->write(state_.step, line);
       events_->scalars(state_.step, scalars);
@@ -440,6 +441,7 @@ class TrainingRun {
   std::optional<MetricsWriter> metrics_, inspections_;
   std::optional<TensorboardWriter> events_;
   std::optional<Progress> bar_;
+  double seconds_before_ = 0;  // of training before this start
   Clock::time_point started_, saved_, logged_, evaluated_;
   double waited_ = 0;           // Communicator::waited at the last evaluation
   int64_t samples_ = 0;         // since the last line of metrics

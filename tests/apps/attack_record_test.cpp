@@ -40,7 +40,7 @@ nlohmann::json record_of(const attacks::Settings& s, const std::vector<int64_t>&
   // Changes of 0.5, 0.5, 0.25 and 0.75 in four entries each.
   CHECK(record.mean_l2() ==
         doctest::Approx(2 * (0.5 + 0.5 + 0.25 + 0.75) / 4 * (s.pixel ? s.std[0] : 1)).epsilon(1e-6));
-  record.append_to(file);
+  record.append_to(file, "runs/a", "runs/b");
   const std::string text = apps::read_file(file);
   REQUIRE(text.ends_with("\n"));
   return nlohmann::json::parse(text.substr(text.rfind('\n', text.size() - 2) + 1));
@@ -60,6 +60,8 @@ TEST_CASE("attack record: pictures that fell, with their lengths, and queries") 
 
   s.pixel = true;  // by the labels; lengths are of pixels, 0.2 times those of normalised entries
   const nlohmann::json pixel = record_of(s, labels, f.file("records"));
+  CHECK(pixel["run"] == "runs/a");
+  CHECK(pixel["attacked_by"] == "runs/b");
   CHECK(pixel["attack"] == "pgd");
   CHECK(pixel["space"] == "pixel");
   CHECK(pixel["budget"] == 8);
@@ -85,6 +87,7 @@ TEST_CASE("attack record: pictures that fell, with their lengths, and queries") 
   CHECK(std::count(both.begin(), both.end(), '\n') == 2);
 
   CHECK(AttackRecord(s).mean_l2() == 0);
-  CHECK(message_of([&] { AttackRecord(s).append_to(f.file("none/records")); }).find("--attack-records") !=
-        std::string::npos);
+  CHECK(message_of([&] {
+          AttackRecord(s).append_to(f.file("none/records"), "runs/a");
+        }).find("--attack-records") != std::string::npos);
 }

@@ -219,6 +219,22 @@ TEST_CASE("segment: the encoder of a classifier is the start, its positions resi
   config.classes.clear();
   config.encoder = at("classifier");
   CHECK(train(config, into(at("run"))) == 0);
+  // Killed before its first checkpoint and resumed, it is the same run.
+  fs::create_directories(at("again"));
+  fs::copy_file(apps::config_path(at("run")), apps::config_path(at("again")));
+  apps::RunOptions again;
+  again.resume = at("again");
+  again.quiet = true;
+  CHECK(train(config, again) == 0);
+  const auto weights = [&](const char* run) {
+    return apps::open_checkpoint("segment", at(run), true).parameters();
+  };
+  const auto first = weights("run"), second = weights("again");
+  REQUIRE(first.size() == second.size());
+  for (size_t i = 0; i < first.size(); ++i) {
+    INFO(first[i].first);
+    CHECK(first[i].second.to_vector() == second[i].second.to_vector());
+  }
   config.dim = 24;
   CHECK(contains(message_of([&] { train(config, into(at("other"))); }), at("classifier")));
   CHECK(contains(message_of([&] { load_encoder(model, at("nowhere")); }), "nowhere"));

@@ -194,6 +194,8 @@ changed 's/^limit = \(100\|8\|2\)$/limit = -1/; s/noise = .*/noise = -1/'
 refused "changed.toml [evaluations.all]: '" changed.toml
 changed 's/^lambda = .*/lambda = [2, many]/; s/^lr = .*/lr = [1, many]/'
 refused "changed.toml [variants.second]: '" changed.toml
+changed 's/^lambda = .*/lambda = []/; s/^lr = .*/lr = []/'
+refused "[variants.second.choose] has no values for" changed.toml
 changed '/variants/d'
 refused "changed.toml" changed.toml
 refused "missing.toml" missing.toml
@@ -234,6 +236,25 @@ if [[ $name == spirals ]]; then
   "$app" study wild.toml --out wild --quiet >out 2>err || code=$?
   [[ $code == 1 ]] && grep -q "2 of 4 runs are" out && grep -q "wild-1: .* the loss is" err || fail "a diverged run: $(cat err)"
   grep -q "wild-0: .* the loss is" wild/study.html || fail "the page names no diverged run"
+fi
+
+# A run that is removed is made anew, with what was made of it and measured of it; results that are removed are measured
+# again.
+steps_are() {
+  "$app" study small.toml --out whole --quiet >out 2>steps || fail "study after $1: $(cat steps)"
+  local found
+  found="$(grep -c " train " steps || true) $(grep -c " quantize " steps || true) $(grep -c " eval " steps || true)"
+  [[ $found == "$2" ]] || fail "after $1: $found trainings, quantisations and evaluations, not $2: $(cat steps)"
+}
+[[ -n $quantization ]] && made=1 || made=0
+rm -rf whole/first-0
+steps_are "removing a run" "1 $made $((1 + made))"
+rm whole/first-1/eval.json
+steps_are "removing results" "0 0 1"
+if [[ $name == classify ]]; then
+  rm -rf whole/second-lambda=?-1
+  # Its choice among the values is made with seed 0. All four models of seed 1 are attacked by the run of "second".
+  steps_are "removing the run whose model is attacked" "1 1 4"
 fi
 
 # The app's own studies: every option is checked before data is looked for.
