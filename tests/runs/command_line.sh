@@ -122,7 +122,7 @@ case $name in
     mkdir -p nothing
     PATH=$PWD/nothing "$app" inspect "${run[@]}" --tape other.svg >shown 2>errors || fail "$name inspect without Graphviz"
     grep -q 'apt-get install graphviz' errors || fail "$name inspect: does not say how to get Graphviz"
-    written other.dot
+    written other.svg.dot
     refuses 1 ".svg or .dot" inspect "${run[@]}" --tape tape.png
     # 6 x 6 pixels of grey.
     base64 -d >picture.png <<END
