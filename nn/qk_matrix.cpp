@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/base/error.h"
+#include "engine/base/streams.h"
 #include "engine/ops.h"
 #include "engine/solve/linalg.h"
 
@@ -103,10 +104,11 @@ Tensor simulated_propagation(const Tensor& query, const Tensor& key, double temp
   Tensor inside = zeros({tokens, heads}, DType::f32, q.device());
   for (int64_t first = 0; first < walks; first += together) {
     const int64_t n = std::min(together, walks - first);
-    const Tensor x = cumsum(normal({n, tokens, d}, 0, 1, seed, uint64_t(first), DType::f32, q.device()), 1);
+    const Tensor x = cumsum(
+        normal({n, tokens, d}, 0, 1, seed, streams::walks.at(uint64_t(first)), DType::f32, q.device()), 1);
     const Tensor k_last = matmul(x.select(1, tokens - 1), all_keys).reshape({n, heads, d_h});
-    const Tensor w_last = matmul(k_last.transpose(0, 1), q);  // W x_T, [heads, n, d]
-    const Tensor omega = matmul(x, w_last.transpose(0, 1).transpose(1, 2).contiguous());  // [n, T, heads]
+    const Tensor w_last = matmul(k_last.transpose(0, 1), q);                 // W x_T, [heads, n, d]
+    const Tensor omega = matmul(x, w_last.transpose(0, 1).transpose(1, 2));  // [n, T, heads]
     const Tensor centred = omega - mean(omega, {1}, /*keep=*/true);
     inside += sum((abs(centred - middle) < reach).to(DType::f32), {0});
   }

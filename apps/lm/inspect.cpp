@@ -80,6 +80,9 @@ constexpr size_t most_lines = 8;
 // Random walks of the propagation's Monte Carlo value; its standard error is at most 0.008.
 constexpr int64_t walks = 4000;
 
+// NaN if either is NaN, which std::max would hide.
+double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
 }  // namespace
 
 std::vector<double> Inspection::propagation(const HeadFacts& head) const {
@@ -91,7 +94,7 @@ double Inspection::propagation_error(const HeadFacts& head) const {
   const std::vector<double> rho = propagation(head);
   double largest = 0;
   for (size_t i = 0; i < rho.size(); ++i)
-    largest = std::max(largest, std::abs(rho[i] - head.simulated_propagation[i]));
+    largest = larger(largest, std::abs(rho[i] - head.simulated_propagation[i]));
   return largest;
 }
 
@@ -138,7 +141,7 @@ nlohmann::ordered_json summary(const Inspection& inspection) {
     norm += std::sqrt(h.w.frobenius2);
     square += h.w.trace_of_square;
     concentration += h.w.concentration();
-    error = std::max(error, inspection.propagation_error(h));
+    error = larger(error, inspection.propagation_error(h));
   }
   const double n = double(inspection.heads.size());
   return {{"attention_entropy", entropy / n},

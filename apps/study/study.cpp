@@ -287,29 +287,37 @@ class Runner {
     for (const auto& [name, value] : evaluation.settings) words.push_back("--" + name + "=" + value);
     return words;
   }
-  // With the folders of the runs that "{VARIANT}" stands for. Empty if one of them is not trained.
+  // The run that "{VARIANT}" stands for. Empty if it is not trained.
+  std::optional<Run> named_run(const std::string& variant, uint64_t seed) const {
+    const std::optional<Recipe> candidate = choice_of(*find_variant(variant));
+    if (!candidate) return std::nullopt;
+    Run run = run_of(*find_variant(variant), *candidate, seed);
+    if (!progress_of(run).contains("run")) return std::nullopt;
+    return run;
+  }
+  // With the folders of the named runs. Empty if one of them is not trained.
   std::optional<std::vector<std::string>> arguments(const Recipe& evaluation, uint64_t seed) const {
     Recipe filled = evaluation;
     for (auto& [name, value] : filled.settings) {
       const std::string variant = named_variant(value);
       if (variant.empty()) continue;
-      const std::optional<Recipe> candidate = choice_of(*find_variant(variant));
-      if (!candidate) return std::nullopt;
-      const Run run = run_of(*find_variant(variant), *candidate, seed);
-      if (!progress_of(run).contains("run")) return std::nullopt;
-      value = run.folder;
+      const std::optional<Run> run = named_run(variant, seed);
+      if (!run) return std::nullopt;
+      value = run->folder;
     }
     return arguments(filled);
   }
-  // What the results of an evaluation depend on: its options, and the ids of the runs that "{VARIANT}" stands
-  // for. Null if one of them is not trained.
+  // What the results of an evaluation depend on: its options, and the ids of the named runs. Null if one of them
+  // is not trained.
   Json made_with(const Recipe& evaluation, uint64_t seed) const {
-    const auto filled = arguments(evaluation, seed);
-    if (!filled) return Json();
-    std::vector<std::string> words = arguments(evaluation);
-    for (size_t i = 0; i < evaluation.settings.size(); ++i)
-      if (const std::string variant = named_variant(evaluation.settings[i].second); !variant.empty())
-        words.push_back(variant + " is " + run_id(filled->at(i).substr(filled->at(i).find('=') + 1)));
+    Json words = arguments(evaluation);
+    for (const auto& [name, value] : evaluation.settings) {
+      const std::string variant = named_variant(value);
+      if (variant.empty()) continue;
+      const std::optional<Run> run = named_run(variant, seed);
+      if (!run) return Json();
+      words.push_back(variant + " is " + run_id(run->folder));
+    }
     return words;
   }
   bool is_evaluated(const Json& progress, const Recipe& evaluation, uint64_t seed) const {

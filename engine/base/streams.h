@@ -34,6 +34,8 @@ inline constexpr Range text{"generated text", 0, 0};                          //
 inline constexpr Range weights{"initial weights", 1, pow2(20) - 1};           // one per parameter, in order
 inline constexpr Range mixup{"mixup", pow2(40), pow2(41) - 1};                // one per step
 inline constexpr Range routing{"routing instances", pow2(41), pow2(42) - 1};  // apps/route/instances.h
+inline constexpr Range walks{"random walks", pow2(42),
+                             pow2(43) - 1};  // nn/qk_matrix.h, first walk of a batch
 inline constexpr Range masks{"masked words", pow2(50), pow2(51) - 1};         // epoch 2^32 + row
 inline constexpr Range clicks{"clicks in training", pow2(54), pow2(55) - 1};  // step 2^20 + row of the batch
 inline constexpr Range robot{"robot user", pow2(55), pow2(56) - 1};           // one per object
@@ -76,8 +78,8 @@ constexpr bool apart(std::span<const Range> ranges) {
         return false;
   return true;
 }
-inline constexpr Range all[] = {text,        weights, mixup,   routing, masks, clicks, robot, word_swap,
-                                corruptions, attacks, control, prompts, noise, rows,   order};
+inline constexpr Range all[] = {text,      weights,     mixup,   routing, walks,   masks, clicks, robot,
+                                word_swap, corruptions, attacks, control, prompts, noise, rows,   order};
 constexpr bool within(std::span<const Range> ranges, uint64_t count) {
   for (const Range& r : ranges)
     if (r.last >= count) return false;
