@@ -32,8 +32,8 @@ void add_eval(apps::Program<RunRecord>& program) {
   command.add_option(
       "--outliers", e.outliers,
       "Folder of pictures of no class, such as ImageNet-O: how well are they told from the data?");
-  command.add_option("--attack", e.attacks, fmt::format("{}", fmt::join(attacks::names(), ", ")))
-      ->delimiter(',');
+  apps::add_names(command, "--attack", e.attacks, attacks::names(),
+                  fmt::format("{}", fmt::join(attacks::names(), ", ")));
   apps::add_number(command, "--budgets", e.budgets, "Budgets of attacks in l_inf, in 1/255",
                    apps::above(0, 255));
   apps::add_number(command, "--l2-budgets", e.l2_budgets, "Budgets of attacks in l2", apps::above(0, 1e6));

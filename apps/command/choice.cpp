@@ -40,13 +40,17 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return nearest ? fmt::format("; did you mean {}{}?", before, *nearest) : "";
 }
 
+std::string unknown_name(const std::string& word, const std::vector<std::string>& known) {
+  if (word == "all" || std::find(known.begin(), known.end(), word) != known.end()) return "";
+  return fmt::format("there is no '{}'{}; known are {}, or all", word, did_you_mean(word, known),
+                     fmt::join(known, ", "));
+}
+
 std::vector<std::string> chosen(const std::string& option, const std::vector<std::string>& asked,
                                 const std::vector<std::string>& known) {
-  if (asked == std::vector<std::string>{"all"}) return known;
   for (const std::string& name : asked)
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      fail("options", fmt::format("{}: there is no '{}'{}; known are {}, or all", option, name,
-                                  did_you_mean(name, known), fmt::join(known, ", ")));
+    if (const std::string why = unknown_name(name, known); !why.empty()) fail("options", option + ": " + why);
+  if (std::count(asked.begin(), asked.end(), "all") > 0) return known;
   std::vector<std::string> names;
   std::copy_if(known.begin(), known.end(), std::back_inserter(names),
                [&](const std::string& k) { return std::count(asked.begin(), asked.end(), k) > 0; });

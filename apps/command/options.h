@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "apps/command/choice.h"
 #include "apps/run/range.h"
 #include "engine/base/choice.h"
 
@@ -41,6 +42,14 @@ CLI::Option* add_choice(CLI::App& app, const std::string& flag, Target& target, 
     target = *found;
   };
   return app.add_option_function<std::string>(flag, set, help + ": " + choice_help<E>());
+}
+
+// Adds an option for a comma-separated list of `known` names, or all; chosen() (apps/command/choice.h) gives
+// what it stands for.
+inline CLI::Option* add_names(CLI::App& app, const std::string& flag, std::vector<std::string>& names,
+                              const std::vector<std::string>& known, const std::string& help) {
+  const auto check = [known](const std::string& word) { return unknown_name(word, known); };
+  return app.add_option(flag, names, help)->delimiter(',')->check(CLI::Validator(check, ""));
 }
 
 // Adds an option for a number in the range, or for a comma-separated list. --help shows its default.

@@ -16,13 +16,11 @@ void add_eval(apps::Program<RunRecord>& program) {
   apps::add_eval_options(command, e, "Windows per batch (0: the run's)");
   command.add_option("--data", e.data, "Another text, in the run's vocabulary (default: the run's)");
   command.add_option("--split", e.split, "train, valid or test")->capture_default_str();
-  command
-      .add_option("--window", e.windows,
+  apps::add_names(command, "--window", e.windows, choice_names<Window>(),
                   "Context of the predictions: " + choice_help<Window>() +
                       "; several, or all (default: as trained). A document of WikiText begins at a heading "
                       "' = Title = ' after an empty line; every line of the built-in grammar and every file "
-                      "of other text is one")
-      ->delimiter(',');
+                      "of other text is one");
   for (const Choice<data::WordChange>& change : choices_of(data::WordChange{}))
     command.add_flag_callback(
         std::string("--") + change.name,

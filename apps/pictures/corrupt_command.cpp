@@ -20,6 +20,8 @@ namespace pursuit::apps {
 
 namespace {
 
+const std::vector<std::string> severity_names = {"1", "2", "3", "4", "5"};
+
 struct CorruptOptions {
   std::vector<std::string> images, corruptions = {"all"}, severities = {"all"};
   std::string out, frost;  // folders
@@ -31,8 +33,7 @@ int corrupt(const CorruptOptions& options) {
   namespace fs = std::filesystem;
   const std::vector<std::string> names =
       chosen("--corruption", options.corruptions, data::corruption_names());
-  const std::vector<std::string> severities =
-      chosen("--severity", options.severities, {"1", "2", "3", "4", "5"});
+  const std::vector<std::string> severities = chosen("--severity", options.severities, severity_names);
   constexpr int largest = 4096;
   if (options.size < 0 || options.size > largest)
     fail("corrupt", fmt::format("--size is {}, need 0 (pictures as they are) to {}", options.size, largest));
@@ -62,11 +63,10 @@ void add_corrupt_command(CLI::App& app, int& code) {
   CLI::App* command =
       app.add_subcommand("corrupt", "Apply the corruptions of ImageNet-C to pictures, write PNG files");
   command->add_option("images", c->images, "JPEG or PNG files, or folders of them")->required();
-  command->add_option("--corruption", c->corruptions, "all, or names: gaussian_noise,fog,...")
-      ->delimiter(',')
+  add_names(*command, "--corruption", c->corruptions, data::corruption_names(),
+            "all, or names: gaussian_noise,fog,...")
       ->capture_default_str();
-  command->add_option("--severity", c->severities, "all, or of 1 to 5")
-      ->delimiter(',')
+  add_names(*command, "--severity", c->severities, severity_names, "all, or of 1 to 5")
       ->capture_default_str();
   command->add_option("--out", c->out, "Folder for the pictures: NAME-fog-3.png")->required();
   command

@@ -30,7 +30,8 @@ void add_picture_eval_options(CLI::App& command, PictureEvalOptions& o) {
   add_number(command, "--first", o.first, "Use only the first pictures, this many (0: all)", any_count);
   add_number(command, "--limit", o.limit,
              "Evaluate this many of them, evenly spaced (the first of drawn scenes; 0: all)", any_count);
-  command.add_option("--corruptions", o.corruptions, "all, or names: gaussian_noise,fog,...")->delimiter(',');
+  add_names(command, "--corruptions", o.corruptions, data::corruption_names(),
+            "all, or names: gaussian_noise,fog,...");
   add_number(command, "--severities", o.severities, "Severities of the corruptions", Range{1, 5});
   command.add_option("--frost", o.frost, "Folder with frost overlays (default: drawn ones)");
   add_number(command, "--seed", o.seed, "Seed of corruptions and attacks", any_seed);

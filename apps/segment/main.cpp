@@ -44,8 +44,8 @@ void add_eval(apps::Program<RunRecord>& program) {
   add_view_options(command, e.views);
   apps::add_choice<data::Split>(command, "--split", e.split,
                                 "Split to evaluate; if the data has only one of val and test, that one");
-  command.add_option("--attack", e.attacks, fmt::format("{}", fmt::join(segment::attack_names(), ", ")))
-      ->delimiter(',');
+  apps::add_names(command, "--attack", e.attacks, segment::attack_names(),
+                  fmt::format("{}", fmt::join(segment::attack_names(), ", ")));
   apps::add_number(command, "--budgets", e.budgets, "Budgets of the attacks on pixels of a view, in 1/255",
                    apps::above(0, 255));
   apps::add_number(command, "--attack-limit", e.attack_limit, "Attack this many pictures (0: as --limit)",

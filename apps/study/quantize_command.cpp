@@ -23,7 +23,15 @@ int64_t bytes_of(const nn::Module& model) {
 void add_quantize_options(CLI::App& command, QuantizeOptions& o, const std::string& sample) {
   command.add_option("--checkpoint", o.checkpoint, "Folder of the run, or a checkpoint file")->required();
   command.add_option("--out", o.out, "Folder of the quantised run")->required();
-  command.add_option("--bits", o.bits, "Bits of weights and activations, 2 to 8 each")->capture_default_str();
+  command.add_option("--bits", o.bits, "Bits of weights and activations, 2 to 8 each")
+      ->capture_default_str()
+      ->check(CLI::Validator(
+          [](const std::string& bits) {
+            return parse_bits(bits)
+                       ? std::string()
+                       : "got '" + bits + "', need weights and activations of 2 to 8 bits, such as w8a8";
+          },
+          ""));
   add_number(command, "--calibrate", o.samples,
              "Training " + sample + " that the activations' ranges are taken of", Range{1, 1e9});
   add_number(command, "--batch-size", o.batch_size,
@@ -60,12 +68,12 @@ std::string QuantizeOptions::arguments() const {
   return text;
 }
 
-std::pair<int64_t, int64_t> parse_bits(const std::string& bits) {
+std::optional<std::pair<int64_t, int64_t>> parse_bits(const std::string& bits) {
   const auto digit = [&](size_t at) { return int64_t(bits[at] - '0'); };
   if (bits.size() != 4 || bits[0] != 'w' || bits[2] != 'a' || digit(1) < 2 || digit(1) > 8 || digit(3) < 2 ||
       digit(3) > 8)
-    fail("quantize", "--bits is '" + bits + "', need weights and activations of 2 to 8 bits, such as w8a8");
-  return {digit(1), digit(3)};
+    return std::nullopt;
+  return std::pair(digit(1), digit(3));
 }
 
 void print_quantized(const QuantizeOptions& o, const nn::Module& before, const nn::Module& after,

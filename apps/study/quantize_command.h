@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -35,8 +36,8 @@ struct QuantizeOptions {
 // Adds the options of `quantize`; `sample` is what the model is shown: "pictures".
 void add_quantize_options(CLI::App& command, QuantizeOptions& options, const std::string& sample);
 
-// The bits of weights and activations in "w8a8", each 2 to 8. Throws Error.
-std::pair<int64_t, int64_t> parse_bits(const std::string& bits);
+// The bits of weights and activations in "w8a8", each 2 to 8. Empty if it is not of this form.
+std::optional<std::pair<int64_t, int64_t>> parse_bits(const std::string& bits);
 
 // Shows the model one batch of training samples.
 using ShowBatch = std::function<void(int64_t batch)>;
@@ -54,7 +55,7 @@ void print_quantized(const QuantizeOptions& options, const nn::Module& before, c
 template <class Config, class BatchesOf>
 int quantize_run(const QuantizeOptions& options, const BatchesOf& batches_of) {
   using Model = typename Config::Model;
-  const auto bits = parse_bits(options.bits);
+  const auto bits = parse_bits(options.bits).value();
   check_not_in_training(options.out);
   if (holds_run(options.out))
     fail("quantize", options.out + ": there is a run already; choose another folder for --out");

@@ -19,8 +19,8 @@ check "the seed changes nothing" test "$(cmp -s some/picture-fog-2.png other/pic
 ok classify corrupt picture.png --corruption contrast --severity 1 --size 28 --out resized
 check "--size is not the size" test "$(od -An -tx1 -j16 -N8 resized/picture-contrast-1.png)" = " 00 00 00 1c 00 00 00 1c"
 
-refuses 1 "rain" classify corrupt picture.png --corruption rain --out none
-refuses 1 "--severity: there is no '6'" classify corrupt picture.png --severity 6 --out none
+refuses 2 "rain" classify corrupt picture.png --corruption rain --out none
+refuses 2 "--severity: there is no '6'" classify corrupt picture.png --severity 6 --out none
 refuses 1 "--size" classify corrupt picture.png --size -1 --out none
 refuses 1 "frost1" classify corrupt picture.png --frost /nowhere --out none
 refuses 1 "missing.png" classify corrupt missing.png --corruption fog --out none

@@ -58,7 +58,7 @@ PY
   refuses 1 "quantised already" "$app" quantize --checkpoint "$app-8" --out other
   refuses 1 "there is a run already" "$app" quantize --checkpoint "$app" --out "$app-8"
   for bits in w9a8 w8a1 w8 8 w8a8x; do
-    refuses 1 "--bits is '$bits'" "$app" quantize --checkpoint "$app" --out other --bits "$bits"
+    refuses 2 "--bits: got '$bits'" "$app" quantize --checkpoint "$app" --out other --bits "$bits"
   done
   refuses 1 "cannot be trained" "$app" train --resume "$app-8"
   # shellcheck disable=SC2046

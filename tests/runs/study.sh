@@ -202,8 +202,10 @@ refused "missing.toml" missing.toml
 if [[ -n $quantization ]]; then
   changed 's/^calibrate = 16/calibrate = 8/'
   refused "was begun with --calibrate 16, now it is to have 8" changed.toml --out whole
+  changed 's/^calibrate = 16/bits = "w4a8"/'
+  refused "was begun without --bits, now it is to have w4a8" changed.toml --out whole
   changed 's/^calibrate = 16/bits = "w8"/'
-  refused "was begun without --bits, now it is to have w8" changed.toml --out whole
+  refused "'bits': --bits: got 'w8', need weights and activations" changed.toml
   changed '/^calibrate = 16/d'
   refused "was begun with --calibrate 16; put that back" changed.toml --out whole
   changed 's/^calibrate = 16/out = "x"/'
@@ -213,6 +215,12 @@ if [[ -n $quantization ]]; then
 else
   { cat small.toml && printf '[quantizations.w8a8]\nbits = "w8a8"\n'; } >changed.toml
   refused "$name has no command \`quantize\`" changed.toml
+fi
+if [[ $name == classify || $name == segment ]]; then
+  changed 's/attack = "fgsm"/attack = "fgsn"/'
+  refused "'attack': --attack: there is no 'fgsn'; did you mean fgsm?" changed.toml
+  changed 's/corruptions = "fog"/corruptions = "fog,rain"/'
+  refused "'corruptions': --corruptions: there is no 'rain'" changed.toml
 fi
 if [[ $name == classify ]]; then
   changed 's/validation = 16/validation = 0/'
