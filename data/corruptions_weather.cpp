@@ -104,15 +104,17 @@ FloatImage frost(FloatImage image, const CorruptionSetting& setting) {
 FloatImage fog(FloatImage image, const CorruptionSetting& setting) {
   constexpr struct { double amount, decay; } table[] = {{1.5, 2}, {2, 2}, {2.5, 1.7}, {2.5, 1.5}, {3, 1.4}};
   const auto [amount, decay] = table[setting.severity];
-  const int size = int(std::bit_ceil(unsigned(std::max({image.width, image.height, 2}))));
+  // The clouds are a torus, which repeats in larger pictures: its memory is by the square of its size.
+  constexpr int largest = 4096;
+  const int size = std::min(largest, int(std::bit_ceil(unsigned(std::max({image.width, image.height, 2})))));
   const std::vector<float> clouds = plasma(size, decay, setting.random);
   const float brightest = *std::max_element(image.values.begin(), image.values.end());
   const float dim = brightest / (brightest + float(amount));
   for (int c = 0; c < image.channels; ++c)
     for (int y = 0; y < image.height; ++y) {
       float* row = image.row(c, y);
-      const float* cloud = &clouds[size_t(y) * size_t(size)];
-      for (int x = 0; x < image.width; ++x) row[x] = (row[x] + float(amount) * cloud[x]) * dim;
+      const float* cloud = &clouds[size_t(y % size) * size_t(size)];
+      for (int x = 0; x < image.width; ++x) row[x] = (row[x] + float(amount) * cloud[x % size]) * dim;
     }
   return image;
 }

@@ -25,9 +25,11 @@ class Subset : public Dataset {
   Subset(std::unique_ptr<Dataset> whole, std::vector<int64_t> numbers)
       : whole_(std::move(whole)), numbers_(std::move(numbers)) {}
   int64_t size() const override { return int64_t(numbers_.size()); }
-  Sample get(int64_t i) const override { return whole_->get(numbers_.at(size_t(i))); }
+  Sample get(int64_t i) const override {
+    return sound(i, [&](int64_t number) { return whole_->get(number); });
+  }
   Sample get_part(int64_t i, const ChoosePart& choose) const override {
-    return whole_->get_part(numbers_.at(size_t(i)), choose);
+    return sound(i, [&](int64_t number) { return whole_->get_part(number, choose); });
   }
   int64_t label(int64_t i) const override { return whole_->label(numbers_.at(size_t(i))); }
   std::string name(int64_t i) const override { return whole_->name(numbers_.at(size_t(i))); }
@@ -37,6 +39,18 @@ class Subset : public Dataset {
   std::string test_split() const override { return whole_->test_split(); }
 
  private:
+  // Sample i, or the subset's next one if it is damaged: what the whole set gives in its place may be of
+  // another subset, such as the one held out for validation.
+  template <class Get> Sample sound(int64_t i, const Get& get) const {
+    for (int64_t step = 0; step < size(); ++step) {
+      Sample sample = get(numbers_.at(size_t((i + step) % size())));
+      if (sample.index < 0) continue;
+      if (step > 0) sample.index = -1;
+      return sample;
+    }
+    fail("dataset", "none of the " + std::to_string(size()) + " pictures can be read");
+  }
+
   const std::unique_ptr<Dataset> whole_;
   const std::vector<int64_t> numbers_;
 };

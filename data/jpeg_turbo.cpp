@@ -81,7 +81,7 @@ template <class F> bool attempt(Jpeg& jpeg, const F& calls) {
 Box reduced(const Box& box, int by, int width, int height) {
   const auto side = [by](int begin, int size, int whole, int& first, int& count) {
     first = std::min((begin + by / 2) / by, whole - 1);
-    count = std::clamp((size + by / 2) / by, 1, whole - first);
+    count = std::clamp((begin + size + by / 2) / by - first, 1, whole - first);
   };
   Box out;
   side(box.x, box.width, width, out.x, out.width);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
+#include <utility>
 
 #include "data/kernels.h"
 #include "engine/base/error.h"
@@ -145,6 +147,25 @@ void check_sizes(const char* where, const Image& image, int width, int height, c
   check_part(where, part, width, height);
 }
 
+// Width and height of the picture once its shorter side is `size`. Throws if a side does not fit an int.
+std::pair<int, int> with_shorter(const Image& image, int size) {
+  check_size("resize_shorter", image, size, size);
+  const int shorter = std::min(image.width, image.height);
+  const int64_t longer = int64_t(size) * std::max(image.width, image.height) / shorter;
+  if (longer > std::numeric_limits<int>::max())
+    fail("resize_shorter", "a picture of " + std::to_string(image.width) + " x " +
+                               std::to_string(image.height) + " is too thin for a shorter side of " +
+                               std::to_string(size));
+  const auto scaled = [&](int side) { return side == shorter ? size : int(longer); };
+  return {scaled(image.width), scaled(image.height)};
+}
+
+// The first of `wanted` pixels in the middle of `side`: half margins are rounded to even if the picture is
+// larger; if it is smaller, the odd black column is on the right.
+int middle(int side, int wanted) {
+  return side >= wanted ? int(std::nearbyint((side - wanted) / 2.0)) : -((wanted - side) / 2);
+}
+
 }  // namespace
 
 Image resize(const Image& image, int width, int height, Filter filter) {
@@ -177,10 +198,8 @@ Image resize_nearest(const Image& image, int width, int height, const Box& part)
 }
 
 Image resize_shorter(const Image& image, int size, Filter filter) {
-  check_size("resize_shorter", image, size, size);
-  const int shorter = std::min(image.width, image.height);
-  const auto scaled = [&](int side) { return side == shorter ? size : int(int64_t(size) * side / shorter); };
-  return resize(image, scaled(image.width), scaled(image.height), filter);
+  const auto [width, height] = with_shorter(image, size);
+  return resize(image, width, height, filter);
 }
 
 Image crop(const Image& image, int x, int y, int width, int height) {
@@ -204,16 +223,13 @@ Image part_of(const Image& image, const ChoosePart& choose) {
 }
 
 Image center_crop(const Image& image, int width, int height) {
-  // Half margins are rounded to even if the picture is larger; if it is smaller, the odd black column is on
-  // the right.
-  const auto margin = [](int side, int wanted) {
-    return side >= wanted ? int(std::nearbyint((side - wanted) / 2.0)) : -((wanted - side) / 2);
-  };
-  return crop(image, margin(image.width, width), margin(image.height, height), width, height);
+  return crop(image, middle(image.width, width), middle(image.height, height), width, height);
 }
 
 Image imagenet_view(const Image& image, int size, Filter filter) {
-  return center_crop(resize_shorter(image, size * 256 / 224, filter), size, size);
+  // Only the middle is computed: a thin picture would be enlarged to gigabytes.
+  const auto [width, height] = with_shorter(image, size * 256 / 224);
+  return resize(image, width, height, {middle(width, size), middle(height, size), size, size}, filter);
 }
 
 Image resized_crop(const Image& image, int x, int y, int width, int height, int new_width, int new_height,

@@ -165,7 +165,7 @@ data::Image evaluation_view(const Config& c, const data::Image& image, data::Fil
   const int size = int(c.image_size);
   if (image.width == size && image.height == size) return with_channels(c, image);
   if (size <= 64 && image.width == image.height)
-    return with_channels(c, data::resize(image, size, size, data::Filter::bicubic));
+    return with_channels(c, data::resize(image, size, size, filter));
   return with_channels(c, data::imagenet_view(image, size, filter));
 }
 

@@ -17,10 +17,12 @@ namespace {
 
 // Returns the files with words changed, and adds to the counts.
 std::vector<data::TextFile> attacked(const std::vector<data::TextFile>& files,
-                                     const data::WordChangeOptions& options, data::ChangedWords& counts) {
+                                     data::WordChangeOptions options, data::ChangedWords& counts) {
   std::vector<data::TextFile> out;
   for (const data::TextFile& file : files) {
+    options.first_line = counts.next_line;
     data::ChangedWords changed = data::change_words(file.text, options);
+    counts.next_line = changed.next_line;
     counts.words += changed.words;
     counts.changed += changed.changed;
     for (const auto& [token, count] : changed.tokens) counts.tokens[token] += count;

@@ -92,7 +92,7 @@ ChangedWords change_words(std::string_view text, const WordChangeOptions& option
   if (!(options.rate > 0 && options.rate <= 1))
     fail("word changes", "the rate is " + std::to_string(options.rate) + ", need more than 0 and at most 1");
   ChangedWords out;
-  uint64_t number = 0;
+  uint64_t number = options.first_line;
   for_each_line({"", text, 0, 0, nullptr}, true, [&](std::string_view line) {
     Random random(options.seed, streams::word_swap.at(number++));
     const std::vector<Word> words = words_of(line);
@@ -128,6 +128,7 @@ ChangedWords change_words(std::string_view text, const WordChangeOptions& option
     out.lines += !words.empty();
     out.changed_lines += count > 0;
   });
+  out.next_line = number;
   return out;
 }
 

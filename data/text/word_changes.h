@@ -25,11 +25,13 @@ struct WordChangeOptions {
   bool keep_stop_words = true;      // NLTK's are never changed; case-sensitive: "the" stays, "The" may go
   std::string replacement = "AAA";  // swap: the meaningless word
   uint64_t seed = 0;
+  uint64_t first_line = 0;  // number of the text's first line; texts of one set are numbered through
 };
 
 struct ChangedWords {
   std::string text;
   int64_t words = 0, changed = 0, lines = 0, changed_lines = 0;  // lines: those with a word
+  uint64_t next_line = 0;                                        // the first_line of what follows
   // The tokens that changed words became part of, "AAA" or "<AAA>", with counts.
   std::map<std::string, int64_t> tokens;
 };

@@ -273,6 +273,9 @@ TEST_CASE("fog, frost and snow: closed forms on black and white") {
   const auto [low, high] = std::minmax_element(fog.pixels.begin(), fog.pixels.end());
   CHECK(*low == doctest::Approx(255 / 4.0).epsilon(0.02));
   CHECK(*high == 255);
+  // Clouds repeat in pictures that are larger than they are.
+  const Image wide = corrupt(Image(4196, 1, 1), "fog", 1, 3);
+  CHECK(std::equal(wide.pixels.begin(), wide.pixels.begin() + 100, wide.pixels.begin() + 4096));
   // Frost is a weighted sum of the picture, here 60, and the overlay, here 120.
   constexpr double expected[] = {108, 120, 126, 123, 126};
   for (int severity = 1; severity <= 5; ++severity)

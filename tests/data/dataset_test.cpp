@@ -368,6 +368,14 @@ TEST_CASE("image folder: damaged pictures and empty classes") {
     CHECK(lenient->get(3).index == 3);
     CHECK(lenient->skipped() == 3);
   }
+  // In a part of the set a picture of that part takes its place, here of 0 and 2: not 3, which may be held out.
+  options.limit = 2;
+  const auto part = open_dataset(path, Split::train, options);
+  REQUIRE(part->size() == 2);
+  CHECK(part->get(1).image.pixels[0] == 10);
+  CHECK(part->get(1).index == -1);
+  CHECK(part->get_part(1, [](int, int) { return Part{{0, 0, 2, 2}, 2, 2}; }).image.pixels[0] == 10);
+  options.limit = 0;
 
   fs::create_directories(dir.path / "train/empty");
   CHECK(has(message_of([&] { open_dataset(path, Split::train); }), "empty holds no .jpg"));

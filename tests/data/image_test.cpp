@@ -506,6 +506,19 @@ TEST_CASE("resize_shorter and center_crop round as torchvision does") {
         std::accumulate(small.pixels.begin(), small.pixels.end(), 0));
 }
 
+TEST_CASE("imagenet_view is the middle of the resized picture, of thin ones too") {
+  for (const auto& [width, height] : {std::pair{500, 375}, {375, 501}, {224, 224}, {30, 91}}) {
+    const Image image = formula(width, height, 3);
+    CHECK(imagenet_view(image, 224, Filter::bicubic).pixels ==
+          center_crop(resize_shorter(image, 256, Filter::bicubic), 224, 224).pixels);
+  }
+  const Image thin = imagenet_view(Image(1, 65535, 1), 224, Filter::bicubic);  // as a whole 4 GB
+  CHECK(thin.width == 224);
+  CHECK(thin.height == 224);
+  CHECK_THROWS_WITH_AS(imagenet_view(Image(1, 10'000'000, 1), 224, Filter::bilinear),
+                       doctest::Contains("1 x 10000000 is too thin"), pursuit::Error);
+}
+
 TEST_CASE("crop and flip are exact") {
   const Image image = formula(10, 6, 3);
   const Image part = crop(image, 3, 2, 4, 3);
