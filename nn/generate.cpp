@@ -66,6 +66,10 @@ std::vector<int64_t> generate(const TransformerLm& model, int64_t line_end,
   const bool use_cache = options.use_cache && model.has_cache();
   std::vector<int64_t> text = {line_end}, drawn;
   text.insert(text.end(), prompt.begin(), prompt.end());
+  if (options.lines_stand_alone) {
+    const auto end = std::find(text.rbegin(), text.rend(), line_end).base();
+    text.erase(text.begin(), end - 1);
+  }
   LmCache cache;
   int64_t read = 0;  // words of the text that are in the cache
   while (int64_t(drawn.size()) < options.count) {

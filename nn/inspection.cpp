@@ -343,10 +343,11 @@ std::vector<std::string> AttentionInspection::notes(const std::vector<LayerMeasu
         if (!std::isfinite(x) && !left_out)
           lines.push_back(fmt::format("{}, head {}: {} is {}", layer.name, h, name, x));
       });
-      if (!head.pursuit.empty()) residual = std::max(residual, head.pursuit.back().residual);
+      if (!head.pursuit.empty() && !(head.pursuit.back().residual <= residual))  // also if it is NaN
+        residual = head.pursuit.back().residual;
       iterates |= !head.pursuit.empty();
     }
-    if (residual > split_residual)
+    if (!(residual <= split_residual))
       lines.push_back(
           fmt::format("{}: the pursuit has not converged, |K - L - S| is {:.2g} of |K| after {} iterations",
                       layer.name, residual, layer.heads[0].pursuit.size()));

@@ -51,7 +51,7 @@ Tensor qk_trace_of_square(const Tensor& query, const Tensor& key) {
   return inner(m, m.transpose(-2, -1));
 }
 
-double QkStatistics::concentration() const { return frobenius2 > 0 ? trace / std::sqrt(frobenius2) : 0; }
+double QkStatistics::concentration() const { return frobenius2 == 0 ? 0 : trace / std::sqrt(frobenius2); }
 
 double QkStatistics::concentration_of_square() const {
   return trace_of_square > 0 ? trace / std::sqrt(trace_of_square) : std::numeric_limits<double>::quiet_NaN();

@@ -168,7 +168,7 @@ Tensor Attention::probabilities(const Tensor& x, int64_t queries) const {
   const Tensor packed = project(x.detach());
   if (!quantization() || !kind_->softmax_options()) return kind_->probabilities(packed, rows);
   const auto [q, k, v] = rounded_parts(packed);
-  return rounded_weights(q, k).slice(2, 0, rows);
+  return softmax_of_scores(q, k).slice(2, 0, rows);
 }
 
 AttentionTensors Attention::tensors(const Tensor& x) const {

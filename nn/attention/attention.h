@@ -98,9 +98,10 @@ class Attention : public Callable<Attention> {
   Tensor project(const Tensor& x) const;
   std::optional<Linear> q_;                         // with queries_apart
   Tensor packed_of(const Tensor& projected) const;  // [B, N, parts * dim] to [B, N, parts, H, D]
-  // Of a quantised model: q, k and v [B, H, N, D] on their grids; the probabilities of q [B, H, M, D]; what
-  // follows the mixture [B, N, H * D].
+  // Of a quantised model: q, k and v [B, H, N, D] on their grids; the softmax of the rounded scores of q
+  // [B, H, M, D]; the same clipped and rounded, which mixes values; what follows the mixture [B, N, H * D].
   std::array<Tensor, 3> rounded_parts(const Tensor& packed) const;
+  Tensor softmax_of_scores(const Tensor& q, const Tensor& k) const;
   Tensor rounded_weights(const Tensor& q, const Tensor& k) const;
   Tensor quantized_end(const Tensor& mixed, const Tensor& x) const;
   int64_t dim_, heads_;

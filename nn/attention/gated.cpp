@@ -7,6 +7,7 @@ namespace pursuit::nn {
 namespace {
 
 // Softmax attention with a learned gate per head and token.
+// Weights and bias of the gates begin at 0, so that every gate is 1/2; the published ones draw the weights.
 struct Gated : AttentionKind {
   static constexpr KindTraits traits = {.name = "gated", .has_cache = true};
 

@@ -29,7 +29,7 @@ std::array<Tensor, 3> Attention::rounded_parts(const Tensor& packed) const {
           quantizers_.values(part(packed, -1))};
 }
 
-Tensor Attention::rounded_weights(const Tensor& q, const Tensor& k) const {
+Tensor Attention::softmax_of_scores(const Tensor& q, const Tensor& k) const {
   const AttentionOptions options = *kind_->softmax_options();
   const int64_t head_dim = dim_ / heads_;
   const double scale = 1 / std::sqrt(double(head_dim));
@@ -39,7 +39,12 @@ Tensor Attention::rounded_weights(const Tensor& q, const Tensor& k) const {
     scores =
         scores + log(lower_triangle(n, k.dtype(), k.device()).slice(0, n - q.size(2), n));  // log 0 = -inf
   }
-  Tensor p = softmax(scores);
+  return softmax(scores);
+}
+
+Tensor Attention::rounded_weights(const Tensor& q, const Tensor& k) const {
+  const AttentionOptions options = *kind_->softmax_options();
+  Tensor p = softmax_of_scores(q, k);
   if (options.gamma != 0 || options.zeta != 1)
     p = clamp(affine(p, options.zeta - options.gamma, options.gamma), 0, 1);
   return quantizers_.probabilities(p);

@@ -28,6 +28,8 @@ struct Rpc : AttentionKind {
 
   Rpc(const AttentionLayer& layer, const Options& o) : AttentionKind(layer), options(o) {
     options.causal = layer.causal;
+    // Where every token sees all others, mu is of all.
+    if (!layer.causal) options.mu_scope = RpcOptions::MuScope::window;
   }
 
   Tensor mix(const Tensor& packed, const Tensor&) const override { return rpc_attention(packed, options); }

@@ -212,6 +212,7 @@ TEST_CASE("lm generate: with and without a cache the same, and greedily what is 
                         {.count = count, .sampling = {.temperature = 0}, .lines_stand_alone = true}, random);
   };
   CHECK(alone({3, 1, 0}, 4) == alone({}, 4));
+  CHECK(alone({3, 0, 1}, 4) == alone({1}, 4));
 }
 
 TEST_CASE("lm generate: words of a prompt that the vocabulary lacks") {

@@ -180,6 +180,9 @@ TEST_CASE("inspection: the layers of models, and what is said of them") {
   };
   CHECK(says(layers, "blocks.0: the pursuit has not converged"));
   CHECK_FALSE(says(layers, "no layer iterates"));
+  std::vector<LayerMeasures> unknown = layers;
+  for (HeadMeasures& head : unknown[0].heads) head.pursuit.back().residual = std::nan("");
+  CHECK(says(unknown, "blocks.0: the pursuit has not converged"));
   const PursuitMaps maps = pursuit_maps(vit, [&] { vit(images); });
   CHECK(maps.layer == "blocks.0");
   REQUIRE(maps.low_rank.size() == 4);

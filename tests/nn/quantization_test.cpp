@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <set>
 
 #include "engine/cpu/rows.h"
@@ -538,6 +539,24 @@ GPU_TEST_CASE("quantization on the GPU: attention") {
           CHECK(gpu_difference(quantized_attention(on_gpu(qkv), options, grids), want) < 1e-4);
           CHECK(largest(want) > 0.1);
         }
+}
+
+TEST_CASE("quantised: the probabilities of clipped attention are those before the clip") {
+  LmConfig config = lm_config();
+  config.attention.kind = "clipped";
+  config.attention.options["gamma"] = -0.3;
+  TransformerLm plain(config);
+  randomise(plain);
+  const auto model = quantized<TransformerLm>(config);
+  quantize_weights(plain, *model, {});
+  const Tensor ids = from_vector<int64_t>({3, 1, 18, 7, 0, 5, 5}, {1, 7});
+  calibrate(*model, 1, [&](int64_t) { model->features(ids); });
+  const Tensor x = normal({1, 7, config.dim}, 0, 1, 1, 1);
+  const std::vector<double> p = model->attention(0).probabilities(x).to_vector();
+  REQUIRE(p.size() == size_t(config.heads) * 7 * 7);
+  for (size_t i = 0; i < p.size(); i += 7)
+    CHECK(std::accumulate(p.begin() + ptrdiff_t(i), p.begin() + ptrdiff_t(i) + 7, 0.0) ==
+          doctest::Approx(1).epsilon(1e-5));
 }
 
 GPU_TEST_CASE("quantization on the GPU: models, integers and simulated") {

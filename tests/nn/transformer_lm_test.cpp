@@ -310,6 +310,22 @@ TEST_CASE("lm: attention entropy is that of the probabilities, 3.0 nats in the L
   }
 }
 
+TEST_CASE("lm: RPC-Attention that sees both sides takes mu of all tokens, whatever mu-scope is") {
+  nn::LmConfig config = small("rpc");
+  config.causal = false;
+  config.attention.options["lambda"] = 0.5;
+  const Tensor ids = random_ids(2, 12, 23, 1);
+  std::vector<std::vector<double>> features;
+  for (const std::string scope : {"window", "prefix"}) {
+    config.attention.options["mu-scope"] = scope;
+    nn::TransformerLm model(config);
+    fill(model);
+    const NoGrad off;
+    features.push_back(model.features(ids).to_vector());
+  }
+  CHECK(features[0] == features[1]);
+}
+
 TEST_CASE("lm: the query and key weights of a head give its scores") {
   for (const std::string name : {"softmax", "symmetric"}) {
     nn::LmConfig config = small(name);
