@@ -101,8 +101,15 @@ int import_weights(const std::string& file, const std::string& out, Config confi
     if (config.is_quantized())
       fail("import", file + " is quantised, and a run is trained; eval and predict take the file as it is");
   }
+  const auto asked = apps::options_to_json(config);
   const int64_t classes =
       infer_model(config, weights, file, std::count(given.begin(), given.end(), "model") > 0);
+  const auto found = apps::options_to_json(config);
+  for (const std::string& option : given)
+    if (asked.at(option) != found.at(option))
+      fail("import",
+           fmt::format("--{} is {}, but the weights in {} have {}; leave the option out", option,
+                       apps::option_text(asked.at(option)), file, apps::option_text(found.at(option))));
   complete_unknown(config, classes, file);
   validate(config);
 

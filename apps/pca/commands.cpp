@@ -82,7 +82,7 @@ std::vector<Experiment> experiments_of(const Options& o) {
       Setting& s = e.setting;
       if (o.runs) s.runs = o.runs;
       if (o.steps) s.steps = o.steps;
-      if (o.theta > 0) s.theta = o.theta;
+      if (o.theta > 0 && s.in_context) s.theta = o.theta;
       if (o.lambda > 0) s.lambda = o.lambda;
       if (o.learning_rate > 0) s.learning_rate = o.learning_rate;
       if (o.prompts && s.prompts == Prompts::drawn) {
@@ -100,6 +100,13 @@ void check_options(const Options& o, bool sweep) {
   if (o.script_gradient &&
       std::none_of(all.begin(), all.end(), [](const Experiment& e) { return e.name == "4b-script"; }))
     fail("pca", "--script-gradient is of figure 4b; add it to --figure or leave the flag out");
+  const auto none = [&](const auto& is_of) {
+    return std::none_of(all.begin(), all.end(), [&](const Experiment& e) { return is_of(e.setting); });
+  };
+  if (o.theta > 0 && none([](const Setting& s) { return s.in_context; }))
+    fail("pca", "--theta is of figures in context, and none of these is");
+  if (o.prompts && none([](const Setting& s) { return s.prompts == Prompts::drawn; }))
+    fail("pca", "--prompts is of figures with drawn prompts, and none of these is");
   for (const Experiment& e : all) {
     const Setting s = e.values.empty() ? e.setting : setting_at(e, e.values.back());
     const int64_t prompts = s.runs * s.covariances * s.per_covariance;

@@ -171,7 +171,16 @@ class Evaluation : public apps::Evaluation<RunRecord> {
     how_.rrc.erase(std::unique(how_.rrc.begin(), how_.rrc.end()), how_.rrc.end());
     if (c.kind == Kind::pomo && !how_.rrc.empty())
       fail(Config::app, "--rrc belongs to lehd; the run is of pomo");
+    if (c.kind == Kind::lehd && how_.augment)
+      fail(Config::app, "--augment belongs to pomo; the run is of lehd");
     std::erase(how_.rrc, 0);
+    if (how_.rrc.empty() && how_.seed > 0) fail(Config::app, "--seed is of the draws of --rrc; give both");
+    if (!options_.data.empty() && options_.nodes > 0)
+      fail(Config::app, "--nodes is of uniform instances; leave it out with --data");
+    if (options_.data.empty() && options_.max_nodes > 0)
+      fail(Config::app, "--max-nodes is of a file's instances; give --data");
+    // The instances of a batch share their draws.
+    if (!how_.rrc.empty() && options_.batch_size > 0) how_.batch = options_.batch_size;
     if (options_.data.empty()) {
       const int64_t nodes = options_.nodes > 0 ? options_.nodes : c.nodes;
       const int64_t count = options_.limit > 0 ? options_.limit : c.test_instances;
@@ -188,6 +197,7 @@ class Evaluation : public apps::Evaluation<RunRecord> {
                                     instances_.has_depots() ? "cvrp" : "tsp", choice_name(c.problem)));
     for (const int64_t n : how_.rrc) command_ += fmt::format("{}{}", n == how_.rrc[0] ? " --rrc " : ",", n);
     if (!how_.rrc.empty()) command_ += fmt::format(" --seed {}", how_.seed);
+    if (how_.batch > 0) command_ += fmt::format(" --batch-size {}", how_.batch);
     if (how_.augment) command_ += " --augment";
     if (const std::string load = options_.load.arguments(); !load.empty()) command_ += " " + load;
   }

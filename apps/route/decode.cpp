@@ -40,7 +40,8 @@ std::vector<Decoded> decode(const Model& model, const Instances& instances, int6
   std::vector<Decoded> all;
   if (model.lehd) {
     all.push_back({"greedy"});
-    const std::string draws = how.seed > 0 ? ", seed " + std::to_string(how.seed) : "";
+    const std::string draws = (how.seed > 0 ? ", seed " + std::to_string(how.seed) : "") +
+                              (how.batch > 0 ? ", batches of " + std::to_string(how.batch) : "");
     for (const int64_t iterations : how.rrc) all.push_back({"rrc" + std::to_string(iterations) + draws});
   } else {
     all = {{"single"}, {"starts"}};

@@ -1,14 +1,17 @@
 #include "apps/route/instances.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "data/fingerprint.h"
+#include "data/routing/baselines.h"
 #include "data/routing/local_search.h"
 #include "data/routing/tsplib.h"
 #include "engine/base/streams.h"
+#include "engine/base/text.h"
 #include "engine/cpu/parallel.h"
 
 namespace pursuit::route {
@@ -18,8 +21,11 @@ namespace {
 std::string fingerprint(const std::vector<data::SolvedInstance>& all) {
   std::string text;
   for (const data::SolvedInstance& s : all) {
-    text += fmt::format("{} {} {};", s.instance.size(), s.instance.capacity, s.reference);
-    for (const data::Location& p : s.instance.nodes) text += fmt::format("{} {},", p.x, p.y);
+    const data::RoutingInstance& i = s.instance;
+    text += fmt::format("{} {} {} {};", i.size(), int(i.metric), i.capacity, s.reference);
+    for (const data::Location& p : i.nodes) text += fmt::format("{} {},", p.x, p.y);
+    text += fmt::format("{};", fmt::join(i.demands, ","));
+    for (const data::Route& route : s.routes) text += fmt::format("{};", fmt::join(route, ","));
   }
   return data::fingerprint(text);
 }
@@ -68,9 +74,14 @@ Instances read_instances(const std::string& path, int64_t limit, int64_t max_nod
   if (limit > 0 && int64_t(read.all.size()) > limit) read.all.resize(size_t(limit));
   if (read.all.empty())
     fail("route", path + ": no instance of up to " + std::to_string(max_nodes) + " nodes");
-  for (const data::SolvedInstance& s : read.all)
+  for (const data::SolvedInstance& s : read.all) {
     if (s.instance.has_depot() != read.has_depots())
       fail("route", path + ": some instances have a depot, some none");
+    // A gap is a share of this length.
+    if (!(s.reference > 0) && !(data::length(s.instance, data::nearest_neighbour(s.instance)) > 0))
+      fail("route", fmt::format("{}: all distances of {} are 0; EUC_2D rounds them to whole numbers", path,
+                                s.instance.name.empty() ? "an instance" : printable(s.instance.name)));
+  }
   read.name = file.filename().string();
   read.fingerprint = fingerprint(read.all);
   return read;

@@ -27,7 +27,8 @@ Instances training_instances(Problem problem, int64_t nodes, int64_t count, int6
 Instances test_instances(Problem problem, int64_t nodes, int64_t count);
 
 // Those of a file of published instances, or of a .tsp or .vrp; `limit` 0: all, `max_nodes` 0: of any size.
-// Throws Error that names the file if none is left, or if some have a depot and some have none.
+// Throws Error that names the file if none is left, if some have a depot and some have none, or if all
+// distances of one are 0.
 Instances read_instances(const std::string& path, int64_t limit, int64_t max_nodes);
 
 }  // namespace pursuit::route

@@ -26,6 +26,7 @@ struct Config : apps::TrainingFields {
   nn::NodeNormKind norm = nn::NodeNormKind::none;
 
   Config() {
+    device = "cpu";
     batch_size = 64;
     weight_decay = 0;
     warmup_epochs = 0;
@@ -80,6 +81,7 @@ struct Decoding {
   std::vector<int64_t> rrc = {};
   bool augment = false;
   uint64_t seed = 0;  // of the windows
+  int64_t batch = 0;  // of instances that share the windows; 0: the run's
 };
 struct Decoded {
   std::string name;

@@ -3,6 +3,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <ctime>
@@ -69,7 +70,9 @@ void request_stop() { stop_flag = 1; }
 void stop_after(double seconds) {
   itimerval timer = {};
   timer.it_value.tv_sec = time_t(seconds);
-  timer.it_value.tv_usec = suseconds_t(1e6 * (seconds - double(timer.it_value.tv_sec))) + 1;
+  // At least 1, since 0 means never; 1,000,000 is refused.
+  timer.it_value.tv_usec =
+      std::min<suseconds_t>(suseconds_t(1e6 * (seconds - double(timer.it_value.tv_sec))) + 1, 999'999);
   setitimer(ITIMER_REAL, &timer, nullptr);
 }
 

@@ -1,14 +1,17 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 
+#include "apps/route/instances.h"
 #include "apps/route/partial.h"
 #include "apps/route/solve.h"
 #include "data/routing/local_search.h"
 #include "engine/ops.h"
 #include "nn/init.h"
 #include "nn/optim.h"
+#include "tests/temporary_folder.h"
 
 using namespace pursuit;
 
@@ -32,6 +35,25 @@ double total(const std::vector<data::RoutingInstance>& instances,
 }
 
 }  // namespace
+
+TEST_CASE("route: files that differ in demands, metric or solutions have other fingerprints") {
+  const TemporaryFolder folder;
+  const auto fingerprint_of = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder.file(name)) << text;
+    return route::read_instances(folder.file(name), 0, 0).fingerprint;
+  };
+  const auto cvrp = [](const std::string& metric, const std::string& demands) {
+    return "TYPE : CVRP\nDIMENSION : 3\nCAPACITY : 10\nEDGE_WEIGHT_TYPE : " + metric +
+           "\nNODE_COORD_SECTION\n1 0 0\n2 1 0\n3 2 0\nDEMAND_SECTION\n1 0\n" + demands +
+           "DEPOT_SECTION\n1\n-1\nEOF\n";
+  };
+  const std::set<std::string> seen = {fingerprint_of("a.vrp", cvrp("EUC_2D", "2 4\n3 5\n")),
+                                      fingerprint_of("b.vrp", cvrp("EUC_2D", "2 5\n3 4\n")),
+                                      fingerprint_of("c.vrp", cvrp("CEIL_2D", "2 4\n3 5\n")),
+                                      fingerprint_of("a.txt", "0 0 1 0 1 1 0 1 output 1 2 3 4 1\n"),
+                                      fingerprint_of("b.txt", "0 0 1 0 1 1 0 1 output 1 4 3 2 1\n")};
+  CHECK(seen.size() == 5);
+}
 
 TEST_CASE("route: relabelled nodes permute a greedy solution") {
   for (const bool depot : {false, true}) {

@@ -30,6 +30,13 @@ refused_file "is not UTF-8" "$head"$'COMMENT : \xff\n'"$nodes"
 refused_file "which is not read here" "$head"$'\e[31mEDGE_WEIGHT_SECTION\n'"$nodes"
 ! grep -q $'\e' err || fail "an escape sequence reached the terminal"
 file "$head$nodes"
+refuses 1 "--nodes is of uniform instances" route eval --data a.tsp --nodes 5 --checkpoint run --quiet
+refuses 1 "--max-nodes is of a file's instances" route eval --max-nodes 5 --checkpoint run --quiet
+refuses 1 "--augment belongs to pomo" route eval --augment --checkpoint run --quiet
+refuses 1 "--seed is of the draws of --rrc" route eval --seed 1 --checkpoint run --quiet
+file "$head"$'NODE_COORD_SECTION\n1 0 0\n2 0.1 0\n3 0 0.1\nEOF\n'
+refuses 1 "all distances of" route eval --data a.tsp --checkpoint run --quiet
+file "$head$nodes"
 printf '0 0 1 0 0 1 output 1 2 2 1\n' >tours.txt
 refuses 1 "visited twice" route eval --data tours.txt --checkpoint run --quiet
 refuses 1 "visited twice" route train --data tours.txt --nodes 6 --out other

@@ -59,5 +59,10 @@ text = json.dumps(header).encode()
 open("bare.safetensors", "wb").write(len(text).to_bytes(8, "little") + text + data[8 + size :])
 END
 "$classify" import bare.safetensors --out imported --heads 2 >out 2>err
+for option in "--dim 999" "--patch 16" "--image-size 384" "--depth 7"; do
+  # shellcheck disable=SC2086
+  if "$classify" import bare.safetensors --out other --heads 2 $option >out 2>err; then fail "an import ignores $option"; fi
+  grep -q -- "${option/ / is }, but the weights in bare.safetensors have" err || fail "$option: $(cat err)"
+done
 grep -q '"attention": "tempered"' imported/config.json || fail "an import does not know the kind by its parameters: $(cat out)"
 echo "a kind in one file"

@@ -94,7 +94,7 @@ case $name in
     refuses 1 "--classes one.txt names 1 classes, the model has 10" "${few[@]}" --classes one.txt
     refuses 1 "missing" "${few[@]}" --outliers missing
     refuses 2 "--severities" "${few[@]}" --severities 6
-    refuses 1 "no-corruption" "${few[@]}" --corruptions no-corruption
+    refuses 2 "no-corruption" "${few[@]}" --corruptions no-corruption
     refuses 2 "no-space" "${few[@]}" --attack-space no-space
     refuses 1 "averaged" "${few[@]}" --ema
 
@@ -143,7 +143,7 @@ END
     shows 'under attacks on pixels*none*pgd * 2/255' "${few[@]}" --attack pgd --budgets 2
     shows 'pgd * 2/255 * 3 steps' "${few[@]}" --attack pgd --budgets 2 --pgd-steps 3 --attack-limit 2
     refuses 2 "--pgd-steps" "${few[@]}" --attack pgd --pgd-steps -1
-    refuses 1 "no-attack" "${few[@]}" --attack no-attack
+    refuses 2 "no-attack" "${few[@]}" --attack no-attack
     shows "" "${few[@]}" --save-predictions masks
     [[ $(find masks -name '*.png' | wc -l) == 3 ]] || fail "$name eval --save-predictions: not three pictures"
     mask=$(find masks -name '*.png' | head -1)
@@ -191,7 +191,7 @@ END
     shows '"entropy"' inspect "${run[@]}" --sequences 2 --json
     shows '"fingerprint"*"j_proj"' inspect "${run[@]}" --samples 2 --json
     shows 'largest eigenvalue*share of S' inspect --checkpoint other --samples 2 --decompose 1
-    refuses 1 "no-window" "${few[@]}" --window no-window
+    refuses 2 "no-window" "${few[@]}" --window no-window
     refuses 1 "no-split" "${few[@]}" --split no-split
     refuses 2 "--tokens" generate "${run[@]}" --tokens 0
     ;;

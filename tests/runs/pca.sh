@@ -17,7 +17,8 @@ refuses() { # CODE TEXT ARGUMENT...: one line on stderr
   [[ $(grep -c . said) == 1 ]] || fail "$*: not one line: $(cat said)"
   grep -qF -- "$2" said || fail "$*: says no '$2' but: $(cat said)"
 }
-quick=(--runs 2 --steps 12 --prompts 6 --quiet)
+exact=(--runs 2 --steps 12 --quiet)
+quick=("${exact[@]}" --prompts 6)
 
 "$pca" run --figure all "${quick[@]}" --out all >said
 for name in 2 3a 3b 4a 4b 5a 5b 6a 6b 7a 7b 8a 8b; do
@@ -32,9 +33,9 @@ done
 ! grep -qi "nan\|inf" all/*.csv || fail "a CSV has numbers that are none"
 
 # Figures that are there are not made again; others are added, to the same page.
-"$pca" run --figure 3b "${quick[@]}" --out some >/dev/null
+"$pca" run --figure 3b "${exact[@]}" --out some >/dev/null
 cp some/3b.csv kept
-"$pca" run --figure 3b,4b --script-gradient "${quick[@]}" --out some >/dev/null 2>said
+"$pca" run --figure 3b,4b --script-gradient "${exact[@]}" --out some >/dev/null 2>said
 grep -q "3b is in some already" said || fail "3b was made again"
 cmp kept some/3b.csv
 cmp some/3b.csv all/3b.csv
@@ -42,7 +43,7 @@ grep -q "script&#39;s gradient" some/report.html || fail "no line of the script'
 rm some/report.html
 "$pca" report some >/dev/null
 grep -q "<h2>Figure 4b: " some/report.html || fail "report made no page"
-"$pca" sweep --figure 8b --values 3,9 "${quick[@]}" --out sweep >/dev/null
+"$pca" sweep --figure 8b --values 3,9 "${exact[@]}" --out sweep >/dev/null
 [[ $(wc -l <sweep/8b.csv) == 5 ]] || fail "8b.csv has another length"
 "$pca" run --figure 3a "${quick[@]}" --seed 1 --threads 1 --out one >/dev/null
 "$pca" run --figure 3a "${quick[@]}" --seed 1 --threads 3 --out three >/dev/null
@@ -67,6 +68,8 @@ refuses 1 "--figure: there is no '3c'; did you mean" run --figure 3c --out new
 refuses 1 "known are 1, 2, 3a" run --figure 3b,nine --out new
 refuses 1 "figure 3a is no sweep; need some of 5a" sweep --figure 3a --out new
 refuses 1 "--script-gradient is of figure 4b" run --figure 3b --script-gradient --out new
+refuses 1 "--theta is of figures in context" run --figure 3b --theta 5 --out new
+refuses 1 "--prompts is of figures with drawn prompts" run --figure 3b --prompts 7 --out new
 refuses 1 "--values has to rise" sweep --figure 5a --values 5,4 --out new
 refuses 1 "takes more than 1 GiB; need fewer --prompts or --runs" run --figure 7a --prompts 4096 --out new
 refuses 2 "--figure is required" run --out new
@@ -84,5 +87,5 @@ touch file
 refuses 1 "--out file is no folder and cannot be made one" run --figure 3b --quiet --out file
 echo '{"experiment": "3b"' >some/3b.json
 refuses 1 "some/3b.json" report some
-refuses 1 "some/3b.json" run --figure 3b "${quick[@]}" --out some
+refuses 1 "some/3b.json" run --figure 3b "${exact[@]}" --out some
 echo "pca makes its figures, keeps what it has and refuses what it cannot do"

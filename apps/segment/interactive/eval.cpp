@@ -83,6 +83,7 @@ Config EvalOptions::of(Config c) const {
   if (clamp) c.clamp = *clamp;
   if (key_iterations) c.key_iterations = *key_iterations;
   if (theta) c.theta = *theta;
+  if (!data.empty()) c.noise = 0;  // is added to drawn scenes alone
   if (noise) c.noise = *noise;
   validate(c);
   return c;
