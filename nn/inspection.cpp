@@ -343,8 +343,10 @@ std::vector<std::string> AttentionInspection::notes(const std::vector<LayerMeasu
         if (!std::isfinite(x) && !left_out)
           lines.push_back(fmt::format("{}, head {}: {} is {}", layer.name, h, name, x));
       });
-      if (!head.pursuit.empty() && !(head.pursuit.back().residual <= residual))  // also if it is NaN
-        residual = head.pursuit.back().residual;
+      if (!head.pursuit.empty()) {
+        const double r = head.pursuit.back().residual;
+        if (std::isnan(r) || r > residual) residual = r;  // a NaN stays
+      }
       iterates |= !head.pursuit.empty();
     }
     if (!(residual <= split_residual))
