@@ -14,6 +14,15 @@
 namespace pursuit::apps {
 namespace {
 
+constexpr int stop_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGALRM};
+
+sigset_t stop_signal_set() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : stop_signals) sigaddset(&set, signal);
+  return set;
+}
+
 volatile std::sig_atomic_t stop_flag = 0;
 volatile std::sig_atomic_t interrupted = 0;
 timespec first_interrupt;
@@ -52,16 +61,25 @@ void catch_stop_signals(std::string_view work) {
   struct sigaction action = {};
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_RESTART | SA_SIGINFO;
-  constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGALRM};
-  sigemptyset(&action.sa_mask);
-  for (const int signal : signals) sigaddset(&action.sa_mask, signal);
+  action.sa_mask = stop_signal_set();
   struct sigaction before = {};
-  for (const int signal : signals) {
+  for (const int signal : stop_signals) {
     // SIGHUP stays ignored under nohup.
     const bool by_nohup =
         signal == SIGHUP && sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
     if (!by_nohup) sigaction(signal, &action, nullptr);
   }
+  pthread_sigmask(SIG_UNBLOCK, &action.sa_mask, nullptr);  // a launcher may have held them back
+}
+
+HeldStopSignals::HeldStopSignals() {
+  const sigset_t set = stop_signal_set();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+HeldStopSignals::~HeldStopSignals() {
+  const sigset_t set = stop_signal_set();
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 bool stop_requested() { return stop_flag != 0; }

@@ -9,6 +9,16 @@ namespace pursuit::apps {
 // first signal says that the program stops after this `work`.
 void catch_stop_signals(std::string_view work = "step");
 
+// Holds these signals back, in this process and those that it starts, until catch_stop_signals() is called
+// (in each of them) or, in this process, the object goes.
+class HeldStopSignals {
+ public:
+  HeldStopSignals();
+  ~HeldStopSignals();
+  HeldStopSignals(const HeldStopSignals&) = delete;
+  HeldStopSignals& operator=(const HeldStopSignals&) = delete;
+};
+
 // True after one of these signals, or after request_stop(), which any thread may call.
 bool stop_requested();
 void request_stop();

@@ -132,6 +132,7 @@ int launch_ranks(int64_t ranks) {
   arguments.push_back(nullptr);
   catch_stop_signals();
   std::vector<Started> running;
+  std::optional<HeldStopSignals> held(std::in_place);  // a rank that has just begun would end without saving
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const pid_t pid = fork();
     if (pid < 0) fail("ranks", fmt::format("rank {} cannot be started: {}", rank, std::strerror(errno)));
@@ -147,6 +148,7 @@ int launch_ranks(int64_t ranks) {
     }
     running.push_back({rank, pid});
   }
+  held.reset();
   listener->close();
   return wait_for(running);
 }
@@ -162,6 +164,8 @@ int with_ranks(const std::string& device, const RankOptions& o,
   if (job.rank > 0) line_prefix = fmt::format("[rank {}] ", job.rank);
   const std::unique_ptr<distributed::Communicator> ranks =
       distributed::connect(job, distributed::device_of_rank(device, job), options);
+  // From here on a rank that ended by a signal would be lost to the others.
+  if (ranks->size() > 1) catch_stop_signals();
   int code = 0;
   try {
     const StopWatch watch(*ranks);

@@ -175,11 +175,12 @@ class Test:
         print(f"garbage on {len(ports)} ports: exit {code}: {(run.text().splitlines() or [''])[0][:100]}", flush=True)
         return True
 
-    def ask(self, number, whom):
-        """It is asked to stop: a rank, its launcher, or all of them as a terminal does."""
+    def ask(self, number, whom, at_once=False):
+        """It is asked to stop: a rank, its launcher, or all of them as a terminal does. At once: while the ranks load
+        the program."""
         run = Run(self.o.app, self.words())
         run.pid_of(RANKS - 1)
-        time.sleep(0.3 + random.random() * self.span / 3)
+        time.sleep(0 if at_once else 0.3 + random.random() * self.span / 3)
         if run.process.poll() is not None:
             return False
         before = set(Path("run").glob("checkpoint*.safetensors"))
@@ -197,8 +198,8 @@ class Test:
         if not after >= before:
             sys.exit(f"checkpoints went: {before - after}")
         self.count += 1
-        print(f"{signal.Signals(number).name} to {'the launcher' if whom is None else whom}: exit {code} after {took:.1f} s",
-              flush=True)
+        print(f"{signal.Signals(number).name} to {'the launcher' if whom is None else whom}{' at once' * at_once}: "
+              f"exit {code} after {took:.1f} s", flush=True)
         return True
 
     def finish(self):
@@ -269,6 +270,10 @@ def main():
                         break
                 else:
                     sys.exit(f"{signal.Signals(number).name} to {whom} came too late three times")
+            for whom in (None, "all"):
+                if not test.ask(number, whom, at_once=True):
+                    sys.exit(f"{signal.Signals(number).name} to {whom} came too late though it was sent at once")
+                test.finish()
         print(f"{test.count} times disturbed, the slowest end after {test.slowest:.1f} s; the weights are those of an "
               "undisturbed run")
         os.chdir("/")
