@@ -5,8 +5,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <set>
 #include <sstream>
+#include <string_view>
 
 #include "apps/command/choice.h"
 #include "apps/command/command_line.h"
@@ -66,6 +69,42 @@ Recipe read_recipe(const std::string& app, const std::string& name) {
   return recipe;
 }
 
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+// TOML forbids a section or a key twice; the parser would merge them.
+void refuse_repeats(const char* reader, const std::string& file, std::istringstream text) {
+  std::set<std::string> seen;
+  std::string section;
+  for (std::string line; std::getline(text, line);) {
+    const std::string_view words = trimmed(line);
+    const bool begins = words.starts_with('[');
+    const size_t end = words.find(begins ? ']' : '=');
+    if (end == std::string_view::npos) continue;
+    const std::string_view name = trimmed(words.substr(begins, end - begins)),
+                           rest = trimmed(words.substr(end + 1));
+    const auto is_plain = [](unsigned char c) {
+      return std::isalnum(c) || c == '-' || c == '_' || c == '+' || c == '.';
+    };
+    // Other lines continue a list or a string.
+    if (name.empty() || !std::all_of(name.begin(), name.end(), is_plain)) continue;
+    if (begins && !rest.empty() && !rest.starts_with('#')) continue;
+    if (begins) section = name;
+    const std::string full = begins ? "[" + section + "]" : section + " " + std::string(name);
+    if (!seen.insert(full).second)
+      fail(reader, begins ? fmt::format("{}: the section [{}] occurs twice; rename or join them", file, name)
+                          : fmt::format("{}: '{}' occurs twice{}; remove one", file, name,
+                                        section.empty() ? "" : " in [" + section + "]"));
+  }
+}
+
+}  // namespace
+
 std::vector<CLI::ConfigItem> read_toml(const char* reader, const std::string& file) {
   constexpr uintmax_t largest = 1 << 20;
   std::error_code error;
@@ -73,6 +112,7 @@ std::vector<CLI::ConfigItem> read_toml(const char* reader, const std::string& fi
     fail(reader, fmt::format("{} has {} bytes, need at most {}", file, size, largest));
   const std::string all = read_file(file);
   std::istringstream text{std::string(without_byte_order_mark(all))};
+  refuse_repeats(reader, file, std::istringstream(text.str()));
   try {
     std::vector<CLI::ConfigItem> items = CLI::ConfigTOML().from_config(text);
     for (const CLI::ConfigItem& item : items) {

@@ -39,7 +39,7 @@ apps::Table to_table(const std::vector<Results>& all) {
 
 std::vector<apps::Curve> curves() {
   return {{.title = "Loss", .unit = "", .lines = {{.key = "loss", .name = "training", .smooth = true}}},
-          apps::percent_curve("Gap", "test_gap", "test")};
+          apps::percent_curve("Gap", "test_gap", "in training")};
 }
 
 // A command works on the CPU alone, as training does.
@@ -74,6 +74,14 @@ std::vector<apps::ModelSize> model_sizes(const Config& c) {
   return {{"dim", c.dim, "embed.weight", 0},
           {"hidden", c.hidden, lehd ? "encoder.mlp.fc1.weight" : "encoder.0.mlp.fc1.weight", 0},
           {"layers", c.layers, lehd ? "decoder." : "encoder.", apps::ModelSize::blocks}};
+}
+
+apps::ValidationScore validation_score(const Config& c) {
+  if (c.validation == 0)
+    fail(Config::app,
+         "a setting is chosen on validation instances, but training evaluates those of the test; give "
+         "--validation, for example 200");
+  return {"test_gap", /*lowest*/ true};
 }
 
 void validate(const Config& c) {

@@ -30,6 +30,8 @@ std::string fingerprint(const std::vector<data::SolvedInstance>& all) {
   return data::fingerprint(text);
 }
 
+constexpr int64_t evaluation_rounds = 500;  // of local search
+
 // Instance i is drawn from stream first + i.
 Instances uniform_instances(Problem problem, int64_t nodes, int64_t count, int64_t rounds, uint64_t seed,
                             uint64_t first) {
@@ -46,20 +48,30 @@ Instances uniform_instances(Problem problem, int64_t nodes, int64_t count, int64
       s.reference = data::length(s.instance, s.routes);
     }
   });
-  made.name = fmt::format("uniform {}{}", problem == Problem::tsp ? "TSP" : "CVRP", nodes);
+  made.name = uniform_name(problem, nodes);
   made.fingerprint = fingerprint(made.all);
   return made;
 }
 
 }  // namespace
 
+std::string uniform_name(Problem problem, int64_t nodes) {
+  return fmt::format("uniform {}{}", problem == Problem::tsp ? "TSP" : "CVRP", nodes);
+}
+
 Instances training_instances(Problem problem, int64_t nodes, int64_t count, int64_t rounds, uint64_t seed) {
   return uniform_instances(problem, nodes, count, rounds, seed, 0);
 }
 
 Instances test_instances(Problem problem, int64_t nodes, int64_t count) {
-  constexpr int64_t rounds = 500;
-  return uniform_instances(problem, nodes, count, rounds, 0, streams::pow2(40));
+  return uniform_instances(problem, nodes, count, evaluation_rounds, 0, streams::pow2(40));
+}
+
+Instances validation_instances(Problem problem, int64_t nodes, int64_t count) {
+  Instances made =
+      uniform_instances(problem, nodes, count, evaluation_rounds, 0, streams::pow2(40) + streams::pow2(39));
+  made.name += " validation";
+  return made;
 }
 
 Instances read_instances(const std::string& path, int64_t limit, int64_t max_nodes) {

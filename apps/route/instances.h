@@ -20,11 +20,15 @@ struct Instances {
   bool has_depots() const { return all[0].instance.has_depot(); }
 };
 
+std::string uniform_name(Problem problem, int64_t nodes);  // "uniform TSP20"
+
 // Uniform instances with labels of `rounds` rounds of local search, by all threads. Instance i is the same
 // for every count.
 Instances training_instances(Problem problem, int64_t nodes, int64_t count, int64_t rounds, uint64_t seed);
-// The same for all runs, and others than those of training; labels of 500 rounds.
+// The same for all runs, and others than those of training; labels of 500 rounds. Those for validation are
+// others than those of the test.
 Instances test_instances(Problem problem, int64_t nodes, int64_t count);
+Instances validation_instances(Problem problem, int64_t nodes, int64_t count);
 
 // Those of a file of published instances, or of a .tsp or .vrp; `limit` 0: all, `max_nodes` 0: of any size.
 // Throws Error that names the file if none is left, if some have a depot and some have none, or if all

@@ -20,7 +20,7 @@ struct Config : apps::TrainingFields {
 
   Kind kind = Kind::lehd;
   Problem problem = Problem::tsp;
-  int64_t nodes = 20, instances = 20000, test_instances = 200, label_rounds = 100;
+  int64_t nodes = 20, instances = 20000, test_instances = 200, label_rounds = 100, validation = 0;
   std::string data;
   int64_t dim = 64, layers = 3, heads = 4, hidden = 256;
   nn::NodeNormKind norm = nn::NodeNormKind::none;
@@ -40,6 +40,9 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("instances", c.instances,
     "Instances of an epoch: lehd labels as many, pomo draws new ones in every epoch", apps::Range{1, 1e9});
   f("test-instances", c.test_instances, "Uniform instances to test on", apps::Range{1, 1e6});
+  f("validation", c.validation,
+    "In training, measure the gap on this many instances that are not those of the test (0: on these)",
+    apps::Range{0, 1e6});
   f("label-rounds", c.label_rounds, "Rounds of local search of a label", apps::Range{0, 1e6});
   f("data", c.data, "lehd: a file of instances with solutions in place of uniform ones with labels");
   f("dim", c.dim, "Width of the model", apps::Range{1, 4096});
@@ -55,7 +58,7 @@ inline ModelConfig model_config(const Config& c) {
 }
 std::vector<apps::ModelSize> model_sizes(const Config& config);
 void validate(const Config& config);
-inline apps::ValidationScore validation_score(const Config&) { return {"test_gap", /*lowest*/ true}; }
+apps::ValidationScore validation_score(const Config& config);
 
 // Results of one way to decode. Gaps are means over the instances of length / reference - 1. The reference is
 // the label, the published solution, the best known length or, where a file has none of these, the length of

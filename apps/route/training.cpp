@@ -22,10 +22,11 @@ class Task : public apps::TaskOf<RunRecord> {
     else if (learns_labels)
       training_ = read_instances(config.data, config.instances, 0);
     check_training_data();
-    test_ = test_instances(config.problem, config.nodes, config.test_instances);
-    config_.data_fingerprint =
-        apps::same_data(config.data_fingerprint,
-                        {learns_labels ? training_.fingerprint : "drawn", test_.fingerprint}, config.data);
+    evaluated_ = config.validation > 0 ? validation_instances(config.problem, config.nodes, config.validation)
+                                       : test_instances(config.problem, config.nodes, config.test_instances);
+    config_.data_fingerprint = apps::same_data(
+        config.data_fingerprint, {learns_labels ? training_.fingerprint : "drawn", evaluated_.fingerprint},
+        config.data);
     nn::initialise(model_, nn::Init::pytorch, config.seed);
   }
 
@@ -33,7 +34,8 @@ class Task : public apps::TaskOf<RunRecord> {
   std::vector<std::string> head() const override {
     const std::string data =
         training_.all.empty()
-            ? fmt::format("{} new instances of {} an epoch", config_.instances, test_.name)
+            ? fmt::format("{} new instances of {} an epoch", config_.instances,
+                          uniform_name(config_.problem, config_.nodes))
             : fmt::format("{} labelled instances of {}", training_.all.size(), training_.name);
     return {"data   " + data,
             fmt::format("model  {}, {} layers of width {}, norm {}: {} parameters", choice_name(config_.kind),
@@ -69,14 +71,14 @@ class Task : public apps::TaskOf<RunRecord> {
 
   apps::Validation evaluate() override {
     apps::Validation v;
-    const auto all =
-        decode(model_, test_, config_.eval_batch_size, {}, [](int64_t) { return !apps::stop_requested(); });
+    const auto all = decode(model_, evaluated_, config_.eval_batch_size, {},
+                            [](int64_t) { return !apps::stop_requested(); });
     v.complete = !all.empty();
     if (!v.complete) return v;
     decoded_ = all.back();
-    score(test_, decoded_, results_);
+    score(evaluated_, decoded_, results_);
     v.metrics = {{"test_gap", "test/gap", results_.gap}};
-    v.text = fmt::format("test gap {:.2f} %", 100 * results_.gap);
+    v.text = fmt::format("{} gap {:.2f} %", split(), 100 * results_.gap);
     v.score = -results_.gap;
     return v;
   }
@@ -92,17 +94,19 @@ class Task : public apps::TaskOf<RunRecord> {
                          config_.data, choice_name(config_.problem)));
   }
 
+  const char* split() const { return config_.validation > 0 ? "validation" : "test"; }
   const Config& settings() const override { return config_; }
-  void fill(Results& results) const override { score(test_, decoded_, results); }
+  void fill(Results& results) const override { score(evaluated_, decoded_, results); }
   std::string summary(int64_t step) const override {
-    return fmt::format("test gap {:.2f} % after {} steps (nearest neighbour {:.2f} %, savings {:.2f} %)",
-                       100 * results_.gap, step, 100 * results_.nearest_gap, 100 * results_.savings_gap);
+    return fmt::format("{} gap {:.2f} % after {} steps (nearest neighbour {:.2f} %, savings {:.2f} %)",
+                       split(), 100 * results_.gap, step, 100 * results_.nearest_gap,
+                       100 * results_.savings_gap);
   }
 
   Config config_;
   data::Share share_;
   Model model_;
-  Instances training_, test_;
+  Instances training_, evaluated_;
   std::optional<Random> random_;  // of the current batch
   PartialBatch partial_;          // lehd
   Tensor nodes_;                  // pomo

@@ -118,16 +118,19 @@ void ComparedRun::add_training(const RunFolder& run, const std::string& unit) {
   add(columns[0], run.last("train_loss"));
   add(columns[1], run.per_second(unit));
   add(columns[2], run.training_seconds());
-  for (const Curve& curve : inspection_curves())
+  for (const Curve& curve : inspection_curves()) {
+    const auto own =
+        std::count_if(curve.lines.begin(), curve.lines.end(), [](const auto& line) { return !line.dashed; });
     for (const auto& line : curve.lines) {
       if (line.dashed) continue;  // for reference
-      const bool named = curve.lines.size() > 1 && !curve.lines[1].dashed;
+      const bool named = own > 1;
       add({.name = named ? curve.title + ", " + line.name : curve.title,
            .decimals = 3,
            .best = Best::none,
            .place = 1},
           run.last(line.key));
     }
+  }
 }
 
 std::string name_of(const RunGroup& g) {
@@ -275,7 +278,8 @@ ordered_json to_json(const Comparison& comparison) {
       if (found == g.measures.end()) continue;
       const Measure& m = found->second;
       ordered_json& measure = row["measures"][column.heading];
-      measure = {{"mean", m.mean()}, {"std", m.spread()}, {"values", m.values}, {"seeds", m.seeds}};
+      measure = {{"mean", m.mean()}, {"std", ordered_json()}, {"values", m.values}, {"seeds", m.seeds}};
+      if (m.values.size() > 1) measure["std"] = m.spread();
       if (const auto d = difference_from_first(comparison, g, column))
         measure["difference"] = {{"from", name_of(comparison.groups[0])},
                                  {"mean", d->mean},

@@ -338,7 +338,7 @@ std::vector<Curve> inspection_curves() {
       {.title = "Rank collapse",
        .unit = unit,
        .lines = {{"inspect_rank_residual", "residual"}, {"inspect_token_cosine", "cosine of the tokens"}}},
-      {.title = "r of W_QK", .unit = unit, .lines = {{"inspect_r", "r"}}},
+      {.title = "r of W_QK", .unit = unit, .lines = {{"inspect_r", "r"}, {"inspect_r_of_square", "r'"}}},
       {.title = "Kurtosis of the outputs",
        .unit = "mean over the layers",
        .lines = {{"inspect_kurtosis", "attention"}, {.key = "inspect_mlp_kurtosis", .name = "MLP"}}},

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "apps/command/options.h"
 #include "apps/run/evaluations.h"
@@ -54,13 +56,16 @@ class Runner {
         out_(options.out.empty() ? "runs/" + study_.name : options.out) {
     check_evaluations();
     check_quantizations();
-    for (const Study::Variant& variant : study_.variants)
-      for (const Recipe& candidate : candidates(variant))
-        for (const uint64_t seed : study_.seeds) {
-          const Run run = run_of(variant, candidate, seed);
-          progress_of(run);  // refuses what does not fit
-          for (const Recipe& how : study_.quantizations) progress_of(quantized(run, how));
-        }
+    std::set<std::string> names;
+    for_each_run([&](const Run& run) {
+      if (!names.insert(run.name).second)
+        fail("study", fmt::format("{}: two runs would be named {}; rename a variant or quantisation",
+                                  study_.file, run.name));
+      const Json progress = progress_of(run);  // refuses what does not fit
+      if (progress.contains("diverged")) failed_[run.name] = progress["diverged"];
+    });
+    check_data();
+    check_folder();
   }
 
   int run() {
@@ -68,13 +73,54 @@ class Runner {
     const TrainingLock lock(out_);
     catch_stop_signals();
     if (options_.minutes > 0) stop_after(60 * options_.minutes);
-    const bool finished = run_all() && failed_.empty();
+    for (const Study::Variant& variant : study_.variants)
+      if (!variant.choose.empty()) choose(variant);
+    const bool finished = run_all();
     write();
     if (stop_requested()) note("stopped; go on with: {}\n", command());
     return finished ? 0 : 1;
   }
 
  private:
+  // With those of all candidates, trained and quantised.
+  void for_each_run(const std::function<void(const Run&)>& f) const {
+    for (const Study::Variant& variant : study_.variants)
+      for (const Recipe& candidate : candidates(variant))
+        for (const uint64_t seed : study_.seeds) {
+          const Run run = run_of(variant, candidate, seed);
+          f(run);
+          for (const Recipe& how : study_.quantizations) f(quantized(run, how));
+        }
+  }
+
+  // Another study would replace its page.
+  void check_folder() const {
+    const std::string file = (fs::path(out_) / "study.json").string();
+    if (!fs::exists(file)) return;
+    const Json there = read_json_object(file).value("study", Json());
+    if (there.is_string() && there != study_.name)
+      fail("study", fmt::format("{} holds the study {}; choose another --out, or remove its study.json", out_,
+                                quoted(option_text(there))));
+  }
+
+  // All seeds of a candidate are trained on the same data; their folder may have moved.
+  void check_data() const {
+    std::map<std::string, std::pair<Json, std::string>>
+        first;  // data and folder, by the name without the seed
+    for_each_run([&](const Run& run) {
+      if (!run.quantized_from.empty() || !fs::exists(config_path(run.folder))) return;
+      const Json config = config_of_run(run.folder), built_in;
+      const bool from_files = config.value("data", Json("")) != "";
+      const Json data = from_files ? config.value("data-fingerprint", Json()) : built_in;
+      const std::string candidate = run.name.substr(0, run.name.rfind('-'));
+      const auto& [expected, folder] = first.emplace(candidate, std::pair(data, run.folder)).first->second;
+      if (data != expected)
+        fail("study", fmt::format("{}: {} and {} were trained on different data ('data-fingerprint' in their "
+                                  "config.json); give the --data of the first and remove the second",
+                                  study_.file, folder, run.folder));
+    });
+  }
+
   void check_evaluations() const {
     for (const Recipe& evaluation : study_.evaluations) {
       for (const auto& [name, value] : evaluation.settings)
@@ -146,7 +192,7 @@ class Runner {
   }
 
   // What is done of a run: {"options", "run": run_id once it is trained, "of": run_id of what it was quantised
-  // from, "evaluations": {NAME: OPTIONS}}. Empty if nothing is.
+  // from, "diverged": why its training ended, "evaluations": {NAME: OPTIONS}}. Empty if nothing is.
   Json progress_of(const Run& run) const {
     Json progress = read_progress(run);
     // Its results were removed, for example since they were damaged.
@@ -167,10 +213,11 @@ class Runner {
     }
     const Json progress = read_json_object(file);
     const Json begun = progress.value("options", Json::object());
-    if (!begun.is_object() || !progress.value("evaluations", Json::object()).is_object())
+    if (!begun.is_object() || !progress.value("evaluations", Json::object()).is_object() ||
+        !progress.value("diverged", Json("")).is_string())
       fail("study", file + " is damaged; remove the folder to train it anew");
     for (const auto& [option, value] : run.options.items())
-      if (const Json was = begun.value(option, Json()); was != value && !is_free(option))
+      if (const Json was = begun.value(option, unset(run, option)); was != value && !is_free(option))
         fail("study",
              fmt::format("{}: {} was begun with{}, now it is to have {}; {}", study_.file, run.folder,
                          was.is_null() ? "out --" + option : " --" + option + " " + quoted(option_text(was)),
@@ -181,7 +228,17 @@ class Runner {
                                   quoted(option_text(was)), way_out));
     if (progress.contains("run") && progress["run"] != run_id(run.folder))
       fail("study", run.folder + ": another training has begun there since the study's; remove the folder");
+    if (const std::string changes = changes_of_run(run.folder); !changes.empty())
+      fail("study",
+           fmt::format("{} was trained on by other commands ({}); remove the folder to train it anew",
+                       run.folder, changes));
     return progress;
+  }
+  // The value of an option that the version which began the run did not have yet; null if it has none.
+  Json unset(const Run& run, const std::string& option) const {
+    if (!run.quantized_from.empty()) return Json();
+    if (defaults_.is_null()) defaults_ = app_.options({}, false);
+    return defaults_.value(option, Json());
   }
   static std::string progress_path(const Run& run) {
     return (fs::path(run.folder) / "progress.json").string();
@@ -190,8 +247,8 @@ class Runner {
     write_file_atomically(progress_path(run), progress.dump(1) + "\n");
   }
 
+  // Returns false if it was stopped. Runs that diverged are left out.
   bool run_all() {
-    bool all = true;
     for (const uint64_t seed : study_.seeds) {
       std::vector<Run> trained;  // before any is evaluated, since evaluations may name other variants
       for (const Study::Variant& variant : study_.variants) {
@@ -203,40 +260,47 @@ class Runner {
         if (stop_requested()) return false;
       }
       for (const Run& run : trained) {
-        all &= evaluate(run);
+        evaluate(run);
         for (const Recipe& how : study_.quantizations) {
           const Run made = quantized(run, how);
-          all &= quantize(made) == Step::done && evaluate(made);
+          if (quantize(made) == Step::done) evaluate(made);
         }
         if (stop_requested()) return false;
       }
     }
-    return all;
+    return true;
   }
 
   // The variant's candidate with the best validation score of those trained with the first seed. Empty if a
   // stop was requested, or if all have diverged.
   std::optional<Recipe> chosen(const Study::Variant& variant) {
     if (const auto known = choice_of(variant)) return known;
+    for (const Recipe& candidate : candidates(variant))
+      if (train(run_of(variant, candidate, study_.seeds[0])) == Step::stopped) return std::nullopt;
+    choose(variant);
+    return choice_of(variant);
+  }
+
+  // Nothing before each candidate is trained or has diverged.
+  void choose(const Study::Variant& variant) {
     std::optional<Recipe> best;
     double best_score = 0;
     std::vector<Tried> tried;
     for (const Recipe& candidate : candidates(variant)) {
       const Run run = run_of(variant, candidate, study_.seeds[0]);
-      const Step step = train(run);
-      if (step == Step::stopped) return std::nullopt;
-      if (step == Step::failed) continue;
+      const Json progress = progress_of(run);
+      if (progress.contains("diverged")) continue;
+      if (!progress.contains("run")) return;
       const ValidationScore score = app_.score(run.folder);
       if (!score.value) fail("study", fmt::format("{}: its metrics lack {}", run.folder, score.metric));
       tried.push_back({variant.options.name, run.name, score.metric, *score.value});
       const double larger_is_better = score.lowest ? -*score.value : *score.value;
       if (!best || larger_is_better > best_score) best = candidate, best_score = larger_is_better;
     }
-    if (!best) return std::nullopt;
+    if (!best) return;
     tried_.insert(tried_.end(), tried.begin(), tried.end());
     chosen_[variant.options.name] = *best;
     note("{}: {} is chosen by {}\n", variant.options.name, best->name, tried[0].metric);
-    return best;
   }
 
   // Empty if it is not chosen yet.
@@ -249,7 +313,10 @@ class Runner {
   Step train(const Run& run) {
     Json progress = progress_of(run);
     if (progress.contains("run")) return Step::done;
-    if (failed_.contains(run.name)) return Step::failed;
+    if (progress.contains("diverged")) {
+      note("{}: {}; remove {} to try again\n", run.name, failed_[run.name], run.folder);
+      return Step::failed;
+    }
     std::map<std::string, std::string> settings;
     for (size_t i = run.recipe.empty() ? 0 : 1; i < run.settings.size(); ++i)
       for (const auto& [name, value] : run.settings[i].settings) settings[name] = value;
@@ -262,6 +329,9 @@ class Runner {
     write_progress(run, {{"options", run.options}});
     const Step step = call(run, "train", std::move(args));
     if (step == Step::done) write_progress(run, {{"options", run.options}, {"run", run_id(run.folder)}});
+    if (step == Step::failed)
+      write_progress(run, {{"options", run.options}, {"diverged", failed_.at(run.name)}});
+    check_data();
     return step;
   }
 
@@ -325,11 +395,9 @@ class Runner {
     return !done.is_null() && done == made_with(evaluation, seed);
   }
 
-  // By every evaluation. Returns true if all are done.
-  bool evaluate(const Run& run) {
-    bool all = true;
-    for (const Recipe& evaluation : study_.evaluations) all &= evaluate(run, evaluation) == Step::done;
-    return all;
+  // By every evaluation.
+  void evaluate(const Run& run) {
+    for (const Recipe& evaluation : study_.evaluations) evaluate(run, evaluation);
   }
 
   Step evaluate(const Run& run, const Recipe& evaluation) {
@@ -459,6 +527,7 @@ class Runner {
   const Study study_;
   const std::string out_;
   const int threads_ = num_threads();
+  mutable Json defaults_;  // of all options of `train`; null before they are needed
   struct Tried {
     std::string variant, run, metric;
     double value;

@@ -43,8 +43,9 @@ struct StudyApp {
 
 // Trains, evaluates and compares what is missing. Keeps every run in a folder of its own in the study's
 // folder, with what is done in progress.json; writes study.html and study.json, the page and its numbers. A
-// study that was stopped or killed goes on with the same results. Returns the exit code: 1 if something is
-// left to do. Throws Error that names the file if it is wrong, or a run that was begun with other options.
+// study that was stopped or killed goes on with the same results. A run that diverged is named on the page, and
+// trained again only once its folder is removed. Returns the exit code: 1 if something is left to do. Throws
+// Error that names the file if it is wrong, or a run that was begun with other options or on other data.
 int run_study(const StudyApp& app, const StudyOptions& options);
 
 void add_study_options(CLI::App& command, StudyOptions& options);

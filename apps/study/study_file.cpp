@@ -106,6 +106,11 @@ Study read_study(const std::string& file) {
          file + ": there is nothing to train; need a section [variants.NAME] with options of `train`");
   if (study.seeds.empty()) study.seeds = {0};
   for (const Study::Variant& variant : study.variants) {
+    for (const auto& [option, value] : variant.options.settings)
+      for (const auto& [chosen, values] : variant.choose)
+        if (option == chosen)
+          fail("study", fmt::format("{}: [variants.{}] sets '{}', which its section choose lists; remove one",
+                                    file, variant.options.name, option));
     constexpr size_t most = 100;
     size_t count = 1;
     for (const auto& [option, values] : variant.choose) {

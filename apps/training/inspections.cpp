@@ -153,12 +153,13 @@ std::vector<Metric> inspection_metrics(const Layers& layers) {
   }
   std::vector<Metric> all;
   const auto add = [&](const std::string& name, double value) {
-    if (std::isfinite(value)) all.push_back({"inspect_" + name, "inspect/" + name, value});
+    all.push_back({"inspect_" + name, "inspect/" + name, value});
   };
   add("entropy", mean([](const auto& h) { return h.entropy; }));
   add("rank_residual", mean([](const auto& h) { return h.rank_residual; }));
   add("token_cosine", mean([](const auto& h) { return h.token_cosine; }));
   add("r", mean([](const auto& h) { return h.w.concentration(); }));
+  add("r_of_square", mean([](const auto& h) { return h.w.concentration_of_square(); }));
   add("j_proj", mean([](const auto& h) { return h.projection.paper; }));
   add("j_proj_published_log", log);
   add("j_proj_reproduction", mean([](const auto& h) { return h.projection.reproduction; }));

@@ -311,8 +311,8 @@ class TrainingRun {
       Json line = Json::object();
       std::vector<std::pair<std::string, double>> scalars;
       for (const Metric& m : inspection_metrics(layers)) {
-        line[m.name] = m.value;
-        scalars.emplace_back(m.tag, m.value);
+        line[m.name] = m.value;  // null if it is not finite
+        if (std::isfinite(m.value)) scalars.emplace_back(m.tag, m.value);
       }
       metrics_->write(state_.step, line);
       events_->scalars(state_.step, scalars);

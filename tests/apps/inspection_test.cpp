@@ -10,6 +10,8 @@
 #include "apps/classify/results.h"
 #include "apps/run/files.h"
 #include "apps/run/metrics.h"
+#include "apps/run/run_folder.h"
+#include "apps/study/comparison.h"
 #include "apps/study/inspect_command.h"
 #include "apps/training/checkpoint.h"
 #include "data/image.h"
@@ -115,6 +117,27 @@ TEST_CASE("inspect: training that is inspected is the same bit for bit") {
   const auto metrics = apps::read_metrics(watched + "/metrics.jsonl");
   CHECK(apps::metric_series(metrics, "inspect_j_proj").size() == 7);
   CHECK(apps::metric_series(metrics, "inspect_gamma_relative").size() == 7);
+
+  // A comparison's columns are what their headings say.
+  apps::ComparedRun compared;
+  compared.add_training(apps::RunFolder(watched));
+  const auto value_of = [&](const std::string& name) {
+    for (const apps::ComparedRun::Value& v : compared.values)
+      if (v.column.name == name) return v.value;
+    return std::nan("");
+  };
+  for (const auto& [name, key] : {std::pair{"J_proj, paper", "inspect_j_proj"},
+                                  {"J_proj, |h|^2", "inspect_output_norm2"},
+                                  {"J_proj, |varphi(q)|^2", "inspect_query_norm2"},
+                                  {"Entropy of the attention", "inspect_entropy"},
+                                  {"r of W_QK, r", "inspect_r"}}) {
+    CAPTURE(name);
+    CHECK(value_of(name) == apps::metric_series(metrics, key).back().second);
+  }
+  // One that is not finite at the last inspection is not an older one.
+  apps::RunFolder folder_of(watched);
+  folder_of.metrics.push_back({{"step", 7}, {"inspect_entropy", nullptr}});
+  CHECK_FALSE(folder_of.last("inspect_entropy").has_value());
   CHECK_FALSE(fs::exists(apps::inspections_path(plain)));
   const std::string page = apps::read_file(watched + "/report.html");
   CHECK(page.find("J_proj as published") != std::string::npos);

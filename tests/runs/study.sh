@@ -67,6 +67,7 @@ checkpoint-steps = 1'
   route)
     base='instances = 200
 test-instances = 8
+validation = 8
 label-rounds = 5
 dim = 16
 heads = 2
@@ -226,10 +227,15 @@ if [[ $name == classify ]]; then
   changed 's/validation = 16/validation = 0/'
   refused "give --validation" changed.toml
   # Transfer from the chosen run of the second variant, to itself too.
-  grep -q "fgsm 1/255 by RPC" whole/study.html || fail "the page has no transfer"
+  grep -q "fgsm 1/255 by second-lambda=. (RPC" whole/study.html || fail "the page has no transfer"
   for run in first second-lambda=?; do
     grep -q '"surrogate":"second-lambda=.-1"' whole/$run-1/eval.json || fail "$run-1 is not attacked by the second variant"
   done
+  printf '[variants.a]\n[variants.a-0]\n[quantizations.0]\nbits = "w8a8"\n' >changed.toml
+  refused "two runs would be named a-0-0" changed.toml
+  cp -r whole other
+  sed -i 's/"data": ""/"data": "there"/' other/first-1/config.json
+  refused "first-0 and other/first-1 were trained on different data" small.toml --out other
   changed 's/{second}/{third}/'
   refused "'{third}' names the run of a variant, but there is no [variants.third]" changed.toml
 fi
@@ -242,9 +248,53 @@ if [[ $name == spirals ]]; then
   printf '[variants.wild]\nlr = 1e6\n[variants.calm]\nlr = 0.1\n' >>wild.toml
   code=0
   "$app" study wild.toml --out wild --quiet >out 2>err || code=$?
-  [[ $code == 1 ]] && grep -q "2 of 4 runs are" out && grep -q "wild-1: .* the loss is" err || fail "a diverged run: $(cat err)"
+  [[ $code == 0 ]] && grep -q "2 of 4 runs are" out && grep -q "wild-1: .* the loss is" err || fail "a diverged run: $(cat err)"
   grep -q "wild-0: .* the loss is" wild/study.html || fail "the page names no diverged run"
+  # They are trained again only once they are removed.
+  "$app" study wild.toml --out wild --quiet >out 2>err || fail "a diverged run, again: $(cat err)"
+  ! grep -q " train " err || fail "a diverged run is trained again: $(cat err)"
+  grep -q "wild-0: .* the loss is .*; remove wild/wild-0" err || fail "nothing names a diverged run: $(cat err)"
+  grep -q "wild-1: .* the loss is" wild/study.html || fail "the page names no diverged run when it goes on"
+  rm -r wild/wild-0
+  "$app" study wild.toml --out wild --quiet >out 2>err || fail "a removed run that diverged: $(cat err)"
+  [[ $(grep -c " train " err) == 1 ]] || fail "a removed run that diverged is not trained again: $(cat err)"
+  # A candidate that diverges is not chosen, and its study ends.
+  printf 'seeds = [0, 1]\n[options]\npoints = 512\nepochs = 3\noptimizer = "sgd"\n' >wild.toml
+  printf '[variants.one]\n[variants.one.choose]\nlr = [1e6, 0.1]\n' >>wild.toml
+  "$app" study wild.toml --out choice --quiet >out 2>err || fail "a candidate that diverges: $(cat err)"
+  grep -q "2 of 2 runs are" out || fail "a candidate that diverges: $(cat out)"
+
+  # A run that was trained on; an option that an older version had not.
+  printf 'seeds = [0, 1]\n[options]\npoints = 512\nepochs = 3\noptimizer = "sgd"\n' >wild.toml
+  printf '[variants.wild]\nlr = 1e6\n[variants.calm]\nlr = 0.1\n' >>wild.toml
+  "$app" train --resume wild/calm-1 --epochs 4 --quiet >out 2>&1 || fail "training on: $(cat out)"
+  refused "calm-1 was trained on by other commands (epochs 3 to 4" wild.toml --out wild
+  rm -r wild/calm-1
+  python3 - wild/calm-0/progress.json <<'END'
+import json, sys
+progress = json.load(open(sys.argv[1]))
+del progress["options"]["clip-norm"]
+json.dump(progress, open(sys.argv[1], "w"))
+END
+  "$app" study wild.toml --out wild --quiet >out 2>err || fail "a run of an older version: $(cat err)"
+  [[ $(grep -c " train " err) == 1 ]] || fail "a run of an older version is trained again: $(cat err)"
 fi
+# A study that is stopped at once shows all that is done; another one does not replace its page.
+code=0
+"$app" study small.toml --out whole --quiet --minutes 1e-6 >out 2>err || code=$?
+grep -q "$runs of $runs runs are" out || fail "stopped at once: $(cat out err)"
+cmp before whole/study.json
+cp small.toml another.toml
+refused "whole holds the study small; choose another --out" another.toml --out whole
+# TOML forbids what occurs twice.
+{ cat small.toml && printf '[variants.first]\n'; } >changed.toml
+refused "changed.toml: the section [variants.first] occurs twice" changed.toml
+sed '0,/^seeds/s//seeds = [5]\nseeds/' small.toml >changed.toml
+refused "changed.toml: 'seeds' occurs twice" changed.toml
+{ cat small.toml && printf '[options]\n'; } >changed.toml
+refused "changed.toml: the section [options] occurs twice" changed.toml
+sed "s/^\[variants.second\]/&\n${choose%% *} = 1/" small.toml >changed.toml
+refused "changed.toml: [variants.second] sets '${choose%% *}', which its section choose lists" changed.toml
 
 # A run that is removed is made anew, with what was made of it and measured of it; results that are removed are measured
 # again.
