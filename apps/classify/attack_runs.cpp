@@ -1,9 +1,12 @@
 #include "apps/classify/attack_runs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
 #include "apps/command/choice.h"
+#include "apps/pictures/attack_options.h"
 #include "engine/base/error.h"
 
 namespace pursuit::classify {
@@ -11,7 +14,8 @@ namespace pursuit::classify {
 namespace {
 
 constexpr double whole_range = 255;
-constexpr int64_t more_steps = 10;  // times as many
+constexpr int64_t more_steps = 10;      // times as many
+constexpr int64_t most_steps = 10'000;  // of the shorter run
 
 bool same(const attacks::Settings& a, const attacks::Settings& b) {
   const auto& complete = attacks::info_of(a.name).complete;
@@ -45,18 +49,25 @@ std::vector<attacks::Settings> attack_runs(const EvalOptions& o, const Config& c
     if (std::none_of(runs.begin(), runs.end(), [&](const auto& other) { return same(s, other); }))
       runs.push_back(std::move(s));
   };
-  for (const std::string& name : apps::chosen("--attack", o.attacks, attacks::names())) {
+  const std::vector<std::string> names = apps::chosen("--attack", o.attacks, attacks::names());
+  for (const std::string& name : names) {
     const attacks::Settings s = settings(name);
     for (const double budget : budgets_of(s, o)) add(s, budget);
   }
+  std::set<std::string> used(names.begin(), names.end());
+  if (o.masking_check) used.insert({"apgd-ce", "square", "pgd"});
+  apps::refuse_unused(o.attack_options, used);
   if (!o.masking_check) return runs;
   if (o.attack_space != AttackSpace::pixel)
     fail("eval", "--masking-check tries the whole range of pixels, which --attack-space pixel has");
   const double largest = *std::max_element(o.budgets.begin(), o.budgets.end());
   const attacks::Settings pgd = settings("pgd");
   attacks::Settings longer = pgd;
-  longer.options["steps"] =
-      more_steps * std::get<int64_t>(attacks::info_of("pgd").complete(pgd.options).at("steps"));
+  const auto steps = std::get<int64_t>(attacks::info_of("pgd").complete(pgd.options).at("steps"));
+  if (steps < 1 || steps > most_steps)
+    fail("eval", fmt::format("--masking-check also runs PGD with {} times --pgd-steps; give 1 to {}, not {}",
+                             more_steps, most_steps, steps));
+  longer.options["steps"] = more_steps * steps;
   add(settings("apgd-ce"), largest);
   add(settings("square"), largest);
   add(pgd, largest);

@@ -17,10 +17,18 @@ namespace {
 // Columns of a comparison: the main numbers, one per corruption, or one per attack and budget.
 enum class Detail { summary, corruptions, attacks };
 
+// "wide" of "wide-0": the runs of several seeds share a column.
+std::string without_seed(const std::string& run) {
+  const size_t end = run.find_last_not_of("0123456789");
+  return end != std::string::npos && end > 0 && end + 1 < run.size() && run[end] == '-' ? run.substr(0, end)
+                                                                                        : run;
+}
+
 std::string attack_name(const Results::Attacked& a) {
   const std::string budget = budget_text(a.attack, a.budget);
   return a.attack + (budget == "-" ? "" : " " + budget) + (a.space == "pixel" ? " (pixel)" : "") +
-         (a.surrogate.empty() ? "" : " by " + a.surrogate_attention);
+         (a.surrogate.empty() ? ""
+                              : fmt::format(" by {} ({})", without_seed(a.surrogate), a.surrogate_attention));
 }
 
 bool is_largest(const Results::Attacked& a, const Results& r) {

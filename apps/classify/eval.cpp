@@ -94,6 +94,9 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
         });
     config_.test_split = split_name(*data_, options_.split);
     classes_ = data_->present_classes();
+    if (!attacks_.empty() && classes_.size() < 2)
+      fail("eval", fmt::format("{} has pictures of one class only, and an attack needs two or more",
+                               describe_data(config_)));
     results_ = conditions_on(*data_, config_.dtype, options_.limit);
     results_.set_classes(config_.classes, classes_);
   }
@@ -243,19 +246,25 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
                   int64_t done) {
     if (attacks::info_of(s.name).traits.one_at_a_time) config.eval_batch_size = 1;
     AttackRecord record(s);
+    struct Stopped {};
     const attacks::Logits victim = [&](const Tensor& images) {
+      if (apps::stop_requested()) throw Stopped();
       record.count(images);
-      return surrogate_ ? restricted((*surrogate_)(images), classes_) : logits(images);
+      return logits_of(classes_, surrogate_ ? (*surrogate_)(images) : (*loaded_.model)(images));
     };
     const Change attack = [&](const Tensor& images, const Tensor& labels,
                               const std::vector<int64_t>& pictures) {
-      const Tensor changed = attacks::attack(victim, images, labels, s, pictures);
+      const Tensor changed = attacks::attack(victim, images, labels_among(classes_, labels), s, pictures);
       record.add(images, changed, labels, pictures, [&](const Tensor& x) { return logits(x); });
       return changed;
     };
     const std::string note =
         attacks::info_of(s.name).traits.norm ? s.name + " " + budget_text(s.name, s.budget) : s.name;
-    const auto found = totals_of(data, config, {}, attack, apps::ticker(bar, done, note));
+    std::optional<Totals> found;
+    try {
+      found = totals_of(data, config, {}, attack, apps::ticker(bar, done, note));
+    } catch (const Stopped&) {
+    }
     if (!found) return false;
     Results::Attacked result{s.name,
                              choice_name(options_.attack_space),

@@ -51,6 +51,10 @@ void add_eval(apps::Program<RunRecord>& program) {
                    "Attack by APGD, Square, PGD, ten times the steps of PGD, and the whole range of pixels, "
                    "and say what looks as if the model hid its gradient");
   apps::add_attack_options(command, attacks::names(), e.attack_options);
+  apps::refuse_without_effect(
+      command, {{{"--budgets", "--l2-budgets", "--attack-space", "--attack-limit", "--attack-records"},
+                 {"--attack", "--masking-check"}},
+                {{"--attacked-by"}, {"--attack"}}});
   apps::add_number(command, "--workers", e.workers, "Threads that prepare batches", apps::any_threads);
 }
 

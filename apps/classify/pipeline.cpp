@@ -239,7 +239,23 @@ Tensor restricted(const Tensor& logits, const std::vector<int64_t>& only) {
   return logits + from_vector(offsets, {1, classes}).to(logits.dtype()).to(logits.device());
 }
 
-Totals evaluate(const attacks::Logits& logits_of, const Config& config, data::Loader& loader,
+Tensor logits_of(const std::vector<int64_t>& only, const Tensor& logits) {
+  if (int64_t(only.size()) == logits.size(1)) return logits;
+  const Tensor places = from_vector(only, {1, int64_t(only.size())}).to(logits.device());
+  return gather(logits, 1, contiguous(expand(places, {logits.size(0), int64_t(only.size())})));
+}
+
+Tensor labels_among(const std::vector<int64_t>& only, const Tensor& labels) {
+  std::vector<int64_t> places;
+  for (const double label : labels.to_vector()) {
+    const auto found = std::find(only.begin(), only.end(), int64_t(label));
+    if (found == only.end()) fail("classify", fmt::format("class {} does not occur in the data", label));
+    places.push_back(found - only.begin());
+  }
+  return from_vector(places, labels.shape()).to(labels.device());
+}
+
+Totals evaluate(const attacks::Logits& forward, const Config& config, data::Loader& loader,
                 const Change& attack, const apps::Tick& tick) {
   Totals totals(config);
   double loss = 0;
@@ -253,7 +269,7 @@ Totals evaluate(const attacks::Logits& logits_of, const Config& config, data::Lo
       const Tensor labels = labels_of(batch);
       if (attack) images = attack(images, labels.to(images.device()), batch.indices);
       NoGrad off;
-      const Tensor logits = logits_of(images).to(DType::f32).to(cpu);
+      const Tensor logits = forward(images).to(DType::f32).to(cpu);
       loss += cross_entropy(logits, labels).item() * double(batch.size);
       add_rows(totals, logits, labels);
     }

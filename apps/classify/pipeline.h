@@ -66,6 +66,9 @@ struct Totals {
 };
 // Lowers the logits [B, classes] of all classes not in `only`, so that these are never predicted.
 Tensor restricted(const Tensor& logits, const std::vector<int64_t>& only);
+// For attacks, which aim at classes: only the logits of these, [rows, only], and labels as places among them.
+Tensor logits_of(const std::vector<int64_t>& only, const Tensor& logits);
+Tensor labels_among(const std::vector<int64_t>& only, const Tensor& labels);
 
 // Returns the attacked form of normalised images; `pictures` are their indices in the data set.
 using Change =

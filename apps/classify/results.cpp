@@ -180,7 +180,7 @@ Results unite(const Results& old, const Results& fresh) {
   Results both = fresh;
   apps::unite_corrupted(both, old);
   both.attacked = apps::united(old.attacked, fresh.attacked, [](const auto& a) {
-    return std::tuple(a.attack, a.space, a.budget, a.settings, a.surrogate);
+    return std::tuple(a.attack, a.space, a.budget, a.settings, a.surrogate, a.arguments);
   });
   both.outliers = apps::united(old.outliers, fresh.outliers,
                                [](const auto& o) { return std::pair(o.data, o.fingerprint); });

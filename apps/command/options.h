@@ -1,10 +1,13 @@
 #pragma once
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "apps/command/choice.h"
 #include "apps/run/range.h"
@@ -50,6 +53,21 @@ inline CLI::Option* add_names(CLI::App& app, const std::string& flag, std::vecto
                               const std::vector<std::string>& known, const std::string& help) {
   const auto check = [known](const std::string& word) { return unknown_name(word, known); };
   return app.add_option(flag, names, help)->delimiter(',')->check(CLI::Validator(check, ""));
+}
+
+// Refuses the options that would have no effect, since none of `with` is given. Once a command.
+struct OnlyWith {
+  std::vector<std::string> options, with;
+};
+inline void refuse_without_effect(CLI::App& command, const std::vector<OnlyWith>& rules) {
+  command.parse_complete_callback([&command, rules] {
+    const auto given = [&](const std::string& option) { return command.count(option) > 0; };
+    for (const OnlyWith& rule : rules)
+      for (const std::string& option : rule.options)
+        if (given(option) && std::none_of(rule.with.begin(), rule.with.end(), given))
+          throw CLI::ValidationError(option,
+                                     fmt::format("has no effect without {}", fmt::join(rule.with, " or ")));
+  });
 }
 
 // Adds an option for a number in the range, or for a comma-separated list. --help shows its default.

@@ -21,11 +21,14 @@ void add_eval(apps::Program<RunRecord>& program) {
                       "; several, or all (default: as trained). A document of WikiText begins at a heading "
                       "' = Title = ' after an empty line; every line of the built-in grammar and every file "
                       "of other text is one");
-  for (const Choice<data::WordChange>& change : choices_of(data::WordChange{}))
+  std::vector<std::string> changes;
+  for (const Choice<data::WordChange>& change : choices_of(data::WordChange{})) {
+    changes.push_back(std::string("--") + change.name);
     command.add_flag_callback(
         std::string("--") + change.name,
         [&changes = e.changes, value = change.value] { changes.insert(value); },
         std::string("Also of changed text, before tokenization: ") + change.help);
+  }
   apps::add_number(command, "--swap-rate", e.swap.rate,
                    "Share of each line's words to change, at least one word per line", apps::above(0, 1));
   command
@@ -38,6 +41,8 @@ void add_eval(apps::Program<RunRecord>& program) {
       ->check(apps::boolean)
       ->capture_default_str();
   apps::add_number(command, "--seed", e.swap.seed, "Seed of the changes", apps::any_seed);
+  apps::refuse_without_effect(command, {{{"--swap-rate", "--keep-stop-words", "--seed"}, changes},
+                                        {{"--swap-word"}, {"--word-swap"}}});
   apps::add_number(command, "--limit", e.limit, "Evaluate on this many tokens, from the beginning (0: all)",
                    apps::any_count);
 }

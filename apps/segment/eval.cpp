@@ -6,6 +6,7 @@
 #include <set>
 
 #include "apps/command/checks.h"
+#include "apps/pictures/attack_options.h"
 #include "apps/segment/attack.h"
 #include "apps/segment/commands.h"
 #include "apps/segment/pipeline.h"
@@ -59,6 +60,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
       fail("eval", "--attack changes one view of a picture: evaluate with one of --scales, and --no-flip");
     if (!attacks_.empty() && config_.dtype != DType::f32)
       fail("eval", "--attack needs --dtype f32: a budget of 1/255 is below the precision of bf16");
+    apps::refuse_unused(options_.attack_options, {attacks_.begin(), attacks_.end()});
     apps::check_classes(data_->classes(), config_.classes);
     results_ = conditions_on(*data_, options_.limit);
   }

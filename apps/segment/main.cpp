@@ -51,6 +51,7 @@ void add_eval(apps::Program<RunRecord>& program) {
   apps::add_number(command, "--attack-limit", e.attack_limit, "Attack this many pictures (0: as --limit)",
                    apps::any_count);
   apps::add_attack_options(command, segment::attack_names(), e.attack_options);
+  apps::refuse_without_effect(command, {{{"--budgets", "--attack-limit"}, {"--attack"}}});
   command.add_option("--save-predictions", e.save_predictions,
                      "Write the predicted class numbers to this folder, a PNG for each picture");
 }

@@ -196,11 +196,12 @@ Tensor apgd(const Victim& victim, const Tensor& x, double eps, const ApgdOptions
   if (search.classes() < needed)
     fail("attack", "this loss of apgd compares the " + std::to_string(needed) +
                        " highest logits, the model has " + std::to_string(search.classes()) +
-                       "; use cross-entropy");
+                       "; apgd-ce, fab-t and square need only two");
+  const int64_t targets = std::min<int64_t>(o.targets, search.classes() - 1);
+  check_starts(std::max<int64_t>(targets, 1) * o.restarts);
   int number = 0;
   for (int restart = 0; restart < o.restarts; ++restart)
-    for (int target = o.targets > 0 ? 0 : -1; target < std::min<int64_t>(o.targets, search.classes() - 1);
-         ++target)
+    for (int target = o.targets > 0 ? 0 : -1; target < targets; ++target)
       run(search, eps, o, number++, target);
   return search.result();
 }

@@ -138,7 +138,8 @@ struct SquareOptions {
   Norm norm = Norm::linf;
   int queries = 5000;  // at most max_square_queries
   double share = 0.8;
-  bool rescale = false;  // the halvings happen at these places of 10000, scaled to `queries`
+  bool rescale = false;        // the halvings happen at these places of 10000, scaled to `queries`
+  bool inner_windows = false;  // as in the published code, no window reaches the last row or column
 };
 inline constexpr int max_square_queries = int(streams::attack::spsa_steps.size()) - 1;
 

@@ -64,8 +64,7 @@ void walk(const Search& search, Walker& w, const Row& slope, double value, const
   }
 }
 
-void run(Search& search, double eps, const FabOptions& o, size_t target, int restart) {
-  const uint64_t number = uint64_t(restart) * uint64_t(o.targets) + target;
+void run(Search& search, double eps, const FabOptions& o, size_t target, int restart, uint64_t number) {
   std::vector<Walker> walkers;
   for (const int64_t picture : search.right())
     walkers.push_back(
@@ -132,8 +131,11 @@ PURSUIT_ATTACK(FabL2)
 Tensor fab(const Victim& victim, const Tensor& x, double eps, const FabOptions& o) {
   Search search(victim, x);
   if (search.size() == 0) return x;
-  for (int target = 0; target < std::min<int64_t>(o.targets, search.classes() - 1); ++target)
-    for (int restart = 0; restart < o.restarts; ++restart) run(search, eps, o, size_t(target), restart);
+  const int64_t targets = std::min<int64_t>(o.targets, search.classes() - 1);
+  check_starts(targets * o.restarts);
+  for (int64_t target = 0; target < targets; ++target)
+    for (int restart = 0; restart < o.restarts; ++restart)
+      run(search, eps, o, size_t(target), restart, uint64_t(restart * targets + target));
   return search.result();
 }
 

@@ -49,11 +49,9 @@ Search::Search(const Victim& victim, const Tensor& x) : victim_(victim), x_(x), 
   origins_ = rows_of(x);
   found_.resize(origins_.size());
   if (origins_.empty()) return;
-  NoGrad off;
-  const Tensor logits = victim.logits(x);
-  classes_ = logits.size(1);
+  logits_ = logits_at(x);
+  classes_ = int64_t(logits_[0].size());
   if (classes_ < 2) fail("attack", "the model knows one class only, need at least two");
-  logits_ = rows_of(logits);
   for (int64_t i = 0; i < size(); ++i)
     if (Scores{logits_[size_t(i)].data(), classes_, labels_[size_t(i)]}.margin() < 0) found(i, origin(i));
 }
@@ -89,10 +87,18 @@ Tensor Search::result() const {
   return forms.empty() ? x_ : batch(forms);
 }
 
+std::vector<Row> Search::logits_at(const Tensor& forms) const {
+  NoGrad off;
+  std::vector<Row> rows = rows_of(victim_.logits(forms));
+  for (const Row& row : rows)
+    if (!std::all_of(row.begin(), row.end(), [](float v) { return std::isfinite(v); }))
+      fail("attack", "the logits are not finite");
+  return rows;
+}
+
 void Search::ask(const std::vector<int64_t>& pictures, const std::vector<Row>& points,
                  const Judge& judge) const {
-  NoGrad off;
-  const std::vector<Row> logits = rows_of(victim_.logits(batch(points)));
+  const std::vector<Row> logits = logits_at(batch(points));
   for (size_t i = 0; i < pictures.size(); ++i)
     judge(int64_t(i), {logits[i].data(), classes_, labels_[size_t(pictures[i])]});
 }
@@ -135,6 +141,13 @@ Row Search::start(int64_t picture, Norm norm, double eps, uint64_t i, Part part)
   for (size_t k = 0; k < point.size(); ++k) point[k] += float(eps * share * direction[k] / size);
   project(point, picture, norm, eps);
   return point;
+}
+
+void check_starts(int64_t starts) {
+  constexpr auto most = int64_t(streams::attack::spsa_steps.size());
+  if (starts > most)
+    fail("attack",
+         std::to_string(starts) + " starts (targets times restarts), need at most " + std::to_string(most));
 }
 
 Random Search::random(int64_t picture, const streams::Range& draws, uint64_t i) const {

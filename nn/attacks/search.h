@@ -61,6 +61,9 @@ class Search {
   Random random(int64_t picture, const streams::Range& draws, uint64_t i = 0) const;
 
  private:
+  // Throws Error unless all are finite: no comparison with NaN holds, and the model would pass for robust.
+  std::vector<Row> logits_at(const Tensor& forms) const;
+
   Tensor batch(const std::vector<Row>& points) const;
 
   const Victim& victim_;
@@ -75,5 +78,8 @@ double length(const Row& row, Norm norm);
 
 // Returns the cross-entropy and writes its slope with respect to the logits.
 double cross_entropy(const Scores& scores, float* slope);
+
+// Throws Error if so many starts of a picture (targets times restarts) have no random streams of their own.
+void check_starts(int64_t starts);
 
 }  // namespace pursuit::attacks

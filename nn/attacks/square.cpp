@@ -71,8 +71,12 @@ class Canvas {
   float& at(int64_t c, int64_t row, int64_t col) { return values_[size_t((c * height + row) * width + col)]; }
   Row& values() { return values_; }
 
-  Window window(int64_t side, Random& random) const {
-    return {random.below(height - side + 1), random.below(width - side + 1), side};
+  Window window(int64_t side, bool inner, Random& random) const {
+    const auto place = [&](int64_t size) {
+      return random.below(std::max<int64_t>(size - side + (inner ? 0 : 1), 1));
+    };
+    const int64_t top = place(height);
+    return {top, place(width), side};
   }
   // f(r, c, entry) for every entry of a channel's window.
   template <class F> void for_each(int64_t channel, const Window& w, const F& f) {
@@ -129,10 +133,10 @@ void draw_tiles(Canvas& canvas, Random& random) {
     }
 }
 
-void change_square(Canvas& canvas, double share, double eps, Random& random) {
+void change_square(Canvas& canvas, double share, double eps, bool inner, Random& random) {
   const int64_t smaller = std::min(canvas.height, canvas.width);
   const auto side = std::llround(std::sqrt(share * double(canvas.height * canvas.width)));
-  const Window w = canvas.window(std::clamp<int64_t>(side, 1, smaller), random);
+  const Window w = canvas.window(std::clamp<int64_t>(side, 1, smaller), inner, random);
   for (int64_t c = 0; c < canvas.channels; ++c) {
     const float value = flip(random, eps);
     canvas.for_each(c, w, [&](int64_t, int64_t, float& v) { v = value; });
@@ -141,11 +145,11 @@ void change_square(Canvas& canvas, double share, double eps, Random& random) {
 
 // Moves the length of one window's change, and what the ball leaves, to another window, on whose change a
 // tile is laid.
-void move_length(Canvas& canvas, double share, double eps, Random& random) {
+void move_length(Canvas& canvas, double share, double eps, bool inner, Random& random) {
   const int64_t smaller = std::min(canvas.height, canvas.width);
   int64_t side = std::max<int64_t>(std::llround(std::sqrt(share * double(canvas.height * canvas.width))), 3);
   side = std::min(side + (side % 2 == 0), smaller);
-  const Window to = canvas.window(side, random), from = canvas.window(side, random);
+  const Window to = canvas.window(side, inner, random), from = canvas.window(side, inner, random);
   const double used = length(canvas.values(), Norm::l2), left = std::max(eps * eps - used * used, 0.0);
   const std::vector<double> pattern = tile(side, random);
   for (int64_t c = 0; c < canvas.channels; ++c) {
@@ -179,12 +183,19 @@ template <Norm ball> struct SquareAttack {
   template <class O, class F> static void for_each_option(O& o, const F& f) {
     f("queries", o.queries, "queries", Range{1, max_square_queries});
     f("share", o.share, "area of the first squares, of the picture's", Range{1e-6, 1});
+    f("inner-windows", o.inner_windows,
+      "as in the published code, no window reaches the last row or column, which leaves more pictures right");
     f("rescale", o.rescale, "shrink the squares at the same shares of the queries, however many there are");
   }
   static Tensor run(const Victim& v, const Tensor& x, double eps, const Options& o) {
     return attacks::square(v, x, eps, o);
   }
-  static std::string describe(const Options& o) { return fmt::format("{} queries", o.queries); }
+  static std::string describe(const Options& o) {
+    const SquareOptions usual;
+    return fmt::format("{} queries", o.queries) +
+           (o.share == usual.share ? "" : fmt::format(", first squares of {:g}", o.share)) +
+           (o.rescale ? ", rescaled" : "") + (o.inner_windows ? ", inner windows" : "");
+  }
 };
 using SquareLinf = SquareAttack<Norm::linf>;
 using SquareL2 = SquareAttack<Norm::l2>;
@@ -212,9 +223,10 @@ Tensor square(const Victim& victim, const Tensor& x, double eps, const SquareOpt
       Canvas canvas(search, change_of(search, picture, best[size_t(picture)]));
       const double share = share_at(query - 1, o);
       if (o.norm == Norm::linf)
-        query == 0 ? draw_stripes(canvas, eps, random) : change_square(canvas, share, eps, random);
+        query == 0 ? draw_stripes(canvas, eps, random)
+                   : change_square(canvas, share, eps, o.inner_windows, random);
       else
-        query == 0 ? draw_tiles(canvas, random) : move_length(canvas, share, eps, random);
+        query == 0 ? draw_tiles(canvas, random) : move_length(canvas, share, eps, o.inner_windows, random);
       points[i] = form_of(search, picture, canvas.values(), o, eps);
     });
     search.ask(pictures, points, [&](int64_t i, const Scores& s) {

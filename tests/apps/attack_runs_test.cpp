@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 
 #include "apps/classify/results.h"
@@ -58,6 +59,9 @@ TEST_CASE("attacks of eval: every attack at its budgets, none twice") {
   o.attack_options = {{"noise", {{"amplitude", 0.2}}}};
   CHECK(listed(o) == "fgsm 2 ; fgsm 4 ; noise 0.2 --noise-amplitude 0.2; pgd 2 ; pgd 4 ; pgd-l2 0.5 ; ");
   CHECK(listed(EvalOptions{}).empty());
+  o.attack_options["square"] = {{"queries", int64_t(5)}};
+  CHECK(message_of([&] { listed(o); }).find("--square-queries has no effect") != std::string::npos);
+  o.attack_options.erase("square");
   o.attacks = {"pgdd"};
   CHECK(message_of([&] { listed(o); }).find("pgdd") != std::string::npos);
 }
@@ -74,6 +78,10 @@ TEST_CASE("attacks of eval: --masking-check adds what the notes compare") {
   o.attack_options = {{"pgd", {{"steps", int64_t(5)}}}};
   CHECK(listed(o) ==
         "apgd-ce 8 ; square 8 ; pgd 8 --pgd-steps 5; pgd 8 --pgd-steps 50; pgd 255 --pgd-steps 5; ");
+  for (const int64_t steps : {0, 10001}) {
+    o.attack_options = {{"pgd", {{"steps", steps}}}};
+    CHECK(message_of([&] { listed(o); }).find("--pgd-steps; give 1 to 10000") != std::string::npos);
+  }
 }
 
 TEST_CASE("attacks of eval: transfer from a run to itself is the attack on it; from another it is weaker") {
@@ -113,8 +121,25 @@ TEST_CASE("attacks of eval: transfer from a run to itself is the attack on it; f
   CHECK(white_box < transferred);
   const apps::ComparedRun row = compared(RunRecord(softmax));
   CHECK(std::any_of(row.values.begin(), row.values.end(), [](const apps::ComparedRun::Value& v) {
-    return v.column.name.starts_with("pgd 16/255 (pixel) by RPC");
+    return v.column.name.starts_with("pgd 16/255 (pixel) by rpc (RPC");
   }));
+
+  // Square with other first squares is another attack, and so is one by another run of that name.
+  const auto count = [&] { return apps::read_evaluations<Results>(softmax).back().attacked.size(); };
+  o.attacked_by.clear();
+  o.attacks = {"square"};
+  o.attack_options["square"]["share"] = 0.05;
+  REQUIRE(eval(o) == 0);
+  CHECK(count() == 13);
+  CHECK(apps::read_evaluations<Results>(softmax).back().attacked.back().settings.find("squares of 0.05") !=
+        std::string::npos);
+  std::filesystem::create_directory(f.file("other"));
+  std::filesystem::copy(rpc, f.file("other/rpc"));
+  o.attacks = {"fgsm"};
+  o.attack_options.clear();
+  o.attacked_by = f.file("other/rpc");
+  REQUIRE(eval(o) == 0);
+  CHECK(count() == 14);
 
   const auto refused = [&](const std::string& by) {
     o.attacked_by = by;

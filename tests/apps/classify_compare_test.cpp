@@ -463,3 +463,18 @@ TEST_CASE("restricted: the classes that the data lacks are never predicted and c
   CHECK(values[1] == doctest::Approx(std::exp(1.0) / (std::exp(1.0) + std::exp(2.0))));
   CHECK(restricted(logits, {0, 1, 2, 3}).to_vector() == logits.to_vector());
 }
+
+TEST_CASE("attacks on some classes see only these, and labels as places among them") {
+  Tensor logits = from_vector(std::vector<float>{5, 1, 4, 2, 0, 9, -3, 8}, {2, 4});
+  logits.requires_grad();
+  const Tensor some = logits_of({1, 3}, logits);
+  CHECK(some.to_vector() == std::vector<double>{1, 2, 9, 8});
+  some.backward(from_vector(std::vector<float>{1, 2, 3, 4}, {2, 2}));
+  CHECK(logits.grad().to_vector() == std::vector<double>{0, 1, 0, 2, 0, 3, 0, 4});
+  CHECK(logits_of({0, 1, 2, 3}, logits).to_vector() == logits.to_vector());
+  const Tensor labels = from_vector(std::vector<int64_t>{3, 1}, {2});
+  CHECK(labels_among({1, 3}, labels).to_vector() == std::vector<double>{1, 0});
+  CHECK(message_of([&] {
+          labels_among({0, 1}, labels);
+        }).find("class 3 does not occur") != std::string::npos);
+}

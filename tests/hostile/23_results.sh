@@ -118,6 +118,13 @@ for run in "classify a --limit 4" "lm l --limit 50" "segment s --limit 2"; do
   check "$app: the result is lost" grep -qE '"(loss|mean_iou)":' out
   rmdir $folder/eval.json
 done
+for app in classify segment; do
+  refuses 2 "--budgets: has no effect without --attack" $app eval --checkpoint l --budgets 3
+  refuses 2 "--attack-limit: has no effect without --attack" $app eval --checkpoint l --attack-limit 3
+done
+refuses 2 "--attack-records: has no effect without --attack" classify eval --checkpoint l --attack-records file
+refuses 2 "--swap-rate: has no effect without --word-swap or" lm eval --checkpoint l --swap-rate 0.5
+refuses 2 "--swap-word: has no effect without --word-swap" lm eval --checkpoint l --word-deletion --swap-word the
 refuses 2 "--swap-rate: 0 is out of range, need above 0" lm eval --checkpoint l --word-swap --swap-rate 0
 
 # A set without a test split: val is val, however it was asked for.

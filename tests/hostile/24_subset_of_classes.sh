@@ -22,6 +22,13 @@ check "in the result" grep -qF '"classes":["bird","dog"],"left_out":1,' out
 check "another class was predicted: $(cut -c 1-300 out)" grep -qF '"top1":0.5,' out
 ok classify eval --checkpoint run --data some --attack fgsm --budgets 1 --quiet --json
 check "the attack's classes compete too: $(cut -c 1-300 out)" grep -qF '"clean_top1":0.5,' out
+refuses 1 "compares the 4 highest logits, the model has 2; apgd-ce, fab-t and square need only two" \
+  classify eval --checkpoint run --data some --attack apgd-t --budgets 1 --attack-space pixel --quiet
+ok classify eval --checkpoint run --data some --attack cw --cw-target least --attack-space pixel --quiet --json
+check "aimed at a class that the data lacks: $(cut -c 1-300 out)" grep -qE '"attack":"cw"[^}]*"top1":0.0' out
+mkdir sparrows && cp -r data/val/bird sparrows/
+refuses 1 "sparrows has pictures of one class only, and an attack needs two or more" \
+  classify eval --checkpoint run --data sparrows --attack fgsm --budgets 1
 # Whole data with few pictures is about all classes.
 ok classify eval --checkpoint run --limit 2 --json --quiet
 check "all classes" grep -qF '"classes":["bird","cat","dog"],"left_out":0,' out

@@ -196,3 +196,47 @@ TEST_CASE("attacks: losses that need more classes than there are") {
   CHECK(message_of([&] { attacks::square(victim, x, 0.1, {.queries = 0}); }).find("0 queries") !=
         std::string::npos);
 }
+
+TEST_CASE("robust attacks: a model that gives NaN is no robust one") {
+  const Tensor x = uniform({2, 1, 4, 4}, 0.2, 0.8, 1, 0),
+               labels = from_vector(std::vector<int64_t>{0, 1}, {2});
+  int asked = 0;
+  const Logits failing = [&](const Tensor& images) {
+    const Tensor rows = reshape(images, {images.size(0), 16});
+    const Tensor sums = concat({sum(rows, {1}, true), sum(rows * -1, {1}, true)}, 1);
+    return asked++ == 0 ? sums * 0 : sums * INFINITY * 0;
+  };
+  Victim v{.logits = failing, .labels = labels};
+  CHECK(message_of([&] { attacks::square(v, x, 0.1, {.queries = 3}); }).find("not finite") !=
+        std::string::npos);
+  CHECK(asked == 2);
+  const Logits sound = [](const Tensor& images) {
+    const Tensor rows = reshape(images, {images.size(0), 16});
+    return concat({sum(rows, {1}, true), sum(rows * -1, {1}, true)}, 1);
+  };
+  v.logits = sound;
+  CHECK(message_of([&] { fab(v, x, 0.1, {.restarts = 70'000}); }).find("need at most 65535") !=
+        std::string::npos);
+}
+
+TEST_CASE(
+    "robust attacks: windows of square reach the last row and column, those of the published code do not") {
+  const Tensor x = uniform({4, 1, 6, 6}, 0.4, 0.6, 1, 0), labels = zeros({4}, DType::i64, cpu);
+  for (const bool inner : {false, true}) {
+    CAPTURE(inner);
+    std::vector<std::vector<double>> edges;  // of every query: the last row and column
+    const Logits logits = [&](const Tensor& images) {
+      edges.push_back(slice(images, 2, 5, 6).to_vector());
+      const std::vector<double> column = slice(images, 3, 5, 6).to_vector();
+      edges.back().insert(edges.back().end(), column.begin(), column.end());
+      const Tensor sums = sum(reshape(images, {4, 36}), {1}, true);
+      return concat({sums * 0 + 100.0, sums}, 1);  // never wrong
+    };
+    attacks::square({.logits = logits, .labels = labels}, x, 0.1,
+                    {.queries = 200, .share = 0.1, .inner_windows = inner});
+    REQUIRE(edges.size() == 201);  // the pictures, then the queries; the first draws stripes
+    int changed = 0;
+    for (size_t i = 2; i < edges.size(); ++i) changed += edges[i] != edges[1];
+    CHECK((changed == 0) == inner);
+  }
+}
