@@ -18,7 +18,7 @@ class AttackRecord {
   void add(const Tensor& before, const Tensor& after, const Tensor& labels,
            const std::vector<int64_t>& pictures, const attacks::Logits& logits);
 
-  double mean_l2() const;
+  double mean_l2() const;  // of all pictures; those that were not changed count with 0
   // Appends a line of JSON to the file:
   //   {"run", "attacked_by": another run or "", "attack", "space", "budget", "settings", "arguments", "pictures",
   //    "right": before the attack, "queries": mean per picture, "fell": [indices], "l2": [of these],

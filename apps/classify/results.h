@@ -35,7 +35,7 @@ struct Results : apps::PictureResults<Scores> {
     double budget = 0;          // see attacks::Settings; without a norm the attack's own; 0: no bound
     std::string settings;       // for example "20 steps of 0.15 of the budget"
     double top1 = 0, top5 = 0;
-    double l2 = 0;               // mean l2 norm of the perturbations in that space
+    double l2 = 0;               // mean l2 norm of the perturbations in that space, 0 for unchanged ones
     std::string arguments = {};  // options of `eval` that give these settings; empty: the defaults
     int64_t steps = 0;           // of an attack with so many; 0: not known
     // The run whose model was attacked (--attacked-by), and what it attends with; empty: the evaluated one's.
