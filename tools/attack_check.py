@@ -29,7 +29,7 @@ QUERIES = 1000  # of Square
 
 
 def peers():
-    """{name of classify's attack: [(library, function(model, x, y, eps, seed) -> changed pictures, classify's options)]}"""
+    """{name of classify's attack: [(library, attack, classify's options)]}, attack(model, x, y, eps, seed) -> changed"""
     found = {}
 
     def add(attack, library, run, options=()):
@@ -64,7 +64,7 @@ def peers():
         from autoattack.square import SquareAttack
 
         class EveryWindow(SquareAttack):
-            """The published code never starts a window in the last row or column that it could, as --square-inner-windows."""
+            """No window of the published code reaches the last row or column (--square-inner-windows)."""
 
             def random_int(self, low=0, high=1, shape=(1,)):
                 return super().random_int(low, high + 1, shape)
@@ -141,7 +141,8 @@ def ours(o, run, attack, budget, seed, options):
     done = subprocess.run([o.classify, "eval", "--checkpoint", run, "--limit", str(o.pictures), "--attack", attack,
                            "--attack-space", "pixel", "--l2-budgets" if l2 else "--budgets",
                            str(budget / 255 if l2 else budget), "--seed", str(seed), "--quiet", "--json",
-                           *([f"--{attack}-queries", str(QUERIES)] if attack.startswith("square") else []), *options],
+                           *([f"--{attack}-queries", str(QUERIES)] if attack.startswith("square") else []),
+                           *options],
                           capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"attack_check: {attack}: {done.stderr.strip()}")
@@ -195,7 +196,7 @@ def main():
                 if options not in left:
                     start = time.time()
                     left[options] = np.mean([ours(o, run, attack, budget, seed, options) for seed in seeds])
-                    line.append(f"ours{' ' * bool(options)}{' '.join(options)} {left[options]:.1f} ({time.time() - start:.0f})")
+                    line.append(f"{' '.join(['ours', *options])} {left[options]:.1f} ({time.time() - start:.0f})")
                 start, peer = time.time(), []
                 for seed in seeds:
                     changed, robust = theirs(model, x, y, attack_of, budget, seed)
@@ -208,8 +209,7 @@ def main():
                 good = abs(left[options] - np.mean(peer)) <= BAR
                 failed |= not good
                 line.append(f"{library} {np.mean(peer):.1f} ({time.time() - start:.0f}){'' if good else ' DIFFERENT'}")
-            line[:1] = [f"  {attack:10s} {budget:g}/255: {line[0]}"] if line else [f"  {attack:10s} no library to compare with"]
-            print(", ".join(line), flush=True)
+            print(f"  {attack:10s} {budget:g}/255: {', '.join(line) or 'no library to compare with'}", flush=True)
     if not compared:
         print("verdict: nothing was compared")
         sys.exit(2)
