@@ -126,13 +126,15 @@ TEST_CASE("inspect: training that is inspected is the same bit for bit") {
       if (v.column.name == name) return v.value;
     return std::nan("");
   };
-  for (const auto& [name, key] : {std::pair{"J_proj, paper", "inspect_j_proj"},
-                                  {"J_proj, |h|^2", "inspect_output_norm2"},
-                                  {"J_proj, |varphi(q)|^2", "inspect_query_norm2"},
-                                  {"Entropy of the attention", "inspect_entropy"},
-                                  {"r of W_QK, r", "inspect_r"}}) {
-    CAPTURE(name);
-    CHECK(value_of(name) == apps::metric_series(metrics, key).back().second);
+  const std::vector<std::pair<const char*, const char*>> columns = {
+      {"J_proj, paper", "inspect_j_proj"},
+      {"J_proj, |h|^2", "inspect_output_norm2"},
+      {"J_proj, |varphi(q)|^2", "inspect_query_norm2"},
+      {"Entropy of the attention", "inspect_entropy"},
+      {"r of W_QK, r", "inspect_r"}};
+  for (const auto& column : columns) {
+    CAPTURE(column.first);
+    CHECK(value_of(column.first) == apps::metric_series(metrics, column.second).back().second);
   }
   // One that is not finite at the last inspection is not an older one.
   apps::RunFolder folder_of(watched);
