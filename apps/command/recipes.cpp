@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <set>
 #include <sstream>
-#include <string_view>
 
 #include "apps/command/choice.h"
 #include "apps/command/command_line.h"
@@ -71,23 +70,17 @@ Recipe read_recipe(const std::string& app, const std::string& name) {
 
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
 // TOML forbids a section or a key twice; the parser would merge them.
 void refuse_repeats(const char* reader, const std::string& file, std::istringstream text) {
   std::set<std::string> seen;
   std::string section;
   for (std::string line; std::getline(text, line);) {
-    const std::string_view words = trimmed(line);
+    const std::string words = CLI::detail::trim_copy(line);
     const bool begins = words.starts_with('[');
     const size_t end = words.find(begins ? ']' : '=');
-    if (end == std::string_view::npos) continue;
-    const std::string_view name = trimmed(words.substr(begins, end - begins)),
-                           rest = trimmed(words.substr(end + 1));
+    if (end == std::string::npos) continue;
+    const std::string name = CLI::detail::trim_copy(words.substr(begins, end - begins)),
+                      rest = CLI::detail::trim_copy(words.substr(end + 1));
     const auto is_plain = [](unsigned char c) {
       return std::isalnum(c) || c == '-' || c == '_' || c == '+' || c == '.';
     };
@@ -95,7 +88,7 @@ void refuse_repeats(const char* reader, const std::string& file, std::istringstr
     if (name.empty() || !std::all_of(name.begin(), name.end(), is_plain)) continue;
     if (begins && !rest.empty() && !rest.starts_with('#')) continue;
     if (begins) section = name;
-    const std::string full = begins ? "[" + section + "]" : section + " " + std::string(name);
+    const std::string full = begins ? "[" + section + "]" : section + " " + name;
     if (!seen.insert(full).second)
       fail(reader, begins ? fmt::format("{}: the section [{}] occurs twice; rename or join them", file, name)
                           : fmt::format("{}: '{}' occurs twice{}; remove one", file, name,
