@@ -33,6 +33,7 @@ class Subset : public Dataset {
   }
   int64_t label(int64_t i) const override { return whole_->label(numbers_.at(size_t(i))); }
   std::string name(int64_t i) const override { return whole_->name(numbers_.at(size_t(i))); }
+  std::optional<SampleId> id(int64_t i) const override { return whole_->id(numbers_.at(size_t(i))); }
   const std::vector<std::string>& classes() const override { return whole_->classes(); }
   int64_t skipped() const override { return whole_->skipped(); }
   std::vector<int64_t> present_classes() const override { return whole_->present_classes(); }

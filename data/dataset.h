@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,12 @@ struct Sample {
   int64_t index = 0;
 };
 
+// What fingerprint() takes of a sample that is no file of its own.
+struct SampleId {
+  std::string name;
+  int64_t number;  // its size in bytes, or a checksum
+};
+
 // Labelled images 0 .. size()-1. All methods are thread-safe.
 class Dataset {
  public:
@@ -31,6 +38,8 @@ class Dataset {
   virtual int64_t label(int64_t i) const = 0;
   // For messages and lists of predictions: a file path, or "train-images-idx3-ubyte.gz#123".
   virtual std::string name(int64_t i) const = 0;
+  // By default the sample is found by its name: a file, or one of many in a file.
+  virtual std::optional<SampleId> id(int64_t) const { return {}; }
   virtual const std::vector<std::string>& classes() const = 0;
   // The classes that occur, ascending: for a folder, those with a subfolder; otherwise all.
   virtual std::vector<int64_t> present_classes() const;
@@ -50,17 +59,16 @@ struct DatasetOptions {
   // data_batch_*.bin and testing every test_batch*.bin, except those named for the other split.
   std::vector<std::string> train_files = {}, test_files = {};
 
-  // folder: do not fail on a damaged image but replace it with the next good one (after the last comes the
-  // first), and ignore empty class folders (the class keeps its label).
+  // folder, shards: do not fail on a damaged image but replace it with the next good one (after the last comes
+  // the first), and ignore empty class folders (the class keeps its label).
   bool skip_bad = false;
-  // folder: class names in label order, e.g. of a trained model. Default: those of the train split.
+  // folder, shards: class names in label order, e.g. of a trained model. Default: those of the train split.
   std::vector<std::string> classes = {};
-  // folder: how JPEGs are decoded. Parts by libjpeg-turbo are neither prepared nor cached.
+  // folder, shards of files: how JPEGs are decoded. Parts by libjpeg-turbo are neither prepared nor cached.
   Decoding decoding = {};
-  // folder: called once on each decoded image before caching, e.g. to resize the shorter
-  // side.
+  // folder, shards of files: called on each image that is decoded as a whole, e.g. to resize the shorter side.
   std::function<Image(Image)> prepare = {};
-  // folder: cache images in memory up to this many bytes. Others are decoded each time.
+  // folder, shards of files: cache images in memory up to this many bytes. Others are decoded each time.
   // Nothing is evicted: an epoch visits every image once and would evict each before its next
   // use.
   int64_t cache_bytes = 0;

@@ -25,6 +25,13 @@ std::string first_few(const std::vector<std::string>& names) {
   return text.empty() ? "none" : text;
 }
 
+// In small letters.
+std::string ending_of(const std::string& name) {
+  std::string ending = fs::path(name).extension().string();
+  for (char& c : ending) c = char(std::tolower(static_cast<unsigned char>(c)));
+  return ending;
+}
+
 }  // namespace
 
 Listing list_folder(const std::string& path) {
@@ -83,11 +90,17 @@ void require_folder(const char* where, const std::string& path) {
   fail(where, path + " cannot be looked at: " + error.message());
 }
 
+std::string name_below(const std::string& root, const std::string& path) {
+  const fs::path below = fs::path(path).lexically_relative(root);
+  return below.empty() || *below.begin() == ".." ? path : below.string();
+}
+
 bool is_image_file(const std::string& name) {
-  std::string ending = fs::path(name).extension().string();
-  for (char& c : ending) c = char(std::tolower(static_cast<unsigned char>(c)));
+  const std::string ending = ending_of(name);
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
+
+bool is_png_file(const std::string& name) { return ending_of(name) == ".png"; }
 
 std::string folder_with(const std::string& path, const std::string& inner,
                         const std::vector<std::string>& words) {

@@ -27,8 +27,12 @@ void require_folder(const char* where, const std::string& path);
 std::string folder_with(const std::string& path, const std::string& inner,
                         const std::vector<std::string>& words);
 
+// A path relative to the folder `root`, or as it is if it lies elsewhere.
+std::string name_below(const std::string& root, const std::string& path);
+
 // Whether the name ends in .jpg, .jpeg or .png, in any case.
 bool is_image_file(const std::string& name);
+bool is_png_file(const std::string& name);
 
 // "a, b and c"
 std::string listed(const std::vector<std::string>& words, const char* before_last);

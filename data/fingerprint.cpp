@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "data/files.h"
+
 namespace pursuit::data {
 
 namespace {
@@ -31,11 +33,6 @@ class Hash {
   uint64_t value_ = 0xcbf29ce484222325;
 };
 
-std::string below(const std::string& root, const std::string& name) {
-  const fs::path path = fs::path(name).lexically_relative(root);
-  return path.empty() || *path.begin() == ".." ? name : path.string();
-}
-
 // The size of a sample's file, or -1 if there is none. Data sets of few files name them without the folder,
 // see open_dataset.
 int64_t size_of(const std::string& file, const std::string& root) {
@@ -51,7 +48,7 @@ class Samples {
  public:
   Samples(Hash& hash, const std::string& root) : hash_(hash), root_(root) {}
   void add(const std::string& name) {
-    hash_.add(below(root_, name));
+    hash_.add(name_below(root_, name));
     std::error_code none;
     const bool whole = fs::is_regular_file(name, none);
     const std::string file = whole ? name : name.substr(0, name.rfind('#'));
@@ -72,7 +69,12 @@ std::string fingerprint(const Dataset& data, const std::string& root) {
   for (const std::string& c : data.classes()) hash.add(c);
   Samples samples(hash, root);
   for (int64_t i = 0; i < data.size(); ++i) {
-    samples.add(data.name(i));
+    if (const auto id = data.id(i)) {
+      hash.add(id->name);
+      hash.add(id->number);
+    } else {
+      samples.add(data.name(i));
+    }
     hash.add(data.label(i));
   }
   return hash.text();
@@ -92,7 +94,7 @@ std::string fingerprint(const SegmentationDataset& data, const std::string& root
 std::string fingerprint(const std::vector<TextFile>& files, const std::string& root) {
   Hash hash;
   for (const TextFile& file : files) {
-    hash.add(below(root, file.name));
+    hash.add(name_below(root, file.name));
     hash.add(file.offset);
     hash.add(int64_t(file.text.size()));
   }

@@ -74,15 +74,46 @@ class HuffmanTables {
   bool defined_[16][16] = {};  // by class (0: DC, 1: AC) and number
 };
 
-// Checks the markers from the start to the end marker; returns the damage, or "" if there is none. stb_image
-// fills missing data with grey, so truncated files must be detected here. Entropy-coded data contains no bare
-// marker.
-std::string jpeg_damage(const uint8_t* bytes, size_t size) {
+std::string unsupported(const std::string& what) {
+  return "this kind of JPEG is not supported (" + what +
+         "); convert it to RGB or grey with 8 bits a sample, baseline or progressive (Huffman coding)";
+}
+
+// The coding of a frame with that marker where not every decoder has it, otherwise null.
+const char* rare_coding(int marker) {
+  switch (marker) {
+    case 0xc3:
+    case 0xc7:
+    case 0xcb:
+    case 0xcf:
+    case 0xf7:  // JPEG-LS
+      return "lossless";
+    case 0xc5:
+    case 0xc6:
+      return "hierarchical";
+    case 0xc9:
+    case 0xca:
+    case 0xcd:
+    case 0xce:
+      return "arithmetic";
+    default:
+      return nullptr;
+  }
+}
+
+// Checks the markers from the start to the end marker; returns why the file is refused, or "" if it is not.
+// stb_image fills missing data with grey, so truncated files must be detected here, and every decoder must
+// refuse what one of them refuses. Entropy-coded data contains no bare marker.
+std::string jpeg_fault(const uint8_t* bytes, size_t size) {
   constexpr int kEndOfImage = 0xd9, kStartOfImage = 0xd8, kRestart0 = 0xd0, kRestart7 = 0xd7,
                 kTemporary = 0x01;
-  constexpr int kHuffmanTables = 0xc4, kStartOfScan = 0xda, kBaseline = 0xc0, kProgressive = 0xc2;
+  constexpr int kHuffmanTables = 0xc4, kStartOfScan = 0xda, kBaseline = 0xc0, kProgressive = 0xc2,
+                kAdobe = 0xee;
+  constexpr int kCmyk = 0, kYcck = 2;
   HuffmanTables tables;
   int frame = 0;  // its marker
+  int components = 0;
+  int colours = -1;  // as an Adobe marker says
   for (size_t i = 2; i + 1 < size;) {
     const void* const next = std::memchr(bytes + i, 0xff, size - 1 - i);
     if (!next) break;
@@ -100,9 +131,17 @@ std::string jpeg_damage(const uint8_t* bytes, size_t size) {
     if (length > size - i) break;
     if (length < 2) return "damaged JPEG: a segment has no length";
     const uint8_t *const begin = bytes + i + 2, *const end = bytes + i + length;
-    if (marker >= kBaseline && marker <= kProgressive) frame = marker;
+    if (const char* const coding = rare_coding(marker)) return unsupported(std::string(coding) + " coding");
+    if (marker >= kBaseline && marker <= kProgressive) {
+      frame = marker;
+      if (begin < end && begin[0] == 12) return unsupported("12 bits a sample");
+      components = end - begin > 5 ? begin[5] : 0;
+    }
+    if (marker == kAdobe && end - begin >= 12 && std::memcmp(begin, "Adobe", 6) == 0) colours = begin[11];
     if (marker == kHuffmanTables && !tables.add(begin, end))
       return "damaged JPEG: a Huffman table has too many codes";
+    if (marker == kStartOfScan && components == 4 && colours != kCmyk && colours != kYcck)
+      return unsupported("four components and no Adobe marker that says what they are");
     if (marker == kStartOfScan && frame > 0 && !tables.has_those_of(begin, end, frame == kProgressive))
       return "damaged JPEG: a scan uses a Huffman table that is not defined";
     i += length;
@@ -131,7 +170,7 @@ void check_file(const uint8_t* bytes, size_t size, const std::string& name) {
   if (size > INT_MAX) fail(where, name + ": the file is larger than 2 GiB");
   if (is_png(bytes, size)) return;
   if (!is_jpeg(bytes, size)) fail(where, name + ": neither a JPEG nor a PNG file");
-  if (const std::string damage = jpeg_damage(bytes, size); !damage.empty()) fail(where, name + ": " + damage);
+  if (const std::string fault = jpeg_fault(bytes, size); !fault.empty()) fail(where, name + ": " + fault);
 }
 
 Image decode_stb(const uint8_t* bytes, size_t size, const std::string& name) {

@@ -33,15 +33,16 @@ inline std::vector<Choice<Decoder>> choices_of(Decoder) {
           {"turbo", Decoder::turbo, "libjpeg-turbo, of parts only their rows and columns"}};
 }
 
-// How JPEGs are decoded. At full size the two decoders differ by at most 3 levels.
+// How JPEGs are decoded. The decoders take the same kinds of files. At full size they differ by a few levels, in
+// one column of a 4:2:2 picture by many (README.md).
 struct Decoding {
   Decoder decoder = Decoder::stb;
   bool scaled = false;  // turbo: a part at 1/2, 1/4 or 1/8 where it still has the pixels that are needed
 };
 
 // Reads a JPEG or PNG as RGB (grey is converted, an alpha channel is dropped).
-// Throws pursuit::Error that names the file if it is missing, damaged, truncated or over 64
-// megapixels.
+// Throws pursuit::Error that names the file if it is missing, damaged, truncated, of a rare kind that not every
+// decoder reads (README.md) or over 64 megapixels.
 Image read_image(const std::string& path, const Decoding& decoding = {});
 
 // The same from bytes in memory; `name` is used in errors.

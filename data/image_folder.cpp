@@ -55,7 +55,7 @@ class ImageFolder : public Dataset {
   }
 
   Sample get_part(int64_t i, const ChoosePart& choose) const override {
-    if (decoding_.decoder != Decoder::turbo) return Dataset::get_part(i, choose);
+    if (decoding_.decoder != Decoder::turbo || is_png_file(name(i))) return Dataset::get_part(i, choose);
     auto [image, found] = pictures_->get(i, [&](int64_t candidate) {
       const std::vector<uint8_t> bytes = read_bytes(name(candidate));
       return decode_part(bytes.data(), bytes.size(), name(candidate), decoding_, choose);

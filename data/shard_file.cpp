@@ -3,23 +3,20 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
-#include "data/image.h"
-#include "engine/base/error.h"
+#include "engine/base/text.h"
 
 namespace pursuit::data {
 namespace {
-
-constexpr uint64_t kMagic = 0x6472616873757000;  // "\0pushard"
-constexpr uint32_t kVersion = 1;
 
 struct Foot {
   uint64_t end, count, index, hash;
 };
 
-static_assert(sizeof(ShardHead) == 48 && sizeof(ShardEntry) == 40 && sizeof(Foot) == 32);
+static_assert(sizeof(ShardHead) == 64 && sizeof(ShardEntry) == 40 && sizeof(Foot) == 32);
 
 uint64_t hash_of(std::span<const uint8_t> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
@@ -74,7 +71,39 @@ struct Reader {
   }
 };
 
+[[noreturn]] void damaged(const std::string& path, const std::string& what) {
+  throw DamagedShard("[shards] " + path + " " + what + "; pack the data again");
+}
+
+// Throws unless the first bytes of a file are the head of a shard that this program reads.
+ShardHead head_of(std::string_view bytes, const std::string& path) {
+  const ShardHead ours;
+  ShardHead head;
+  if (bytes.size() < sizeof head) damaged(path, "is cut off");
+  std::memcpy(&head, bytes.data(), sizeof head);
+  if (head.magic != ours.magic) fail("shards", path + " is no shard of a packed data set; remove it");
+  if (head.version != ours.version)
+    fail("shards", path + " has version " + std::to_string(head.version) + ", this program reads " +
+                       std::to_string(ours.version) + "; remove it, and pack the data again");
+  return head;
+}
+
+// No name twice, and none that a report cannot print.
+bool are_class_names(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  return std::adjacent_find(names.begin(), names.end()) == names.end() &&
+         std::all_of(names.begin(), names.end(), [](const std::string& name) { return is_utf8(name); });
+}
+
 }  // namespace
+
+ShardHead read_shard_head(const std::string& path) {
+  const InputFile file(path);
+  char bytes[sizeof(ShardHead)];
+  const size_t count = std::min(file.size(), sizeof bytes);
+  file.read(0, bytes, count);
+  return head_of({bytes, count}, path);
+}
 
 uint64_t shard_checksum(std::string_view head, std::string_view index, std::string_view foot) {
   uint64_t hash = 0;
@@ -83,12 +112,8 @@ uint64_t shard_checksum(std::string_view head, std::string_view index, std::stri
   return hash;
 }
 
-ShardWriter::ShardWriter(const std::string& path, uint32_t shorter, const std::string& source, int64_t total,
-                         int64_t first)
-    : file_(path),
-      head_{kMagic, kVersion, shorter, {}, uint64_t(total), uint64_t(first)},
-      position_(sizeof head_) {
-  std::memcpy(head_.source, source.data(), std::min(source.size(), sizeof head_.source));
+ShardWriter::ShardWriter(const std::string& path, const ShardHead& head)
+    : file_(path), head_(head), position_(sizeof head_) {
   file_.write(&head_, sizeof head_);
 }
 
@@ -118,21 +143,16 @@ void ShardWriter::finish(int64_t end, const ShardSet& set) {
 
 Shard::Shard(const std::string& path) : file_(std::make_unique<MappedFile>(path)) {
   const std::string_view bytes = file_->bytes();
-  const auto reject = [&](const std::string& what) { fail("shards", path + " " + what); };
-  if (bytes.size() < sizeof head_ + sizeof(Foot)) reject("is cut off: pack the data again");
-  std::memcpy(&head_, bytes.data(), sizeof head_);
-  if (head_.magic != kMagic) reject("is no shard of a packed data set; remove it, or pack the data again");
-  if (head_.version != kVersion)
-    reject("has version " + std::to_string(head_.version) + ", this program reads " +
-           std::to_string(kVersion) + "; pack the data again");
+  head_ = head_of(bytes, path);
+  if (bytes.size() < sizeof head_ + sizeof(Foot)) damaged(path, "is cut off");
   Foot foot;
   std::memcpy(&foot, bytes.data() + bytes.size() - sizeof foot, sizeof foot);
   const uint64_t index_end = bytes.size() - sizeof foot;
   if (foot.index < sizeof head_ || foot.index > index_end)
-    reject("is cut off or damaged: its index is not where its end says; pack the data again");
+    damaged(path, "is cut off or damaged: its index is not where its end says");
   const std::string_view index = bytes.substr(foot.index, index_end - foot.index);
   if (checksum(head_, index, foot) != foot.hash)
-    reject("is cut off or damaged: its index has another checksum; pack the data again");
+    damaged(path, "is cut off or damaged: its index has another checksum");
 
   // From here on a mistake is the writer's, but no number is trusted for that.
   Reader in{index};
@@ -144,29 +164,48 @@ Shard::Shard(const std::string& path) : file_(std::make_unique<MappedFile>(path)
   set_.present.resize(in.length(sizeof(int64_t)));
   in.take(set_.present.data(), set_.present.size() * sizeof(int64_t));
   set_.test_split = in.text();
-  const auto is_class = [&](int64_t label) { return label >= 0 && label < int64_t(set_.classes.size()); };
+  const std::vector<int64_t>& present = set_.present;
   bool sound = in.ok && in.bytes.empty() && head_.first <= foot.end && foot.end <= head_.total &&
-               foot.count <= foot.end - head_.first && head_.total <= uint64_t(1) << 40;
-  for (const int64_t label : set_.present) sound = sound && is_class(label);
+               foot.count <= foot.end - head_.first && head_.total <= uint64_t(1) << 40 && head_.split <= 1 &&
+               are_class_names(set_.classes) &&
+               std::is_sorted(present.begin(), present.end(), std::less_equal<>()) &&
+               (present.empty() || (present.front() >= 0 && present.back() < int64_t(set_.classes.size())));
   for (const ShardEntry& e : entries_) {
-    sound = sound && is_class(e.label) && e.offset >= sizeof head_ && e.offset <= foot.index &&
-            e.bytes <= foot.index - e.offset;
+    sound = sound && std::binary_search(present.begin(), present.end(), e.label) &&
+            e.offset >= sizeof head_ && e.offset <= foot.index && e.bytes <= foot.index - e.offset;
     const uint64_t pixels = uint64_t(e.width) * e.height;
     if (head_.shorter > 0)
       sound = sound && e.width > 0 && e.height > 0 && e.width < 1 << 27 && e.height < 1 << 27 &&
               (e.bytes == pixels || e.bytes == 3 * pixels);
   }
-  if (!sound) reject("is damaged: its index does not fit its pictures; pack the data again");
+  if (!sound) damaged(path, "is damaged: its index does not fit its pictures");
   end_ = int64_t(foot.end);
 }
 
-std::span<const uint8_t> Shard::picture(size_t i) const {
+void Shard::require_same(size_t i, std::span<const uint8_t> bytes) const {
+  if (hash_of(bytes) != entries_[i].hash)
+    damaged(path() + ":", names_[i] + " is damaged: its bytes have another checksum");
+}
+
+std::span<const uint8_t> Shard::picture(size_t i, std::vector<uint8_t>& buffer) const {
   const ShardEntry& e = entries_[i];
-  const std::span bytes(reinterpret_cast<const uint8_t*>(file_->bytes().data()) + e.offset, e.bytes);
-  if (hash_of(bytes) != e.hash)
-    fail("shards",
-         path() + ": " + names_[i] + " is damaged: its bytes have another checksum; pack the data again");
+  if (buffer.size() < e.bytes) buffer.resize(e.bytes);
+  if (e.bytes > 0) std::memcpy(buffer.data(), file_->bytes().data() + e.offset, e.bytes);
+  const std::span<const uint8_t> bytes(buffer.data(), e.bytes);
+  require_same(i, bytes);
   return bytes;
+}
+
+bool Shard::check(const std::function<bool()>& stop) const {
+  const InputFile file(path());  // what is read of a mapping would stay in memory
+  std::vector<uint8_t> bytes;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (stop && stop()) return false;
+    bytes.resize(entries_[i].bytes);
+    file.read(entries_[i].offset, bytes.data(), bytes.size());
+    require_same(i, bytes);
+  }
+  return true;
 }
 
 }  // namespace pursuit::data

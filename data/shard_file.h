@@ -1,29 +1,41 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/files/atomic_file.h"
 #include "engine/files/mapped_file.h"
 
 // One file of a packed data set. All numbers are little-endian:
-//   head   magic, version, shorter (0: files as they are), source [16], total, first
+//   head   magic, version, shorter (0: files as they are), source [16], total, first, limit, split
 //   the pictures' bytes, one after the other
 //   index  an entry for each picture, then names, classes, classes that occur, name of the test split
 //   foot   end, count, offset of the index, XXH3 of head, index and these three numbers
-// A shard has the pictures [first, end) of the `total` of its split; `count` is less if damaged ones were left
-// out. Texts and lists begin with their length as u64.
+// A shard has the pictures [first, end) of the `total` of its split and ends with the one that reaches `limit`
+// bytes; `count` is less if damaged ones were left out. Texts and lists begin with their length as u64.
+// Version 1 had no limit and no split.
 namespace pursuit::data {
 
 struct ShardHead {
-  uint64_t magic;
-  uint32_t version, shorter;
-  char source[16];
-  uint64_t total, first;
+  uint64_t magic = 0x6472616873757000;  // "\0pushard"
+  uint32_t version = 2, shorter = 0;
+  char source[16] = {};
+  uint64_t total = 0, first = 0, limit = 0, split = 0;  // split: 0 train, 1 test
 };
+
+// A shard that is cut off, or whose bytes have another checksum than when it was written.
+struct DamagedShard : Error {
+  using Error::Error;
+};
+
+// The head alone. Throws DamagedShard if the file is shorter, and Error if it is no shard, or one of another
+// version.
+ShardHead read_shard_head(const std::string& path);
 
 struct ShardEntry {
   uint64_t offset, bytes, hash;  // XXH3 of the picture's bytes
@@ -45,8 +57,7 @@ uint64_t shard_checksum(std::string_view head, std::string_view index, std::stri
 class ShardWriter {
  public:
   // Nothing stands under `path` before finish().
-  ShardWriter(const std::string& path, uint32_t shorter, const std::string& source, int64_t total,
-              int64_t first);
+  ShardWriter(const std::string& path, const ShardHead& head);
   void add(std::span<const uint8_t> bytes, int64_t label, const std::string& name, int width, int height);
   int64_t bytes() const { return int64_t(position_); }
   void finish(int64_t end, const ShardSet& set);
@@ -61,7 +72,7 @@ class ShardWriter {
 
 class Shard {
  public:
-  // Throws Error that names the file if it is cut off, damaged or of another version.
+  // Throws as read_shard_head, and DamagedShard for the rest of the file but the pictures.
   explicit Shard(const std::string& path);
   const ShardHead& head() const { return head_; }
   int64_t end() const { return end_; }
@@ -69,10 +80,15 @@ class Shard {
   const std::vector<ShardEntry>& entries() const { return entries_; }
   const std::string& name(size_t i) const { return names_[i]; }
   const std::string& path() const { return file_->path(); }
-  // Throws Error unless the picture's checksum is right.
-  std::span<const uint8_t> picture(size_t i) const;
+  // The picture's bytes, copied to `buffer`: who writes to the file later changes nothing. Throws DamagedShard
+  // unless their checksum is right.
+  std::span<const uint8_t> picture(size_t i, std::vector<uint8_t>& buffer) const;
+  // Compares the checksum of every picture, of which one at a time is in memory; false if it was stopped.
+  bool check(const std::function<bool()>& stop) const;
 
  private:
+  void require_same(size_t i, std::span<const uint8_t> bytes) const;
+
   std::unique_ptr<MappedFile> file_;
   ShardHead head_;
   int64_t end_ = 0;

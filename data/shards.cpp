@@ -1,5 +1,7 @@
 #include "data/shards.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -7,32 +9,41 @@
 #include <optional>
 
 #include "data/decoded_files.h"
+#include "data/files.h"
 #include "data/jpeg_turbo.h"
 #include "data/resize.h"
 #include "data/shard_file.h"
 #include "engine/base/error.h"
 #include "engine/cpu/parallel.h"
+#include "engine/files/locked_file.h"
 
 namespace pursuit::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kAtOnce = 64;  // pictures read together while packing
-
-std::string shard_name(Split split, int64_t number) {
-  char name[40];
-  std::snprintf(name, sizeof name, "%s-%05lld.shard", split == Split::train ? "train" : "test",
-                static_cast<long long>(number));
-  return name;
-}
+std::string prefix_of(Split split) { return split == Split::train ? "train-" : "test-"; }
 
 std::string shard_path(const std::string& folder, Split split, int64_t number) {
-  return (fs::path(folder) / shard_name(split, number)).string();
+  char digits[24];
+  std::snprintf(digits, sizeof digits, "%05lld", static_cast<long long>(number));
+  return (fs::path(folder) / (prefix_of(split) + digits + ".shard")).string();
 }
 
-std::string source_of(const ShardHead& head) {
-  return {head.source, strnlen(head.source, sizeof head.source)};
+// What the heads of all shards of a split have in common.
+ShardHead head_of(Split split, int64_t total, const PackOptions& options) {
+  ShardHead head;
+  head.shorter = options.packing == Packing::raw ? uint32_t(options.shorter) : 0;
+  std::memcpy(head.source, options.source.data(), std::min(options.source.size(), sizeof head.source));
+  head.total = uint64_t(total);
+  head.limit = uint64_t(options.shard_bytes);
+  head.split = split == Split::train ? 0 : 1;
+  return head;
+}
+
+bool are_of_one_set(const ShardHead& a, const ShardHead& b) {
+  return std::equal(a.source, a.source + sizeof a.source, b.source) && a.shorter == b.shorter &&
+         a.total == b.total && a.split == b.split;
 }
 
 // A picture as it is packed; no bytes: left out.
@@ -46,7 +57,9 @@ Record record_of(const Dataset& data, int64_t i, const PackOptions& options) {
     const std::string name = data.name(i);
     std::error_code none;
     if (!fs::is_regular_file(name, none))
-      fail("pack", name + " is no file of its own; pack this data with --packing raw");
+      fail("pack", name +
+                       " is no file of its own; pack this data with --packing raw, or, if these are shards, "
+                       "the folder that they were made of");
     Record record{read_bytes(name)};
     if (record.bytes.empty())
       fail("pack", name + " is empty; remove it, or pack with --packing raw and --skip-bad");
@@ -71,9 +84,9 @@ class Shards : public Dataset {
       shards_.push_back(std::make_unique<Shard>(path));
       const Shard &shard = *shards_.back(), &first = *shards_.front();
       const ShardHead& head = shard.head();
-      if (int64_t(head.first) != end || head.total != first.head().total ||
-          head.shorter != first.head().shorter || source_of(head) != source_of(first.head()) ||
-          shard.set() != first.set())
+      if (head.split != (split == Split::train ? 0 : 1))
+        fail("shards", path + " holds pictures of the other split: it was renamed; give it its name back");
+      if (int64_t(head.first) != end || !are_of_one_set(head, first.head()) || shard.set() != first.set())
         fail("shards", path + " does not follow the shard before it: they are of different data; pack again");
       if (shard.end() == end && head.total > 0) fail("shards", path + " has no pictures; pack again");
       for (size_t i = 0; i < shard.entries().size(); ++i) places_.push_back({uint32_t(number), uint32_t(i)});
@@ -90,12 +103,14 @@ class Shards : public Dataset {
   }
 
   int64_t size() const override { return int64_t(places_.size()); }
-  int64_t label(int64_t i) const override {
-    return labels_[size_t(shard_of(i).entries()[places_[size_t(i)].entry].label)];
-  }
+  int64_t label(int64_t i) const override { return labels_[size_t(entry(i).label)]; }
   std::string name(int64_t i) const override {
-    const Shard& shard = shard_of(i);
-    return fs::path(shard.path()).filename().string() + "#" + shard.name(places_[size_t(i)].entry);
+    return fs::path(shard_of(i).path()).filename().string() + "#" + kept_name(i);
+  }
+  // A file as it is counts as the same data as the file in a folder.
+  std::optional<SampleId> id(int64_t i) const override {
+    const ShardEntry& e = entry(i);
+    return SampleId{kept_name(i), is_raw() ? int64_t(e.hash) : int64_t(e.bytes)};
   }
   const std::vector<std::string>& classes() const override { return classes_; }
   std::vector<int64_t> present_classes() const override { return present_; }
@@ -109,7 +124,8 @@ class Shards : public Dataset {
   }
 
   Sample get_part(int64_t i, const ChoosePart& choose) const override {
-    if (!is_raw() && decoding_.decoder != Decoder::turbo) return Dataset::get_part(i, choose);
+    if (!is_raw() && (decoding_.decoder != Decoder::turbo || is_png_file(kept_name(i))))
+      return Dataset::get_part(i, choose);
     auto [image, found] = pictures_->get(i, [&](int64_t candidate) {
       if (is_raw()) return raw(candidate, choose);
       const std::span<const uint8_t> bytes = record(candidate);
@@ -125,7 +141,13 @@ class Shards : public Dataset {
 
   bool is_raw() const { return shards_[0]->head().shorter > 0; }
   const Shard& shard_of(int64_t i) const { return *shards_[places_.at(size_t(i)).shard]; }
-  std::span<const uint8_t> record(int64_t i) const { return shard_of(i).picture(places_[size_t(i)].entry); }
+  const ShardEntry& entry(int64_t i) const { return shard_of(i).entries()[places_[size_t(i)].entry]; }
+  const std::string& kept_name(int64_t i) const { return shard_of(i).name(places_[size_t(i)].entry); }
+  // Until the next call of this thread.
+  std::span<const uint8_t> record(int64_t i) const {
+    static thread_local std::vector<uint8_t> buffer;
+    return shard_of(i).picture(places_[size_t(i)].entry, buffer);
+  }
 
   Image whole(int64_t i) const {
     const std::span<const uint8_t> bytes = record(i);
@@ -135,7 +157,7 @@ class Shards : public Dataset {
 
   // A part of a raw picture; without `choose` all of it.
   Image raw(int64_t i, const ChoosePart& choose) const {
-    const ShardEntry& e = shard_of(i).entries()[places_[size_t(i)].entry];
+    const ShardEntry& e = entry(i);
     const std::span<const uint8_t> bytes = record(i);
     const int width = int(e.width), height = int(e.height);
     const Box box = choose ? choose(width, height).box : Box{0, 0, width, height};
@@ -175,25 +197,40 @@ class Shards : public Dataset {
   std::optional<DecodedFiles<Image>> pictures_;
 };
 
-// A whole shard of an earlier call that goes on at `first`, or nothing. Throws if it is of other data.
-std::unique_ptr<Shard> kept_shard(const std::string& path, int64_t first, uint32_t shorter, int64_t total,
-                                  const PackOptions& options) {
+// A whole shard of an earlier call that goes on at `first`, or nothing if it is missing, cut off or damaged.
+std::unique_ptr<Shard> kept_shard(const std::string& path, int64_t first, const PackOptions& options) {
   if (!fs::exists(path)) return nullptr;
-  std::unique_ptr<Shard> shard;
   try {
-    shard = std::make_unique<Shard>(path);
-    for (size_t i = 0; i < shard->entries().size(); ++i) shard->picture(i);  // compares its checksum
-  } catch (const Error&) {
+    auto shard = std::make_unique<Shard>(path);
+    if (int64_t(shard->head().first) != first || !shard->check(options.stop)) return nullptr;
+    return shard;
+  } catch (const DamagedShard&) {
     return nullptr;
   }
-  const ShardHead& head = shard->head();
-  if (source_of(head) != options.source.substr(0, sizeof head.source) || head.shorter != shorter ||
-      int64_t(head.total) != total)
-    fail("pack", path + " is of other data or was packed in another way; give another --out, or remove it");
-  return int64_t(head.first) == first ? std::move(shard) : nullptr;
 }
 
 }  // namespace
+
+void check_shards(const std::string& folder, Split split, int64_t total, const PackOptions& options) {
+  if (!has_folder(folder)) return;
+  const ShardHead ours = head_of(split, total, options);
+  for (const std::string& name : list_folder(folder).files) {
+    if (!name.starts_with(prefix_of(split)) || !name.ends_with(".shard")) continue;
+    const std::string path = (fs::path(folder) / name).string();
+    ShardHead head;
+    try {
+      head = read_shard_head(path);
+    } catch (const DamagedShard&) {
+      continue;  // packed again
+    }
+    if (!are_of_one_set(head, ours))
+      fail("pack", path + " is of other data or was packed in another way; give another --out, or remove it");
+    if (head.limit != ours.limit)
+      fail("pack", path + " was packed with shards of " + std::to_string(head.limit) + " bytes, not " +
+                       std::to_string(ours.limit) +
+                       "; give the same --shard-mib, another --out, or remove it");
+  }
+}
 
 Packed pack(const Dataset& data, Split split, const std::string& folder, const PackOptions& options) {
   constexpr int64_t least = int64_t(sizeof(ShardHead)) + 1;
@@ -201,23 +238,26 @@ Packed pack(const Dataset& data, Split split, const std::string& folder, const P
     fail("pack", "got a shorter side of " + std::to_string(options.shorter) + " and shards of " +
                      std::to_string(options.shard_bytes) + " bytes, need at least 1 and " +
                      std::to_string(least));
-  const uint32_t shorter = options.packing == Packing::raw ? uint32_t(options.shorter) : 0;
   const ShardSet set{data.classes(), data.present_classes(), data.test_split()};
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail("pack", "cannot create " + folder + ": " + error.message());
+  const LockedFile lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.descriptor() < 0) fail("pack", folder + " cannot be opened: " + std::strerror(errno));
+  if (!lock.lock_now("pack", folder))
+    fail("pack", "another process packs into " + folder + "; wait for it, or give another --out");
+  check_shards(folder, split, data.size(), options);
   remove_leftovers(folder);
-  const auto name_of = [&](int64_t i) {
-    const std::string name = data.name(i);
-    const fs::path below = fs::path(name).lexically_relative(options.root);
-    return below.empty() || *below.begin() == ".." ? name : below.string();
-  };
+  ShardHead head = head_of(split, data.size(), options);
+  const auto stopped = [&] { return options.stop && options.stop(); };
 
   Packed packed;
   int64_t next = 0;
   while (next < data.size()) {
     const std::string path = shard_path(folder, split, packed.shards);
-    if (const auto kept = kept_shard(path, next, shorter, data.size(), options)) {
+    const auto kept = kept_shard(path, next, options);
+    if (stopped()) return packed;
+    if (kept) {
       packed.pictures += int64_t(kept->entries().size());
       packed.left_out += kept->end() - next - int64_t(kept->entries().size());
       next = kept->end();
@@ -225,10 +265,11 @@ Packed pack(const Dataset& data, Split split, const std::string& folder, const P
       if (options.tick) options.tick(next);
       continue;
     }
-    ShardWriter shard(path, shorter, options.source, data.size(), next);
+    head.first = uint64_t(next);
+    ShardWriter shard(path, head);
     while (next < data.size() && shard.bytes() < options.shard_bytes) {
-      if (options.stop && options.stop()) return packed;
-      std::vector<Record> records(size_t(std::min(kAtOnce, data.size() - next)));
+      if (stopped()) return packed;
+      std::vector<Record> records(size_t(std::min(options.at_once, data.size() - next)));
       parallel_for(int64_t(records.size()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) records[size_t(i)] = record_of(data, next + i, options);
       });
@@ -237,7 +278,8 @@ Packed pack(const Dataset& data, Split split, const std::string& folder, const P
         if (record.bytes.empty())
           ++packed.left_out;
         else
-          shard.add(record.bytes, data.label(next), name_of(next), record.width, record.height);
+          shard.add(record.bytes, data.label(next), name_below(options.root, data.name(next)), record.width,
+                    record.height);
         packed.pictures += !record.bytes.empty();
         ++next;
       }

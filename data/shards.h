@@ -20,7 +20,9 @@ struct PackOptions {
   std::string root;                             // folder that names are kept relative to
   std::string source;                           // fingerprint of the data set, 16 characters
   std::function<void(int64_t done)> tick = {};  // nullable
-  std::function<bool()> stop = {};              // nullable: stops between pictures
+  std::function<bool()> stop = {};              // nullable: asked before every picture that is checked and
+                                                // every `at_once` that are packed
+  int64_t at_once = 64;                         // pictures in memory
 };
 
 struct Packed {
@@ -29,9 +31,13 @@ struct Packed {
   bool complete = false;               // false: it was stopped
 };
 
+// Throws Error if the folder has shards of this split, and they are not those that pack() would write there:
+// of other data, another packing, size or version, or no shards at all. Damaged ones are packed again.
+void check_shards(const std::string& folder, Split split, int64_t total, const PackOptions& options);
+
 // Packs a split into folder/train-00000.shard, ... or test-00000.shard. A shard is written atomically; those of
-// an earlier call that was stopped are kept, and the work goes on after them. Holds a few pictures in memory.
-// Throws Error if the folder has shards of other data or of another packing, or a picture cannot be read.
+// an earlier call that was stopped are kept, and the work goes on after them. Throws Error as check_shards, if
+// another process packs into the folder, or a picture cannot be read.
 Packed pack(const Dataset& data, Split split, const std::string& folder, const PackOptions& options);
 
 // The shards of a split. Files are memory-mapped; every picture's checksum is compared when it is read. Throws

@@ -1,5 +1,6 @@
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,7 +51,7 @@ int quantize(const apps::QuantizeOptions& options);
 struct PackOptions {
   std::string data, out, format = "auto";
   data::Packing packing = data::Packing::files;
-  int shorter = 256;
+  std::optional<int> shorter = {};  // raw; by default 256
   int64_t shard_mib = 1024;
   bool skip_bad = false;
 };

@@ -75,10 +75,11 @@ void add_pack(apps::Program<RunRecord>& program) {
   command.add_option("--format", p.format, data::DatasetFormats::help())->capture_default_str();
   apps::add_choice<data::Packing>(command, "--packing", p.packing, "What is kept of a picture")
       ->default_str(choice_name(p.packing));
-  apps::add_number(command, "--shorter", p.shorter, "raw: larger pictures are resized to this shorter side",
-                   apps::Range{1, 65536});
+  apps::add_number(command, "--shorter", p.shorter,
+                   "raw: larger pictures are resized to this shorter side [256]", apps::Range{1, 65536});
   apps::add_number(command, "--shard-mib", p.shard_mib, "Size of a shard, MiB", apps::Range{1, 1 << 20});
-  command.add_flag("--skip-bad", p.skip_bad, "raw: leave out damaged pictures and count them");
+  command.add_flag("--skip-bad", p.skip_bad,
+                   "Leave out empty class folders and, raw, damaged pictures, which are counted");
 }
 
 void add_import(CLI::App& app, int& code) {

@@ -27,7 +27,7 @@ std::vector<data::TextFile> attacked(const std::vector<data::TextFile>& files,
     counts.changed += changed.changed;
     for (const auto& [token, count] : changed.tokens) counts.tokens[token] += count;
     const auto text = std::make_shared<std::string>(std::move(changed.text));
-    out.push_back({file.name + " with changed words", *text, 0, 0, text});
+    out.push_back({file.name + " with changed words", *text, 0, text});
   }
   return out;
 }

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/files/atomic_file.h"
@@ -31,8 +30,7 @@ std::string this_process() {
 
 // Locks the file or throws Error that says who holds it.
 void lock_now(const LockedFile& file, const std::string& folder) {
-  if (flock(file.descriptor(), LOCK_EX | LOCK_NB) == 0) return;
-  if (errno != EWOULDBLOCK) fail("train", folder + " cannot be locked: " + std::strerror(errno));
+  if (file.lock_now("train", folder)) return;
   char holder[512];
   const ssize_t size = pread(file.descriptor(), holder, sizeof holder, 0);
   const std::string who = size > 0 ? std::string(holder, size_t(size)) : "another process";
@@ -41,17 +39,6 @@ void lock_now(const LockedFile& file, const std::string& folder) {
 }
 
 }  // namespace
-
-LockedFile::~LockedFile() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
-LockedFile::LockedFile(LockedFile&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-LockedFile& LockedFile::operator=(LockedFile&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
 
 TrainingLock::TrainingLock(const std::string& folder)
     : file_(open(lock_path(folder).c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666)) {

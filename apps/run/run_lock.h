@@ -1,23 +1,11 @@
 #pragma once
 #include <string>
 
+#include "engine/files/locked_file.h"
+
 // Locks against two programs using one run's folder. They are flock(2) locks, which the system releases when
 // their process ends.
 namespace pursuit::apps {
-
-// Owns a file descriptor and its lock; the descriptor is not inherited by other programs.
-class LockedFile {
- public:
-  LockedFile() = default;
-  explicit LockedFile(int descriptor) : descriptor_(descriptor) {}
-  ~LockedFile();
-  LockedFile(LockedFile&& other) noexcept;
-  LockedFile& operator=(LockedFile&& other) noexcept;
-  int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_ = -1;
-};
 
 // Held by the program that trains a run. FOLDER/training.lock names its process.
 class TrainingLock {

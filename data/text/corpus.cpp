@@ -218,6 +218,7 @@ Corpus open_corpus(const std::string& path, const CorpusOptions& options) {
     corpus.from_cache = true;
   } else {
     const TextSource& source = corpus.source;
+    if (cached) open_cache_folder(options.cache);
     if (options.bytes) {
       corpus.vocabulary = Vocabulary::of_bytes();
       corpus.train = encode(source.train, source.layout, corpus.vocabulary);

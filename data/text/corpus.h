@@ -34,8 +34,7 @@ struct CorpusOptions {
   bool bytes = false;  // byte tokens instead of words
   int64_t min_count = 1, vocabulary_limit = 0;
   // Cache folder for the encoded text, which is memory-mapped in later runs; empty: none. A cache is used
-  // only if it is intact and was made from these files with these options (same sizes and contents; contents
-  // are compared if a file's modification time has changed).
+  // only if it is intact and was made from these files, byte for byte, with these options.
   std::string cache = {};
   int64_t part_bytes = int64_t(16) << 20;  // of the text that a thread numbers at a time; changes no result
 };

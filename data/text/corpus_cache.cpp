@@ -1,7 +1,11 @@
 #include "data/text/corpus_cache.h"
 
+#define XXH_INLINE_ALL
+#include <unistd.h>
+#include <xxhash.h>
+
 #include <algorithm>
-#include <bit>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -11,7 +15,7 @@
 #include "engine/files/mapped_file.h"
 
 // The file format, in little-endian words of 8 bytes: magic, checksum of the rest, key (options, and size,
-// offset, modification time and fingerprint of every text file), lengths of the tables, and the tables: for
+// offset and fingerprint of every text file), lengths of the tables, and the tables: for
 // each split its documents and its ids, then the list of words.
 namespace pursuit::data {
 namespace {
@@ -19,23 +23,10 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<uint64_t>;
 
-constexpr uint64_t magic = 0x3168636163747570;  // "putcach1"
+constexpr uint64_t magic = 0x3268636163747570;  // "putcach2"
 
-// A hash with four independent lanes, so that a gigabyte takes a fraction of a second.
 uint64_t fingerprint(std::string_view bytes, uint64_t seed = 0) {
-  constexpr uint64_t prime = 0x9E3779B185EBCA87;
-  uint64_t lanes[4] = {seed + 1, seed + 2, seed + 3, seed + 4};
-  const auto mix = [&](uint64_t& lane, uint64_t word) { lane = std::rotl((lane ^ word) * prime, 31); };
-  size_t i = 0;
-  for (; i + 32 <= bytes.size(); i += 32) {
-    uint64_t words[4];
-    std::memcpy(words, bytes.data() + i, 32);
-    for (int l = 0; l < 4; ++l) mix(lanes[l], words[l]);
-  }
-  for (; i < bytes.size(); ++i) mix(lanes[i % 4], uint8_t(bytes[i]));
-  uint64_t all = bytes.size();
-  for (const uint64_t lane : lanes) mix(all, lane);
-  return all ^ all >> 29;
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
 std::string_view bytes_of(const Words& words) {
@@ -92,9 +83,9 @@ struct Reader {
 };
 
 bool is_same_file(const TextFile& file, Reader& in) {
-  const uint64_t size = in.word(), offset = in.word(), modified = in.word(), print = in.word();
-  if (!in.ok || size != file.text.size() || int64_t(offset) != file.offset) return false;
-  return int64_t(modified) == file.modified || print == fingerprint(file.text);
+  const uint64_t size = in.word(), offset = in.word(), print = in.word();
+  return in.ok && size == file.text.size() && int64_t(offset) == file.offset &&
+         print == fingerprint(file.text);
 }
 
 bool are_ids(std::span<const int32_t> ids, int64_t size) {
@@ -113,10 +104,17 @@ bool are_documents(std::span<const int64_t> begins, size_t size) {
 
 uint64_t cache_checksum(std::string_view bytes) { return fingerprint(bytes); }
 
+void open_cache_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error && access(folder.c_str(), W_OK | X_OK) != 0) error = {errno, std::generic_category()};
+  if (error) fail("text", "cannot write to the cache folder " + folder + ": " + error.message());
+}
+
 bool read_cache(Corpus& corpus, const CorpusOptions& options) {
   const std::string path = path_of(corpus, options);
   std::error_code error;
-  if (!fs::is_regular_file(path, error)) return false;
+  if (!fs::is_regular_file(path, error) || access(path.c_str(), R_OK) != 0) return false;
   const auto file = std::make_shared<MappedFile>(path);
   Reader in{file->bytes()};
   if (in.word() != magic) return false;
@@ -143,15 +141,11 @@ bool read_cache(Corpus& corpus, const CorpusOptions& options) {
 }
 
 void write_cache(const Corpus& corpus, const CorpusOptions& options) {
-  std::error_code error;
-  fs::create_directories(options.cache, error);
-  if (error) fail("text", "cannot create the cache folder " + options.cache + ": " + error.message());
   remove_leftovers(options.cache);
   const std::string list = corpus.vocabulary.list();
   Words words = settings(corpus.source, options);
   for (const TextFile* file : all_files(corpus.source))
-    words.insert(words.end(), {file->text.size(), uint64_t(file->offset), uint64_t(file->modified),
-                               fingerprint(file->text)});
+    words.insert(words.end(), {file->text.size(), uint64_t(file->offset), fingerprint(file->text)});
   words.push_back(list.size());
   const Tokens* const splits[] = {&corpus.train, &corpus.valid, &corpus.test};
   for (const Tokens* split : splits) words.insert(words.end(), {split->documents.size(), split->ids.size()});

@@ -85,7 +85,7 @@ std::vector<TextFile> lines(int64_t count, uint64_t stream, const char* name) {
   Random random(0, stream);
   const auto text = std::make_shared<std::string>();
   for (int64_t i = 0; i < count; ++i) *text += line(random);
-  return {{name, *text, 0, 0, text}};
+  return {{name, *text, 0, text}};
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ TextFile map_text(const std::string& path) {
   const auto file = std::make_shared<MappedFile>(path);
   const std::string_view bytes = file->bytes(), text = without_byte_order_mark(bytes);
   if (text.empty()) fail("text", path + " is empty: need text");
-  return {path, text, int64_t(bytes.size() - text.size()), file->modified(), file};
+  return {path, text, int64_t(bytes.size() - text.size()), file};
 }
 
 TextSource open_text(const std::string& path) {

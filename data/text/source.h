@@ -10,8 +10,7 @@ namespace pursuit::data {
 struct TextFile {
   std::string name;  // the path, for messages
   std::string_view text;
-  int64_t offset = 0;    // of `text` in the file
-  int64_t modified = 0;  // time of the file, ns since 1970; 0: no file
+  int64_t offset = 0;  // of `text` in the file
   std::shared_ptr<const void> owner;
 };
 

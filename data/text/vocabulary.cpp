@@ -123,7 +123,7 @@ void Vocabulary::add(std::string_view word) {
 
 Vocabulary Vocabulary::of_list(std::string_view list, const std::string& name) {
   Vocabulary v;
-  for_each_line({name, list, 0, 0, nullptr}, false, [&](std::string_view line) {
+  for_each_line({name, list, 0, nullptr}, false, [&](std::string_view line) {
     std::string_view rest = line;
     const std::string_view word = next_word(rest);
     const auto reject = [&](const std::string& why) {

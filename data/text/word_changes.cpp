@@ -93,7 +93,7 @@ ChangedWords change_words(std::string_view text, const WordChangeOptions& option
     fail("word changes", "the rate is " + std::to_string(options.rate) + ", need more than 0 and at most 1");
   ChangedWords out;
   uint64_t number = options.first_line;
-  for_each_line({"", text, 0, 0, nullptr}, true, [&](std::string_view line) {
+  for_each_line({"", text, 0, nullptr}, true, [&](std::string_view line) {
     Random random(options.seed, streams::word_swap.at(number++));
     const std::vector<Word> words = words_of(line);
     std::vector<Word> chosen;

@@ -139,7 +139,6 @@ InputFile::InputFile(const std::string& path) : path_(path) {
     reject("is not a regular file");
   }
   size_ = size_t(info.st_size);
-  modified_ = int64_t(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
 }
 
 InputFile::~InputFile() { close(file_); }

@@ -42,7 +42,6 @@ class InputFile {
 
   const std::string& path() const { return path_; }
   size_t size() const { return size_; }
-  int64_t modified() const { return modified_; }  // ns since 1970
   int descriptor() const { return file_; }
   // Throws if the range is beyond the end of the file.
   void read(size_t offset, void* bytes, size_t count) const;
@@ -52,7 +51,6 @@ class InputFile {
  private:
   std::string path_;
   size_t size_ = 0;
-  int64_t modified_ = 0;
   int file_ = -1;
 };
 

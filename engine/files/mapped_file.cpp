@@ -70,7 +70,6 @@ void forget(const char* begin) {
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   const InputFile file(path);
-  modified_ = file.modified();
   if (file.size() == 0) return;  // mapping an empty file fails
   void* data = mmap(nullptr, file.size(), PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
   if (data == MAP_FAILED) file.reject(std::string("cannot be mapped into memory: ") + std::strerror(errno));

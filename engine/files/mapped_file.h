@@ -19,13 +19,11 @@ class MappedFile {
 
   const std::string& path() const { return path_; }
   std::string_view bytes() const { return {data_, size_}; }
-  int64_t modified() const { return modified_; }  // ns since 1970
 
  private:
   std::string path_;
   const char* data_ = nullptr;
   size_t size_ = 0;
-  int64_t modified_ = 0;
 };
 
 }  // namespace pursuit

@@ -1,19 +1,24 @@
 #include "data/shards.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "data/fingerprint.h"
+#include "data/jpeg_turbo.h"
 #include "data/resize.h"
 #include "data/shard_file.h"
 #include "engine/base/error.h"
 #include "engine/base/random.h"
+#include "engine/files/locked_file.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit::data;
+using pursuit::LockedFile;
 
 namespace {
 
@@ -139,16 +144,22 @@ TEST_CASE("packing goes on where it was stopped, with the same bytes") {
   const Packed whole = once.pack(Split::train);
   PackOptions options = twice.options(Packing::files, 9000);
   int64_t done = 0;
+  options.at_once = 1;
   options.tick = [&](int64_t n) { done = n; };
-  options.stop = [&] { return done > 0; };
+  options.stop = [&] { return done == 7; };
   const auto source = twice.source(Split::train);
   const Packed part = pack(*source, Split::train, twice.out(), options);
   CHECK(!part.complete);
-  CHECK(part.shards > 0);
+  CHECK(part.pictures == 7);
+  REQUIRE(part.shards == 2);
+  CHECK(Shard(twice.shard("train-00001.shard")).end() < 7);  // the third one was stopped within
+  CHECK(!fs::exists(twice.shard("train-00002.shard")));
   CHECK_THROWS_WITH_AS(open_dataset(twice.out(), Split::train), doctest::Contains("is missing"),
                        pursuit::Error);
+  options.stop = [] { return true; };  // stops while shards of before are checked, too
+  CHECK(pack(*source, Split::train, twice.out(), options).shards == 0);
   // What is damaged is packed again.
-  if (part.shards > 1) flip(twice.shard("train-00001.shard"), -5);
+  flip(twice.shard("train-00001.shard"), -5);
   const Packed rest = twice.pack(Split::train);
   CHECK(rest.complete);
   CHECK(rest.kept > 0);
@@ -161,7 +172,7 @@ TEST_CASE("packing goes on where it was stopped, with the same bytes") {
     CHECK(bytes_a == bytes_b);
   }
   CHECK(twice.pack(Split::train).kept == whole.shards);
-  flip(twice.shard("train-00000.shard"), 60);  // in a picture
+  flip(twice.shard("train-00000.shard"), 90);  // in a picture
   CHECK(twice.pack(Split::train).kept == whole.shards - 1);
   CHECK_NOTHROW(open_dataset(twice.out(), Split::train)->get(0));
   PackOptions other = twice.options(Packing::files, 9000);
@@ -192,15 +203,15 @@ TEST_CASE("shards that are cut off, damaged or of another version are refused by
   contains(error_of([](const std::string& path) { fs::resize_file(path, fs::file_size(path) - 1); }),
            "cut off");
   contains(error_of([](const std::string& path) { flip(path, 0); }), "is no shard");
-  contains(error_of([](const std::string& path) { flip(path, 8); }), "version 17, this program reads 1");
-  for (const int64_t at : {12, 20, 40, -1, -12, -30, -60})
+  contains(error_of([](const std::string& path) { flip(path, 8); }), "version 18, this program reads 2");
+  for (const int64_t at : {12, 20, 40, 56, -1, -12, -30, -60})
     contains(error_of([&](const std::string& path) { flip(path, at); }), "damaged");
   contains(error_of([](const std::string& path) { fs::remove(path); }), "is missing");
 
   // A bit of a picture is found when it is read; skip_bad replaces it.
   const Folder folder;
   folder.pack(Split::train);
-  flip(folder.shard("train-00000.shard"), 60);
+  flip(folder.shard("train-00000.shard"), 90);
   const auto set = open_dataset(folder.out(), Split::train);
   CHECK_THROWS_WITH_AS(set->get(0), doctest::Contains("train-00000.shard: train/ant/0.jpg is damaged"),
                        pursuit::Error);
@@ -228,4 +239,105 @@ TEST_CASE("data that lies in no files of its own is packed raw only") {
   const PackOptions files{.root = "", .source = "x"};
   CHECK_THROWS_WITH_AS(pack(*set, Split::train, folder.path.string(), files),
                        doctest::Contains("--packing raw"), pursuit::Error);
+}
+
+TEST_CASE("packed files have the fingerprint of their folder, packed pictures that of their pixels") {
+  const Folder folder;
+  const auto of = [](const std::string& path, Split split) {
+    return fingerprint(*open_dataset(path, split), path);
+  };
+  std::vector<std::string> raw;
+  for (const int shorter : {32, 31}) {
+    PackOptions options = folder.options(Packing::raw, 9000);
+    options.shorter = shorter;
+    const std::string out = folder.out() + std::to_string(shorter);
+    pack(*folder.source(Split::train), Split::train, out, options);
+    raw.push_back(of(out, Split::train));
+  }
+  CHECK(raw[0] != raw[1]);
+  for (const Split split : {Split::train, Split::test}) {
+    folder.pack(split);
+    CHECK(of(folder.out(), split) == of(folder.root(), split));
+    CHECK(of(folder.out(), split) != raw[0]);
+  }
+}
+
+TEST_CASE("packing replaces only shards that it would write, and only one process packs") {
+  const Folder folder;
+  folder.pack(Split::train);
+  const auto refuses = [&](PackOptions options, const char* part) {
+    const auto before = fs::file_size(folder.shard("train-00001.shard"));
+    const std::string message =
+        message_of([&] { pack(*folder.source(Split::train), Split::train, folder.out(), options); });
+    CHECK_MESSAGE(message.find(part) != std::string::npos, message);
+    CHECK(fs::file_size(folder.shard("train-00001.shard")) == before);
+  };
+  const PackOptions same = folder.options(Packing::files, 9000);
+  PackOptions other = same;
+  // Whether a shard is of other data is seen though the one before it is cut off.
+  fs::resize_file(folder.shard("train-00000.shard"), 20);
+  other.source = "0012";
+  refuses(other, "train-00001.shard is of other data");
+  refuses(folder.options(Packing::files, 9001), "was packed with shards of 9000 bytes, not 9001");
+  {
+    const LockedFile lock(open(folder.out().c_str(), O_RDONLY | O_DIRECTORY));
+    REQUIRE(lock.lock_now("test", folder.out()));
+    refuses(same, "another process packs into");
+  }
+  flip(folder.shard("train-00001.shard"), 8);
+  refuses(same, "train-00001.shard has version 18");
+  flip(folder.shard("train-00001.shard"), 8);
+  flip(folder.shard("train-00001.shard"), 0);
+  refuses(same, "train-00001.shard is no shard");
+  flip(folder.shard("train-00001.shard"), 0);
+  CHECK(folder.pack(Split::train).kept > 0);
+
+  // A shard that got the name of another split.
+  folder.pack(Split::test);
+  for (const auto& entry : fs::directory_iterator(folder.out()))
+    if (std::string name = entry.path().filename().string(); name.starts_with("test-"))
+      fs::rename(entry.path(), entry.path().parent_path() / name.replace(0, 4, "train"));
+  CHECK_THROWS_WITH_AS(open_dataset(folder.out(), Split::train), doctest::Contains("of the other split"),
+                       pursuit::Error);
+}
+
+TEST_CASE("an index that contradicts itself is refused, whatever its checksum") {
+  const TemporaryFolder folder;
+  const auto open = [&](const ShardSet& set, int64_t label) {
+    ShardHead head;
+    head.total = 1;
+    ShardWriter writer((folder.path / "train-00000.shard").string(), head);
+    writer.add(encode_png(Image(5, 4, 3)), label, "a/1.png", 0, 0);
+    writer.finish(1, set);
+    return open_shards(folder.path.string(), Split::train, {});
+  };
+  CHECK(open({{"a", "b"}, {0, 1}, ""}, 1)->label(0) == 1);
+  const auto refuses = [&](const ShardSet& set, int64_t label) {
+    CHECK_THROWS_WITH_AS(open(set, label), doctest::Contains("index does not fit"), pursuit::Error);
+  };
+  refuses({{"a", "b"}, {0}, ""}, 1);     // a label that does not occur
+  refuses({{"a", "a"}, {0, 1}, ""}, 1);  // a class twice
+  refuses({{"a", "\xFF"}, {0, 1}, ""}, 1);
+  refuses({{"a", "b"}, {1, 0}, ""}, 1);
+  refuses({{"a", "b"}, {0, 0}, ""}, 0);
+  refuses({{"a", "b"}, {0, 2}, ""}, 0);
+}
+
+TEST_CASE("pictures that libjpeg-turbo does not decode are prepared and cached") {
+  if (!has_turbo()) return;
+  const Folder folder;
+  folder.pack(Split::train);
+  for (const std::string& path : {folder.root(), folder.out()}) {
+    int prepared = 0;
+    DatasetOptions options{.decoding = {Decoder::turbo}, .cache_bytes = 1 << 20};
+    options.prepare = [&](Image image) {
+      ++prepared;
+      return image;
+    };
+    const auto set = open_dataset(path, Split::train, options);
+    const auto all = [](int width, int height) { return Part{{0, 0, width, height}}; };
+    for (int time = 0; time < 2; ++time)
+      for (int64_t i = 0; i < 5; ++i) set->get_part(i, all);
+    CHECK(prepared == 2);  // the PNGs, once
+  }
 }

@@ -253,6 +253,15 @@ TEST_CASE("text: the cache is used if it is whole and of these files") {
     CHECK_FALSE(rebuilt.from_cache);
     CHECK(rebuilt.vocabulary.decode(ids_of(rebuilt.valid)) == "c b\n");
   }
+  SUBCASE("and of the same time, too") {
+    const fs::path text = fs::path(path) / "wiki.valid.tokens";
+    const auto time = fs::last_write_time(text);
+    write(text, " c b \n");
+    fs::last_write_time(text, time);
+    const Corpus rebuilt = open_corpus(path, options);
+    CHECK_FALSE(rebuilt.from_cache);
+    CHECK(rebuilt.vocabulary.decode(ids_of(rebuilt.valid)) == "c b\n");
+  }
   SUBCASE("the same text touched again is the same") {
     fs::last_write_time(fs::path(path) / "wiki.train.tokens", fs::file_time_type::clock::now());
     CHECK(open_corpus(path, options).from_cache);
@@ -274,7 +283,7 @@ TEST_CASE("text: what cannot be read is an error that says where") {
     check_message(message_of([&] { open_corpus((path / name).string(), {}); }),
                   {"nnn", "File name too long"});
     check_message(message_of([&] { open({.cache = (path / name).string()}); }),
-                  {"cannot create the cache folder", "nnn", "File name too long"});
+                  {"cannot write to the cache folder", "nnn", "File name too long"});
   }
   SUBCASE("an empty file") {
     write(path / "wiki.valid.tokens", "");

@@ -14,6 +14,7 @@ constexpr size_t kIndexInFoot = 16;
 
 void read(std::string_view input) {
   const std::string file = write("shards/train-00000.shard", input);
+  data::open_shards(path_of("shards"), data::Split::train, {.classes = {"b", "a"}});
   const auto set = data::open_shards(path_of("shards"), data::Split::train, {});
   for (int64_t i = 0; i < std::min<int64_t>(set->size(), 3); ++i) {
     set->name(i);
@@ -48,7 +49,10 @@ std::vector<std::string> seeds() {
   const std::vector<uint8_t> png = data::encode_png(data::Image(5, 4, 3));
   for (const uint32_t shorter : {0u, 3u}) {
     const std::string path = path_of("seed.shard");
-    data::ShardWriter writer(path, shorter, "0123456789abcdef", 2, 0);
+    data::ShardHead head;
+    head.shorter = shorter;
+    head.total = 2;
+    data::ShardWriter writer(path, head);
     for (int64_t i = 0; i < 2; ++i)
       writer.add(shorter ? raw : png, i, "train/a/1.png", shorter ? 4 : 0, shorter ? 3 : 0);
     writer.finish(2, {{"a", "b"}, {0, 1}, "val"});
