@@ -73,16 +73,22 @@ template <class T, class R> struct ScoreBlock {
   }
 };
 
+// v, or v^T, as a factor for `calls` of attend_forward or attend_backward. Uses scratch slot 9.
+template <class T> RightFactor<T> values_of(const AttendShape& a, Rows<const T> v, int calls = 1) {
+  return {calls > 1 ? Layout::packed : a.layout(), false, v.p, v.ld, a.n, a.d, 9};
+}
+template <class T> RightFactor<T> transposed_values_of(const AttendShape& a, Rows<const T> v, int calls = 1) {
+  return {calls > 1 ? Layout::packed : a.layout(), true, v.p, v.ld, a.d, a.n, 9};
+}
+
 // Rows [begin, end) of out = map(softmax(scale q k^T + mask)) v; stats [queries, 2] receives what backward
-// needs. mask [queries, n], not with q = k. Uses scratch slots 0, 8 and 9.
+// needs. mask [queries, n], not with q = k. Uses scratch slots 0 and 8.
 template <class T, class Out, class R>
-void attend_forward(const AttendShape& a, Rows<const T> q, Rows<const T> k, Rows<const T> v, Rows<Out> out,
-                    R* stats, int64_t begin, int64_t end, Rows<const R> mask = {}) {
+void attend_forward(const AttendShape& a, Rows<const T> q, Rows<const T> k, const RightFactor<T>& values,
+                    Rows<Out> out, R* stats, int64_t begin, int64_t end, Rows<const R> mask = {}) {
   const int64_t block = a.block(), ld = a.stride();
   const ScoreBlock<T, R> s(0, std::min(block, end - begin) * ld);
-  const Layout layout = a.layout();
-  const RightFactor<T> keys(layout, true, k.p, k.ld, a.d, a.n, 8),
-      values(layout, false, v.p, v.ld, a.n, a.d, 9);
+  const RightFactor<T> keys(a.layout(), true, k.p, k.ld, a.d, a.n, 8);
   for (int64_t i = begin; i < end; i += block) {
     const int64_t m = std::min(block, end - i), cols = a.columns(i, m);
     attend_scores(a, q, k, keys, i, m, cols, R(1), s.wide, ld);
@@ -107,16 +113,17 @@ void attend_transposed(const AttendShape& a, Rows<const R> q, Rows<const R> k, R
 }
 
 // Gradients for upstream go: gk is overwritten, gv <- beta gv + dv, gq <- beta gq + dq. gq and gk may be the
-// same rows, which then receive the sum of both; gv.p is null if not needed. Uses scratch slots 0, 1 and 8 to
+// same rows, which then receive the sum of both; gv.p is null if not needed. Uses scratch slots 0, 1, 8 and
 // 10.
-template <class T, class R>
-void attend_backward(const AttendShape& a, Rows<const T> q, Rows<const T> k, Rows<const T> v, const R* stats,
-                     Rows<const T> go, Rows<R> gq, Rows<R> gk, Rows<R> gv, R beta, Rows<const R> mask = {}) {
+template <class T, class R> void attend_backward(const AttendShape& a, Rows<const T> q, Rows<const T> k,
+                                                 const RightFactor<T>& transposed_values, const R* stats,
+                                                 Rows<const T> go, Rows<R> gq, Rows<R> gk, Rows<R> gv, R beta,
+                                                 Rows<const R> mask = {}) {
   const int64_t block = a.block(), blocks = (a.queries + block - 1) / block, ld = a.stride();
   const ScoreBlock<T, R> p(0, block * ld), g(1, block * ld);
   const Layout layout = a.layout();
   const RightFactor<T> keys(layout, true, k.p, k.ld, a.d, a.n, 8),
-      values(layout, true, v.p, v.ld, a.d, a.n, 9), rows_of_keys(layout, false, k.p, k.ld, a.n, a.d, 10);
+      rows_of_keys(layout, false, k.p, k.ld, a.n, a.d, 10);
   // Starts with the last block: it has all columns, so it initialises the sums of every key and value.
   for (int64_t b = blocks - 1; b >= 0; --b) {
     const bool begins = b == blocks - 1;
@@ -124,7 +131,7 @@ void attend_backward(const AttendShape& a, Rows<const T> q, Rows<const T> k, Row
     // One factor of symmetric scores receives (dS + dS^T) k.
     const bool both = q.p == k.p && gq.p == gk.p && m == a.n;
     attend_scores(a, q, k, keys, i, m, cols, R(1), p.wide, ld);
-    values.multiply(m, cols, a.d, R(1), go.at(i), go.ld, R(0), g.wide, ld);
+    transposed_values.multiply(m, cols, a.d, R(1), go.at(i), go.ld, R(0), g.wide, ld);
     rows<R>().attention_grad_rows(p.wide, g.wide, m, cols, ld, attend_map(a, i, mask), stats + 2 * i,
                                   p.words(), both ? nullptr : g.words());
     if (gv.p)

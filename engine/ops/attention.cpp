@@ -62,10 +62,10 @@ struct Attention {
         T* o = out + b * s.n * s.width() + h * s.d;
         R* stats = op.stats.data<R>() + (b * s.heads + h) * s.n * 2;
         if constexpr (std::is_same_v<F, T>) {
-          attend_forward(a, q, k, v, Rows<T>{o, s.width()}, stats, begin, end);
+          attend_forward(a, q, k, values_of(a, v), Rows<T>{o, s.width()}, stats, begin, end);
         } else {
           const Rows<R> to = target_rows(o, s.width(), s.d, scratch<R>(6, size));
-          attend_forward(a, q, k, v, to, stats, begin, end);
+          attend_forward(a, q, k, values_of(a, v), to, stats, begin, end);
           store_rows(o + begin * s.width(), s.width(), end - begin, s.d, Rows<R>{to.at(begin), to.ld});
         }
       });
@@ -90,7 +90,8 @@ struct Attention {
         T *tq = part(gx, s, b, h, 0), *tk = part(gx, s, b, h, 1), *tv = part(gx, s, b, h, 2);
         const Rows<R> gq = target_rows(tq, ld, s.d, slot(4)), gv = target_rows(tv, ld, s.d, slot(6));
         const Rows<R> gk = s.parts == 2 ? gq : target_rows(tk, ld, s.d, slot(5));
-        attend_backward(a, q, k, v, op.stats.data<R>() + (b * s.heads + h) * s.n * 2, g, gq, gk, gv, R(0));
+        attend_backward(a, q, k, transposed_values_of(a, v), op.stats.data<R>() + (b * s.heads + h) * s.n * 2,
+                        g, gq, gk, gv, R(0));
         store_rows(tq, ld, s.n, s.d, gq);
         if (s.parts == 3) store_rows(tk, ld, s.n, s.d, gk);
         store_rows(tv, ld, s.n, s.d, gv);
@@ -267,8 +268,9 @@ struct AttentionTransposed {
         rows[i] = target_rows(to[i], ld, s.d, slot(1 + i));
       }
       R* stats = slot(4);
-      attend_forward(a, q, k, g, rows[2], stats, 0, s.n);
-      attend_backward(a, q, k, g, static_cast<const R*>(stats), x, rows[0], rows[1], Rows<R>{}, R(0));
+      attend_forward(a, q, k, values_of(a, g), rows[2], stats, 0, s.n);
+      attend_backward(a, q, k, transposed_values_of(a, g), static_cast<const R*>(stats), x, rows[0], rows[1],
+                      Rows<R>{}, R(0));
       for (int i = 0; i < 3; ++i) store_rows(to[i], ld, s.n, s.d, rows[i]);
     });
   }

@@ -41,7 +41,7 @@ struct CrossAttention {
       T* o = out + b * m * width + h * d;
       const Rows<R> to = target_rows(o, width, d, scratch<R>(6, copied<T>(m * d)));
       R* stats = op.stats.data<R>() + (b * op.q.size(2) + h) * m * 2;
-      attend_forward(a, q, k, v, to, stats, 0, m, op.mask_of<R>(b));
+      attend_forward(a, q, k, values_of(a, v), to, stats, 0, m, op.mask_of<R>(b));
       store_rows(o, width, m, d, to);
     });
   }
@@ -63,7 +63,8 @@ struct CrossAttention {
       const Rows<R> to_q = target_rows(tq, width, d, slot(4)), to_k = target_rows(tk, 2 * width, d, slot(5)),
                     to_v = target_rows(tv, 2 * width, d, slot(6));
       const R* stats = op.stats.data<R>() + (b * op.q.size(2) + h) * m * 2;
-      attend_backward(a, q, k, v, stats, g, to_q, to_k, to_v, R(0), op.mask_of<R>(b));
+      attend_backward(a, q, k, transposed_values_of(a, v), stats, g, to_q, to_k, to_v, R(0),
+                      op.mask_of<R>(b));
       store_rows(tq, width, m, d, to_q);
       store_rows(tk, 2 * width, n, d, to_k);
       store_rows(tv, 2 * width, n, d, to_v);

@@ -78,6 +78,7 @@ struct RpcAttention {
         l1[at] = R(sum);
         tau[at] = R(op.threshold(mu ? double(mu[head]) : op.mu_times_l1(s, i + m) / sum));
       });
+      const RightFactor<R> values = values_of(a, v, op.options.iterations);
       R* z_before = nullptr;
       for (int t = 0; t < op.options.iterations; ++t) {
         R* z = op.z.data<R>() + (t * heads + head) * size;
@@ -93,7 +94,7 @@ struct RpcAttention {
         });
         const bool last = t + 1 == op.options.iterations;
         const Rows<const R> zr{z, s.d};
-        attend_forward(a, q.p ? q : zr, zr, v, last ? to : Rows<R>{l, s.d},
+        attend_forward(a, q.p ? q : zr, zr, values, last ? to : Rows<R>{l, s.d},
                        op.stats.data<R>() + (t * heads + head) * s.n * 2, 0, s.n);
         z_before = z;
       }
@@ -130,12 +131,13 @@ struct RpcAttention {
 
       const R *l1 = op.l1.data<R>() + head * op.taus(s), *tau = op.tau.data<R>() + head * op.taus(s);
       std::vector<double> gtau(size_t(op.taus(s)));
+      const RightFactor<R> values = transposed_values_of(a, v, op.options.iterations);
       for (int t = op.options.iterations - 1; t >= 0; --t) {
         const Rows<const R> z{op.z.data<R>() + (t * heads + head) * size, s.d};
         const uint8_t* region = op.region.data<uint8_t>() + (t * heads + head) * size;
         const bool last = t + 1 == op.options.iterations;
-        attend_backward(a, q.p ? q : z, z, v, op.stats.data<R>() + (t * heads + head) * s.n * 2, g, gq, gz,
-                        gv, last ? R(0) : R(1));
+        attend_backward(a, q.p ? q : z, z, values, op.stats.data<R>() + (t * heads + head) * s.n * 2, g, gq,
+                        gz, gv, last ? R(0) : R(1));
         R* next = slot(7);
         op.for_each_tau(s, [&](int64_t i, int64_t m, int64_t at) {
           const int64_t from = i * s.d;
