@@ -273,7 +273,7 @@ def main():
             for whom in (None, "all"):
                 if not test.ask(number, whom, at_once=True):
                     sys.exit(f"{signal.Signals(number).name} to {whom} came too late though it was sent at once")
-                test.finish()
+            test.finish()
         print(f"{test.count} times disturbed, the slowest end after {test.slowest:.1f} s; the weights are those of an "
               "undisturbed run")
         os.chdir("/")
