@@ -1,5 +1,8 @@
 #include "cuda/mlp.cuh"
 
+#include <cstdlib>
+#include <string>
+
 #include "cuda/dense.cuh"
 #include "engine/cpu/dense.h"
 #include "engine/operator/operator.h"
@@ -33,10 +36,19 @@ struct Mlp {
 
   bool fits_one_kernel() const {
 #ifdef PURSUIT_GPU
-    if (w2.device().is_cuda() && w2.dtype() == DType::bf16)
+    if (w2.device().is_cuda() && w2.dtype() == DType::bf16 && !wants_products())
       return cuda::fits_mlp_kernel(sizes.rows, sizes.in, sizes.hidden, sizes.out);
 #endif
     return false;
+  }
+
+  // For measurements beside the kernel.
+  static bool wants_products() {
+    const char* const given = std::getenv("PURSUIT_MLP");
+    if (!given) return false;
+    if (std::string(given) != "products")
+      fail("mlp", "PURSUIT_MLP is '" + std::string(given) + "'; known is products");
+    return true;
   }
 
   template <class T, class Y> static void kernel(Cpu, Type<T>, Type<Y>, const Mlp& op, const Tensor& b1,
