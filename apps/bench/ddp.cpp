@@ -171,12 +171,18 @@ void add_ddp_command(CLI::App& app) {
                    "of 132 multiprocessors",
                    apps::below(0, 100));
   ddp->add_option("--times", o->times, "file of measured times; missing settings are estimated");
-  ddp->add_option("--measure", o->measure,
-                  "measure the settings' steps on --device and add them to this file")
-      ->excludes("--times");
+  CLI::Option* const measure =
+      ddp->add_option("--measure", o->measure,
+                      "measure the settings' steps on --device and add them to this file")
+          ->excludes("--times");
   ddp->add_option("--device", o->device, "for --measure: auto, cpu, cuda, cuda:1")->capture_default_str();
   apps::add_choice<DType>(*ddp, "--dtype", o->dtype, "for --measure; master weights are f32")
       ->default_str(choice_name(o->dtype));
+  for (const char* simulated : {"--ranks", "--nodes", "--bandwidth", "--latency", "--node-bandwidth",
+                                "--node-latency", "--slices", "--wire", "--contention"})
+    measure->excludes(ddp->get_option(simulated));
+  apps::refuse_without_effect(*ddp, {{{"--device", "--dtype"}, {"--measure"}},
+                                     {{"--node-bandwidth", "--node-latency"}, {"--nodes"}}});
   ddp->callback([o] { run(*o); });
 }
 

@@ -123,8 +123,10 @@ std::vector<Rate> measure(const Options& o) {
     rates.push_back({stage, what, rate});
   };
   data::DatasetOptions open{.format = "folder"};
+  const int64_t most = 512;  // they are decoded in memory, and packed
+  open.limit = std::min(most, data::open_dataset(o.data, data::Split::test, open)->size());
   const auto set = data::open_dataset(o.data, data::Split::test, open);
-  const size_t count = size_t(std::min<int64_t>(set->size(), 512));
+  const size_t count = size_t(set->size());
   std::vector<std::vector<uint8_t>> files;
   std::vector<Image> pictures, views;
   for (size_t i = 0; i < count; ++i) {

@@ -2,14 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "apps/bench/ddp.h"
+#include "apps/bench/limits.h"
 #include "apps/bench/loader.h"
 #include "apps/bench/measure.h"
+#include "apps/bench/peak.h"
 #include "apps/bench/text.h"
 #include "apps/bench/traffic.h"
 #include "apps/bench/workload.h"
@@ -23,13 +24,10 @@
 #include "cuda/runtime.h"
 #include "engine/base/error.h"
 #include "engine/core/memory.h"
-#include "engine/cpu/gemm.h"
+#include "engine/cpu/int8_kernels.h"
 #include "engine/cpu/parallel.h"
-#include "engine/cpu/peak.h"
 #include "engine/cpu/rows.h"
-#include "engine/cpu/work.h"
 #include "engine/distributed/communicator.h"
-#include "engine/inspect/call_times.h"
 #include "engine/program/describe.h"
 #include "engine/program/program.h"
 
@@ -88,60 +86,15 @@ DType dtype_of(const Workload& w, const Options& options) {
 using distributed::Reduction;
 using Json = nlohmann::ordered_json;
 
-// What products, attention and norms take of a step on the CPU, and what they multiply and add.
-struct StepParts {
-  std::map<std::string, double> share;  // of the step's time; together 1
-  double multiply_adds = 0;
-};
-constexpr const char* part_names[] = {"products", "attention", "norms", "rest"};
-
-StepParts parts_of(const std::function<void()>& step) {
-  static const std::map<std::string, std::vector<std::string>> calls = {
-      {"products",
-       {"linear", "mlp", "matmul", "patchify", "conv2d", "linear_cross_entropy", "int8_linear", "int8_mlp",
-        "int8_log_prob"}},
-      {"attention", {"attention", "rpc_attention", "cross_attention", "quantized_attention", "softmax"}},
-      {"norms", {"layer_norm", "rms_norm", "batch_norm", "group_norm"}}};
-  const int64_t before = multiply_adds_done;
-  const auto start = std::chrono::steady_clock::now();
-  const CallTimes times;
-  step();
-  const double all = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  StepParts parts;
-  parts.multiply_adds = double(multiply_adds_done - before);
-  for (const char* name : part_names) parts.share[name] = 0;
-  const auto seconds = times.seconds();
-  for (const auto& [part, names] : calls)
-    for (const std::string& name : names)
-      if (const auto found = seconds.find(name); found != seconds.end())
-        parts.share[part] += found->second / all;
-  for (const char* name : part_names)
-    if (std::string(name) != "rest") parts.share["rest"] -= parts.share[name];
-  parts.share["rest"] += 1;
-  return parts;
-}
-
-// Beside what the machine can do: of the type of the factors, 0 where it is not known.
-void add_limits(Json& line, const Step& step, const Peak& peak, DType dtype, double ms) {
-  const StepParts parts = parts_of(step.run);
-  const double rate = 2e-6 * parts.multiply_adds / ms;
-  const bool narrow = dtype == DType::bf16;
-  const double most = narrow && peak.bf16 > 0 ? peak.bf16 : peak.f32;
-  line["gflops"] = rate;
-  line["peak"] = {{"f32_gflops", peak.f32}, {"bf16_gflops", peak.bf16}, {"memory_gb_s", peak.memory}};
-  line["of_peak"] = most > 0 ? rate / most : 0;
-  if (step.weight_bytes > 0)
-    line["of_memory"] = 1e-9 * step.weight_bytes * line["items_per_s"].get<double>() / peak.memory;
-  for (const char* name : part_names) line["parts_ms"][name] = ms * parts.share.at(name);
-}
-
-Json run(const Workload& w, const Options& options, const Peak& peak, distributed::Communicator& ranks) {
+Json run(const Workload& w, const Options& options, distributed::Communicator& ranks) {
   const auto sum = [&](double value) { return apps::reduced(ranks, value, Reduction::sum); };
   const int64_t batch = batch_of(w, options);
   const DType dtype = dtype_of(w, options);
-  const int steps = options.steps ? options.steps : w.group == Workload::Group::model ? 10 : 20;
+  const int steps = options.steps ? options.steps : w.group == Workload::Group::op ? 20 : 10;
 
   const Device device = device_from_name(options.device);
+  const bool on_cpu = !device.is_cuda();
+  const Peak peak_before = on_cpu ? measure_peak() : Peak();
   empty_cache(device);
   reset_peak_memory(device);
   reset_peak_rss();
@@ -154,14 +107,16 @@ Json run(const Workload& w, const Options& options, const Peak& peak, distribute
   if (!options.start.empty()) losses = step.model->losses(10);
 
   Protocol protocol{steps, options.seconds};
-  if (device.is_cuda()) protocol.wait = [device] { synchronize(device); };
+  if (!on_cpu) protocol.wait = [device] { synchronize(device); };
   protocol.of_rank_0 = [&](double value) { return sum(ranks.rank() == 0 ? value : 0); };
   const Measurement m = measure(step.run, protocol);
   Json line = {{"workload", w.name},
                {"engine", "pursuit"},
                {"version", PURSUIT_VERSION},
                {"isa", rows<float>().isa},
-               {"device", device.is_cuda() ? cuda::describe(device.index) : "cpu"},
+               {"isa_bf16", bf16_instructions()},
+               {"isa_int8", int8_kernels().isa},
+               {"device", on_cpu ? "cpu" : cuda::describe(device.index)},
                {"ranks", ranks.size()},
                {"threads", num_threads()},
                {"dtype", name_of(dtype)},
@@ -177,15 +132,12 @@ Json run(const Workload& w, const Options& options, const Peak& peak, distribute
                {"pool_peak_bytes", int64_t(sum(double(memory_stats(device).allocated_peak)))},
                {"rss_peak_bytes", int64_t(sum(double(peak_rss())))}};
   if (!losses.empty()) line["losses"] = losses;
-  if (!device.is_cuda()) add_limits(line, step, peak, dtype, m.median_ms);
+  if (on_cpu) add_limits(line, w, step, larger(peak_before, measure_peak()), dtype, m.median_ms);
   return line;
 }
 
-// "12.3", or "" where the line has no such number.
-std::string cell(const Json& line, const char* key, int digits, double factor = 1) {
-  const double value = line.value(key, 0.0);
-  return value > 0 ? fmt::format("{:.{}f}", factor * value, digits) : "";
-}
+// Whether the line's times cannot be relied on: another program ran, or the peak was measured too low.
+bool is_doubtful(const Json& line) { return line["waited"] > busy || line.value("of_peak", 0.0) > 1; }
 
 // Rank 0 reports. With several numbers of threads a workload is compared with the first of them.
 void report(const std::vector<Workload>& workloads, const Options& options,
@@ -196,52 +148,57 @@ void report(const std::vector<Workload>& workloads, const Options& options,
                     {}};
   if (several)
     for (const char* head : {"speedup", "efficiency %"}) table.columns.push_back(head);
-  apps::Table limits{{"workload", "dtype", "threads", "GFLOP/s", "peak %", "memory %"}, {}};
-  for (const char* name : part_names) limits.columns.push_back(name + std::string(" ms"));
-  std::string peaks;
+  apps::Table limits{limit_columns(), {}};
+  bool doubtful = false;
+  const int all_threads = num_threads();
+  int first_threads = 0;
   std::map<std::string, double> first;  // items a second of the first number of threads
   for (const int threads : options.threads.empty() ? std::vector<int>{0} : options.threads) {
-    if (threads) set_num_threads(threads);
-    const Peak peak = on_cpu ? measure_peak() : Peak();
-    if (on_cpu)
-      peaks +=
-          fmt::format("Peak of {} threads: {:.0f} GFLOP/s f32 ({}), {}, memory {:.1f} GB/s\n", num_threads(),
-                      peak.f32, rows<float>().isa,
-                      peak.bf16 > 0 ? fmt::format("{:.0f} bf16", peak.bf16) : "bf16 not known", peak.memory);
+    set_num_threads(threads ? threads : all_threads);
+    if (!first_threads) first_threads = num_threads();
     for (const Workload& w : workloads) {
       if (!options.json && ranks.rank() == 0) apps::note("{} ...\n", w.name);
-      Json r = run(w, options, peak, ranks);
+      Json r = run(w, options, ranks);
       if (ranks.rank() > 0) continue;
       const double rate = r["items_per_s"].get<double>(),
                    before = first.try_emplace(w.name, rate).first->second;
-      const double speedup = rate / before,
-                   more = double(num_threads()) / std::max(1, several ? options.threads[0] : 1);
+      const double speedup = rate / before, more = double(num_threads()) / first_threads;
       if (several) r["speedup"] = speedup;
       if (options.json) {
         apps::print("{}\n", r.dump());
         std::fflush(stdout);
         continue;
       }
-      table.rows.push_back({w.name, r["dtype"].get<std::string>(),
+      const auto number = [&](const char* key, int digits) {
+        return fmt::format("{:.{}f}", r[key].get<double>(), digits);
+      };
+      if (is_doubtful(r)) {
+        doubtful = true;
+        r["workload"] = w.name + " *";
+      }
+      table.rows.push_back({r["workload"].get<std::string>(), r["dtype"].get<std::string>(),
                             fmt::format("{}", r["batch"].get<int64_t>()), fmt::format("{}", num_threads()),
-                            fmt::format("{}", r["steps"].get<int>()), cell(r, "median_ms", 3),
-                            cell(r, "min_ms", 3), cell(r, "max_ms", 3), cell(r, "items_per_s", 1),
+                            fmt::format("{}", r["steps"].get<int>()), number("median_ms", 3),
+                            number("min_ms", 3), number("max_ms", 3), number("items_per_s", 1),
                             mib(r["pool_peak_bytes"]), mib(r["rss_peak_bytes"]),
                             fmt::format("{:.1f}", 100 * r["waited"].get<double>())});
       if (several)
         for (const double value : {speedup, 100 * speedup / more})
           table.rows.back().push_back(fmt::format("{:.2f}", value));
-      limits.rows.push_back({w.name, table.rows.back()[1], table.rows.back()[3], cell(r, "gflops", 1),
-                             cell(r, "of_peak", 1, 100), cell(r, "of_memory", 1, 100)});
-      for (const char* name : part_names)
-        limits.rows.back().push_back(on_cpu ? cell(r["parts_ms"], name, 3) : "");
+      if (on_cpu) limits.rows.push_back(limit_row(r));
     }
   }
   if (options.json || ranks.rank() > 0) return;
   apps::print("{}\nPursuit {} on {}{}\n", apps::Lines{apps::to_text(table)}, PURSUIT_VERSION,
               describe(device_from_name(options.device)),
               ranks.size() > 1 ? fmt::format(", {} ranks", ranks.size()) : std::string());
-  if (on_cpu) apps::print("\n{}\n{}", apps::Lines{peaks}, apps::Lines{apps::to_text(limits)});
+  if (on_cpu)
+    apps::print("\n{}Products: f32 by {}, bf16 by {}, int8 by {}\n", apps::Lines{apps::to_text(limits)},
+                rows<float>().isa, bf16_instructions(), int8_kernels().isa);
+  if (doubtful)
+    apps::print(
+        "* waited more than {:.0f} % of the time, or is above the peak: repeat it on a quiet machine\n",
+        100 * busy);
 }
 
 int run_all(const Options& options) {
@@ -286,11 +243,12 @@ int run_command(const std::vector<std::string>& args) {
          "--threads", options.threads,
          "CPU threads (0: all), or several numbers of them, as 1,2,4, with the speed beside the first")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(apps::within(apps::any_threads));
   apps::add_number(app, "--steps", options.steps,
                    "timed steps, at least (0: 10 for models, 20 for operators)", apps::any_count);
   apps::add_number(app, "--seconds", options.seconds, "timed seconds, at least", apps::Range{0, 1e6});
-  apps::add_number(app, "--batch", options.batch, "batch size (0: the workload's)", apps::any_batch);
+  apps::add_number(app, "--batch", options.batch, "batch size (0: the workload's)", apps::Range{0, 1 << 26});
   apps::add_choice<DType>(app, "--dtype", options.dtype, "where the workload has it; master weights are f32")
       ->default_str(choice_name(options.dtype));
   CLI::Option* const start = app.add_option(
@@ -306,6 +264,15 @@ int run_command(const std::vector<std::string>& args) {
   add_ddp_command(app);
   add_loader_command(app);
   add_text_command(app);
+  app.require_subcommand(0, 1);
+  app.parse_complete_callback([&] {
+    if (app.get_subcommands().empty()) return;
+    for (const CLI::Option* option : app.get_options())
+      if (option->count() > 0)
+        throw CLI::ValidationError(
+            option->get_name(), fmt::format("'{}' before {} has no effect", fmt::join(option->results(), " "),
+                                            app.get_subcommands()[0]->get_name()));
+  });
   app.callback([&] {
     if (!app.get_subcommands().empty()) return;
     if (options.names.empty()) throw CLI::RequiredError("a workload");

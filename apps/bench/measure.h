@@ -22,6 +22,7 @@ struct Measurement {
   // Fraction of time in which runnable threads waited for a CPU. More than a few percent mean a busy machine.
   double waited = 0;
 };
+constexpr double busy = 0.05;  // the largest `waited` of times that can be relied on
 
 // Warms up with at least 3 steps and 0.2 s, then measures by the protocol.
 Measurement measure(const std::function<void()>& step, const Protocol& protocol);

@@ -232,27 +232,29 @@ template <Weights weights> Step generation(int64_t words, DType dtype, Device de
 
 std::vector<Workload> inference_workloads() {
   constexpr auto group = Workload::Group::inference;
+  constexpr auto int8 = Workload::Factors::int8_and_f32;
   return {
       {group, "deit-tiny-forward", "DeiT-tiny forward pass in evaluation", "images", 64, true,
        images_forward<Weights::as_dtype>},
       {group, "deit-tiny-forward-1", "the same, one image at a time", "images", 1, true,
        images_forward<Weights::as_dtype>},
-      {group, "deit-tiny-int8", "the same with int8 weights and activations", "images", 64, false,
-       images_forward<Weights::int8>},
-      {group, "deit-tiny-int8-1", "the same, one image at a time", "images", 1, false,
-       images_forward<Weights::int8>},
+      with_factors(int8, {group, "deit-tiny-int8", "the same with int8 weights and activations", "images", 64,
+                          false, images_forward<Weights::int8>}),
+      with_factors(int8, {group, "deit-tiny-int8-1", "the same, one image at a time", "images", 1, false,
+                          images_forward<Weights::int8>}),
       {group, "lm-forward", "log p of 256 words by the 16-layer LM with learned positions", "sequences", 4,
        true, text_forward<Weights::as_dtype>},
-      {group, "lm-int8", "the same with int8 weights and activations", "sequences", 4, false,
-       text_forward<Weights::int8>},
+      with_factors(int8, {group, "lm-int8", "the same with int8 weights and activations", "sequences", 4,
+                          false, text_forward<Weights::int8>}),
       {group, "lm-generate", "words of the 16-layer LM with learned positions, after 64", "words", 64, true,
        generation<Weights::as_dtype>},
-      {group, "lm-generate-int8", "the same with int8 weights and activations", "words", 64, false,
-       generation<Weights::int8>},
+      with_factors(int8, {group, "lm-generate-int8", "the same with int8 weights and activations", "words",
+                          64, false, generation<Weights::int8>}),
   };
 }
 
 std::vector<Workload> model_workloads() {
+  constexpr auto rpc_too = Workload::Factors::as_dtype_and_f32;
   VitConfig deit;  // DeiT-tiny: 224 pixels, patch 16, width 192, 12 blocks, 3 heads, 1000 classes
   deit.drop_path = 0.1;
   VitConfig small;
@@ -284,21 +286,25 @@ std::vector<Workload> model_workloads() {
                with_attention(deit, "softmax")),
       training("deit-tiny-symmetric", "DeiT-tiny training step, keys as queries", 8,
                with_attention(deit, "symmetric")),
-      training("deit-tiny-rpc", "DeiT-tiny training step, RPC n=4 lambda=4 in block 0", 8,
-               with_attention(deit, "rpc")),
-      training("deit-tiny-rpc-all", "DeiT-tiny training step, RPC n=2 lambda=3 in every block", 8,
-               with_attention(deit, "rpc", {{"iterations", 2}, {"lambda", 3.0}}, "all")),
+      with_factors(rpc_too, training("deit-tiny-rpc", "DeiT-tiny training step, RPC n=4 lambda=4 in block 0",
+                                     8, with_attention(deit, "rpc"))),
+      with_factors(rpc_too,
+                   training("deit-tiny-rpc-all", "DeiT-tiny training step, RPC n=2 lambda=3 in every block",
+                            8, with_attention(deit, "rpc", {{"iterations", 2}, {"lambda", 3.0}}, "all"))),
       training("vit32-softmax", "6-block ViT on 32 px training step, softmax attention", 64,
                with_attention(small, "softmax")),
-      training("vit32-rpc", "6-block ViT on 32 px training step, RPC n=4 lambda=4 in block 0", 64,
-               with_attention(small, "rpc")),
+      with_factors(rpc_too,
+                   training("vit32-rpc", "6-block ViT on 32 px training step, RPC n=4 lambda=4 in block 0",
+                            64, with_attention(small, "rpc"))),
       segmentation("segment-tiny", "ViT-tiny on 256 px, linear decoder of 150 classes, training step", 4,
                    linear),
       segmentation("segment-tiny-512", "the same on 512 px", 2, linear512),
       language("lm-paper", "16-layer LM training step, 256 tokens, softmax over 33278 words", 4, full),
       language("lm-paper-adaptive", "the same with adaptive softmax", 4, adaptive),
       language("lm-paper-267735", "the same over 267735 words, in four parts", 4, large),
-      language("lm-paper-rpc", "the same with RPC n=4 lambda=4 in 4 blocks, the others symmetric", 4, rpc),
+      with_factors(rpc_too,
+                   language("lm-paper-rpc",
+                            "the same with RPC n=4 lambda=4 in 4 blocks, the others symmetric", 4, rpc)),
       lehd(),
       pomo(),
   };

@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "apps/bench/workload.h"
+#include "engine/base/error.h"
 #include "engine/base/random.h"
 #include "engine/ops.h"
 #include "nn/optim.h"
@@ -112,23 +113,25 @@ Workload convolution(const std::string& name, int64_t channels, int64_t size, in
   const std::string what = std::to_string(kernel) + " x " + std::to_string(kernel) +
                            (depthwise ? " depthwise" : "") + " convolution of " + std::to_string(channels) +
                            " channels, " + std::to_string(size) + " pixels, with gradients";
-  return {Workload::Group::op, name, what, "images", 8, true, [=](int64_t batch, DType dtype, Device device) {
-            const ConvOptions options{.padding = kernel / 2, .groups = depthwise ? channels : 1};
-            return forward_backward(
-                {random_leaf({batch, channels, size, size}, dtype, device, 1),
-                 random_leaf({channels, seen, kernel, kernel}, dtype, device, 2, 0.02),
-                 random_leaf({channels}, dtype, device, 3, 0.02)},
-                [options](const std::vector<Tensor>& x) { return conv2d(x[0], x[1], x[2], options); });
-          }};
+  const auto make = [=](int64_t batch, DType dtype, Device device) {
+    const ConvOptions options{.padding = kernel / 2, .groups = depthwise ? channels : 1};
+    return forward_backward(
+        {random_leaf({batch, channels, size, size}, dtype, device, 1),
+         random_leaf({channels, seen, kernel, kernel}, dtype, device, 2, 0.02),
+         random_leaf({channels}, dtype, device, 3, 0.02)},
+        [options](const std::vector<Tensor>& x) { return conv2d(x[0], x[1], x[2], options); });
+  };
+  return with_factors(Workload::Factors::f32, {Workload::Group::op, name, what, "images", 8, true, make});
 }
 
 struct AdamWStep {
+  static constexpr int64_t width = 8;
   Tensor weight;
   nn::FlatParameters flat;
   nn::Optimizer optimizer;
 
   AdamWStep(int64_t parameters, Device device)
-      : weight(random_leaf({parameters / 8, 8}, DType::f32, device, 1)),
+      : weight(random_leaf({parameters / width, width}, DType::f32, device, 1)),
         flat({{"weight", &weight}}, nn::decays_by_timm),
         optimizer(flat, {}) {
     flat.finish_grad();
@@ -138,6 +141,9 @@ struct AdamWStep {
 };
 
 Step adamw(int64_t parameters, DType, Device device) {
+  if (parameters % AdamWStep::width)
+    fail("bench", "got --batch " + std::to_string(parameters) + ", need a multiple of " +
+                      std::to_string(AdamWStep::width) + " parameters for adamw");
   auto step = std::make_shared<AdamWStep>(parameters, device);
   return {[step] { (*step)(); }};
 }
@@ -146,6 +152,7 @@ Step adamw(int64_t parameters, DType, Device device) {
 
 std::vector<Workload> operator_workloads() {
   constexpr auto op = Workload::Group::op;
+  constexpr auto f32 = Workload::Factors::f32;
   return {
       {op, "attention-softmax", "attention, 3 heads, 197 tokens, width 64, with gradients", "images", 8, true,
        [](int64_t b, DType t, Device d) { return packed_attention(b, t, d, 3); }},
@@ -162,10 +169,10 @@ std::vector<Workload> operator_workloads() {
       product("product-qkv", dim, 3 * dim),
       product("product-fc1", dim, 4 * dim),
       product("product-fc2", 4 * dim, dim),
-      {op, "rpc-operator", "RPC-Attention n=4 lambda=4, same shape, with gradients", "images", 8, true,
-       [](int64_t b, DType t, Device d) { return rpc(b, t, d); }},
-      {op, "rpc-forward", "the same, forward alone", "images", 8, true,
-       [](int64_t b, DType t, Device d) { return rpc(b, t, d, forward); }},
+      with_factors(f32, {op, "rpc-operator", "RPC-Attention n=4 lambda=4, same shape, with gradients",
+                         "images", 8, true, [](int64_t b, DType t, Device d) { return rpc(b, t, d); }}),
+      with_factors(f32, {op, "rpc-forward", "the same, forward alone", "images", 8, true,
+                         [](int64_t b, DType t, Device d) { return rpc(b, t, d, forward); }}),
       {op, "svt", "singular value thresholding of 197 x 64 matrices", "matrices", 256, false, svt},
       {op, "svt-grad", "the same with its gradient", "matrices", 256, false, svt_grad},
       {op, "layer-norm", "layer norm of 197 tokens of width 192, with gradients", "images", 32, true, norm},

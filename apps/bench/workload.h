@@ -29,7 +29,14 @@ struct Workload {
   bool takes_bf16;   // false: computed in f32 only
   std::function<Step(int64_t batch, DType dtype, Device device)> make;
   std::function<std::unique_ptr<nn::Module>()> model = {};  // not initialised yet; empty for operators
+  // What its products multiply on a CPU: RPC-Attention and convolutions f32 numbers whatever the dtype.
+  enum class Factors { as_dtype, f32, as_dtype_and_f32, int8_and_f32 } factors = Factors::as_dtype;
 };
+
+inline Workload with_factors(Workload::Factors factors, Workload workload) {
+  workload.factors = factors;
+  return workload;
+}
 
 std::vector<Workload> model_workloads();
 std::vector<Workload> inference_workloads();

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""What `bench loader` times, in PyTorch: one JSON object a line. Needs torch, torchvision, and timm with Pillow < 12."""
+"""What `bench loader` times, in PyTorch: a JSON object a line. Needs torch, torchvision, and timm with Pillow < 12."""
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 
+import PIL
 import torch
 from PIL import Image
 from timm.data.auto_augment import rand_augment_transform
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms as T
+
+from bench_common import at_least
 
 
 class Repeated(Dataset):
@@ -39,12 +43,16 @@ def rate(items, make, options):
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--data", type=Path, required=True)
-    p.add_argument("--threads", type=int, default=2, help="workers")
-    p.add_argument("--seconds", type=float, default=2)
-    p.add_argument("--size", type=int, default=224)
+    p.add_argument("--threads", type=at_least(1), default=2, help="workers")
+    p.add_argument("--seconds", type=at_least(0.01, float), default=2)
+    p.add_argument("--size", type=at_least(1), default=224)
     options = p.parse_args()
+    if int(PIL.__version__.split(".")[0]) >= 12:
+        sys.exit(f"loader_twin: got Pillow {PIL.__version__}, need one below 12: timm asks posterize for 0 bits")
     torch.set_num_threads(1)
     files = sorted(f for f in (options.data / "val").rglob("*") if f.suffix.lower() in (".jpg", ".jpeg"))[:512]
+    if not files:
+        sys.exit(f"loader_twin: no val/<class>/*.JPEG in {options.data}")
     size = options.size
     crop = T.Compose([T.RandomResizedCrop(size, interpolation=T.InterpolationMode.BICUBIC), T.RandomHorizontalFlip(),
                       T.PILToTensor()])

@@ -3,14 +3,14 @@
 
 Plain PyTorch at its best settings: F.scaled_dot_product_attention, fused AdamW, denormals flushed, gradients set to
 None, bf16 by autocast. RPC-Attention is written as its published code computes it, operator by operator
-(--variant eager); --variant sdpa puts scaled_dot_product_attention into its loop, --variant compile runs
-everything through torch.compile (on a GPU with mode max-autotune, which includes CUDA graphs), --variant onednn takes
-oneDNN for the f32 products of linear layers, which are slow in MKL on AMD's processors, and --variant onnx runs a
-forward pass in ONNX Runtime, exported from the same model. The int8 workloads are quantised dynamically, by
-torch.ao.quantization and by ONNX Runtime, whose static quantisation was slower. Singular value
-thresholding on a GPU has three more variants: gesvda (that driver of torch.linalg.svd), cupy and jax (batched
-eigenvalues of the Gram matrix). Peak RSS includes the interpreter and PyTorch's libraries; "rss_start_bytes" is
-what they take before the workload is built.
+(--variant eager). Some workloads have other variants, which bench_common.py lists: sdpa puts
+scaled_dot_product_attention into RPC's loop or POMO's decoder, compile runs forward and backward through torch.compile
+(on a GPU with mode max-autotune, which includes CUDA graphs), onednn takes oneDNN for the f32 products of linear
+layers, which are slow in MKL on AMD's processors (attention's stay with MKL), and onnx runs a forward pass in ONNX
+Runtime, exported from the same model. The int8 workloads are quantised dynamically, by torch.ao.quantization and by
+ONNX Runtime, whose static quantisation was slower. Singular value thresholding on a GPU has three more variants: gesvda
+(that driver of torch.linalg.svd), cupy and jax (batched eigenvalues of the Gram matrix). Peak RSS includes the
+interpreter and PyTorch's libraries; "rss_start_bytes" is what they take before the workload is built.
 
 With --ranks a model is trained by so many processes under DistributedDataParallel (gloo; on GPUs NCCL, one a process);
 --batch and --threads are a rank's, items, memory and processor time those of all ranks together. --start takes the
@@ -18,6 +18,7 @@ weights and the whole batch, of which each rank has its part, from the file that
 adds the losses of the first ten steps, without dropout: they are to be those of `bench`.
 """
 import argparse
+import importlib
 import json
 import math
 import os
@@ -29,16 +30,19 @@ import tempfile
 import time
 from collections import OrderedDict
 
+from bench_common import VARIANTS, at_least, why_not
+
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("names", nargs="+", metavar="NAME", help="workloads, or 'list'")
-parser.add_argument("--threads", type=int, default=0, help="CPU threads (0: all)")
-parser.add_argument("--steps", type=int, default=0, help="timed steps, at least (0: 10 for models, 20 for operators)")
-parser.add_argument("--seconds", type=float, default=1, help="timed seconds, at least")
-parser.add_argument("--batch", type=int, default=0, help="batch size (0: the workload's)")
+parser.add_argument("--threads", type=at_least(0), default=0, help="CPU threads (0: all)")
+parser.add_argument("--steps", type=at_least(0), default=0,
+                    help="timed steps, at least (0: 10 for models, 20 for operators)")
+parser.add_argument("--seconds", type=at_least(0, float), default=1, help="timed seconds, at least")
+parser.add_argument("--batch", type=at_least(0), default=0, help="batch size (0: the workload's)")
 parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
-parser.add_argument("--variant", choices=["eager", "sdpa", "compile", "onednn", "onnx", "gesvda", "cupy", "jax"], default="eager")
+parser.add_argument("--variant", choices=list(VARIANTS), default="eager")
 parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-parser.add_argument("--ranks", type=int, default=1, help="processes that train together")
+parser.add_argument("--ranks", type=at_least(1), default=1, help="processes that train together")
 parser.add_argument("--start", help="file of weights and batch that `bench NAME --start FILE` wrote")
 args = parser.parse_args()
 
@@ -46,7 +50,8 @@ args = parser.parse_args()
 def run_ranks():
     """This program once a rank. The first that fails ends the others, and its exit code is returned."""
     with tempfile.TemporaryDirectory() as folder:
-        ranks = [subprocess.Popen([sys.executable, *sys.argv], env=os.environ | {"RANK": str(r), "MEET": f"{folder}/meet"})
+        ranks = [subprocess.Popen([sys.executable, *sys.argv],
+                                  env=os.environ | {"RANK": str(r), "MEET": f"{folder}/meet"})
                  for r in range(args.ranks)]
         codes = [None]
         while None in codes and not any(codes):
@@ -66,11 +71,13 @@ threads = args.threads or len(os.sched_getaffinity(0))
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = str(threads)
 
-import torch  # noqa: E402  (after the thread counts, which are read when it loads)
-import torch.distributed as dist  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-from torch import nn  # noqa: E402
-
+try:
+    import torch  # noqa: E402  (after the thread counts, which are read when it loads)
+    import torch.distributed as dist  # noqa: E402
+    import torch.nn.functional as F  # noqa: E402
+    from torch import nn  # noqa: E402
+except ImportError as error:
+    sys.exit(f"torch_twin: {error}; it needs PyTorch")
 
 
 class OnednnLinear(torch.autograd.Function):
@@ -139,7 +146,7 @@ class Attention(nn.Module):
 
     def forward(self, x):
         b, n, c = x.shape
-        parts = self.qkv(x).reshape(b, n, self.parts, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        parts = self.qkv(x).reshape(b, n, self.parts, self.heads, c // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
         k, v = parts[-2], parts[-1]
         if self.kind == "rpc":
             y = rpc_attention(k, v, self.iterations, self.lam, causal=self.causal)
@@ -233,9 +240,12 @@ losses = []  # of the first steps, with --start
 def read_start():
     """Tensors of a safetensors file."""
     types = {"F32": torch.float32, "I64": torch.int64}
-    with open(args.start, "rb") as f:
-        header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
-        data = bytearray(f.read())
+    try:
+        with open(args.start, "rb") as f:
+            header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+            data = bytearray(f.read())
+    except (OSError, ValueError) as error:
+        sys.exit(f"torch_twin: --start {args.start}: {error}; `bench NAME --start FILE` writes it")
     header.pop("__metadata__", None)
     return {name: torch.frombuffer(data, dtype=types[t["dtype"]], count=math.prod(t["shape"]),
                                    offset=t["data_offsets"][0]).reshape(t["shape"]).to(args.device)
@@ -495,8 +505,16 @@ def inference(model, x, int8):
     return step
 
 
+def peer(module):
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        sys.exit(f"torch_twin: {error}; --variant {args.variant} needs it")
+
+
 def onnx_forward(model, x, int8):
-    import onnxruntime
+    onnxruntime = peer("onnxruntime")
+    peer("onnx")
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/model.onnx"
         torch.onnx.export(model, (x,), file, dynamo=False, opset_version=18)
@@ -520,6 +538,8 @@ def onnx_forward(model, x, int8):
 def generation(words, int8=False):
     """So many words, each the most probable one, after a prompt of 64 whose keys and values are cached."""
     prompt, context, dim, heads, vocab = 64, 256, 128, 8, 33278
+    if prompt + words > context:
+        sys.exit(f"torch_twin: got --batch {words}, need at most {context - prompt} words after a prompt of {prompt}")
     dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float32
     model = LanguageModel(0, 0).eval().to(dtype)
     head = tied_head(model)
@@ -569,7 +589,7 @@ def forward_backward(f, *inputs):
 
 def attention(batch, parts, run=forward_backward, tokens=TOKENS, causal=False):
     def f(packed):
-        p = packed.permute(2, 0, 3, 1, 4)
+        p = packed.permute(2, 0, 3, 1, 4).unbind(0)
         y = F.scaled_dot_product_attention(p[0], p[-2], p[-1], is_causal=causal)
         return y.transpose(1, 2).reshape(batch, tokens, DIM)
     return run(f, torch.randn(batch, tokens, parts, HEADS, HEAD_DIM))
@@ -577,7 +597,7 @@ def attention(batch, parts, run=forward_backward, tokens=TOKENS, causal=False):
 
 def rpc(batch, run=forward_backward):
     def f(packed):
-        p = packed.permute(2, 0, 3, 1, 4)
+        p = packed.permute(2, 0, 3, 1, 4).unbind(0)
         return rpc_attention(p[0], p[1], 4).transpose(1, 2).reshape(batch, TOKENS, DIM)
     keys_and_values = torch.randn(batch, TOKENS, 2, HEADS, HEAD_DIM)
     keys_and_values[:, :, 0] *= 2
@@ -601,11 +621,11 @@ def gram_threshold(library):
 
 def svt(batch):
     if args.variant == "cupy":
-        import cupy
+        cupy = peer("cupy")
         f, a = gram_threshold(cupy), cupy.random.standard_normal((batch, TOKENS, HEAD_DIM), dtype="float32")
         return lambda: f(a)
     if args.variant == "jax":
-        import jax
+        jax = peer("jax")
         f = jax.jit(gram_threshold(jax.numpy))
         a = jax.random.normal(jax.random.key(1), (batch, TOKENS, HEAD_DIM))
         return lambda: f(a).block_until_ready()
@@ -636,7 +656,8 @@ def upsampled_loss(batch, classes=150, size=512):
 def convolution(batch, channels, size, kernel, groups=1):
     return forward_backward(lambda x, w, b: F.conv2d(x, w, b, padding=kernel // 2, groups=groups),
                             torch.randn(batch, channels, size, size),
-                            0.02 * torch.randn(channels, channels // groups, kernel, kernel), 0.02 * torch.randn(channels))
+                            0.02 * torch.randn(channels, channels // groups, kernel, kernel),
+                            0.02 * torch.randn(channels))
 
 
 def adamw(parameters):
@@ -759,8 +780,7 @@ def measure(step, least):
 def build():
     """The libraries of products: "MKL 2024.2, oneDNN 3.13.3", or ONNX Runtime's version."""
     if args.variant == "onnx":
-        import onnxruntime
-        return f"ONNX Runtime {onnxruntime.__version__}"
+        return f"ONNX Runtime {peer('onnxruntime').__version__}"
     versions = [(name, re.search(pattern, torch.__config__.show())) for name, pattern in
                 (("MKL", r"Math Kernel Library Version (\S+?)-"), ("oneDNN", r"MKL-DNN v(\S+)"))]
     return ", ".join(f"{name} {found[1]}" for name, found in versions if found)
@@ -802,8 +822,13 @@ for name in args.names:
         sys.exit(f"torch_twin: unknown workload '{name}'; 'list' shows the names")
     if (args.start or args.ranks > 1) and name not in MODELS:
         sys.exit(f"torch_twin: {name} is no training step; --start and --ranks are of a model")
+    reason = why_not(name, args.variant, args.device, args.dtype)
+    if reason:
+        sys.exit(f"torch_twin: {reason}")
 if args.start and len(args.names) > 1:
     sys.exit("torch_twin: --start is the file of one workload")
+if args.device == "cuda" and not torch.cuda.is_available():
+    sys.exit("torch_twin: PyTorch sees no GPU")
 torch.set_num_threads(threads)
 if args.ranks > 1:
     if args.device == "cuda":

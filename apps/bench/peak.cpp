@@ -1,4 +1,4 @@
-#include "engine/cpu/peak.h"
+#include "apps/bench/peak.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,12 +9,12 @@
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/rows.h"
 
-namespace pursuit {
+namespace pursuit::bench {
 
 namespace {
 
 constexpr int times = 5;
-constexpr double least_seconds = 0.05;
+constexpr double least_seconds = 0.01;
 
 // The best rate of `work`, which returns how much it did on all threads, repeated for least_seconds.
 template <class F> double best_rate(const F& work) {
@@ -63,4 +63,8 @@ Peak measure_peak() {
   return peak;
 }
 
-}  // namespace pursuit
+Peak larger(const Peak& a, const Peak& b) {
+  return {std::max(a.f32, b.f32), std::max(a.bf16, b.bf16), std::max(a.memory, b.memory)};
+}
+
+}  // namespace pursuit::bench
