@@ -1,4 +1,5 @@
 """What the parts found: a JSON file, a table and a log of one commit on one GPU."""
+import hashlib
 import json
 import re
 import subprocess
@@ -10,7 +11,11 @@ HEADINGS = {"passed": "passed", "failed": "FAILED", "cannot": "cannot run", "lef
 
 
 class Results:
-    """parts: {name: {"state", "what", "seconds", "date", "items"}}; "left" is a part that has not ended yet."""
+    """parts: {name: {"state", "what", "seconds", "date", "tries", "items"}}
+
+    "left" is a part that has no verdict yet, tries how often in a row it began and got no further, date when it last
+    began or ended ("": never).
+    """
 
     def __init__(self, folder, commit, gpu, earlier):
         self.folder, self.commit, self.gpu = folder, commit, gpu
@@ -28,17 +33,14 @@ class Results:
         return self.folder / f"{self.name}.{ending}"
 
     def merge(self, path):
-        """Adds the parts of a file of the same commit and GPU; of a part in both, the verdict that came last counts."""
+        """Adds the parts of a file of the same commit and GPU. Of a part in both, the later verdict counts."""
         if not path.exists():
             return
-        found = json.loads(path.read_text())
-        for name, part in found["parts"].items():
-            mine = self.parts.get(name)
-            items = (mine or {}).get("items", {}) | part.get("items", {})
-            if not mine or mine["state"] == "left" or (part["state"] != "left" and part["date"] > mine["date"]):
-                self.parts[name] = part
-            if items:
-                self.parts[name]["items"] = items
+        for name, part in json.loads(path.read_text())["parts"].items():
+            older, newer = sorted((self.parts.get(name, part), part), key=lambda p: p["date"])
+            counts = older if newer["state"] == "left" and older["state"] != "left" else newer
+            items = older.get("items", {}) | newer.get("items", {})
+            self.parts[name] = counts | ({"items": items} if items else {})
 
     def save(self):
         """Writes the JSON file and the table, each whole or not at all."""
@@ -69,18 +71,28 @@ class Results:
         return "\n".join(rows) + "\n"
 
 
-def commit_of(root):
-    """The commit of a bundle by its manifest, that of a checkout by git."""
-    manifest = root / "MANIFEST.json"
-    if manifest.exists():
-        return json.loads(manifest.read_text())["commit"]
-    return git_commit(root)
+def manifest(root):
+    """What tools/gpu-bundle says of a bundle; of a checkout nothing."""
+    file = root / "MANIFEST.json"
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def commit_of(root, programs):
+    """The commit of a bundle or a checkout. One that does not say what the programs are has their hash, too."""
+    commit = manifest(root).get("commit") or git_commit(root)
+    if commit != "unknown" and not commit.endswith("-changed"):
+        return commit
+    digest = hashlib.sha256()
+    for program in programs:
+        digest.update(program.read_bytes())
+    return f"{commit}-{digest.hexdigest()[:8]}"
 
 
 def git_commit(root):
     def git(*words):
-        return subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, timeout=60,
+                              check=True).stdout.strip()
     try:
         return git("rev-parse", "--short=12", "HEAD") + ("-changed" if git("status", "--porcelain", "-uno") else "")
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, subprocess.SubprocessError):
         return "unknown"

@@ -2,8 +2,10 @@
 import csv
 import json
 import os
+import shlex
 
-from gpu.machine import Cannot, Failed, find_tool, first_line, tail
+from gpu.host import find_tool
+from gpu.machine import Cannot, Failed, first_line, tail
 
 # Workloads to compare with others: PyTorch eager and at its fastest, CuPy and JAX (arguments of tools/bench/compare).
 PEERS = {
@@ -14,10 +16,12 @@ PEERS = {
     "rpc-forward": ("rpc-forward", "--dtype", "bf16", "--batch", "1024"),
     "attention-softmax": ("attention-softmax", "--dtype", "bf16", "--batch", "1024"),
     "attention-forward": ("attention-forward", "--dtype", "bf16", "--batch", "1024"),
+    "attention-1025": ("attention-1025", "--dtype", "bf16", "--batch", "192"),
     "language model": ("lm-paper-267735", "--dtype", "bf16", "--batch", "96"),
     "segmenter": ("segment-tiny-512", "--dtype", "bf16", "--batch", "8"),
     "upsampled loss": ("upsample-cross-entropy", "--dtype", "bf16", "--batch", "8"),
     "adamw": ("adamw",),
+    "adamw 43.8 million": ("adamw", "--batch", "43800000"),
     "svt gesvda": ("svt", "--batch", "3072", "--variant", "gesvda"),
     "svt cupy": ("svt", "--batch", "3072", "--variant", "cupy"),
     "svt jax": ("svt", "--batch", "3072", "--variant", "jax"),
@@ -34,27 +38,38 @@ HOT = {
 SECTIONS = ("SpeedOfLight", "LaunchStats", "Occupancy", "MemoryWorkloadAnalysis", "SchedulerStats", "WarpStateStats")
 
 
+def timed_products(machine):
+    """Variables of our benchmarks: cuBLASLt's algorithms are timed once and kept."""
+    return {"PURSUIT_GEMM": "timed", "PURSUIT_GEMM_FILE": str(machine.scratch / "gemm-algorithms")}
+
+
 def bench(machine, section):
     names = {f"{name} {dtype} {batch or ''}".strip(): (name, dtype, batch) for name, dtype, batch in machine.sizes.benchmarks}
+    env = machine.env | timed_products(machine)
 
     def check(item):
         if item == "parts of a step":
-            return step_parts(machine)
+            return step_parts(machine, env)
         name, dtype, batch = names[item]
         output = machine.good([machine.program("bench"), name, "--dtype", dtype, "--batch", batch, "--device", "cuda",
-                               "--seconds", machine.sizes.bench_seconds, "--json"], 120)
+                               "--seconds", machine.sizes.bench_seconds, "--json"], 120, env)
         row = json.loads(output.splitlines()[-1])
         return {"what": f"{row['median_ms']:.4g} ms, {row['items_per_s']:.4g} {row['unit']}/s, "
                         f"{row['pool_peak_bytes'] / 2**20:.0f} MiB", "figures": row}
     return machine.each(section, list(names) + (["parts of a step"] if machine.sizes.timed else []), check)
 
 
-def step_parts(machine):
+def step_parts(machine, env):
     """The times of a step's parts, and what `bench ddp` makes of them for eight such GPUs."""
     file = machine.scratch / "step-times.json"
-    machine.good([machine.program("bench"), "ddp", "--measure", file, "--device", "cuda"])
-    said = machine.good([machine.program("bench"), "ddp", "--times", file])
+    machine.good([machine.program("bench"), "ddp", "--measure", file, "--device", "cuda"], 120, env)
+    said = machine.good([machine.program("bench"), "ddp", "--times", file], 120)
     return {"what": first_line(said), "figures": json.loads(file.read_text()), "table": said}
+
+
+def peer_env(machine):
+    """The environment of the peers, which ask for a user's name and home where none may be known."""
+    return {"HOME": str(machine.scratch), "USER": "gpu-check"} | os.environ
 
 
 def require(machine, module):
@@ -62,34 +77,39 @@ def require(machine, module):
     sees = {"torch": "assert torch.cuda.is_available(), 'PyTorch sees no GPU'",
             "cupy": "cupy.zeros(1)",
             "jax": "assert jax.default_backend() == 'gpu', 'JAX sees no GPU'"}[module]
-    status, output = machine.run([machine.python, "-c", f"import {module}\n{sees}"], 120, dict(os.environ))
+    status, output = machine.run([machine.python, "-c", f"import {module}\n{sees}"], 120, peer_env(machine))
     if status:
         raise Cannot(f"{machine.python}: {tail(output, 1)}")
 
 
-def beside(machine, words):
-    """A row of tools/bench/compare. Its Python must not see our libraries: `bench` is called through a script that does."""
+def beside(machine, words, limit):
+    """A row of tools/bench/compare. Its Python must not see our libraries, so `bench` is a script that names them."""
     wrapper, out = machine.scratch / "bench", machine.scratch / "peers.json"
-    wrapper.write_text(f"#!/bin/sh\nLD_LIBRARY_PATH='{machine.env['LD_LIBRARY_PATH']}' exec '{machine.program('bench')}' \"$@\"\n")
+    ours = {"LD_LIBRARY_PATH": machine.env["LD_LIBRARY_PATH"]} | timed_products(machine)
+    variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in ours.items())
+    wrapper.write_text(f'#!/bin/sh\n{variables} exec {shlex.quote(str(machine.program("bench")))} "$@"\n')
     wrapper.chmod(0o755)
     out.unlink(missing_ok=True)
     status, output = machine.run(
         [machine.python, machine.root / "tools/bench/compare", "--python", machine.python, "--device", "cuda", "--bench",
          wrapper, "--rounds", "1", "--steps", "20", "--commit", machine.results.commit, "--out", out, *words],
-        env=dict(os.environ))
+        limit, peer_env(machine))
     if status:
         raise Failed(f"compare ended with {status}:\n{tail(output)}")
     row = json.loads(out.read_text())["results"][-1]
-    return {"what": f"{row['pursuit_ms']:.4g} ms, {row['variant']} {row['torch_ms']:.4g} ms: {row['ratio']:.2f} times as fast",
+    peer = row["variant"]
+    return {"what": f"{row['pursuit_ms']:.4g} ms, {peer} {row['torch_ms']:.4g} ms: {row['ratio']:.2f} times as fast; "
+                    f"{row['pursuit_pool_mib']:.0f} MiB, {peer} {row['torch_pool_mib']:.0f} MiB",
             "figures": row}
 
 
 def peers(machine, section):
+    require(machine, "torch")
+
     def check(item):
-        require(machine, "torch")
         if item.endswith(("cupy", "jax")):
             require(machine, item.split()[-1])
-        return beside(machine, PEERS[item])
+        return beside(machine, PEERS[item], 200)
     return machine.each(section, list(PEERS), check)
 
 
@@ -97,9 +117,8 @@ def compiled(item):
     """The part of one workload under torch.compile, whose search for the fastest kernels takes minutes."""
     def part(machine, section):
         require(machine, "torch")
-        row = beside(machine, (*PEERS[item], "--variant", "compile"))
-        section["items"] = {item: {"state": "passed"} | row}
-        return row["what"]
+        machine.each(section, [item], lambda _: beside(machine, (*PEERS[item], "--variant", "compile"), 420))
+        return section["items"][item]["what"]
     return part
 
 
