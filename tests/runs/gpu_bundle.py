@@ -109,9 +109,10 @@ def complete_libraries(bundle):
 
 def calls(bare):
     """The second call does what the first left, in another folder of results; the third has nothing to do."""
-    status, parts, _ = bare.check("first", "--for", "19", "goldens", "ops", "units")
+    bare.check("first", "--for", "300", "goldens", "ops")
+    status, parts, _ = bare.check("first", "--for", "1", "units")
     want(status == 3 and states(parts, ["goldens", "ops", "units"]) ==
-         {"goldens": "passed", "ops": "passed", "units": "left"}, "a call of 19 s is to end before the unit tests")
+         {"goldens": "passed", "ops": "passed", "units": "left"}, "a call of a second is to end before the unit tests")
     status, parts, output = bare.check("second", "--earlier", "first", "--for", "900")
     want("goldens:" not in output and "ops:" not in output, "the second call repeats what the first did")
     want(states(parts, PASS) == dict.fromkeys(PASS, "passed"), f"not passed: {states(parts, PASS)}")
@@ -203,6 +204,12 @@ def budgets(tool):
         want(run(section, slow) == state, f"a part that is out of time with {does} items is to be {state}: {section}")
     want(all(bench.most - 1 < seconds <= bench.most < 480 for seconds in given), f"the benchmarks had {given} s")
     section = {"seconds": 0}
+    def refuses(machine, section):
+        raise tool.Cannot("no")
+
+    does, section = 0, {"seconds": 0}
+    want(run(section, refuses) == "cannot" and run(section, slow) == "left", f"the first time-out is to be left: {section}")
+    section = {"seconds": 0}
     want(run(section, lambda machine, section: {}["planted"]) == "failed" and section["what"] == "KeyError: 'planted'",
          f"an exception is to fail the part: {section}")
 
@@ -286,7 +293,7 @@ time.sleep(600)" ;;
 esac
 exec {bare.bundle}/bin/ops "$@"
 """)
-    status, parts, _ = bare.check("planted", "--bin", programs, "--for", "12", "goldens", "ops")
+    status, parts, _ = bare.check("planted", "--bin", programs, "--for", "25", "goldens", "ops")
     want(status == 1, f"failures are to give exit status 1, not {status}")
     want(parts["goldens"]["state"] == "failed" and parts["goldens"]["items"][GOLDENS[1]]["state"] == "failed" and
          parts["goldens"]["items"][GOLDENS[0]]["state"] == "passed", f"goldens: {parts['goldens']}")

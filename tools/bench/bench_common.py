@@ -105,8 +105,8 @@ def add_python(parser, modules):
                                          f"{DEFAULT_VENV}/bin/python, python3)")
 
 
-def find_python(tool, asked, modules):
-    """The Python that was asked for, else the first of the usual ones, that has the modules."""
+def find_python(tool, asked, modules, packages=()):
+    """The Python that was asked for, else the first of the usual ones, that has the modules, of these packages."""
     wanted = asked or os.environ.get("PURSUIT_TORCH_PYTHON")
     candidates = [wanted] if wanted else [str(DEFAULT_VENV / "bin/python"), sys.executable]
     for python in candidates:
@@ -117,7 +117,7 @@ def find_python(tool, asked, modules):
         except OSError:
             pass
     sys.exit(f"{tool}: no {', '.join(modules)} in {' or '.join(candidates)}. Install them outside the repository "
-             f"with\n\n  python3 -m venv {DEFAULT_VENV}\n  {DEFAULT_VENV}/bin/pip install {' '.join(modules)} numpy\n\n"
+             f"with\n\n  python3 -m venv {DEFAULT_VENV}\n  {DEFAULT_VENV}/bin/pip install {' '.join([*modules, 'numpy', *packages])}\n\n"
              "(Debian: apt-get install python3-venv) or name a Python that has them by --python or "
              "$PURSUIT_TORCH_PYTHON.")
 

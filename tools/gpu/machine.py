@@ -159,8 +159,6 @@ class Machine:
                 verdict = {"state": "left", "what": "stopped by the end of the part's time", "tries": tries}
             except Exception as e:  # of this script, which must not end what follows
                 verdict = {"state": "failed", "what": f"{type(e).__name__}: {e}"}
-            if verdict["state"] == "left" and state(item) == "cannot":
-                return
             with self.lock:
                 verdicts[item] = verdict
                 self.results.save()

@@ -78,10 +78,8 @@ def manifest(root):
 
 
 def commit_of(root, programs):
-    """The commit of a bundle or a checkout. One that does not say what the programs are has their hash, too."""
+    """The commit of a bundle or a checkout, and the hash of its programs, which may be of another build."""
     commit = manifest(root).get("commit") or git_commit(root)
-    if commit != "unknown" and not commit.endswith("-changed"):
-        return commit
     digest = hashlib.sha256()
     for program in programs:
         digest.update(program.read_bytes())
