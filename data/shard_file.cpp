@@ -88,14 +88,13 @@ ShardHead head_of(std::string_view bytes, const std::string& path) {
   return head;
 }
 
-// No name twice, and none that a report cannot print.
+}  // namespace
+
 bool are_class_names(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
   return std::adjacent_find(names.begin(), names.end()) == names.end() &&
          std::all_of(names.begin(), names.end(), [](const std::string& name) { return is_utf8(name); });
 }
-
-}  // namespace
 
 ShardHead read_shard_head(const std::string& path) {
   const InputFile file(path);
@@ -168,7 +167,7 @@ Shard::Shard(const std::string& path) : file_(std::make_unique<MappedFile>(path)
   bool sound = in.ok && in.bytes.empty() && head_.first <= foot.end && foot.end <= head_.total &&
                foot.count <= foot.end - head_.first && head_.total <= uint64_t(1) << 40 && head_.split <= 1 &&
                are_class_names(set_.classes) &&
-               std::is_sorted(present.begin(), present.end(), std::less_equal<>()) &&
+               std::adjacent_find(present.begin(), present.end(), std::greater_equal<>()) == present.end() &&
                (present.empty() || (present.front() >= 0 && present.back() < int64_t(set_.classes.size())));
   for (const ShardEntry& e : entries_) {
     sound = sound && std::binary_search(present.begin(), present.end(), e.label) &&

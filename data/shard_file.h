@@ -54,6 +54,9 @@ struct ShardSet {
 // The checksum in the foot, of the head's bytes, those of the index and the foot's before it.
 uint64_t shard_checksum(std::string_view head, std::string_view index, std::string_view foot);
 
+// Whether no name occurs twice and all are UTF-8, as reports need them.
+bool are_class_names(std::vector<std::string> names);
+
 class ShardWriter {
  public:
   // Nothing stands under `path` before finish().

@@ -15,7 +15,6 @@
 #include "data/shard_file.h"
 #include "engine/base/error.h"
 #include "engine/cpu/parallel.h"
-#include "engine/files/locked_file.h"
 
 namespace pursuit::data {
 namespace {
@@ -211,15 +210,28 @@ std::unique_ptr<Shard> kept_shard(const std::string& path, int64_t first, const 
 
 }  // namespace
 
-void check_shards(const std::string& folder, Split split, int64_t total, const PackOptions& options) {
-  if (!has_folder(folder)) return;
-  const ShardHead ours = head_of(split, total, options);
+LockedFile lock_shards(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail("pack", "cannot create " + folder + ": " + error.message());
+  LockedFile lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.descriptor() < 0) fail("pack", folder + " cannot be opened: " + std::strerror(errno));
+  if (!lock.lock_now("pack", folder))
+    fail("pack", "another process packs into " + folder + "; wait for it, or give another --out");
+  return lock;
+}
+
+void check_shards(const std::string& folder, Split split, const Dataset& data, const PackOptions& options) {
+  if (!are_class_names(data.classes()))
+    fail("pack", "the data has two classes of one name, or a name that is not UTF-8; rename the class");
+  const ShardHead ours = head_of(split, data.size(), options);
   for (const std::string& name : list_folder(folder).files) {
     if (!name.starts_with(prefix_of(split)) || !name.ends_with(".shard")) continue;
     const std::string path = (fs::path(folder) / name).string();
     ShardHead head;
     try {
       head = read_shard_head(path);
+      if (!are_of_one_set(head, ours) || head.limit != ours.limit) Shard whole(path);
     } catch (const DamagedShard&) {
       continue;  // packed again
     }
@@ -239,14 +251,7 @@ Packed pack(const Dataset& data, Split split, const std::string& folder, const P
                      std::to_string(options.shard_bytes) + " bytes, need at least 1 and " +
                      std::to_string(least));
   const ShardSet set{data.classes(), data.present_classes(), data.test_split()};
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) fail("pack", "cannot create " + folder + ": " + error.message());
-  const LockedFile lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (lock.descriptor() < 0) fail("pack", folder + " cannot be opened: " + std::strerror(errno));
-  if (!lock.lock_now("pack", folder))
-    fail("pack", "another process packs into " + folder + "; wait for it, or give another --out");
-  check_shards(folder, split, data.size(), options);
+  check_shards(folder, split, data, options);
   remove_leftovers(folder);
   ShardHead head = head_of(split, data.size(), options);
   const auto stopped = [&] { return options.stop && options.stop(); };
@@ -288,6 +293,7 @@ Packed pack(const Dataset& data, Split split, const std::string& folder, const P
     shard.finish(next, set);
     ++packed.shards;
   }
+  std::error_code error;
   for (int64_t stale = packed.shards; fs::remove(shard_path(folder, split, stale), error); ++stale) {
   }
   packed.complete = true;

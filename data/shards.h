@@ -4,6 +4,7 @@
 #include <string>
 
 #include "data/dataset.h"
+#include "engine/files/locked_file.h"
 
 namespace pursuit::data {
 
@@ -31,13 +32,17 @@ struct Packed {
   bool complete = false;               // false: it was stopped
 };
 
-// Throws Error if the folder has shards of this split, and they are not those that pack() would write there:
-// of other data, another packing, size or version, or no shards at all. Damaged ones are packed again.
-void check_shards(const std::string& folder, Split split, int64_t total, const PackOptions& options);
+// Creates the folder and locks it; throws Error if it cannot, or another process packs into it.
+LockedFile lock_shards(const std::string& folder);
+
+// Throws Error if the data cannot be packed, or the folder has shards of this split that are not those that pack()
+// would write there: of other data, another packing, size or version, or no shards at all. Damaged ones are
+// packed again.
+void check_shards(const std::string& folder, Split split, const Dataset& data, const PackOptions& options);
 
 // Packs a split into folder/train-00000.shard, ... or test-00000.shard. A shard is written atomically; those of
-// an earlier call that was stopped are kept, and the work goes on after them. Throws Error as check_shards, if
-// another process packs into the folder, or a picture cannot be read.
+// an earlier call that was stopped are kept, and the work goes on after them. The caller holds lock_shards(folder).
+// Throws Error as check_shards, or if a picture cannot be read.
 Packed pack(const Dataset& data, Split split, const std::string& folder, const PackOptions& options);
 
 // The shards of a split. Files are memory-mapped; every picture's checksum is compared when it is read. Throws

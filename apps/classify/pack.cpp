@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 // Shards beside the files that they are made of would be a folder of two formats.
 void check_outside(const std::string& out, const std::string& data) {
-  const fs::path below = fs::weakly_canonical(out).lexically_relative(fs::weakly_canonical(data));
+  const auto place = [](const std::string& path) { return fs::weakly_canonical(fs::absolute(path)); };
+  const fs::path below = place(out).lexically_relative(place(data));
   if (!below.empty() && *below.begin() != "..")
     fail("pack", "--out " + out + " lies in --data " + data + "; give a folder beside it");
 }
@@ -57,9 +58,10 @@ int pack(const PackOptions& o) {
                               .shard_bytes = o.shard_mib << 20,
                               .root = o.data,
                               .source = data::fingerprint(*set, o.data)};
-    data::check_shards(o.out, split, set->size(), options);
     parts.push_back({split, std::move(set), std::move(options)});
   }
+  const LockedFile lock = data::lock_shards(o.out);
+  for (const Part& part : parts) data::check_shards(o.out, part.split, *part.set, part.options);
   apps::catch_stop_signals("batch of pictures");
   for (Part& part : parts) {
     apps::Progress bar(part.split == data::Split::train ? "train" : "test", 0, part.set->size());

@@ -384,9 +384,7 @@ std::vector<JpegKind> jpeg_kinds() {
           {"4:4:4, progressive, restart", Colours::ycc, 1, 1, 3, 0.00005, true, 1}};
 }
 
-#define ENCODER_TEST_CASE(name) TEST_CASE(name* NEEDS("turbo", !pursuit::data::has_turbo()))
-
-ENCODER_TEST_CASE("the two decoders agree on JPEGs of every kind, but for one column of 4:2:2") {
+TURBO_TEST_CASE("the two decoders agree on JPEGs of every kind, but for one column of 4:2:2") {
   pursuit::Random random(7);
   Image noise(256, 255, 3);
   for (uint8_t& v : noise.pixels) v = uint8_t(random.next());
@@ -422,7 +420,7 @@ ENCODER_TEST_CASE("the two decoders agree on JPEGs of every kind, but for one co
   }
 }
 
-ENCODER_TEST_CASE("JPEGs of four components are read by both decoders only with Adobe's marker") {
+TURBO_TEST_CASE("JPEGs of four components are read by both decoders only with Adobe's marker") {
   for (const Colours colours : {Colours::cmyk, Colours::ycck}) {
     auto bytes = encode_kind({"", colours}, waves(24, 16), 80);
     const uint8_t marker[] = {0xff, 0xee};

@@ -1,7 +1,6 @@
 #include "data/shards.h"
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
 
 #include <filesystem>
 #include <fstream>
@@ -15,6 +14,7 @@
 #include "engine/base/random.h"
 #include "engine/files/locked_file.h"
 #include "tests/message_of.h"
+#include "tests/needs.h"
 #include "tests/temporary_folder.h"
 
 using namespace pursuit::data;
@@ -54,7 +54,10 @@ void write_folder(const fs::path& root) {
 
 struct Folder {
   TemporaryFolder files, shards;
-  Folder() { write_folder(files.path); }
+  Folder() {
+    write_folder(files.path);
+    fs::create_directory(out());
+  }
   std::string root() const { return files.path.string(); }
   std::string out() const { return (shards.path / "packed").string(); }
   std::string shard(const char* name) const { return (fs::path(out()) / name).string(); }
@@ -251,6 +254,7 @@ TEST_CASE("packed files have the fingerprint of their folder, packed pictures th
     PackOptions options = folder.options(Packing::raw, 9000);
     options.shorter = shorter;
     const std::string out = folder.out() + std::to_string(shorter);
+    fs::create_directory(out);
     pack(*folder.source(Split::train), Split::train, out, options);
     raw.push_back(of(out, Split::train));
   }
@@ -280,9 +284,15 @@ TEST_CASE("packing replaces only shards that it would write, and only one proces
   refuses(other, "train-00001.shard is of other data");
   refuses(folder.options(Packing::files, 9001), "was packed with shards of 9000 bytes, not 9001");
   {
-    const LockedFile lock(open(folder.out().c_str(), O_RDONLY | O_DIRECTORY));
-    REQUIRE(lock.lock_now("test", folder.out()));
-    refuses(same, "another process packs into");
+    const LockedFile lock = lock_shards(folder.out());
+    CHECK_THROWS_WITH_AS(lock_shards(folder.out()), doctest::Contains("another process packs into"),
+                         pursuit::Error);
+  }
+  for (const int64_t at : {12, 20, 40, 56}) {  // in the head: not of other data, but damaged
+    folder.pack(Split::train);
+    flip(folder.shard("train-00001.shard"), at);
+    const Packed again = folder.pack(Split::train);
+    CHECK(again.kept == again.shards - 1);
   }
   flip(folder.shard("train-00001.shard"), 8);
   refuses(same, "train-00001.shard has version 18");
@@ -323,8 +333,8 @@ TEST_CASE("an index that contradicts itself is refused, whatever its checksum") 
   refuses({{"a", "b"}, {0, 2}, ""}, 0);
 }
 
-TEST_CASE("pictures that libjpeg-turbo does not decode are prepared and cached") {
-  if (!has_turbo()) return;
+TEST_CASE("pictures that libjpeg-turbo does not decode are prepared and cached" *
+          NEEDS("turbo", !has_turbo())) {
   const Folder folder;
   folder.pack(Split::train);
   for (const std::string& path : {folder.root(), folder.out()}) {

@@ -14,7 +14,10 @@ constexpr size_t kIndexInFoot = 16;
 
 void read(std::string_view input) {
   const std::string file = write("shards/train-00000.shard", input);
-  data::open_shards(path_of("shards"), data::Split::train, {.classes = {"b", "a"}});
+  try {
+    data::open_shards(path_of("shards"), data::Split::train, {.classes = {"b", "a"}});
+  } catch (const Error&) {
+  }
   const auto set = data::open_shards(path_of("shards"), data::Split::train, {});
   for (int64_t i = 0; i < std::min<int64_t>(set->size(), 3); ++i) {
     set->name(i);
