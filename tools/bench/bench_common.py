@@ -116,8 +116,9 @@ def find_python(tool, asked, modules, packages=()):
                 return python
         except OSError:
             pass
+    install = " ".join(["install", *modules, "numpy", *packages])
     sys.exit(f"{tool}: no {', '.join(modules)} in {' or '.join(candidates)}. Install them outside the repository "
-             f"with\n\n  python3 -m venv {DEFAULT_VENV}\n  {DEFAULT_VENV}/bin/pip install {' '.join([*modules, 'numpy', *packages])}\n\n"
+             f"with\n\n  python3 -m venv {DEFAULT_VENV}\n  {DEFAULT_VENV}/bin/pip {install}\n\n"
              "(Debian: apt-get install python3-venv) or name a Python that has them by --python or "
              "$PURSUIT_TORCH_PYTHON.")
 
