@@ -21,6 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+uint64_t number_of(Split split) { return split == Split::train ? 0 : 1; }
+
 std::string prefix_of(Split split) { return split == Split::train ? "train-" : "test-"; }
 
 std::string shard_path(const std::string& folder, Split split, int64_t number) {
@@ -36,7 +38,7 @@ ShardHead head_of(Split split, int64_t total, const PackOptions& options) {
   std::memcpy(head.source, options.source.data(), std::min(options.source.size(), sizeof head.source));
   head.total = uint64_t(total);
   head.limit = uint64_t(options.shard_bytes);
-  head.split = split == Split::train ? 0 : 1;
+  head.split = number_of(split);
   return head;
 }
 
@@ -83,7 +85,7 @@ class Shards : public Dataset {
       shards_.push_back(std::make_unique<Shard>(path));
       const Shard &shard = *shards_.back(), &first = *shards_.front();
       const ShardHead& head = shard.head();
-      if (head.split != (split == Split::train ? 0 : 1))
+      if (head.split != number_of(split))
         fail("shards", path + " holds pictures of the other split: it was renamed; give it its name back");
       if (int64_t(head.first) != end || !are_of_one_set(head, first.head()) || shard.set() != first.set())
         fail("shards", path + " does not follow the shard before it: they are of different data; pack again");

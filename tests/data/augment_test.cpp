@@ -13,29 +13,10 @@
 #include "data/colour.h"
 #include "data/rand_augment.h"
 #include "engine/base/error.h"
+#include "tests/data/drawn_images.h"
 
 using namespace pursuit::data;
 using pursuit::Random;
-
-namespace {
-
-Image formula(int width, int height, int channels) {
-  Image image(width, height, channels);
-  for (int y = 0; y < height; ++y)
-    for (int x = 0; x < width; ++x)
-      for (int c = 0; c < channels; ++c)
-        image.at(x, y)[c] = uint8_t((x * 37 + y * 59 + c * 101 + x * y * 13) % 256);
-  return image;
-}
-
-int largest_difference(const Image& a, const std::vector<int>& b) {
-  REQUIRE(a.pixels.size() == b.size());
-  int largest = 0;
-  for (size_t i = 0; i < b.size(); ++i) largest = std::max(largest, std::abs(int(a.pixels[i]) - b[i]));
-  return largest;
-}
-
-}  // namespace
 
 TEST_CASE("colour operations agree with Pillow") {
   const Image image = formula(4, 3, 3);
