@@ -261,9 +261,24 @@ Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream, cons
 struct SumAndNorm {
   Tensor sum, norm;
 };
-SumAndNorm add_norm(const Tensor& branch, const Tensor& residual, const Tensor& weight, const Tensor& bias,
-                    double eps, double p = 0, uint64_t seed = 0, uint64_t stream = 0,
-                    const Tensor& counter = {});
+struct NormParameters {
+  Tensor weight, bias;
+  double eps = 1e-6;
+};
+struct DropOptions {
+  double p = 0;
+  uint64_t seed = 0, stream = 0;
+  Tensor counter = {};
+};
+SumAndNorm add_norm(const Tensor& branch, const Tensor& residual, const NormParameters& norm,
+                    const DropOptions& path = {});
+// The MLP of a pre-norm block, from sum to sum: with s and n of add_norm(branch, residual, before, path),
+// add_norm(mlp(n), s, after, mlp_path). On a GPU, with bf16 rows narrow enough for the MLP's kernel and a
+// residual and norms in f32, the forward pass is one kernel.
+SumAndNorm residual_mlp(const Tensor& branch, const Tensor& residual, const NormParameters& before,
+                        const DropOptions& path, const Tensor& w1, const Tensor& b1, const Tensor& w2,
+                        const Tensor& b2, Activation f, const NormParameters& after,
+                        const DropOptions& mlp_path);
 
 // Convolutions and pooling of x [B, C, H, W]. The number of windows along each dimension is floor((size + 2
 // padding - dilation (kernel - 1) - 1) / stride) + 1.

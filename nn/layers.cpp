@@ -39,20 +39,6 @@ Tensor LayerNorm::forward(const Tensor& x, std::optional<DType> result) const {
   return layer_norm(x, weight.to(t), bias.to(t), eps_, result);
 }
 
-Tensor ResidualStream::sum() const {
-  return branch.defined() ? drop_path(branch, path.rate, path.seed, path.stream, path.counter, x) : x;
-}
-
-SumAndNorm ResidualStream::sum_and_norm(const LayerNorm& norm, DType dtype) const {
-  if (!branch.defined() || branch.dtype() != dtype) {
-    const Tensor y = sum();
-    return {y, norm(y, dtype)};
-  }
-  const DType t = compute_type(dtype);
-  return add_norm(branch, x, norm.weight.to(t), norm.bias.to(t), norm.eps(), path.rate, path.seed,
-                  path.stream, path.counter);
-}
-
 Mlp::Mlp(int64_t dim, int64_t hidden, Activation f)
     : fc1(dim, hidden), fc2(hidden, dim, true, Role::mlp_out_weight), activation_(f) {
   add_module("fc1", fc1);
@@ -71,6 +57,44 @@ Tensor Mlp::forward(const Tensor& x, const Tensor& residual, const Dropout& drop
     return fc2(dropout(activation_ == Activation::relu ? relu(hidden) : gelu(hidden)), residual);
   }
   return mlp(x, fc1.weight.to(t), fc1.bias.to(t), fc2.weight.to(t), fc2.bias.to(t), residual, activation_);
+}
+
+namespace {
+
+NormParameters parameters_of(const LayerNorm& norm, DType dtype) {
+  return {norm.weight.to(dtype), norm.bias.to(dtype), norm.eps()};
+}
+
+DropOptions options_of(const Dropout& d) { return {d.rate, d.seed, d.stream, d.counter}; }
+
+}  // namespace
+
+ResidualStream ResidualStream::without_rest() const {
+  const auto [stream, normed] = ResidualStream(x, branch, path).sum_and_norm(*rest->norm, branch.dtype());
+  return {stream, (*rest->mlp)(normed), rest->path};
+}
+
+Tensor ResidualStream::sum() const {
+  if (rest) return without_rest().sum();
+  return branch.defined() ? drop_path(branch, path.rate, path.seed, path.stream, path.counter, x) : x;
+}
+
+SumAndNorm ResidualStream::sum_and_norm(const LayerNorm& norm, DType dtype) const {
+  if (!branch.defined() || branch.dtype() != dtype) {
+    const Tensor y = sum();
+    return {y, norm(y, dtype)};
+  }
+  const DType t = compute_type(dtype);
+  if (!rest) return add_norm(branch, x, parameters_of(norm, t), options_of(path));
+  const Mlp& m = *rest->mlp;
+  const Tensor w1 = m.fc1.weight.to(dtype), b1 = m.fc1.bias.to(dtype), w2 = m.fc2.weight.to(dtype),
+               b2 = m.fc2.bias.to(dtype);
+  const NormParameters before = parameters_of(*rest->norm, t);
+  Observer<Mlp>::show(m, [&] {
+    return mlp(add_norm(branch, x, before, options_of(path)).norm, w1, b1, w2, b2, {}, m.activation());
+  });
+  return residual_mlp(branch, x, before, options_of(path), w1, b1, w2, b2, m.activation(),
+                      parameters_of(norm, t), options_of(rest->path));
 }
 
 Tensor Mlp::quantized(const Tensor& x, const Quantizer& of_x) const {

@@ -44,18 +44,6 @@ class LayerNorm : public Callable<LayerNorm> {
   double eps_;
 };
 
-// The residual stream of a transformer: x, to which `branch`, if it is defined, is still to be added where
-// `path` does not drop it. So one kernel can add it and make the next norm.
-struct ResidualStream {
-  ResidualStream(Tensor stream, Tensor open_branch = {}, Dropout drop_path = {})
-      : x(std::move(stream)), branch(std::move(open_branch)), path(std::move(drop_path)) {}
-  Tensor sum() const;
-  SumAndNorm sum_and_norm(const LayerNorm& norm, DType dtype) const;
-
-  Tensor x, branch;
-  Dropout path;
-};
-
 // residual + fc2(f(fc1(x))), fused; with `dropout` on f(fc1(x)) it is computed unfused.
 class Mlp : public Callable<Mlp> {
  public:
@@ -63,11 +51,38 @@ class Mlp : public Callable<Mlp> {
   Tensor forward(const Tensor& x, const Tensor& residual = {}, const Dropout& dropout = {}) const;
   // Of a quantised model, without the residual: x is on the grid of `of_x`.
   Tensor quantized(const Tensor& x, const Quantizer& of_x) const;
+  Activation activation() const { return activation_; }
   Linear fc1, fc2;
   Quantizer active, output;  // after the activation; of fc2
 
  private:
   Activation activation_;
+};
+
+// The residual stream of a transformer: x, to which `branch`, if it is defined, is still to be added where
+// `path` does not drop it; and to that sum, if there is a `rest`, the MLP of its norm. So one kernel can add a
+// branch and make the next norm, or all of these.
+struct ResidualStream {
+  struct NormAndMlp {
+    const LayerNorm* norm;
+    const Mlp* mlp;
+    Dropout path;
+  };
+  ResidualStream(Tensor stream, Tensor open_branch = {}, Dropout drop_path = {},
+                 std::optional<NormAndMlp> open_mlp = {})
+      : x(std::move(stream)),
+        branch(std::move(open_branch)),
+        path(std::move(drop_path)),
+        rest(std::move(open_mlp)) {}
+  Tensor sum() const;
+  SumAndNorm sum_and_norm(const LayerNorm& norm, DType dtype) const;
+
+  Tensor x, branch;
+  Dropout path;
+  std::optional<NormAndMlp> rest;
+
+ private:
+  ResidualStream without_rest() const;
 };
 
 // A convolution with stride = kernel size: images [B, C, H, W] to tokens [B, H/p * W/p, dim].

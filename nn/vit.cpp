@@ -60,6 +60,10 @@ ResidualStream VitBlock::forward(const ResidualStream& x, DType dtype, const Gen
   const ResidualStream y = add(x, norm1, 0, [&](const Tensor& normed, const Tensor& residual) {
     return attn(normed, residual, of_attention);
   });
+  if (y.branch.defined() && dropout_ == 0 && of_activation.rate == 0)
+    return {
+        y.x, y.branch, y.path,
+        ResidualStream::NormAndMlp{&norm2, &mlp, generator.dropout(drop_path_, streams::step::drop_path, 1)}};
   return add(y, norm2, 1, [&](const Tensor& normed, const Tensor& residual) {
     return mlp(normed, residual, of_activation);
   });

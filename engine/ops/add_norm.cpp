@@ -1,95 +1,81 @@
-#include "cuda/add_norm.cuh"
+#include "engine/ops/add_norm.h"
 
-#include "engine/operator/operator.h"
 #include "engine/operator/residual.h"
-#include "engine/ops.h"
 
 namespace pursuit {
 
-namespace {
-
-// Passed between the two operators below: the norm in the forward pass, its gradient in the backward pass.
-struct Handed {
-  Tensor norm, gradient;
-};
-
-// residual + drop_path(branch), and its norm, on a GPU. Saves the sum and the norm's statistics; backward
-// draws the same mask again. tests/cuda/simt_norm_test.cpp compares it with drop_path and layer_norm.
-struct AddNorm {
-  static constexpr const char* name = "add_norm";
-  double p = 0, eps = 1e-6;
-  uint64_t seed = 0, stream = 0;
-  std::shared_ptr<Handed> handed = {};
-  Tensor sum = {}, weight = {}, mean = {}, rstd = {}, counter = {};
-  DType dtype = DType::f32;  // of branch and norm
-
 #ifdef PURSUIT_GPU
-  cuda::DropFactor factor() const {
-    const int64_t samples = sum.size(0);
-    return {seed,
-            stream,
-            counter.defined() ? counter.data<int64_t>() : nullptr,
-            samples,
-            mean.numel() / std::max<int64_t>(1, samples),
-            float(1 - p),
-            p < 1 ? float(1 / (1 - p)) : 0.0f};
-  }
-  template <class T, class Y> static void kernel(Cuda, const AddNorm& op, const T* residual, const Y* branch,
+cuda::DropFactor AddNorm::factor() const {
+  const int64_t samples = sum.size(0);
+  return {path.seed,
+          path.stream,
+          path.counter.defined() ? path.counter.data<int64_t>() : nullptr,
+          samples,
+          mean.numel() / std::max<int64_t>(1, samples),
+          float(1 - path.p),
+          path.p < 1 ? float(1 / (1 - path.p)) : 0.0f};
+}
+
+template <class T, class Y> void AddNorm::kernel(Cuda, const AddNorm& op, const T* residual, const Y* branch,
                                                  const float* bias, Y* norm) {
-    cuda::add_norm(residual, branch, op.factor(), op.weight.data<float>(), bias, op.mean.numel(),
-                   op.sum.size(-1), float(op.eps), op.sum.data<T>(), norm, op.mean.data<float>(),
-                   op.rstd.data<float>());
-  }
-  template <class T, class Y>
-  static void gradient(Cuda, const AddNorm& op, const T* so_far, const Y* gy, T* gx, Y* branch, float* gp) {
-    cuda::layer_norm_gradient(static_cast<const T*>(op.sum.data<T>()), gy, op.weight.data<float>(),
-                              op.mean.data<float>(), op.rstd.data<float>(), op.mean.numel(), op.sum.size(-1),
-                              so_far, gx, branch, op.factor(), gp);
-  }
+  cuda::add_norm(residual, branch, op.factor(), op.weight.data<float>(), bias, op.mean.numel(),
+                 op.sum.size(-1), float(op.eps), op.sum.data<T>(), norm, op.mean.data<float>(),
+                 op.rstd.data<float>());
+}
+
+template <class T, class Y>
+void AddNorm::gradient(Cuda, const AddNorm& op, const T* so_far, const Y* gy, T* gx, Y* branch, float* gp) {
+  cuda::layer_norm_gradient(static_cast<const T*>(op.sum.data<T>()), gy, op.weight.data<float>(),
+                            op.mean.data<float>(), op.rstd.data<float>(), op.mean.numel(), op.sum.size(-1),
+                            so_far, gx, branch, op.factor(), gp);
+}
 #endif
 
-  Tensor forward(const Tensor& in, const Tensor& number, const Tensor& residual, const Tensor& w,
-                 const Tensor& b) {
-    if (number.defined()) counter = number.to(DType::i64);
-    dtype = in.dtype();
-    weight = w.contiguous();
-    const Tensor branch = in.contiguous(), plus = residual.contiguous(), bias = b.contiguous();
-    const int64_t rows = plus.size(-1) ? plus.numel() / plus.size(-1) : 0;
-    sum = empty_like(plus);
-    mean = empty({rows}, DType::f32, plus.device());
-    rstd = empty({rows}, DType::f32, plus.device());
-    handed->norm = empty(plus.shape(), dtype, plus.device());
-    dispatch(branch, sum, name, [&]<class Dev, class Y, class T>(Dev dev, Type<Y>, Type<T>) {
-      launch<AddNorm>(dev, *this, static_cast<const T*>(plus.data<T>()),
-                      static_cast<const Y*>(branch.data<Y>()), static_cast<const float*>(bias.data<float>()),
-                      handed->norm.data<Y>());
-    });
-    return sum;
-  }
-  Grads backward(const Tensor& gy, Needs) {
-    Tensor of_norm = std::exchange(handed->gradient, {});
-    if (!of_norm.defined()) of_norm = zeros(sum.shape(), dtype, sum.device());
-    // In the memory of gy where nobody else uses that.
-    const Tensor gx = gy.is_contiguous() && gy.storage().use_count() == 1 ? gy.detach() : empty_like(sum),
-                 so_far = gy.contiguous(), branch = empty(sum.shape(), dtype, sum.device()),
-                 gp = empty({2, sum.size(-1)}, DType::f32, sum.device());
-    dispatch(branch, sum, name, [&]<class Dev, class Y, class T>(Dev dev, Type<Y>, Type<T>) {
-      launch_gradient<AddNorm>(dev, *this, static_cast<const T*>(so_far.data<T>()),
-                               static_cast<const Y*>(of_norm.data<Y>()), gx.data<T>(), branch.data<Y>(),
-                               gp.data<float>());
-    });
-    return {branch, Tensor(), gx, gp.select(0, 0), gp.select(0, 1)};
-  }
-  static std::vector<Sample<AddNorm>> samples() {
-    return {{{}, {{{3, 5}}, left_out(), {{3, 5}}, {{5}}, {{5}}}}};
-  }
-};
+void AddNorm::prepare(const Tensor& number, const Tensor& residual, const Tensor& w, DType of_branch) {
+  path.counter = number.defined() ? number.to(DType::i64) : Tensor();
+  dtype = of_branch;
+  weight = w.contiguous();
+  const int64_t rows = residual.size(-1) ? residual.numel() / residual.size(-1) : 0;
+  sum = empty_like(residual);
+  mean = empty({rows}, DType::f32, residual.device());
+  rstd = empty({rows}, DType::f32, residual.device());
+  handed->norm = empty(residual.shape(), dtype, residual.device());
+}
 
-// The norm that AddNorm made of its sum. Its gradient goes to AddNorm, whose backward runs later: all that is
-// computed from the norm is computed from the sum.
+Tensor AddNorm::forward(const Tensor& in, const Tensor& number, const Tensor& residual, const Tensor& w,
+                        const Tensor& b) {
+  const Tensor branch = in.contiguous(), plus = residual.contiguous(), bias = b.contiguous();
+  prepare(number, plus, w, branch.dtype());
+  dispatch(branch, sum, name, [&]<class Dev, class Y, class T>(Dev dev, Type<Y>, Type<T>) {
+    launch<AddNorm>(dev, *this, static_cast<const T*>(plus.data<T>()),
+                    static_cast<const Y*>(branch.data<Y>()), static_cast<const float*>(bias.data<float>()),
+                    handed->norm.data<Y>());
+  });
+  return sum;
+}
+
+Grads AddNorm::backward(const Tensor& gy, Needs) {
+  Tensor of_norm = std::exchange(handed->gradient, {});
+  if (!of_norm.defined()) of_norm = zeros(sum.shape(), dtype, sum.device());
+  // In the memory of gy where nobody else uses that.
+  const Tensor gx = gy.is_contiguous() && gy.storage().use_count() == 1 ? gy.detach() : empty_like(sum),
+               so_far = gy.contiguous(), branch = empty(sum.shape(), dtype, sum.device()),
+               gp = empty({2, sum.size(-1)}, DType::f32, sum.device());
+  dispatch(branch, sum, name, [&]<class Dev, class Y, class T>(Dev dev, Type<Y>, Type<T>) {
+    launch_gradient<AddNorm>(dev, *this, static_cast<const T*>(so_far.data<T>()),
+                             static_cast<const Y*>(of_norm.data<Y>()), gx.data<T>(), branch.data<Y>(),
+                             gp.data<float>());
+  });
+  return {branch, Tensor(), gx, gp.select(0, 0), gp.select(0, 1)};
+}
+
+namespace {
+
+// The gradient of the norm goes to AddNorm, whose backward runs later: all that is computed from the norm is
+// computed from the sum.
 struct NormOfSum {
   static constexpr const char* name = "add_norm";
-  std::shared_ptr<Handed> handed = {};
+  std::shared_ptr<AddNorm::Handed> handed = {};
   DType dtype = DType::f32;  // of the sum
   Tensor so_far = {};
 
@@ -104,15 +90,18 @@ struct NormOfSum {
 
 }  // namespace
 
-SumAndNorm add_norm(const Tensor& branch, const Tensor& residual, const Tensor& weight, const Tensor& bias,
-                    double eps, double p, uint64_t seed, uint64_t stream, const Tensor& counter) {
-  require_defined("add_norm", {&branch, &residual, &weight, &bias});
-  const bool fused = branch.device().is_cuda() && weight.dtype() == DType::f32 && bias.dtype() == DType::f32;
-  if (!fused) {
-    const Tensor sum = drop_path(branch, p, seed, stream, counter, residual);
-    return {sum, layer_norm(sum, weight, bias, eps, branch.dtype())};
-  }
-  if (!(p >= 0 && p <= 1)) fail("add_norm", "got p " + std::to_string(p) + ", need 0 to 1");
+Tensor norm_of_sum(const Tensor& sum, const std::shared_ptr<AddNorm::Handed>& handed) {
+  return apply(NormOfSum{.handed = handed, .dtype = sum.dtype()}, sum);
+}
+
+bool fits_add_norm(const Tensor& branch, const NormParameters& norm) {
+  return branch.device().is_cuda() && norm.weight.dtype() == DType::f32 && norm.bias.dtype() == DType::f32;
+}
+
+void check_add_norm(const Tensor& branch, const Tensor& residual, const NormParameters& norm,
+                    const DropOptions& path) {
+  if (!(path.p >= 0 && path.p <= 1)) fail("add_norm", "got p " + std::to_string(path.p) + ", need 0 to 1");
+  const Tensor &counter = path.counter, &weight = norm.weight, &bias = norm.bias;
   if (counter.defined() && (counter.shape() != Shape{2} || counter.device() != branch.device()))
     fail("add_norm", "got the counter " + counter.str() + ", need i64 [2] beside " + branch.str());
   if (branch.ndim() < 2 || weight.shape() != Shape{branch.size(-1)} || bias.shape() != weight.shape() ||
@@ -120,10 +109,19 @@ SumAndNorm add_norm(const Tensor& branch, const Tensor& residual, const Tensor& 
     fail("add_norm", "got branch " + branch.str() + ", weight " + weight.str() + ", bias " + bias.str() +
                          ", need [samples, ..., dim], [dim], [dim] on one device");
   require_residual("add_norm", residual, branch.shape(), branch);
-  const auto handed = std::make_shared<Handed>();
-  const Tensor sum = apply(AddNorm{.p = p, .eps = eps, .seed = seed, .stream = stream, .handed = handed},
-                           branch, counter, residual, weight, bias);
-  return {sum, apply(NormOfSum{.handed = handed, .dtype = sum.dtype()}, sum)};
+}
+
+SumAndNorm add_norm(const Tensor& branch, const Tensor& residual, const NormParameters& norm,
+                    const DropOptions& path) {
+  require_defined("add_norm", {&branch, &residual, &norm.weight, &norm.bias});
+  if (!fits_add_norm(branch, norm)) {
+    const Tensor sum = drop_path(branch, path.p, path.seed, path.stream, path.counter, residual);
+    return {sum, layer_norm(sum, norm.weight, norm.bias, norm.eps, branch.dtype())};
+  }
+  check_add_norm(branch, residual, norm, path);
+  const AddNorm op = AddNorm::of(norm, path);
+  const Tensor sum = apply(AddNorm(op), branch, path.counter, residual, norm.weight, norm.bias);
+  return {sum, norm_of_sum(sum, op.handed)};
 }
 
 }  // namespace pursuit

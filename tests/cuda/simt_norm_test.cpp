@@ -1,8 +1,10 @@
-// Layer norm on the simulated GPU: its gradient in two dtypes, and its fusion with the sum before it.
+// Layer norm on the simulated GPU: its gradient in two dtypes, and its fusion with the sum before it and with the
+// MLP between two of them.
 #ifdef PURSUIT_SIMULATED
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "engine/ops.h"
 
@@ -65,7 +67,7 @@ std::vector<std::vector<double>> added(Device device, DType dtype, DType stream,
   const Tensor branch = leaf(shape, 1, dtype), residual = leaf(shape, 2, stream),
                weight = leaf({shape.back()}, 3, DType::f32), bias = leaf({shape.back()}, 4, DType::f32),
                counter = from_vector<int64_t>({3, 1}, {2}).to(device);
-  const auto [sum, norm] = add_norm(branch, residual, weight, bias, 1e-5, p, 7, 1, counter);
+  const auto [sum, norm] = add_norm(branch, residual, {weight, bias, 1e-5}, {p, 7, 1, counter});
   CHECK(sum.dtype() == stream);
   CHECK(norm.dtype() == dtype);
   const auto weighed = [&](const Tensor& t, uint64_t number) {
@@ -102,5 +104,80 @@ TEST_CASE("add_norm on the GPU: drop_path and layer_norm") {
             CHECK(worst <= bar * largest);
           }
         }
+}
+
+namespace {
+
+struct BetweenNorms {
+  Shape shape;
+  int64_t hidden;
+  double p;
+  Users users;
+  Activation f;
+};
+
+// Sum and norm of residual_mlp, and the gradients of all its inputs.
+std::vector<std::vector<double>> between_norms(Device device, DType dtype, const BetweenNorms& c) {
+  const int64_t dim = c.shape.back();
+  const auto leaf = [&](const Shape& shape, double bound, uint64_t number, DType type) {
+    return uniform(shape, -bound, bound, 3, number).to(DType::bf16).to(type).to(device).requires_grad();
+  };
+  const double of_x = std::sqrt(3.0 / double(dim)), of_hidden = std::sqrt(3.0 / double(c.hidden));
+  const Tensor branch = leaf(c.shape, 1, 1, dtype), residual = leaf(c.shape, 1, 2, DType::f32),
+               w1 = leaf({c.hidden, dim}, of_x, 3, dtype), b1 = leaf({c.hidden}, 1, 4, dtype),
+               w2 = leaf({dim, c.hidden}, of_hidden, 5, dtype), b2 = leaf({dim}, 1, 6, dtype);
+  const NormParameters before{leaf({dim}, 1, 7, DType::f32), leaf({dim}, 1, 8, DType::f32), 1e-5},
+      after{leaf({dim}, 1, 9, DType::f32), leaf({dim}, 1, 10, DType::f32), 1e-4};
+  const Tensor counter = from_vector<int64_t>({3, 1}, {2}).to(device);
+  const auto [sum, norm] = residual_mlp(branch, residual, before, {c.p, 7, 1, counter}, w1, b1, w2, b2, c.f,
+                                        after, {c.p, 7, 2, counter});
+  CHECK(sum.dtype() == DType::f32);
+  CHECK(norm.dtype() == dtype);
+  const auto weighed = [&](const Tensor& t, uint64_t number) {
+    return (t.to(DType::f32) * uniform(c.shape, -1, 1, 3, number).to(device)).sum();
+  };
+  Tensor loss = c.users == Users::sum ? weighed(sum, 11) : weighed(norm, 12);
+  if (c.users == Users::both) loss = loss + weighed(sum, 11);
+  loss.backward();
+  std::vector<std::vector<double>> all = {sum.to_vector(), norm.to_vector()};
+  for (const Tensor& t :
+       {branch, residual, before.weight, before.bias, w1, b1, w2, b2, after.weight, after.bias})
+    all.push_back(t.grad().defined() ? t.grad().to_vector() : zeros_like(t).to_vector());
+  return all;
+}
+
+double root_mean_square(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum / double(std::max<size_t>(1, a.size())));
+}
+
+}  // namespace
+
+// Beside f32 on the CPU its error must be that of the three operators it stands for. Half as much again is what
+// the draw of two dozen numbers may change in their mean.
+TEST_CASE("residual_mlp on the GPU: add_norm, mlp and add_norm") {
+  constexpr auto gelu = Activation::gelu, relu = Activation::relu;
+  for (const BetweenNorms& c : {BetweenNorms{{2, 65, 24}, 40, 0, Users::both, gelu},     // tiles of 64 rows
+                                BetweenNorms{{4, 100, 40}, 33, 0.5, Users::both, gelu},  // and of 128
+                                BetweenNorms{{3, 67, 33}, 72, 0.5, Users::norm, relu},
+                                BetweenNorms{{3, 130, 72}, 64, 0.5, Users::sum, gelu},
+                                BetweenNorms{{2, 60, 192}, 64, 0.5, Users::both, gelu},
+                                BetweenNorms{{1, 97, 136}, 96, 1, Users::both, relu}}) {
+    CAPTURE(c.shape.str());
+    const auto want = between_norms(cpu, DType::f32, c), got = between_norms(cuda_device(), DType::bf16, c);
+    setenv("PURSUIT_MLP", "apart", 1);
+    const auto apart = between_norms(cuda_device(), DType::bf16, c);
+    unsetenv("PURSUIT_MLP");
+    REQUIRE(want.size() == 12);
+    for (size_t t = 0; t < want.size(); ++t) {
+      CAPTURE(t);
+      REQUIRE(want[t].size() == got[t].size());
+      REQUIRE(want[t].size() > 20);
+      const double of_apart = root_mean_square(apart[t], want[t]);
+      CHECK(root_mean_square(got[t], want[t]) <= 1.5 * of_apart);
+      CHECK((of_apart > 0 || c.p == 1 || c.users != Users::both));
+    }
+  }
 }
 #endif

@@ -172,7 +172,14 @@ TEST_CASE("undefined: functions of ops.h, those included that are no operators")
           {"dropout", [] { dropout(none, 0, 1, 1); }},
           {"dropout", [] { dropout(none, 0.5, 1, 1); }},
           {"drop_path", [] { drop_path(none, 0, 1, 1); }},
-          {"add_norm", [] { add_norm(none, none, none, none, 1e-6); }},
+          {"add_norm",
+           [] {
+             add_norm(none, none, {none, none});
+           }},
+          {"residual_mlp",
+           [] {
+             residual_mlp(none, none, {none, none}, {}, none, none, none, none, {}, {none, none}, {});
+           }},
           {"normalise_images", [] { normalise_images(none, {0.0}, {1.0}); }},
           {"patchify", [&] { patchify(none, x, x); }},
           {"embedding", [&] { embedding(none, x); }},

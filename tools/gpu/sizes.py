@@ -10,7 +10,7 @@ class Sizes:
     curve_steps: int
     runs: dict            # {app: (settings of train, settings of eval)}
     steps: int            # of a whole short run, even
-    benchmarks: tuple     # (workload, type, batch); batch 0: the workload's
+    benchmarks: tuple     # (workload, type, batch, variables of the environment); batch 0: the workload's
     bench_seconds: float  # timed, of each
     timed: bool           # also the times of a step's parts and of the laboratory, which a simulated GPU refuses
 
@@ -30,7 +30,9 @@ FULL = Sizes(
                 ("segment-tiny", "bf16", 32), ("segment-tiny-512", "bf16", 8), ("upsample-cross-entropy", "bf16", 8),
                 ("attention-forward", "bf16", 1024), ("rpc-forward", "bf16", 1024), ("deit-tiny-rpc-all", "bf16", 256),
                 ("conv-3x3-56", "bf16", 64), ("conv-depthwise-56", "bf16", 64),
-                ("deit-tiny-forward", "bf16", 256), ("deit-tiny-int8", "f32", 256), ("lm-int8", "f32", 32)),
+                ("deit-tiny-forward", "bf16", 256), ("deit-tiny-int8", "f32", 256), ("lm-int8", "f32", 32),
+                *(("deit-tiny-softmax", "bf16", batch, f"PURSUIT_MLP={form}") for batch in (256, 32)
+                  for form in ("apart", "products"))),
     bench_seconds=1, timed=True)
 
 TINY = ("--dim", "16", "--depth", "1", "--heads", "2", "--iterations", "2", "--batch-size", "4", "--warmup-epochs", "0.1")
@@ -46,5 +48,5 @@ SMALL = Sizes(
           "segment": (("--height", "32", "--width", "32", "--patch", "16", "--mlp-ratio", "2", "--limit", "12",
                        "--test-limit", "1", *TINY), ("--limit", "1"))},
     steps=4,
-    benchmarks=(("adamw", "f32", 1024),),
+    benchmarks=(("adamw", "f32", 1024), ("adamw", "f32", 1024, "PURSUIT_MLP=apart")),
     bench_seconds=0, timed=False)

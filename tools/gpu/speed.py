@@ -32,7 +32,7 @@ HOT = {
     "attention, gradient": ("attention_head_gradient_kernel", "attention-softmax", "bf16", 1024),
     "RPC-Attention": ("rpc_forward_kernel", "rpc-operator", "bf16", 1024),
     "RPC-Attention, gradient": ("rpc_backward_kernel", "rpc-operator", "bf16", 1024),
-    "sum and layer norm": ("add_norm_kernel", "deit-tiny-softmax", "bf16", 256),
+    "MLP between norms": ("residual_mlp_kernel", "deit-tiny-softmax", "bf16", 256),
     "layer norm, gradient": ("layer_norm_gradient_kernel", "deit-tiny-softmax", "bf16", 256),
 }
 SECTIONS = ("SpeedOfLight", "LaunchStats", "Occupancy", "MemoryWorkloadAnalysis", "SchedulerStats", "WarpStateStats")
@@ -44,19 +44,20 @@ def timed_products(machine):
 
 
 def bench(machine, section):
-    names = {f"{name} {dtype} {batch or ''}".strip(): (name, dtype, batch) for name, dtype, batch in machine.sizes.benchmarks}
+    rows = {" ".join(str(word) for word in row if word): row for row in machine.sizes.benchmarks}
     env = machine.env | timed_products(machine)
 
     def check(item):
         if item == "parts of a step":
             return step_parts(machine, env)
-        name, dtype, batch = names[item]
+        name, dtype, batch, *variables = rows[item]
         output = machine.good([machine.program("bench"), name, "--dtype", dtype, "--batch", batch, "--device", "cuda",
-                               "--seconds", machine.sizes.bench_seconds, "--json"], 120, env)
+                               "--seconds", machine.sizes.bench_seconds, "--json"], 120,
+                              env | dict(variable.split("=") for variable in variables))
         row = json.loads(output.splitlines()[-1])
         return {"what": f"{row['median_ms']:.4g} ms, {row['items_per_s']:.4g} {row['unit']}/s, "
                         f"{row['pool_peak_bytes'] / 2**20:.0f} MiB", "figures": row}
-    return machine.each(section, list(names) + (["parts of a step"] if machine.sizes.timed else []), check)
+    return machine.each(section, list(rows) + (["parts of a step"] if machine.sizes.timed else []), check)
 
 
 def step_parts(machine, env):
