@@ -20,7 +20,8 @@
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {
 
-// Warps of a block. Those of a multiprocessor fill its registers, in one block or in two.
+// Warps of a block. Those of a multiprocessor fill its registers, in one block or in two where its shared memory
+// holds two.
 constexpr int mlp_warps = 8;
 template <int Warps> constexpr int mlp_threads = Warps* warp_size;
 template <int Warps> constexpr int mlp_rows = Warps * 16;
@@ -86,27 +87,33 @@ template <int D, int Warps, bool Hidden> class MlpChunks {
   bf16* memory_;
 };
 
-// The numbers at columns col and col + 1 of a row, zeros beyond the end; `moved`: x.aligned().
-template <class T> __device__ float2 read_pair(const MatrixRows<const T>& x, int row, int col, bool moved) {
-  if (row >= x.n || col >= x.d) return {0, 0};
+// The numbers at columns col and col + 1 of a row, zeros beyond the end, as a pair (float2, or two bf16 in 32
+// bits); in_pairs: x.aligned().
+template <class T> __device__ auto read_pair(const MatrixRows<const T>& x, int row, int col, bool in_pairs) {
+  using Pair = std::conditional_t<std::is_same_v<T, float>, float2, uint32_t>;
+  if (row >= x.n || col >= x.d) return Pair{};
   const T* const p = x.at(row) + col;
-  if (!moved) return {upcast(p[0]), col + 1 < x.d ? upcast(p[1]) : 0.0f};
-  if constexpr (std::is_same_v<T, float>) return *reinterpret_cast<const float2*>(p);
-  const auto pair = *reinterpret_cast<const uint32_t*>(p);
+  if (in_pairs) return *reinterpret_cast<const Pair*>(p);
+  const T second = col + 1 < x.d ? p[1] : T{};
+  if constexpr (std::is_same_v<T, float>)
+    return float2{p[0], second};
+  else
+    return pack_bf16(p[0], second);
+}
+__device__ inline float2 unpack_bf16(uint32_t pair) {
   return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
 }
 
 // 16 rows as left operands, from global memory into registers.
 template <int D>
 __device__ void read_strip(KeptRows<bf16, D, 1>& strip, const MatrixRows<const bf16>& x, int first) {
-  const bool moved = x.aligned();
+  const bool in_pairs = x.aligned();
 #pragma unroll
   for (int k = 0; k < D / 16; ++k)
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float2 pair = read_pair(x, first + tile_row(i % 2 * 2), k * 16 + i / 2 * 8 + tile_col(0), moved);
-      strip.a[0][k].v[i] = pack_bf16(pair.x, pair.y);
-    }
+    for (int i = 0; i < 4; ++i)
+      strip.a[0][k].v[i] =
+          read_pair(x, first + tile_row(i % 2 * 2), k * 16 + i / 2 * 8 + tile_col(0), in_pairs);
 }
 
 template <int J> __device__ void round_to_bf16(TileD (&h)[1][J]) {
@@ -251,7 +258,7 @@ template <class F, int D, int Warps> __global__ void __launch_bounds__(mlp_threa
     // s <- plus + factor branch, by pairs of columns: branch_of(row, column, the pair in s).
     const auto add_up = [&](TileD(&s)[1][D / 8], const MatrixRows<const float>& plus,
                             const DropFactor& factor, const auto& branch_of) {
-      const bool moved = plus.aligned();
+      const bool in_pairs = plus.aligned();
 #pragma unroll
       for (int i = 0; i < 4; i += 2) {
         const int row = first + tile_row(i);
@@ -260,7 +267,7 @@ template <class F, int D, int Warps> __global__ void __launch_bounds__(mlp_threa
         for (int j = 0; j < D / 8; ++j) {
           const int col = j * 8 + tile_col(0);
           float* const v = s[0][j].v + i;
-          const float2 old = read_pair(plus, row, col, moved),
+          const float2 old = read_pair(plus, row, col, in_pairs),
                        add = f != 0 ? branch_of(row, col, v) : float2{0, 0};
           v[0] = old.x + f * add.x;
           v[1] = old.y + f * add.y;
@@ -271,16 +278,16 @@ template <class F, int D, int Warps> __global__ void __launch_bounds__(mlp_threa
     {
       TileD s[1][D / 8];
       const auto of_branch = rows_of(branch);
-      const bool moved = of_branch.aligned();
-      add_up(s, rows_of(residual), before.factor,
-             [&](int row, int col, const float*) { return read_pair(of_branch, row, col, moved); });
+      const bool in_pairs = of_branch.aligned();
+      add_up(s, rows_of(residual), before.factor, [&](int row, int col, const float*) {
+        return unpack_bf16(read_pair(of_branch, row, col, in_pairs));
+      });
       store_sum_and_norm<D>(s, before, first, shape.rows, cols, own, own_sum);
 #pragma unroll
       for (int k = 0; k < D / 16; ++k) results_as_a(strip.a[0][k], &s[0][2 * k]);
     }
     TileD o[1][D / 8];
     add_mlp<F, D, Warps>(o, strip, tile, first, chunks, side, b1, hidden, own, shape);
-    __syncwarp();  // other lanes have stored the sum that is read again
     add_up(o, rows_of(static_cast<const float*>(before.sum)), after.factor,
            [&](int, int col, const float* v) {
              return float2{v[0] + (col < cols ? upcast(b2[col]) : 0),

@@ -274,7 +274,7 @@ SumAndNorm add_norm(const Tensor& branch, const Tensor& residual, const NormPara
                     const DropOptions& path = {});
 // The MLP of a pre-norm block, from sum to sum: with s and n of add_norm(branch, residual, before, path),
 // add_norm(mlp(n), s, after, mlp_path). On a GPU, with bf16 rows narrow enough for the MLP's kernel and a
-// residual and norms in f32, the forward pass is one kernel.
+// residual and norms in f32, the forward pass is one kernel, which does not round mlp(n) to bf16.
 SumAndNorm residual_mlp(const Tensor& branch, const Tensor& residual, const NormParameters& before,
                         const DropOptions& path, const Tensor& w1, const Tensor& b1, const Tensor& w2,
                         const Tensor& b2, Activation f, const NormParameters& after,

@@ -69,13 +69,13 @@ DropOptions options_of(const Dropout& d) { return {d.rate, d.seed, d.stream, d.c
 
 }  // namespace
 
-ResidualStream ResidualStream::without_rest() const {
-  const auto [stream, normed] = ResidualStream(x, branch, path).sum_and_norm(*rest->norm, branch.dtype());
-  return {stream, (*rest->mlp)(normed), rest->path};
+ResidualStream ResidualStream::with_mlp_as_branch() const {
+  const auto [stream, normed] = ResidualStream(x, branch, path).sum_and_norm(*open_mlp->norm, branch.dtype());
+  return {stream, (*open_mlp->mlp)(normed), open_mlp->path};
 }
 
 Tensor ResidualStream::sum() const {
-  if (rest) return without_rest().sum();
+  if (open_mlp) return with_mlp_as_branch().sum();
   return branch.defined() ? drop_path(branch, path.rate, path.seed, path.stream, path.counter, x) : x;
 }
 
@@ -85,16 +85,16 @@ SumAndNorm ResidualStream::sum_and_norm(const LayerNorm& norm, DType dtype) cons
     return {y, norm(y, dtype)};
   }
   const DType t = compute_type(dtype);
-  if (!rest) return add_norm(branch, x, parameters_of(norm, t), options_of(path));
-  const Mlp& m = *rest->mlp;
+  if (!open_mlp) return add_norm(branch, x, parameters_of(norm, t), options_of(path));
+  const Mlp& m = *open_mlp->mlp;
   const Tensor w1 = m.fc1.weight.to(dtype), b1 = m.fc1.bias.to(dtype), w2 = m.fc2.weight.to(dtype),
                b2 = m.fc2.bias.to(dtype);
-  const NormParameters before = parameters_of(*rest->norm, t);
+  const NormParameters before = parameters_of(*open_mlp->norm, t);
   Observer<Mlp>::show(m, [&] {
     return mlp(add_norm(branch, x, before, options_of(path)).norm, w1, b1, w2, b2, {}, m.activation());
   });
   return residual_mlp(branch, x, before, options_of(path), w1, b1, w2, b2, m.activation(),
-                      parameters_of(norm, t), options_of(rest->path));
+                      parameters_of(norm, t), options_of(open_mlp->path));
 }
 
 Tensor Mlp::quantized(const Tensor& x, const Quantizer& of_x) const {

@@ -60,29 +60,29 @@ class Mlp : public Callable<Mlp> {
 };
 
 // The residual stream of a transformer: x, to which `branch`, if it is defined, is still to be added where
-// `path` does not drop it; and to that sum, if there is a `rest`, the MLP of its norm. So one kernel can add a
-// branch and make the next norm, or all of these.
+// `path` does not drop it; and to that sum, if there is an open MLP, the MLP of its norm. So one kernel can add a
+// branch and make the next norm, or all of these. sum() and sum_and_norm() compute it all at every call.
 struct ResidualStream {
-  struct NormAndMlp {
-    const LayerNorm* norm;
+  struct OpenMlp {
+    const LayerNorm* norm;  // outlives the stream, as the MLP does
     const Mlp* mlp;
     Dropout path;
   };
   ResidualStream(Tensor stream, Tensor open_branch = {}, Dropout drop_path = {},
-                 std::optional<NormAndMlp> open_mlp = {})
+                 std::optional<OpenMlp> mlp = {})
       : x(std::move(stream)),
         branch(std::move(open_branch)),
         path(std::move(drop_path)),
-        rest(std::move(open_mlp)) {}
+        open_mlp(std::move(mlp)) {}
   Tensor sum() const;
   SumAndNorm sum_and_norm(const LayerNorm& norm, DType dtype) const;
 
   Tensor x, branch;
   Dropout path;
-  std::optional<NormAndMlp> rest;
+  std::optional<OpenMlp> open_mlp;  // only with a branch
 
  private:
-  ResidualStream without_rest() const;
+  ResidualStream with_mlp_as_branch() const;
 };
 
 // A convolution with stride = kernel size: images [B, C, H, W] to tokens [B, H/p * W/p, dim].

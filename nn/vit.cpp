@@ -60,10 +60,11 @@ ResidualStream VitBlock::forward(const ResidualStream& x, DType dtype, const Gen
   const ResidualStream y = add(x, norm1, 0, [&](const Tensor& normed, const Tensor& residual) {
     return attn(normed, residual, of_attention);
   });
+  // Where the attention's branch is still open, the MLP is left open too: the kernel of the next norm makes both.
   if (y.branch.defined() && dropout_ == 0 && of_activation.rate == 0)
     return {
         y.x, y.branch, y.path,
-        ResidualStream::NormAndMlp{&norm2, &mlp, generator.dropout(drop_path_, streams::step::drop_path, 1)}};
+        ResidualStream::OpenMlp{&norm2, &mlp, generator.dropout(drop_path_, streams::step::drop_path, 1)}};
   return add(y, norm2, 1, [&](const Tensor& normed, const Tensor& residual) {
     return mlp(normed, residual, of_activation);
   });

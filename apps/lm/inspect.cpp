@@ -105,17 +105,20 @@ Inspection inspect(const nn::TransformerLm& model, data::TextBatches& rows, int6
   out.sequences = sequences;
   out.temperature = std::sqrt(double(c.dim) / double(c.heads));
   const std::vector<double> entropies = mean_entropies(model, rows, out);
+  std::vector<Tensor> query_weights, key_weights;
   for (int64_t layer = 0; layer < c.depth; ++layer) {
     const nn::Attention& attention = model.attention(int(layer));
-    const Tensor queries = attention.query_weights(), keys = attention.key_weights();
-    const Tensor simulated =
-        nn::simulated_propagation(queries, keys, out.temperature, out.tokens, walks, /*seed=*/0);
-    for (int64_t head = 0; head < c.heads; ++head) {
-      const Tensor query = queries.select(0, head), key = keys.select(0, head);
-      out.heads.push_back({layer, head, entropies[size_t(layer * c.heads + head)],
-                           nn::qk_statistics(query, key), nn::qk_eigenvalues(query, key),
-                           simulated.select(0, head).to_vector()});
-    }
+    query_weights.push_back(attention.query_weights());
+    key_weights.push_back(attention.key_weights());
+  }
+  // All heads together: most of the time goes into drawing the walks.
+  const Tensor queries = concat(query_weights, 0), keys = concat(key_weights, 0);
+  const Tensor simulated =
+      nn::simulated_propagation(queries, keys, out.temperature, out.tokens, walks, /*seed=*/0);
+  for (int64_t i = 0; i < c.depth * c.heads; ++i) {
+    const Tensor query = queries.select(0, i), key = keys.select(0, i);
+    out.heads.push_back({i / c.heads, i % c.heads, entropies[size_t(i)], nn::qk_statistics(query, key),
+                         nn::qk_eigenvalues(query, key), simulated.select(0, i).to_vector()});
   }
   return out;
 }

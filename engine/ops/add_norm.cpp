@@ -54,12 +54,13 @@ Tensor AddNorm::forward(const Tensor& in, const Tensor& number, const Tensor& re
   return sum;
 }
 
-Grads AddNorm::backward(const Tensor& gy, Needs) {
+Grads AddNorm::backward(const Tensor& gy, Needs) { return gradients(gy, owned(gy)); }
+
+Grads AddNorm::gradients(const Tensor& gy, bool in_place) {
   Tensor of_norm = std::exchange(handed->gradient, {});
   if (!of_norm.defined()) of_norm = zeros(sum.shape(), dtype, sum.device());
-  // In the memory of gy where nobody else uses that.
-  const Tensor gx = gy.is_contiguous() && gy.storage().use_count() == 1 ? gy.detach() : empty_like(sum),
-               so_far = gy.contiguous(), branch = empty(sum.shape(), dtype, sum.device()),
+  const Tensor gx = in_place ? gy.detach() : empty_like(sum), so_far = gy.contiguous(),
+               branch = empty(sum.shape(), dtype, sum.device()),
                gp = empty({2, sum.size(-1)}, DType::f32, sum.device());
   dispatch(branch, sum, name, [&]<class Dev, class Y, class T>(Dev dev, Type<Y>, Type<T>) {
     launch_gradient<AddNorm>(dev, *this, static_cast<const T*>(so_far.data<T>()),
@@ -98,17 +99,17 @@ bool fits_add_norm(const Tensor& branch, const NormParameters& norm) {
   return branch.device().is_cuda() && norm.weight.dtype() == DType::f32 && norm.bias.dtype() == DType::f32;
 }
 
-void check_add_norm(const Tensor& branch, const Tensor& residual, const NormParameters& norm,
-                    const DropOptions& path) {
-  if (!(path.p >= 0 && path.p <= 1)) fail("add_norm", "got p " + std::to_string(path.p) + ", need 0 to 1");
+void check_add_norm(const char* where, const Tensor& branch, const Tensor& residual,
+                    const NormParameters& norm, const DropOptions& path) {
+  if (!(path.p >= 0 && path.p <= 1)) fail(where, "got p " + std::to_string(path.p) + ", need 0 to 1");
   const Tensor &counter = path.counter, &weight = norm.weight, &bias = norm.bias;
   if (counter.defined() && (counter.shape() != Shape{2} || counter.device() != branch.device()))
-    fail("add_norm", "got the counter " + counter.str() + ", need i64 [2] beside " + branch.str());
+    fail(where, "got the counter " + counter.str() + ", need i64 [2] beside " + branch.str());
   if (branch.ndim() < 2 || weight.shape() != Shape{branch.size(-1)} || bias.shape() != weight.shape() ||
       weight.device() != branch.device() || bias.device() != branch.device())
-    fail("add_norm", "got branch " + branch.str() + ", weight " + weight.str() + ", bias " + bias.str() +
-                         ", need [samples, ..., dim], [dim], [dim] on one device");
-  require_residual("add_norm", residual, branch.shape(), branch);
+    fail(where, "got branch " + branch.str() + ", weight " + weight.str() + ", bias " + bias.str() +
+                    ", need [samples, ..., dim], [dim], [dim] on one device");
+  require_residual(where, residual, branch.shape(), branch);
 }
 
 SumAndNorm add_norm(const Tensor& branch, const Tensor& residual, const NormParameters& norm,
@@ -118,7 +119,7 @@ SumAndNorm add_norm(const Tensor& branch, const Tensor& residual, const NormPara
     const Tensor sum = drop_path(branch, path.p, path.seed, path.stream, path.counter, residual);
     return {sum, layer_norm(sum, norm.weight, norm.bias, norm.eps, branch.dtype())};
   }
-  check_add_norm(branch, residual, norm, path);
+  check_add_norm("add_norm", branch, residual, norm, path);
   const AddNorm op = AddNorm::of(norm, path);
   const Tensor sum = apply(AddNorm(op), branch, path.counter, residual, norm.weight, norm.bias);
   return {sum, norm_of_sum(sum, op.handed)};

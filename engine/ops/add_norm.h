@@ -20,6 +20,7 @@ struct AddNorm {
   Tensor sum = {}, weight = {}, mean = {}, rstd = {};
   DType dtype = DType::f32;  // of branch and norm
 
+  // Without the counter, which is an input.
   static AddNorm of(const NormParameters& norm, const DropOptions& path) {
     return {.path = {path.p, path.seed, path.stream}, .eps = norm.eps, .handed = std::make_shared<Handed>()};
   }
@@ -36,6 +37,10 @@ struct AddNorm {
   Tensor forward(const Tensor& in, const Tensor& number, const Tensor& residual, const Tensor& w,
                  const Tensor& b);
   Grads backward(const Tensor& gy, Needs);
+  // The same; `in_place`: the residual's gradient takes the memory of gy, a contiguous tensor.
+  Grads gradients(const Tensor& gy, bool in_place);
+  // Whether backward may write into a gradient, because nobody else uses it.
+  static bool owned(const Tensor& gy) { return gy.is_contiguous() && gy.storage().use_count() == 1; }
   static std::vector<Sample<AddNorm>> samples() {
     return {{{}, {{{3, 5}}, left_out(), {{3, 5}}, {{5}}, {{5}}}}};
   }
@@ -43,10 +48,10 @@ struct AddNorm {
 
 // Whether AddNorm is for these, rather than drop_path and layer_norm.
 bool fits_add_norm(const Tensor& branch, const NormParameters& norm);
-// Throws unless branch [samples, ..., dim], residual, norm and path are what AddNorm takes.
-void check_add_norm(const Tensor& branch, const Tensor& residual, const NormParameters& norm,
-                    const DropOptions& path);
-// The norm that AddNorm or an operator that contains it made of `sum`, for the tape.
+// Throws, in the name of `where`, unless branch [samples, ..., dim], residual, norm and path are what AddNorm takes.
+void check_add_norm(const char* where, const Tensor& branch, const Tensor& residual,
+                    const NormParameters& norm, const DropOptions& path);
+// The norm that AddNorm, or an operator that contains it, made of `sum`; on the tape its gradient goes there.
 Tensor norm_of_sum(const Tensor& sum, const std::shared_ptr<AddNorm::Handed>& handed);
 
 }  // namespace pursuit

@@ -265,19 +265,20 @@ std::vector<Sample<Mlp>> Mlp::samples() {
 }
 PURSUIT_OPERATOR(Mlp)
 
-void check_mlp(const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2, const Tensor& b2) {
+void check_mlp(const char* where, const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2,
+               const Tensor& b2) {
   if (w1.ndim() != 2 || w2.ndim() != 2 || x.ndim() < 1 || x.size(-1) != w1.size(1) ||
       w2.size(1) != w1.size(0) || b1.shape() != Shape{w1.size(0)} || b2.shape() != Shape{w2.size(0)})
-    fail("mlp", "got x " + x.str() + ", w1 " + w1.str() + ", b1 " + b1.str() + ", w2 " + w2.str() + ", b2 " +
+    fail(where, "got x " + x.str() + ", w1 " + w1.str() + ", b1 " + b1.str() + ", w2 " + w2.str() + ", b2 " +
                     b2.str() + ", need [..., in], [hidden, in], [hidden], [out, hidden], [out]");
   for (const Tensor* t : {&w1, &b1, &w2, &b2})
     if (t->dtype() != x.dtype() || t->device() != x.device())
-      fail("mlp", "got x " + x.str() + " and a " + t->str() + ", need one dtype and device");
+      fail(where, "got x " + x.str() + " and a " + t->str() + ", need one dtype and device");
 }
 
 Tensor mlp(const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2, const Tensor& b2,
            const Tensor& residual, Activation f) {
-  check_mlp(x, w1, b1, w2, b2);
+  check_mlp("mlp", x, w1, b1, w2, b2);
   Shape shape = x.shape();
   shape.back() = w2.size(0);
   require_residual("mlp", residual, shape, x);

@@ -64,7 +64,8 @@ enum class MlpForm { with_norms, apart, products };
 MlpForm mlp_form();
 // Whether a GPU makes both products in one kernel.
 bool fits_mlp_kernel(const Tensor& weight, const Mlp::Sizes& sizes);
-// Throws unless mlp takes these.
-void check_mlp(const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2, const Tensor& b2);
+// Throws, in the name of `where`, unless mlp takes these.
+void check_mlp(const char* where, const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2,
+               const Tensor& b2);
 
 }  // namespace pursuit

@@ -47,12 +47,13 @@ struct Patchify {
       256;  // patches gathered at a time: a few hundred KB, and enough for a product
   static constexpr int64_t partial = 64;  // terms of a sum
   Tensor x = {}, weight = {};             // each is saved for the other's gradient only
+  Tensor patches = {};  // [patches, length], on a GPU; saved in place of x, which would be gathered again
   PatchGrid grid = {};
   Shape shape_of_weight = {};
   Needs needs = {};
 
-  template <class T> static void kernel(Cpu, const PatchGrid& grid, const T* x, const T* weight,
-                                        const T* bias, T* y, int64_t dim) {
+  template <class T> static void kernel(Cpu, const PatchGrid& grid, const T* x, T* /*patches*/,
+                                        const T* weight, const T* bias, T* y, int64_t dim) {
     const int64_t length = grid.length();
     parallel_for(grid.patches(), one_range_each(grid.patches(), 64), [&](int64_t b, int64_t e) {
       std::vector<T> rows(static_cast<size_t>(std::min(tile, e - b) * length));
@@ -104,10 +105,6 @@ struct Patchify {
     });
   }
 #ifdef PURSUIT_GPU
-  // Memory for the patches of all images: as much as the images.
-  template <class T> static Storage room(const PatchGrid& grid) {
-    return allocate(cuda_device(cuda::current_device()), grid.patches() * grid.length() * int64_t(sizeof(T)));
-  }
   template <bool to_images, class T> static void move(const PatchGrid& grid, const T* from, T* to) {
     if (grid.patches() * grid.length() == 0) return;
     cuda::with_pack<T>(grid.patch, {to_images ? to : from}, [&]<int V>() {
@@ -116,26 +113,19 @@ struct Patchify {
                                                           int(grid.width), int(grid.patch));
     });
   }
-  template <class T> static Storage gathered(const PatchGrid& grid, const T* x) {
-    const Storage rows = room<T>(grid);
-    move<false>(grid, x, static_cast<T*>(rows.get()));
-    return rows;
-  }
-
-  template <class T> static void kernel(Cuda, const PatchGrid& grid, const T* x, const T* weight,
+  template <class T> static void kernel(Cuda, const PatchGrid& grid, const T* x, T* patches, const T* weight,
                                         const T* bias, T* y, int64_t dim) {
-    const Storage rows = gathered(grid, x);
-    cuda::dense<T, T>(static_cast<const T*>(rows.get()), weight, bias, nullptr, y, grid.patches(),
-                      grid.length(), dim);
+    move<false>(grid, x, patches);
+    cuda::dense<T, T>(static_cast<const T*>(patches), weight, bias, nullptr, y, grid.patches(), grid.length(),
+                      dim);
   }
-  template <class T> static void gradient(Cuda, const PatchGrid& grid, const T* x, const T* weight,
+  template <class T> static void gradient(Cuda, const PatchGrid& grid, const T* patches, const T* weight,
                                           const T* gy, int64_t dim, T* gx, T* gw, T* gb) {
-    const Storage rows = gw ? gathered(grid, x) : room<T>(grid);
-    T* patches = static_cast<T*>(rows.get());
     cuda::dense_parameter_gradients<T>(gy, patches, gw, gb, grid.patches(), grid.length(), dim);
     if (!gx) return;
-    cuda::dense_input_gradient<T>(gy, weight, patches, grid.patches(), grid.length(), dim);
-    move<true>(grid, static_cast<const T*>(patches), gx);
+    const cuda::Workspace<T> rows(grid.patches() * grid.length());
+    cuda::dense_input_gradient<T>(gy, weight, rows.data(), grid.patches(), grid.length(), dim);
+    move<true>(grid, static_cast<const T*>(rows.data()), gx);
   }
 #endif
 
@@ -147,11 +137,14 @@ struct Patchify {
     shape_of_weight = weight.shape();
     const int64_t dim = weight.size(0);
     Tensor y = empty({grid.images, grid.down() * grid.across(), dim}, x.dtype(), x.device());
+    if (x.device().is_cuda()) patches = empty({grid.patches(), grid.length()}, x.dtype(), x.device());
     dispatch(x, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
-      launch<Patchify>(dev, grid, x.data<T>(), weight.data<T>(), b.data<T>(), y.data<T>(), dim);
+      launch<Patchify>(dev, grid, x.data<T>(), patches.defined() ? patches.data<T>() : nullptr,
+                       weight.data<T>(), b.data<T>(), y.data<T>(), dim);
     });
     if (!needs[0]) weight = {};
-    if (!needs[1]) x = {};
+    if (!needs[1]) patches = {};
+    if (!needs[1] || patches.defined()) x = {};
     return y;
   }
   Grads backward(const Tensor& gy, Needs) {
@@ -164,7 +157,7 @@ struct Patchify {
                  gw = gradient_of(1, shape_of_weight), gb = gradient_of(2, {dim});
     dispatch(dy, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       const auto pointer = [](const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; };
-      launch_gradient<Patchify>(dev, grid, static_cast<const T*>(pointer(x)),
+      launch_gradient<Patchify>(dev, grid, static_cast<const T*>(pointer(patches.defined() ? patches : x)),
                                 static_cast<const T*>(pointer(weight)), dy.data<T>(), dim, pointer(gx),
                                 pointer(gw), pointer(gb));
     });

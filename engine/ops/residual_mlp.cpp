@@ -14,6 +14,9 @@ struct ResidualMlp {
   Mlp mlp;
   Needs needs = {};
 
+  // Whether anything before the second sum needs a gradient.
+  bool needs_mlp() const { return needs.bits & 0x1ff; }
+
 #ifdef PURSUIT_GPU
   static cuda::StripNorm strip_norm(const AddNorm& of, const Tensor& bias) {
     return {of.factor(),          of.weight.data<float>(),      bias.data<float>(),    float(of.eps),
@@ -36,7 +39,7 @@ struct ResidualMlp {
                  const Tensor& weight_before, const Tensor& bias_before, const Tensor& w1, const Tensor& b1,
                  const Tensor& w2, const Tensor& b2, const Tensor& mlp_counter, const Tensor& weight_after,
                  const Tensor& bias_after) {
-    mlp.needs.bits = needs.bits ? 1 | (needs.bits >> 5 & 15) << 1 : 0;  // x, w1, b1, w2, b2
+    mlp.needs.bits = needs_mlp() ? 1 | (needs.bits >> 5 & 15) << 1 : 0;  // x, w1, b1, w2, b2
     const Tensor plus = residual.contiguous();
     before.prepare(counter, plus, weight_before, branch.dtype());
     after.prepare(mlp_counter, plus, weight_after, branch.dtype());
@@ -50,11 +53,15 @@ struct ResidualMlp {
     return after.sum;
   }
 
+  // Each part lets go of what it saved when its backward is done.
   Grads backward(const Tensor& gy, Needs) {
-    Grads of_after = after.backward(gy, {});
+    Grads of_after = after.gradients(gy, AddNorm::owned(gy));
+    after = {};
+    if (!needs_mlp()) return {{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, of_after[3], of_after[4]};
     Grads of_mlp = mlp.backward(std::exchange(of_after[0], {}), {});
+    mlp = {};
     before.handed->gradient = std::exchange(of_mlp[0], {});
-    const Grads of_before = before.backward(std::exchange(of_after[2], {}), {});
+    const Grads of_before = before.gradients(of_after[2], /*in_place=*/true);
     return {of_before[0], Tensor(),  of_before[2], of_before[3], of_before[4], of_mlp[1],
             of_mlp[2],    of_mlp[3], of_mlp[4],    Tensor(),     of_after[3],  of_after[4]};
   }
@@ -82,19 +89,22 @@ SumAndNorm residual_mlp(const Tensor& branch, const Tensor& residual, const Norm
                         const DropOptions& path, const Tensor& w1, const Tensor& b1, const Tensor& w2,
                         const Tensor& b2, Activation f, const NormParameters& after,
                         const DropOptions& mlp_path) {
-  require_defined("residual_mlp", {&branch, &residual, &before.weight, &before.bias, &w1, &b1, &w2, &b2,
-                                   &after.weight, &after.bias});
-  check_mlp(branch, w1, b1, w2, b2);
+  constexpr const char* name = ResidualMlp::name;
+  require_defined(name, {&branch, &residual, &before.weight, &before.bias, &w1, &b1, &w2, &b2, &after.weight,
+                         &after.bias});
+  check_mlp(name, branch, w1, b1, w2, b2);
+  if (w2.size(0) != w1.size(1))
+    fail(name, "got w1 " + w1.str() + " and w2 " + w2.str() + ", need [hidden, dim], [dim, hidden]");
   const int64_t in = w1.size(1), rows = branch.numel() / std::max<int64_t>(1, in);
   const bool fused = residual.dtype() == DType::f32 && fits_add_norm(branch, before) &&
-                     fits_add_norm(branch, after) && w2.size(0) == in &&
-                     fits_mlp_kernel(w2, {rows, in, w1.size(0), in}) && mlp_form() == MlpForm::with_norms;
+                     fits_add_norm(branch, after) && fits_mlp_kernel(w2, {rows, in, w1.size(0), in}) &&
+                     mlp_form() == MlpForm::with_norms;
   if (!fused) {
     const auto [sum, norm] = add_norm(branch, residual, before, path);
     return add_norm(mlp(norm, w1, b1, w2, b2, {}, f), sum, after, mlp_path);
   }
-  check_add_norm(branch, residual, before, path);
-  check_add_norm(branch, residual, after, mlp_path);
+  check_add_norm(name, branch, residual, before, path);
+  check_add_norm(name, branch, residual, after, mlp_path);
   const ResidualMlp op{AddNorm::of(before, path), AddNorm::of(after, mlp_path), Mlp{f}};
   const Tensor sum = apply(ResidualMlp(op), branch, path.counter, residual, before.weight, before.bias, w1,
                            b1, w2, b2, mlp_path.counter, after.weight, after.bias);
