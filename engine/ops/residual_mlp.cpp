@@ -1,4 +1,3 @@
-#include "engine/operator/residual.h"
 #include "engine/ops/add_norm.h"
 #include "engine/ops/mlp.h"
 
