@@ -7,31 +7,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <optional>
 #include <string>
 
 #include "apps/terminal/progress.h"
 #include "apps/terminal/signals.h"
 #include "apps/terminal/text.h"
+#include "tests/environment_variable.h"
 #include "tests/needs.h"
 
 using namespace pursuit::apps;
 
 namespace {
-
-// An environment variable that gets its old value back.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* old = getenv(name)) old_ = old;
-    setenv(name, value, 1);
-  }
-  ~Variable() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
-
- private:
-  const char* name_;
-  std::optional<std::string> old_;
-};
 
 // A new pseudo-terminal, -1 if there is none to be had.
 int open_terminal() {
@@ -128,7 +114,7 @@ TEST_CASE("progress draws one line that fits on a terminal" * NEEDS("terminal", 
   REQUIRE(stream);
   const winsize size = {24, 72, 0, 0};
   REQUIRE(ioctl(master, TIOCSWINSZ, &size) == 0);
-  const Variable term("TERM", "xterm"), no_color("NO_COLOR", "1"), locale("LC_ALL", "C");
+  const EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", "1"), locale("LC_ALL", "C");
   double now = 0;
   ProgressOptions options;
   options.stream = stream;

@@ -4,9 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstdlib>
 
 #include "engine/ops.h"
+#include "tests/environment_variable.h"
 
 using namespace pursuit;
 
@@ -117,11 +117,6 @@ struct BetweenNorms {
   bool frozen = false;  // w1 and b2 need no gradient
 };
 
-struct Variable {
-  explicit Variable(const char* value) { setenv("PURSUIT_MLP", value, 1); }
-  ~Variable() { unsetenv("PURSUIT_MLP"); }
-};
-
 // Sum and norm of residual_mlp, and the gradients of all its inputs.
 std::vector<std::vector<double>> between_norms(Device device, DType dtype, const BetweenNorms& c) {
   const int64_t dim = c.shape.back();
@@ -184,7 +179,7 @@ TEST_CASE("residual_mlp on the GPU: add_norm, mlp and add_norm") {
     CAPTURE(c.shape.str());
     const auto want = between_norms(cpu, DType::f32, c), got = between_norms(cuda_device(), DType::bf16, c);
     const auto apart = [&] {
-      const Variable form("apart");
+      const EnvironmentVariable form("PURSUIT_MLP", "apart");
       return between_norms(cuda_device(), DType::bf16, c);
     }();
     // The fused kernel does not round the MLP's result.

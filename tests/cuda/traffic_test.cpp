@@ -9,6 +9,7 @@
 #include "nn/init.h"
 #include "nn/optim.h"
 #include "nn/vit.h"
+#include "tests/environment_variable.h"
 
 using namespace pursuit;
 using cuda::KernelTraffic;
@@ -163,10 +164,8 @@ TEST_CASE("traffic: a block of DeiT-tiny, forward and backward, moves what the p
 TEST_CASE("traffic: the launches of a step of DeiT-tiny") {
   const auto launches = [](int64_t batch) { return step_of(batch, 12, 0.1, true).launches; };
   const auto in_form = [&](const char* form) {
-    setenv("PURSUIT_MLP", form, 1);
-    const int64_t count = launches(2);
-    unsetenv("PURSUIT_MLP");
-    return count;
+    const EnvironmentVariable given("PURSUIT_MLP", form);
+    return launches(2);
   };
   const int64_t step = launches(2), apart = in_form("apart"), products = in_form("products");
   MESSAGE("a step is ", step, " launches, with norms apart ", apart, ", with an MLP of products ", products);
