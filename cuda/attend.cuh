@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "cuda/launch.h"
+#include "cuda/pack.h"
 #include "cuda/tile.h"
 
 // Building blocks of the attention kernels and of mlp.cuh, in attention's terms. A warp owns a strip: R tiles
@@ -338,6 +339,28 @@ __device__ inline float row_sum(float x) {
 __device__ inline float row_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(all_lanes, x, 1));
   return fmaxf(x, __shfl_xor_sync(all_lanes, x, 2));
+}
+
+// dot[r] = x y for the lane's rows of the strip that begins at row `first`, in f32; 0 where x ends before them.
+// y: as many rows and columns as x, or more.
+template <int R, class T> __device__ void row_dots(float (&dot)[2 * R], const MatrixRows<const T>& x,
+                                                   const MatrixRows<const T>& y, int first) {
+  const auto add = [&]<int V>(int r) {  // each of the four lanes takes V columns of 4 V
+    const T *a = x.at(first + strip_row(r)), *b = y.at(first + strip_row(r));
+    for (int c = lane_index() % 4 * V; c < x.d; c += 4 * V) {
+      const Pack<T, V> left = load_pack<V>(a + c), right = load_pack<V>(b + c);
+#pragma unroll
+      for (int i = 0; i < V; ++i) dot[r] += upcast(left.v[i]) * upcast(right.v[i]);
+    }
+  };
+  const bool packs = x.aligned() && y.aligned();
+#pragma unroll
+  for (int r = 0; r < 2 * R; ++r) {
+    dot[r] = 0;
+    if (first + strip_row(r) < x.n)
+      packs ? add.template operator()<per_move<T>>(r) : add.template operator()<1>(r);
+    dot[r] = row_sum(dot[r]);
+  }
 }
 
 // --- softmax in powers of two. The softmax's scale and log2(e) are one factor, which multiplies a score

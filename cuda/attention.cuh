@@ -138,11 +138,12 @@ __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, forward_blocks
   }
 }
 
-// rows [B, heads, n], with dp = go v^T; and, if gx is given, its queries dq = scale p (dp - dot) k.
+// rows [B, heads, n], with dp = go v^T; and, if gx is given, its queries dq = scale p (dp - dot) k. If the
+// result `out` is given, dot = go out; if it is null, dot takes a pass over the keys.
 template <class T, int D>
 __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, backward_blocks<T, D>)
-    attention_query_gradient_kernel(const T* qkv, const T* go, const float2* stats, RowGradient* rows, T* gx,
-                                    AttentionShape a, StripPlan plan) {
+    attention_query_gradient_kernel(const T* qkv, const T* out, const T* go, const float2* stats,
+                                    RowGradient* rows, T* gx, AttentionShape a, StripPlan plan) {
   using S = QueryStrip<T, D>;
   constexpr int R = S::R;
   const int head = plan.head(), step = plan.warps * S::rows;
@@ -162,15 +163,17 @@ __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, backward_block
     if (active) {
       q.load(a.queries(qkv, head), first, S::own_place(own, 0));
       g.load(a.rows(go, head, 0, 1), first, S::own_place(own, 1));
+      float dot[2 * R] = {};
+      if (out) row_dots<R>(dot, a.rows(out, head, 0, 1), a.rows(go, head, 0, 1), first);
 #pragma unroll
       for (int r = 0; r < 2 * R; ++r)
         if (first + strip_row(r) < a.n) {
           const float2 saved = stats[first + strip_row(r)];
-          row[r] = {saved.x, saved.y};
+          row[r] = {saved.x, saved.y, dot[r]};
         }
     }
     TileD gq[R][D / 8];
-    for (int pass = 0; pass < (gx ? 2 : 1); ++pass) {
+    for (int pass = out ? 1 : 0; pass < (gx ? 2 : 1); ++pass) {
       panels.walk(0, a.causal ? min(a.n, begin + step) : a.n, [&](int from, const auto& part) {
         if (!active) return;
         const int cols = plan.rows(from, a.causal ? min(a.n, first + S::rows) : a.n);
@@ -351,13 +354,13 @@ void attention_key_gradients(const T* qkv, const T* go, const RowGradient* rows,
   }
 }
 
-// rows: scratch memory [batch, heads, n].
-template <class T, int D> void attention_backward(const T* qkv, const T* go, const float2* stats,
-                                                  RowGradient* rows, T* gx, const AttentionShape& a,
-                                                  int64_t batch) {
+// out: the result or null, null where the softmax is clipped; rows: scratch memory [batch, heads, n].
+template <class T, int D> void attention_backward(const T* qkv, const T* out, const T* go,
+                                                  const float2* stats, RowGradient* rows, T* gx,
+                                                  const AttentionShape& a, int64_t batch) {
   const int64_t heads = batch * a.heads;
   const auto queries = deal_strips<QueryStrip<T, D>, 2, 2, backward_shared>(a.n, heads);
-  launch<attention_query_gradient_kernel<T, D>>(queries.grid, qkv, go, stats, rows,
+  launch<attention_query_gradient_kernel<T, D>>(queries.grid, qkv, out, go, stats, rows,
                                                 a.parts == 3 ? gx : nullptr, a, queries.plan);
   if (a.parts == 3)
     attention_key_gradients<T, D, false>(qkv, go, rows, gx, a, heads);

@@ -1,6 +1,5 @@
 #pragma once
 #include "cuda/attention.cuh"
-#include "cuda/pack.h"
 
 // Attention's gradient in one kernel, for heads that fit whole into a block's shared memory.
 #ifdef PURSUIT_GPU
@@ -15,7 +14,7 @@ template <class T, int D> __global__ void __launch_bounds__(head_warps* warp_siz
     attention_head_gradient_kernel(const T* qkv, const T* out, const T* go, const float2* stats, T* gx,
                                    AttentionShape a, int panel) {
   constexpr int stride = row_stride<T, D>;
-  const int head = int(blockIdx.x), warp = warp_index(), lane = lane_index();
+  const int head = int(blockIdx.x), warp = warp_index();
   const MatrixRows<const T> given[] = {a.queries(qkv, head), a.keys(qkv, head), a.values(qkv, head),
                                        a.rows(go, head, 0, 1)};
   Shared shared;
@@ -30,27 +29,17 @@ template <class T, int D> __global__ void __launch_bounds__(head_warps* warp_siz
   wait_copies<0>();
   __syncthreads();
 
-  // Eight lanes to a row, each with D / 8 neighbouring columns.
-  const MatrixRows<const T> result = a.rows(out, head, 0, 1);
-  const bool packs = result.aligned();
   const float factor = a.scale * log2_e;
-  for (int row = warp * 4 + lane / 8; row < panel; row += head_warps * 4) {
-    constexpr int width = D / 8;
-    const int col = lane % 8 * width;
-    Pack<T, width> y = {};
-    if (row < a.n && packs && col < a.d) {
-      y = load_pack<width>(result.at(row) + col);
-    } else if (row < a.n) {
-      for (int c = 0; c < width; ++c)
-        if (col + c < a.d) y.v[c] = result.at(row)[col + c];
-    }
-    float dot = 0;
+  for (int first = warp * 16; first < panel; first += head_warps * 16) {
+    float dot[2];
+    row_dots<1>(dot, a.rows(out, head, 0, 1), MatrixRows<const T>{g, stride, panel, D}, first);
+    if (lane_index() % 4 != 0) continue;
 #pragma unroll
-    for (int c = 0; c < width; ++c) dot += upcast(y.v[c]) * upcast(g[row * stride + col + c]);
-    for (int o = 1; o < 8; o *= 2) dot += __shfl_xor_sync(all_lanes, dot, o);
-    if (lane % 8 != 0) continue;
-    const float2 saved = row < a.n ? a.of_head(stats, head)[row] : make_float2(0, 0);
-    rows[row] = {saved.x, saved.y, dot};
+    for (int r = 0; r < 2; ++r) {
+      const int row = first + strip_row(r);
+      const float2 saved = row < a.n ? a.of_head(stats, head)[row] : make_float2(0, 0);
+      rows[row] = {saved.x, saved.y, dot[r]};
+    }
   }
   __syncthreads();
 
@@ -117,11 +106,12 @@ template <class T, int D> size_t head_shared(int n) {
          shared_size<T>(head_warps * 16 * row_stride<T, D>);
 }
 
-// Whether the kernel is for such heads: in bf16, in the shared memory of an A100's block, unclipped. GPUs
-// that have less take the other kernels.
+// Whether the kernel is for such heads: in bf16, in the shared memory of an A100's block, unclipped; and
+// whether this GPU's blocks have as much.
 template <class T, int D> bool fits_head_kernel(int64_t n, int64_t parts, bool clips) {
   if constexpr (!KeyStrip<T, D>::kept) return false;
-  return parts == 3 && !clips && n <= 1024 && head_shared<T, D>(int(n)) <= 163 * 1024;
+  return parts == 3 && !clips && n <= 1024 &&
+         head_shared<T, D>(int(n)) <= std::min<size_t>(163 * 1024, shared_memory_limit());
 }
 
 template <class T, int D> void attention_head_backward(const T* qkv, const T* out, const T* go,

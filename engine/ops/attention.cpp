@@ -16,7 +16,7 @@ struct Attention {
   AttentionOptions options = {};
   Tensor qkv = {};     // [B, N, P, H, D]
   Tensor stats = {};   // [B, H, N, 2], of the softmax, in the compute dtype
-  Tensor result = {};  // where the gradient reads it
+  Tensor result = {};  // where a GPU's gradient reads it
 
   AttendShape head_shape(const PackedShape& s) const {
     const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(double(s.d));
@@ -144,31 +144,21 @@ struct Attention {
     const T* x = op.qkv.data<T>();
     const auto* stats = reinterpret_cast<const float2*>(op.stats.data<float>());
     with_tiles(s.d, [&](auto width) {
+      const T* result = op.result.defined() ? op.result.data<T>() : nullptr;
       if constexpr (width() > 0 && width() <= 64 && std::is_same_v<T, bf16>)
-        if (op.result.defined() && cuda::head_shared<T, width()>(int(s.n)) <= cuda::shared_memory_limit())
-          return cuda::attention_head_backward<T, width()>(x, op.result.data<T>(), go, stats, gx, a, s.batch);
+        if (cuda::fits_head_kernel<T, width()>(s.n, s.parts, op.clips()))
+          return cuda::attention_head_backward<T, width()>(x, result, go, stats, gx, a, s.batch);
       const Tensor memory = empty({s.batch, s.heads, s.n, 4}, DType::f32, op.qkv.device());
       auto* rows = reinterpret_cast<cuda::RowGradient*>(memory.data<float>());
       if constexpr (width() > 0)
-        cuda::attention_backward<T, width()>(x, go, stats, rows, gx, a, s.batch);
+        cuda::attention_backward<T, width()>(x, result, go, stats, rows, gx, a, s.batch);
       else
         cuda::attention_wide_backward(x, go, stats, rows, gx, a, s.batch);
     });
   }
 #endif
 
-  // Whether a GPU may make the whole gradient of a head in one kernel, which reads the result.
-  bool keeps_result([[maybe_unused]] const PackedShape& s) const {
-    bool keeps = false;
-#ifdef PURSUIT_GPU
-    const bool clips = options.gamma != 0 || options.zeta != 1;
-    if (qkv.device().is_cuda() && qkv.dtype() == DType::bf16)
-      with_tiles(s.d, [&](auto width) {
-        if constexpr (width() > 0) keeps = cuda::fits_head_kernel<bf16, width()>(s.n, s.parts, clips);
-      });
-#endif
-    return keeps;
-  }
+  bool clips() const { return options.gamma != 0 || options.zeta != 1; }
 
   Tensor forward(const Tensor& x) {
     qkv = x.contiguous();
@@ -177,7 +167,9 @@ struct Attention {
     Tensor out = empty({s.batch, s.n, s.width()}, x.dtype(), x.device());
     dispatch(x, name,
              [&]<class Dev, class T>(Dev dev, Type<T>) { launch<Attention>(dev, *this, s, out.data<T>()); });
-    if (keeps_result(s)) result = out;
+    // Its rows times those of the gradient are the sums that the scores' gradient subtracts, unless clipped.
+    // Where keys are also queries, its rounding to bf16 would count twice.
+    if (x.device().is_cuda() && !clips() && s.parts == 3) result = out;
     return out;
   }
   Grads backward(const Tensor& gy, Needs) {
@@ -200,7 +192,7 @@ struct Attention {
     Tensor scores = matmul(head(x, 0), head(x, s.parts - 2).transpose(-1, -2)) * head_shape(s).scale;
     if (options.causal) scores = scores + log(lower_triangle(s.n, x.dtype(), x.device()));  // log 0 = -inf
     const Tensor p = softmax(scores);
-    if (options.gamma == 0 && options.zeta == 1) return p;
+    if (!clips()) return p;
     return clamp(affine(p, options.zeta - options.gamma, options.gamma), 0, 1);
   }
   // A part as [B, H, N, D]; that as [B, N, H * D].

@@ -89,7 +89,7 @@ TEST_CASE("attention on the GPU: one block a head") {
                       keys = one_head(deal_strips<KeyStrip<float, 16>, 3, 3, backward_shared>(a.n, heads));
     const float *px = x.data<float>(), *pg = go.data<float>();
     launch<attention_kernel<float, 16>>(forward.grid, px, y.data<float>(), saved, a, forward.plan);
-    launch<attention_query_gradient_kernel<float, 16>>(queries.grid, px, pg, saved, rows, nullptr, a,
+    launch<attention_query_gradient_kernel<float, 16>>(queries.grid, px, nullptr, pg, saved, rows, nullptr, a,
                                                        queries.plan);
     launch<attention_key_gradient_kernel<float, 16, true, true, true>>(keys.grid, px, pg, rows,
                                                                        gx.data<float>(), a, keys.plan);
