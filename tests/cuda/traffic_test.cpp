@@ -104,6 +104,26 @@ TEST_CASE("traffic: of three operators as counted by hand") {
   CHECK(probabilities.written == rows * cols * narrow);
 }
 
+// Products of n x n x d. Forward: scores and result. Backward: scores and the weights' gradient, for the rows and
+// again for the columns, and the gradients of queries, keys and values.
+TEST_CASE("traffic: attention's products") {
+  const auto count = [](int64_t n, const AttentionOptions& options, int64_t forward, int64_t backward) {
+    constexpr int64_t d = 64;
+    const Tensor qkv = drawn({1, n, 3, 1, d}, DType::bf16).requires_grad(), g = drawn({1, n, d}, DType::bf16);
+    Tensor y;
+    CHECK(only([&] { y = attention(qkv, options); }).multiply_adds == forward * n * n * d);
+    const KernelTraffic gradient = sum_of(cuda::traffic_of([&] {
+      y.backward(g);
+      synchronize(cuda_device());
+    }));
+    CHECK(gradient.multiply_adds == backward * n * n * d);
+  };
+  count(192, {}, 2, 7);  // in one kernel
+  count(256, {}, 2, 7);  // in two
+  // Clipped: the sums of rows take a pass over the keys, each way.
+  count(256, {.gamma = -0.03, .zeta = 1.03}, 3, 9);
+}
+
 TEST_CASE("traffic: what is read twice by a launch counts once, what is not read does not count") {
   const Tensor row = drawn({1, 256}, DType::f32);
   const KernelTraffic spread = only([&] { row.expand({64, 256}).contiguous(); });
