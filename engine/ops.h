@@ -321,10 +321,12 @@ Tensor avg_pool2d(const Tensor& x, const AvgPoolOptions& options);
 // the result has `dtype`. Random erasing (timm's mode "pixel"): box erased[b] (i32 [B, 4]: x, y, width,
 // height) of image b is filled with standard normal numbers of a Philox stream, counted as for dropout. Then
 // mixing, with mix (f32 [B, 6]: w, x, y, width, height, p): in the box, image b becomes w times itself plus 1
-// - w times image p. Mixup uses the whole image as box, CutMix w = 0.
+// - w times image p. Mixup uses the whole image as box, CutMix w = 0. With a patch, which must tile the
+// images, the result is not [B, C, H, W] but [B, patches in row order, C * patch * patch].
 Tensor normalise_images(const Tensor& images, const std::vector<double>& mean, const std::vector<double>& std,
                         DType dtype = DType::f32, const Tensor& erased = {}, const Tensor& mix = {},
-                        uint64_t seed = 0, uint64_t stream = 0, const Tensor& counter = {});
+                        uint64_t seed = 0, uint64_t stream = 0, const Tensor& counter = {},
+                        int64_t patch = 0);
 // images [B, C, H, W], weight [dim, C, patch, patch], bias [dim] give [B, patches in row order, dim]
 Tensor patchify(const Tensor& images, const Tensor& weight, const Tensor& bias);
 Tensor embedding(const Tensor& ids,      // i32 or i64 [...]

@@ -121,18 +121,22 @@ PatchProjection::PatchProjection(int64_t channels, int64_t patch, int64_t dim) {
 void PatchProjection::on_quantize() { code_parameter("weight", weight, scale_); }
 
 Tensor PatchProjection::quantized(const Tensor& images) const {
-  const int64_t batch = images.size(0), channels = images.size(1), p = weight.size(2),
-                down = images.size(2) / p, across = images.size(3) / p, length = channels * p * p;
-  const Tensor patches = input.for_product(images)
-                             .reshape({batch, channels, down, p, across, p})
-                             .permute({0, 2, 4, 1, 3, 5})
-                             .reshape({batch, down * across, length});
+  const int64_t channels = weight.size(1), p = weight.size(2), length = channels * p * p;
+  Tensor patches = input.for_product(images);
+  if (images.ndim() == 4) {
+    const int64_t batch = images.size(0), down = images.size(2) / p, across = images.size(3) / p;
+    patches = patches.reshape({batch, channels, down, p, across, p})
+                  .permute({0, 2, 4, 1, 3, 5})
+                  .reshape({batch, down * across, length});
+  }
   return quantized_product(*quantization(), patches, input, weight.reshape({weight.size(0), length}), scale_,
                            bias, &output);
 }
 
 Tensor PatchProjection::forward(const Tensor& images) const {
-  return patchify(images, weight.to(images.dtype()), bias.to(images.dtype()));
+  const Tensor w = weight.to(images.dtype()), b = bias.to(images.dtype());
+  return images.ndim() == 3 ? linear(images, w.reshape({w.size(0), images.size(2)}), b)
+                            : patchify(images, w, b);
 }
 
 }  // namespace pursuit::nn

@@ -85,7 +85,8 @@ struct ResidualStream {
   ResidualStream with_mlp_as_branch() const;
 };
 
-// A convolution with stride = kernel size: images [B, C, H, W] to tokens [B, H/p * W/p, dim].
+// A convolution with stride = kernel size: images [B, C, H, W], or their patches [B, H/p * W/p, C * p * p] as
+// normalise_images gives them, to tokens [B, H/p * W/p, dim].
 class PatchProjection : public Callable<PatchProjection> {
  public:
   PatchProjection(int64_t channels, int64_t patch, int64_t dim);

@@ -108,9 +108,8 @@ Tensor Segmenter::forward(const Tensor& images) const {
   const Tensor patches = tokens.slice(1, 1, tokens.size(1));
   const Tensor logits =
       linear_ ? (*linear_)(patches) : (*mask_)(patches, encoder_.generator().ahead(streams::step::decoder));
-  const int64_t patch = config_.encoder.patch;
-  return logits.transpose(1, 2).reshape(
-      {images.size(0), config_.encoder.classes, images.size(2) / patch, images.size(3) / patch});
+  const auto [rows, cols] = encoder_.grid_of(images);
+  return logits.transpose(1, 2).reshape({images.size(0), config_.encoder.classes, rows, cols});
 }
 
 void Segmenter::set_step(uint64_t seed, uint64_t step, uint64_t batch) {

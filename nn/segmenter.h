@@ -42,8 +42,8 @@ class Segmenter : public Callable<Segmenter> {
   explicit Segmenter(const SegmenterConfig& config);
   ~Segmenter() override;
 
-  // images [B, channels, H, W], sides any multiples of the patch, to patch logits [B, classes, H / patch, W /
-  // patch]; see upsample_cross_entropy and upsample_argmax for the next step.
+  // images [B, channels, H, W], sides any multiples of the patch, or the encoder's patches, to patch logits [B,
+  // classes, H / patch, W / patch]; see upsample_cross_entropy and upsample_argmax for the next step.
   Tensor forward(const Tensor& images) const;
 
   // As in VisionTransformer::set_step.

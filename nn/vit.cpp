@@ -93,17 +93,26 @@ void VisionTransformer::on_quantize() {
   if (head_ && quantization()->config.float_head) head_->stay_float();
 }
 
-Tensor VisionTransformer::embed(const Tensor& images) const {
+std::array<int64_t, 2> VisionTransformer::grid_of(const Tensor& images) const {
   const VitConfig& c = config_;
+  const int64_t patches = c.rows() * c.cols(), length = c.channels * c.patch * c.patch;
+  if (images.ndim() == 3 && images.size(1) == patches && images.size(2) == length)
+    return {c.rows(), c.cols()};
   if (images.ndim() != 4 || images.size(1) != c.channels || images.size(2) < c.patch ||
       images.size(2) % c.patch || images.size(3) < c.patch || images.size(3) % c.patch)
     fail("vit", "got images " + images.str() + ", need [B, " + std::to_string(c.channels) +
-                    ", H, W] with sides that are multiples of " + std::to_string(c.patch));
+                    ", H, W] with sides that are multiples of " + std::to_string(c.patch) +
+                    ", or patches [B, " + std::to_string(patches) + ", " + std::to_string(length) + "]");
+  return {images.size(2) / c.patch, images.size(3) / c.patch};
+}
+
+Tensor VisionTransformer::embed(const Tensor& images) const {
+  const VitConfig& c = config_;
+  const auto [rows, cols] = grid_of(images);
   const DType stream = compute_type(images.dtype());
   const Tensor tokens = quantization() ? patch_.quantized(images) : patch_(images).to(stream);
   const Tensor first = cls_token.to(stream).expand({images.size(0), 1, c.dim});
-  const Tensor positions = resize_positions(pos_embed.to(stream), c.rows(), c.cols(),
-                                            images.size(2) / c.patch, images.size(3) / c.patch);
+  const Tensor positions = resize_positions(pos_embed.to(stream), c.rows(), c.cols(), rows, cols);
   const Tensor x = concat({first, tokens}, 1) + positions;
   if (quantization()) return embedding_(x);
   return generator_.dropout(training() ? c.dropout : 0, streams::step::embedding)(x);
@@ -116,6 +125,7 @@ Tensor VisionTransformer::final_norm(const ResidualStream& x, DType dtype) const
 void VisionTransformer::check_size(const Tensor& images) const {
   const VitConfig& c = config_;
   const int64_t height = c.rows() * c.patch, width = c.cols() * c.patch;
+  if (images.ndim() == 3) return;  // grid_of takes no others
   if (images.ndim() != 4 || images.size(2) != height || images.size(3) != width)
     fail("vit", "got images " + images.str() + ", need " +
                     Shape{images.ndim() ? images.size(0) : 0, c.channels, height, width}.str());

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -51,7 +52,8 @@ class VitBlock : public Callable<VitBlock> {
 // The vision transformer of Dosovitskiy et al. with DeiT's details: class token first, learned positions,
 // pre-norm blocks, logits from the class token after the final norm. Names and shapes as in timm's
 // vision_transformer. Computes in the images' dtype; with bf16 the residual stream and its gradient stay f32,
-// because every block adds to them and rounding errors would accumulate.
+// because every block adds to them and rounding errors would accumulate. In place of images of the training
+// size it takes their patches, [B, N, channels * patch * patch], as normalise_images gives them.
 class VisionTransformer : public Callable<VisionTransformer> {
  public:
   explicit VisionTransformer(const VitConfig& config);
@@ -70,6 +72,9 @@ class VisionTransformer : public Callable<VisionTransformer> {
   void set_step(uint64_t seed, uint64_t step, uint64_t batch = 0) {
     generator_.set_step(seed, step, batch, cls_token.device());
   }
+
+  // Rows and columns of the images' patches; throws if the model cannot take such images.
+  std::array<int64_t, 2> grid_of(const Tensor& images) const;
 
   const VitConfig& config() const { return config_; }
   const Generator& generator() const { return generator_; }  // of this step

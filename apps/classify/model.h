@@ -16,8 +16,10 @@ class Model : public nn::Callable<Model> {
  public:
   explicit Model(const ModelConfig& config);
 
-  // Images [B, channels, H, W] to logits [B, classes].
+  // Images [B, channels, H, W], or a vision transformer's patches, to logits [B, classes].
   Tensor forward(const Tensor& images) const;
+  // Side of a vision transformer's patches; 0 for the others.
+  int64_t patch() const { return vit_ ? vit_->config().patch : 0; }
   // As in VisionTransformer::set_step.
   void set_step(uint64_t seed, uint64_t step, uint64_t batch = 0);
   const nn::Generator& generator() const;  // of this step

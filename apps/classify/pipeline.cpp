@@ -293,12 +293,12 @@ StepInput::StepInput(const Config& c, Device device)
 
 namespace {
 
-// The batch as the model sees it, [B, channels, size, size].
-Tensor normalised(const Model& model, const Config& c, const StepInput& in, DType dtype) {
+// The batch as the model sees it, [B, channels, size, size], or its patches.
+Tensor normalised(const Model& model, const Config& c, const StepInput& in, DType dtype, int64_t patch = 0) {
   const nn::Generator& generator = model.generator();
   return normalise_images(in.images.tensor(), c.mean, c.std, dtype,
                           in.erased ? in.erased->tensor() : Tensor(), in.mix ? in.mix->tensor() : Tensor(),
-                          generator.seed, generator.of(streams::step::erasing), generator.counter);
+                          generator.seed, generator.of(streams::step::erasing), generator.counter, patch);
 }
 
 }  // namespace
@@ -324,7 +324,9 @@ void attack_batch(Model& model, const Config& c, StepInput& in, int64_t first) {
 }
 
 nn::Loss loss(const Model& model, const Config& c, const StepInput& in) {
-  const Tensor images = in.adversarial.defined() ? in.adversarial : normalised(model, c, in, c.dtype);
+  // A GPU writes the patches at once; a CPU gathers them where they are multiplied.
+  const int64_t patch = in.images.tensor().device().is_cuda() ? model.patch() : 0;
+  const Tensor images = in.adversarial.defined() ? in.adversarial : normalised(model, c, in, c.dtype, patch);
   const Tensor logits = model(images).to(DType::f32), &targets = in.targets.tensor();
   return {in.mix ? soft_cross_entropy(logits, targets) : cross_entropy(logits, targets, c.label_smoothing)};
 }

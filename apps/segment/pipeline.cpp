@@ -82,7 +82,10 @@ StepInput::StepInput(const Config& c, Device device)
       labels({c.batch_size, c.height, c.width}, DType::i64, device) {}
 
 nn::Loss loss(const nn::Segmenter& model, const Config& c, const StepInput& in) {
-  const Tensor images = normalise_images(in.images.tensor(), c.mean, c.std, c.dtype);
+  // A GPU writes the patches at once; a CPU gathers them where they are multiplied.
+  const Tensor pictures = in.images.tensor();
+  const Tensor images = normalise_images(pictures, c.mean, c.std, c.dtype, {}, {}, 0, 0, {},
+                                         pictures.device().is_cuda() ? c.patch : 0);
   return {upsample_cross_entropy(model(images), in.labels.tensor(), data::kIgnoredLabel)};
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int most_channels = 4;
 
-// The rows of the result, each as a function of the column.
+// The rows of the normalised images, each as a function of the column, and where they are in the result.
 struct ImageRows {
   const uint8_t* images;
   const int32_t* erased;  // nullable, like mix and counter
@@ -23,6 +23,18 @@ struct ImageRows {
   const int64_t* counter;
   float zero[most_channels], scale[most_channels];  // (value - zero) scale
   int64_t batch, channels, height, width;
+  int64_t patch;  // 0: the result is in row order
+
+  // A row in pieces of `length` numbers, the first at `first`, the others `stride` apart.
+  struct Places {
+    int64_t first, length, stride;
+  };
+  HD Places places(int64_t number) const {
+    if (patch == 0) return {number * width, width, 0};
+    const int64_t y = number % height, c = number / height % channels, picture = number / height / channels;
+    const int64_t area = patch * patch, across = width / patch, row = picture * (height / patch) + y / patch;
+    return {(row * across * channels + c) * area + y % patch * patch, patch, channels * area};
+  }
 
   // For an image that is not mixed.
   struct Row {
@@ -73,13 +85,17 @@ struct NormaliseImages {
   DType to = DType::f32;
   uint64_t seed = 0, stream = 0;
   Tensor counter = {};
+  int64_t patch = 0;
 
   template <class T> static void kernel(Cpu, const ImageRows& rows, T* y) {
     const int64_t count = rows.batch * rows.channels * rows.height, width = rows.width;
     parallel_for(count, 1 + 16384 / (width + 1), [&](int64_t b, int64_t e) {
       for (int64_t r = b; r < e; ++r) {
         const ImageRows::MixedRow row = rows(r);
-        for (int64_t x = 0; x < width; ++x) y[r * width + x] = downcast<T>(row(x));
+        const auto [first, length, stride] = rows.places(r);
+        T* piece = y + first;
+        for (int64_t begin = 0; begin < width; begin += length, piece += stride)
+          for (int64_t x = 0; x < length; ++x) piece[x] = downcast<T>(row(begin + x));
       }
     });
   }
@@ -96,7 +112,7 @@ struct NormaliseImages {
     const Tensor images = in.to(DType::u8).contiguous();
     const Tensor boxes = erased.defined() ? erased.to(DType::i32).contiguous() : Tensor();
     const Tensor how = mix.defined() ? mix.to(DType::f32).contiguous() : Tensor();
-    const Tensor y = empty(images.shape(), to, images.device());
+    const Tensor y = empty(result_shape(images), to, images.device());
     if (y.numel() == 0) return y;
     ImageRows rows{images.data<uint8_t>(),
                    boxes.defined() ? boxes.data<int32_t>() : nullptr,
@@ -109,7 +125,8 @@ struct NormaliseImages {
                    images.size(0),
                    images.size(1),
                    images.size(2),
-                   images.size(3)};
+                   images.size(3),
+                   patch};
     for (size_t c = 0; c < mean.size(); ++c) {
       rows.zero[c] = float(255 * mean[c]);
       rows.scale[c] = float(1 / (255 * std[c]));
@@ -117,6 +134,10 @@ struct NormaliseImages {
     dispatch(y, name,
              [&]<class Dev, class T>(Dev dev, Type<T>) { launch<NormaliseImages>(dev, rows, y.data<T>()); });
     return y;
+  }
+  Shape result_shape(const Tensor& in) const {
+    if (patch == 0) return in.shape();
+    return {in.size(0), in.size(2) / patch * (in.size(3) / patch), in.size(1) * patch * patch};
   }
   Grads backward(const Tensor&, Needs) { return {Tensor(), Tensor(), Tensor()}; }
 
@@ -145,16 +166,24 @@ struct NormaliseImages {
             const bool mixed = m && inside(m + 1, y, x) && m[5] >= 0 && m[5] < double(batch);
             out.push_back(mixed ? m[0] * own + (1 - m[0]) * pixel(int64_t(m[5]), c, y, x) : own);
           }
-    return from_vector(out, in.shape()).to(to).to(in.device());
+    Tensor y = from_vector(out, in.shape());
+    if (patch > 0)
+      y = y.reshape({batch, channels, height / patch, patch, width / patch, patch})
+              .permute({0, 2, 4, 1, 3, 5})
+              .reshape(result_shape(in));
+    return y.to(to).to(in.device());
   }
   static std::vector<Sample<NormaliseImages>> samples() {
     const std::vector<double> mean = {0.485, 0.456, 0.406}, std = {0.229, 0.224, 0.225};
     const auto mix = [](int64_t batch) { return constant({{batch, 6}, 0, 4}); };
-    return {{{mean, std}, {labels({2, 3, 4, 5}, 256), left_out(), left_out()}},
-            {{mean, std, DType::f32, 7, 1}, {labels({3, 3, 6, 35}, 256), labels({3, 4}, 5), left_out()}},
-            {{mean, std, DType::f32, 7, 2}, {labels({5, 3, 4, 6}, 256), labels({5, 4}, 4), mix(5)}},
-            {{{0.5}, {0.25}, DType::bf16}, {labels({4, 1, 7, 9}, 256), left_out(), mix(4)}},
-            {{mean, std}, {labels({0, 3, 4, 5}, 256), left_out(), left_out()}}};
+    return {
+        {{mean, std}, {labels({2, 3, 4, 5}, 256), left_out(), left_out()}},
+        {{mean, std, DType::f32, 7, 1}, {labels({3, 3, 6, 35}, 256), labels({3, 4}, 5), left_out()}},
+        {{mean, std, DType::f32, 7, 2}, {labels({5, 3, 4, 6}, 256), labels({5, 4}, 4), mix(5)}},
+        {{{0.5}, {0.25}, DType::bf16}, {labels({4, 1, 7, 9}, 256), left_out(), mix(4)}},
+        {{mean, std, DType::f32, 7, 2, {}, 2}, {labels({5, 3, 4, 6}, 256), labels({5, 4}, 4), mix(5)}},
+        {{mean, std, DType::bf16, 7, 1, {}, 5}, {labels({2, 3, 10, 40}, 256), labels({2, 4}, 9), left_out()}},
+        {{mean, std}, {labels({0, 3, 4, 5}, 256), left_out(), left_out()}}};
   }
 };
 PURSUIT_OPERATOR(NormaliseImages)
@@ -163,7 +192,7 @@ PURSUIT_OPERATOR(NormaliseImages)
 
 Tensor normalise_images(const Tensor& images, const std::vector<double>& mean, const std::vector<double>& std,
                         DType dtype, const Tensor& erased, const Tensor& mix, uint64_t seed, uint64_t stream,
-                        const Tensor& counter) {
+                        const Tensor& counter, int64_t patch) {
   constexpr const char* where = NormaliseImages::name;
   if (images.ndim() != 4 || images.dtype() != DType::u8 || images.size(1) > most_channels)
     fail(where, "got " + images.str() + ", need u8 [batch, 1 to " + std::to_string(most_channels) +
@@ -172,6 +201,9 @@ Tensor normalise_images(const Tensor& images, const std::vector<double>& mean, c
       !std::all_of(std.begin(), std.end(), [](double s) { return s > 0; }))
     fail(where, "got " + std::to_string(mean.size()) + " means and " + std::to_string(std.size()) +
                     " standard deviations, need one of each for a channel, the latter above 0");
+  if (patch < 0 || (patch > 0 && (images.size(2) % patch || images.size(3) % patch)))
+    fail(where, "got patch " + std::to_string(patch) + " for " + images.str() +
+                    ", need one that tiles their height and width, or 0");
   if (!is_floating(dtype)) fail(where, std::string("cannot give ") + name_of(dtype));
   const auto check = [&](const char* what, const Tensor& t, const Shape& shape, DType type) {
     if (t.defined() && (t.shape() != shape || t.dtype() != type || t.device() != images.device()))
@@ -181,7 +213,7 @@ Tensor normalise_images(const Tensor& images, const std::vector<double>& mean, c
   check("erased", erased, {images.size(0), 4}, DType::i32);
   check("mix", mix, {images.size(0), 6}, DType::f32);
   check("counter", counter, {2}, DType::i64);
-  return apply(NormaliseImages{mean, std, dtype, seed, stream, counter}, images, erased, mix);
+  return apply(NormaliseImages{mean, std, dtype, seed, stream, counter, patch}, images, erased, mix);
 }
 
 }  // namespace pursuit

@@ -124,6 +124,23 @@ TEST_CASE("traffic: attention's products") {
   count(256, {.gamma = -0.03, .zeta = 1.03}, 3, 9);
 }
 
+// 8-bit pictures become patches of numbers in one pass, which the first product reads.
+TEST_CASE("traffic: from pictures to tokens") {
+  constexpr int64_t batch = 2, side = 64, patch = 16, dim = 32, pixels = batch * 3 * side * side;
+  constexpr int64_t tokens = batch * side * side / (patch * patch), narrow = 2;
+  const Tensor pictures = zeros({batch, 3, side, side}, DType::u8).to(cuda_device());
+  const Tensor weight = drawn({dim, 3 * patch * patch}, DType::bf16), bias = drawn({dim}, DType::bf16);
+  Tensor patches;
+  const std::vector<double> mean = {0.5, 0.5, 0.5};
+  const KernelTraffic normalised =
+      only([&] { patches = normalise_images(pictures, mean, mean, DType::bf16, {}, {}, 0, 0, {}, patch); });
+  CHECK(normalised.read == pixels);
+  CHECK(normalised.written == pixels * narrow);
+  const KernelTraffic product = only([&] { linear(patches, weight, bias); });
+  CHECK(product.read == (pixels + weight.numel() + dim) * narrow);
+  CHECK(product.written == tokens * dim * narrow);
+}
+
 TEST_CASE("traffic: what is read twice by a launch counts once, what is not read does not count") {
   const Tensor row = drawn({1, 256}, DType::f32);
   const KernelTraffic spread = only([&] { row.expand({64, 256}).contiguous(); });

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -72,6 +73,16 @@ TEST_CASE("normalise_images: erased boxes hold normal noise, of another stream w
   CHECK(std::equal(plain.begin(), plain.begin() + 6000, swapped.begin() + 6000));
 }
 
+TEST_CASE("normalise_images: patches in row order, each channel by channel") {
+  // One picture of 2 channels, 2 x 4, whose pixels are their own numbers.
+  std::vector<uint8_t> numbers(16);
+  std::iota(numbers.begin(), numbers.end(), uint8_t(0));
+  const Tensor y = normalise_images(from_vector(numbers, {1, 2, 2, 4}), {0, 0}, {1 / 255.0, 1 / 255.0},
+                                    DType::f32, {}, {}, 0, 0, {}, 2);
+  CHECK(y.shape() == Shape{1, 2, 8});
+  CHECK(rounded(y) == std::vector<double>{0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15});
+}
+
 TEST_CASE("normalise_images: what does not fit is refused") {
   const Tensor pictures = two_pictures();
   CHECK_THROWS_WITH_AS(normalise_images(pictures.to(DType::f32), {0.5}, {0.5}), doctest::Contains("need u8"),
@@ -81,6 +92,9 @@ TEST_CASE("normalise_images: what does not fit is refused") {
                        Error);
   CHECK_THROWS_AS(normalise_images(pictures, {0.5}, {0}), Error);
   CHECK_THROWS_AS(normalise_images(pictures, {0.5}, {0.5}, DType::i32), Error);
+  for (const int64_t patch : {-1, 2, 3})
+    CHECK_THROWS_WITH_AS(normalise_images(pictures, {0.5}, {0.5}, DType::f32, {}, {}, 0, 0, {}, patch),
+                         doctest::Contains("got patch"), Error);
   CHECK_THROWS_WITH_AS(normalise_images(pictures, {0.5}, {0.5}, DType::f32, zeros({1, 4}, DType::i32)),
                        doctest::Contains("erased"), Error);
   CHECK_THROWS_WITH_AS(normalise_images(pictures, {0.5}, {0.5}, DType::f32, {}, zeros({2, 5})),

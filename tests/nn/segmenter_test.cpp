@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cuda/runtime.h"
 #include "engine/ops.h"
 #include "nn/init.h"
 #include "nn/optim.h"
@@ -44,6 +45,8 @@ void check_close(const Tensor& got, const Tensor& want, double tolerance) {
   }
   CHECK(worst <= tolerance);
 }
+
+double norm_of(const Tensor& x) { return std::sqrt(sum(square(x)).item()); }
 
 }  // namespace
 
@@ -237,6 +240,34 @@ TEST_CASE("segmenter: logits, loss and gradients are those of PyTorch in f64") {
     const char* name = key;
     CAPTURE(name);
     CHECK(sqrt(sum(square(parameter(model, name).grad()))).item() == doctest::Approx(norm).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("segmenter: patches in place of images give the same logits and gradients") {
+  std::vector<Device> devices{cpu};
+  if (cuda::available()) devices.push_back(cuda_device());
+  for (const Device device : devices) {
+    nn::Segmenter model(small(nn::SegmenterDecoder::mask));
+    nn::initialise(model, nn::Init::timm, 1);
+    model.to(device);
+    std::vector<uint8_t> numbers(2 * 3 * 16 * 24);
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = uint8_t(i * 37 % 251);
+    const Tensor pictures = from_vector(numbers, {2, 3, 16, 24}).to(device);
+    const Tensor weight = parameter(model, "encoder.patch_embed.proj.weight");
+    const auto of = [&](int64_t patch) {
+      const Tensor y = model(
+          normalise_images(pictures, {0.5, 0.4, 0.3}, {0.2, 0.2, 0.3}, DType::f32, {}, {}, 0, 0, {}, patch));
+      for (const nn::NamedTensor& p : model.parameters()) p.tensor->zero_grad();
+      sum(square(y)).backward();
+      return std::pair{y.to(cpu), weight.grad().to(cpu)};
+    };
+    const auto [logits, gradient] = of(0);
+    const auto [same_logits, same_gradient] = of(4);
+    check_close(same_logits, logits, 1e-5);
+    check_close(same_gradient, gradient, 1e-4 * norm_of(gradient));
+    // Patches of another grid, as of pictures of another size, have no positions.
+    CHECK_THROWS_WITH_AS(model(zeros({2, 6, 48}).to(device)), doctest::Contains("or patches [B, 24, 48]"),
+                         Error);
   }
 }
 
