@@ -12,12 +12,12 @@ namespace {
 
 Tensor shown(const Loss& loss) { return (loss.shown.defined() ? loss.shown : loss.minimised).detach(); }
 
-// Averages the running statistics over all ranks. Uses all_gather, since all_reduce may send bf16, whose
-// precision is too low for running statistics to change.
-void average_over_ranks(const Tensor& buffers, distributed::Communicator& ranks) {
-  const Tensor all = empty({ranks.size(), buffers.numel()}, buffers.dtype(), buffers.device());
-  ranks.all_gather(buffers, all);
-  copy_values(buffers, mean(all, {0}));
+// [ranks, x.numel()]. What is no gradient is gathered: all_reduce may send bf16, whose precision is too low for
+// running statistics to change, or for a loss.
+Tensor of_all_ranks(const Tensor& x, distributed::Communicator& ranks) {
+  const Tensor all = empty({ranks.size(), x.numel()}, x.dtype(), x.device());
+  ranks.all_gather(x, all);
+  return all;
 }
 
 }  // namespace
@@ -88,7 +88,6 @@ void TrainingStep::add_batch(bool last) {
   add_to(sums_.select(0, 0), weight * shown(loss));
   add_to(sums_.select(0, 1), weight);
   if (last && ranks_.size() > 1) {
-    ranks_.start_all_reduce(sums_, distributed::Reduction::sum);
     gradients_.backward(loss.minimised, weight);
   } else {
     loss.minimised.backward(weight);
@@ -98,7 +97,10 @@ void TrainingStep::add_batch(bool last) {
 
 void TrainingStep::divide_and_update() {
   gradients_.wait();
-  if (ranks_.size() > 1 && flat_.buffers.defined()) average_over_ranks(flat_.buffers, ranks_);
+  if (ranks_.size() > 1) {
+    copy_values(sums_, sum(of_all_ranks(sums_, ranks_), {0}));
+    if (flat_.buffers.defined()) copy_values(flat_.buffers, mean(of_all_ranks(flat_.buffers, ranks_), {0}));
+  }
   // The lower bound makes a step without labels a step with zero gradients.
   const Tensor weight = clamp(sums_.select(0, 1), 1e-20, INFINITY);
   shown_ = sums_.select(0, 0) / weight;

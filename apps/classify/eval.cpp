@@ -144,6 +144,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     Totals found =
         evaluate([&](const Tensor& images) { return logits(images); }, config, loader, attack, tick);
     if (apps::stop_requested()) return std::nullopt;
+    require_read(found, data.size());
     return found;
   }
 
@@ -173,8 +174,9 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
       found.add(of_classes);
       return of_classes;
     };
-    evaluate(watched, config, loader, {}, tick);
+    const Totals totals = evaluate(watched, config, loader, {}, tick);
     if (apps::stop_requested()) return std::nullopt;
+    require_read(totals, data.size());
     return found;
   }
 

@@ -275,11 +275,13 @@ Totals evaluate(const attacks::Logits& forward, const Config& config, data::Load
     }
     if (tick) tick(seen);
   }
-  if (totals.count() > 0)
-    totals.loss = loss / double(totals.count());
-  else if (seen > 0 && !apps::stop_requested())
-    fail("evaluate", "none of the " + std::to_string(seen) + " pictures can be read");
+  if (totals.count() > 0) totals.loss = loss / double(totals.count());
   return totals;
+}
+
+void require_read(const Totals& totals, int64_t pictures) {
+  if (totals.count() == 0 && pictures > 0 && !apps::stop_requested())
+    fail("evaluate", "none of the " + std::to_string(pictures) + " pictures can be read");
 }
 
 StepInput::StepInput(const Config& c, Device device)

@@ -78,6 +78,8 @@ using Change =
 // totals so far.
 Totals evaluate(const attacks::Logits& logits, const Config& config, data::Loader& loader,
                 const Change& attack = {}, const apps::Tick& tick = {});
+// Throws Error if none of the pictures was counted, because all are damaged.
+void require_read(const Totals& totals, int64_t pictures);
 
 // The input tensors of all steps; each batch is copied into them.
 struct StepInput {

@@ -133,6 +133,7 @@ class Classification : public apps::TaskOf<RunRecord> {
     const attacks::Logits logits = [&](const Tensor& images) { return restricted(model_(images), tested_); };
     totals_ = classify::evaluate(logits, config_, test_loader_);
     add_up(ranks_, totals_);
+    require_read(totals_, test_data_->size());
     apps::Validation v;
     v.complete = !apps::stop_requested() || totals_.count() == test_data_->size();
     v.metrics = {{"test_loss", "test/loss", totals_.loss},

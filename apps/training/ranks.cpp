@@ -67,6 +67,11 @@ struct Started {
   pid_t pid;
 };
 
+void end_at_once(const std::vector<Started>& ranks) {
+  for (const Started& s : ranks) kill(s.pid, SIGKILL);
+  for (const Started& s : ranks) waitpid(s.pid, nullptr, 0);
+}
+
 // Waits for all ranks; returns the first exit code that is not 0. Ranks notice a lost rank by themselves and
 // end; those that still run 5 seconds after the first end (suspended ones, for example) are killed.
 int wait_for(std::vector<Started> running) {
@@ -78,7 +83,7 @@ int wait_for(std::vector<Started> running) {
     std::this_thread::sleep_for(beat);
     std::erase_if(running, [&](const Started& s) {
       int status = 0;
-      if (waitpid(s.pid, &status, WNOHANG) != s.pid) return false;
+      if (waitpid(s.pid, &status, WNOHANG) == 0) return false;
       const int ended = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       // Ranks that were not connected yet cannot report the loss.
       if (WIFSIGNALED(status) && !killed && !stop_requested())
@@ -125,17 +130,24 @@ int launch_ranks(int64_t ranks) {
   setenv("PURSUIT_PORT", std::to_string(own_address(*listener).port()).c_str(), 1);
   setenv("PURSUIT_RANKS", std::to_string(ranks).c_str(), 1);
   // Other users can read a command line, but not the environment.
+  for (const char* of_another_launch : {"PURSUIT_ADDRESS", "PURSUIT_LOCAL_RANK", "PURSUIT_LOCAL_RANKS"})
+    unsetenv(of_another_launch);
   if (!getenv("PURSUIT_JOB_SECRET")) setenv("PURSUIT_JOB_SECRET", hexadecimal(random_bytes(32)).c_str(), 1);
   const std::vector<std::string> words = own_arguments();
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   catch_stop_signals();
+  std::signal(SIGCHLD, SIG_DFL);  // where it is ignored, how a rank ended cannot be known
   std::vector<Started> running;
   std::optional<HeldStopSignals> held(std::in_place);  // a rank that has just begun would end without saving
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const pid_t pid = fork();
-    if (pid < 0) fail("ranks", fmt::format("rank {} cannot be started: {}", rank, std::strerror(errno)));
+    if (pid < 0) {
+      const std::string why = std::strerror(errno);
+      end_at_once(running);
+      fail("ranks", fmt::format("rank {} cannot be started: {}", rank, why));
+    }
     if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGTERM);  // ends with this process
       setenv("PURSUIT_RANK", std::to_string(rank).c_str(), 1);
@@ -144,6 +156,7 @@ int launch_ranks(int64_t ranks) {
         setenv("PURSUIT_LISTENER", std::to_string(listener->descriptor()).c_str(), 1);
       }
       execv("/proc/self/exe", arguments.data());
+      note("error: rank {} cannot be started: {}\n", rank, std::strerror(errno));
       _exit(127);
     }
     running.push_back({rank, pid});

@@ -34,7 +34,8 @@ void check_folder(const RunOptions& options);
 // Throws CLI::ValidationError that names a given option which --resume does not allow.
 void check_resume_options(const CLI::App& train);
 
-// True if --resume allows the option: it changes the run's length or device but not its result.
+// True if --resume allows the option: it changes the run's length or device, but not its result (except --ranks
+// with a ResNet or FAN, whose batch norm takes its statistics over all ranks).
 bool may_change(const std::string& option);
 
 // The state in which training starts.

@@ -115,6 +115,9 @@ std::unique_ptr<Communicator> connect(const Job& job, Device device, const Optio
   if (const std::string missing = missing_backend(device); !missing.empty()) fail("ranks", missing);
   const auto control = std::make_shared<ControlChannel>(job, options);
   try {
+    // Otherwise they would wait for each other in different places.
+    control->agree({{"the device", device.is_cuda() ? "a GPU" : "a CPU"},
+                    {"the number of machines", job.on_one_machine() ? "1" : "more than 1"}});
     return device.is_cuda() ? nccl_communicator(control, device, options)
                             : gloo_communicator(control, job.on_one_machine(), options);
   } catch (const std::exception& error) {

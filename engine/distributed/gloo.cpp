@@ -292,7 +292,7 @@ class Gloo final : public Communicator {
       T* sum = values + begin;
       convert(memory_ ? static_cast<Wire*>(memory_->mine()) : mine.data(), sum, count);
       if (memory_)
-        memory_->meet([this] { check_others(); });
+        memory_->meet([this, end = Clock::now() + control()->limits().answer] { check_others(end); });
       else
         gather(mine.data(), all.data(), count * sizeof(Wire));
       const auto of = [&](int other) {
@@ -312,9 +312,13 @@ class Gloo final : public Communicator {
   }
 
   // Called while waiting for others in shared memory, where no connection shows that a rank is lost.
-  void check_others() {
+  void check_others(Clock::time_point end) {
     if (stopping()) fail("ranks", "the communicator is gone");
     if (const auto why = control()->wait_for_end(milliseconds(0))) fail("ranks", *why);
+    if (Clock::now() > end)
+      fail("ranks", "rank " + std::to_string(rank()) + " waited " +
+                        std::to_string(control()->limits().answer.count() / 1000) +
+                        " s for the numbers of another rank");
   }
 
   const Options options_;

@@ -71,10 +71,8 @@ Job of_pursuit(const Variables& variables) {
   } else {
     read_place(variables, {"PURSUIT_RANK", "PURSUIT_RANKS", "PURSUIT_RANK", "PURSUIT_RANKS"}, job);
   }
-  if (variables.has("PURSUIT_PORT")) job.port = variables.number("PURSUIT_PORT", "PURSUIT_RANK", 1, 65535);
   if (job.rank == 0 && variables.has("PURSUIT_LISTENER"))
     job.listener = variables.number("PURSUIT_LISTENER", "PURSUIT_RANK", 3, 1 << 20);
-  job.identity = std::to_string(job.port);
   return job;
 }
 
@@ -191,6 +189,8 @@ Job job_from_environment(const Environment& environment) {
   const Variables variables(environment);
   Job job = of_launcher(variables);
   if (job.size == 1) return {.launcher = job.launcher};
+  if (variables.has("PURSUIT_PORT")) job.port = variables.number("PURSUIT_PORT", "PURSUIT_RANK", 1, 65535);
+  if (job.identity.empty()) job.identity = std::to_string(job.port);
   if (variables.has("PURSUIT_ADDRESS"))
     job.address = variables.text("PURSUIT_ADDRESS");
   else if (job.on_one_machine())

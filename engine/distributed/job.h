@@ -13,7 +13,7 @@ struct Job {
   std::string launcher{};              // "", "pursuit", "torchrun", "Open MPI", "MPICH" or "Slurm"
   std::string identity{};  // the same on all ranks, different from other jobs that run at the time
   std::string address{};   // where rank 0 listens: a host name or address
-  int port = 0;            // of rank 0; 0: the first free one of candidate_ports()
+  int port = 0;            // of rank 0, by PURSUIT_PORT; 0: the first free one of candidate_ports()
   int listener = -1;       // on rank 0: a socket that the launcher opened on that port, or -1
   std::string secret{};    // known to all ranks; empty: a file of this user (see secret.h)
 

@@ -146,7 +146,7 @@ void Server::meet(Peer& peer, const Message& message) {
   const std::string& rank = message.fields[0];
   const std::string& ranks = message.fields[1];
   if (!equal(message.fields[2], keyed_hash(key_, pack({"rank", peer.numbers, rank, ranks})))) {
-    ++strangers_;
+    other_secret_ = true;
     return close(peer);
   }
   join(peer, message);
@@ -201,6 +201,7 @@ void Server::barrier() {
 // Closes a connection. If it belonged to a rank that had not left, the job ends.
 void Server::lose(Peer& peer, const std::string& how) {
   const bool of_rank = peer.stage == Peer::Stage::joined;
+  if (peer.stage == Peer::Stage::challenged) other_secret_ = true;  // it did not accept this one's proof
   const int rank = peer.rank;
   close(peer);
   if (of_rank) end("rank " + std::to_string(rank) + " is lost (" + how + ")");
@@ -222,9 +223,14 @@ void Server::look_at_clock() {
   last_ = now;
   for (Peer& peer : peers_) {
     if (!peer.socket) continue;
-    if (peer.stage == Peer::Stage::joined && now - peer.heard > limits_.silence)
-      lose(peer, "nothing was heard of it for " + std::to_string(limits_.silence.count() / 1000) + " s");
-    else if (peer.rank < 0 && now - peer.since > handshake_limit)
+    if (peer.stage == Peer::Stage::joined && now - peer.heard > limits_.silence) {
+      const std::string how =
+          "nothing was heard of it for " + std::to_string(limits_.silence.count() / 1000) + " s";
+      // For a rank that was stopped and goes on.
+      send(peer, {Kind::ended, {"rank " + std::to_string(peer.rank) + " is lost (" + how + ")"}});
+      flush(peer);
+      lose(peer, how);
+    } else if (peer.rank < 0 && now - peer.since > handshake_limit)
       close(peer);
     else if (peer.stage == Peer::Stage::joined && now - beat_ >= limits_.beat())
       send(peer, {Kind::heartbeat, {}});
@@ -233,7 +239,7 @@ void Server::look_at_clock() {
   if (listener_ && !ended_ && now - begin_ > limits_.join) {
     listener_.close();
     end(missing() + " did not come within " + std::to_string(limits_.join.count() / 1000) + " s" +
-        (strangers_ ? "; " + std::to_string(strangers_) + " connections had another secret" : ""));
+        (other_secret_ ? "; a rank of another job or with another secret (PURSUIT_JOB_SECRET) came" : ""));
   }
 
   if (!own_ && !draining_) draining_ = now;

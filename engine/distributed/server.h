@@ -62,7 +62,7 @@ class Server {
   std::list<Peer> peers_;
   Peer* own_ = nullptr;  // null once closed
   std::map<std::string, std::string> values_;
-  int strangers_ = 0;                          // unauthenticated connections
+  bool other_secret_ = false;                  // whether a rank with another secret came
   std::optional<std::string> ended_;           // the reason
   bool own_told_ = false;                      // this process has been told
   Clock::time_point begin_, last_, beat_;      // start of the wait for all ranks; of the loop; last heartbeat

@@ -43,9 +43,11 @@ void set_option(int descriptor, int level, int option) {
   setsockopt(descriptor, level, option, &on, sizeof on);
 }
 
+// None if this machine has no such addresses: IPv6 may be switched off.
 Socket new_socket(const Address& address) {
   Socket socket(::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket) fail("ranks", std::string("the system gives no socket: ") + std::strerror(errno));
+  if (!socket && errno != EAFNOSUPPORT)
+    fail("ranks", std::string("the system gives no socket: ") + std::strerror(errno));
   return socket;
 }
 
@@ -97,12 +99,14 @@ std::vector<Address> addresses_of(const std::string& host) {
 
 std::optional<Socket> listen_at(const Address& address, int port) {
   Socket socket = new_socket(address);
-  // Allows a port whose last connections are still being closed.
-  set_option(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR);
-  const sockaddr_storage bytes = with_port(address, port);
-  if (bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&bytes), address.size) == 0 &&
-      listen(socket.descriptor(), SOMAXCONN) == 0)
-    return socket;
+  if (socket) {
+    // Allows a port whose last connections are still being closed.
+    set_option(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR);
+    const sockaddr_storage bytes = with_port(address, port);
+    if (bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&bytes), address.size) == 0 &&
+        listen(socket.descriptor(), SOMAXCONN) == 0)
+      return socket;
+  }
   if (errno == EADDRINUSE) return {};
   fail("ranks", "rank 0 cannot listen at " + address.host() + ", port " + std::to_string(port) + ": " +
                     std::strerror(errno) + "; name an address of its machine by PURSUIT_ADDRESS");
@@ -110,6 +114,7 @@ std::optional<Socket> listen_at(const Address& address, int port) {
 
 std::optional<Socket> connect_to(const Address& address, int port, std::chrono::milliseconds limit) {
   Socket socket = new_socket(address);
+  if (!socket) return {};
   const sockaddr_storage bytes = with_port(address, port);
   set_blocking(socket, false);
   if (connect(socket.descriptor(), reinterpret_cast<const sockaddr*>(&bytes), address.size) != 0) {

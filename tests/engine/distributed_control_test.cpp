@@ -199,7 +199,8 @@ TEST_CASE("distributed control: another secret, another number of ranks, a numbe
   all[1].secret = "another secret for a test";
   auto outcomes = run(
       all, [](ControlChannel&) {}, milliseconds(1000));
-  check_contains(outcomes[0].error, "rank 1 of 2 did not come within 1 s");
+  check_contains(outcomes[0].error,
+                 "rank 1 of 2 did not come within 1 s; a rank of another job or with another secret");
   check_contains(outcomes[1].error, "has another secret");
 
   all = jobs(2);

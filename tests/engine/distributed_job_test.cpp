@@ -168,4 +168,5 @@ TEST_CASE("distributed: ranks of one job look for each other at the same ports, 
   CHECK(ports != candidate_ports(job_of(with(torchrun, {{"MASTER_PORT", "29501"}}))));
   CHECK(candidate_ports(job_of({{"PURSUIT_RANK", "1"}, {"PURSUIT_RANKS", "4"}, {"PURSUIT_PORT", "4000"}})) ==
         std::vector<int>{4000});
+  CHECK(candidate_ports(job_of(with(torchrun, {{"PURSUIT_PORT", "4000"}}))) == std::vector<int>{4000});
 }

@@ -59,6 +59,17 @@ both_refuse "begun already holds a run"
 as 0 2 classify train "${small[@]}" --out a
 as 1 3 classify train "${small[@]}" --out a
 both_refuse "rank 1 was started as one of 3 ranks, and rank 0 as one of 2"
+# A rank that believes the others on other machines would look for them elsewhere.
+export PURSUIT_JOB_SECRET="a secret for a test"
+as 0 2 classify train "${small[@]}" --out a
+PURSUIT_ADDRESS=127.0.0.1 PURSUIT_LOCAL_RANK=0 PURSUIT_LOCAL_RANKS=1 as 1 2 classify train "${small[@]}" --out a
+both_refuse "rank 1 differs from rank 0: the number of machines is 'more than 1', not '1'"
+unset PURSUIT_JOB_SECRET
+# --ranks where a supervisor ignores children that end, and where another launch's variables are set.
+check "--ranks under a supervisor: $(cat err)" env PURSUIT_ADDRESS=127.0.0.1 PURSUIT_LOCAL_RANKS=4 timeout 120 \
+  python3 -c 'import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])' \
+  "$bin/classify" train "${small[@]}" --ranks 2 --out supervised >out 2>err
+
 for place in "2 2" "0 0" "-1 2" "x 2" "0 x"; do
   read -r rank ranks <<<"$place"
   PURSUIT_RANK=$rank PURSUIT_RANKS=$ranks refuses 1 "PURSUIT_RANK" classify train "${small[@]}" --out a
