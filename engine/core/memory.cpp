@@ -216,7 +216,6 @@ class MemoryPool {
     const auto it = list.lower_bound(&key);
     if (it == list.end() || (*it)->arena != key.arena) return nullptr;
     Block* b = *it;
-    // A remainder larger than twice the request stays whole, to serve requests of its own size.
     list.erase(it);
     if (!whole(b)) stats_.inactive_split -= b->size;
     return b;
@@ -413,7 +412,7 @@ Version* version_of(const Storage& storage) {
 }
 
 void count_write(const Storage& storage, const char* writer) {
-  Version* version = version_of(storage);
+  Version* version = shapes_only() ? nullptr : version_of(storage);  // nothing is written there
   if (!version) return;
   version->writer = writer;
   ++version->writes;

@@ -6,7 +6,7 @@
 
 namespace pursuit {
 
-// While an Observer lives, `see` is called in this thread with the result of every recorded operator that is
+// While an Observer lives, the innermost in a thread, `see` is called in this thread with the result of every recorded operator that is
 // not a view, and with every gradient that its backward returns, before anything else reads them. It may
 // change their values; tests use that to measure the effect of storing them in lower precision.
 class Observer {
@@ -18,6 +18,7 @@ class Observer {
 
  private:
   std::function<void(const Tensor&)> see_;
+  const std::function<void(const Tensor&)>* before_;
 };
 
 // Called by the tape.

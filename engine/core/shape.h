@@ -77,7 +77,8 @@ inline Shape contiguous_strides(const Shape& shape) {
   int64_t step = 1;
   for (int i = shape.size() - 1; i >= 0; --i) {
     strides[i] = step;
-    step *= shape[i];
+    // Only a shape without elements may overflow: numel() has refused the others.
+    if (__builtin_mul_overflow(step, shape[i], &step)) step = 0;
   }
   return strides;
 }

@@ -147,8 +147,8 @@ void Tensor::zero_grad() {
 void Tensor::bind_grad(Tensor home) {
   require_defined("bind_grad", {&home});
   requires_grad();
-  if (home.shape() != shape_ || home.dtype() != dtype_)
-    fail("bind_grad", "got " + home.str() + ", need " + str());
+  if (home.shape() != shape_ || home.dtype() != dtype_ || home.device() != device_ || !home.is_contiguous())
+    fail("bind_grad", "got " + home.str() + ", need a contiguous " + str());
   node_->grad = std::move(home);
   node_->bound = true;
   node_->fresh = true;
@@ -179,7 +179,7 @@ void backward(const Tensor& y, const Tensor& seed, const std::function<void(cons
   Node* const root = y.node().get();
   if (!root)
     fail("backward", "this tensor is not on the tape: nothing it was computed from requires a gradient");
-  if (seed.shape() != y.shape() || seed.dtype() != y.dtype())
+  if (seed.shape() != y.shape() || seed.dtype() != y.dtype() || seed.device() != y.device())
     fail("backward", "the seed is " + seed.str() + ", need " + y.str());
 
   NoGrad off;

@@ -14,7 +14,7 @@ namespace {
 template <class F> Tensor fill_float(const Shape& shape, DType dtype, Device device, const F& value) {
   Tensor t = empty(shape, DType::f32);
   float* p = t.data<float>();
-  const int64_t n = t.numel();
+  const int64_t n = shapes_only() ? 0 : t.numel();
   for (int64_t i = 0; i < n; ++i) p[i] = value(i);
   return t.to(dtype).to(device);
 }

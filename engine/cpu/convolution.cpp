@@ -205,6 +205,7 @@ int64_t columns_at_once(int64_t rows) { return std::clamp<int64_t>((128 << 10) /
 // y = a (unfolded pictures) + bias; a [groups, rows, channels of a group x taps of the grid].
 void multiply(const Grid& g, const Laid& x, int64_t pictures, int64_t groups, const float* a, int64_t rows,
               const float* bias, const Target& to) {
+  if (rows == 0) return;
   constexpr int64_t unit = 16;
   const int64_t channels = x.channels / groups, k = channels * int64_t(g.h.tap.size() * g.w.tap.size());
   const int64_t cols = pictures * g.size(), units = (cols + unit - 1) / unit;

@@ -115,6 +115,7 @@ Storage kept_copy(const void* x, int64_t n, DType dtype, const std::function<voi
     if (copy.numbers && copy.writes == writes && copy.own_writes == writes_of(copy.numbers))
       return copy.numbers;
     if (copy.numbers) kept.forget(copy.numbers.get());
+    copy.numbers.reset();
     // In new memory: a tensor of the caller's may still be the old.
     const int64_t bytes = n * size_of(dtype);
     Storage numbers = allocate_kept(bytes);

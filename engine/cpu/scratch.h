@@ -15,6 +15,7 @@ template <class R> R* scratch(int slot, int64_t n) {
   if (b.size < n) {
     MemoryTag tag("workspace");
     b.storage.reset();
+    b.size = 0;  // in case the allocation throws
     b.storage = allocate(cpu, n * int64_t(sizeof(R)));
     b.size = n;
   }

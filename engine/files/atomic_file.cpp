@@ -108,7 +108,7 @@ void AtomicFile::keep_old(const std::string& old_name) const {
     const bool renamed = rename(second.c_str(), old_name.c_str()) == 0;
     unlink(second.c_str());  // rename leaves it if both are already the same file
     if (!renamed) stop("cannot keep the old");
-  } else if (errno != ENOENT &&
+  } else if (access(path_.c_str(), F_OK) == 0 &&
              rename(path_.c_str(), old_name.c_str()) != 0) {  // file system without hard links
     stop("cannot keep the old");
   }

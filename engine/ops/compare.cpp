@@ -73,8 +73,7 @@ PURSUIT_OPERATOR(LessEqual)
 Tensor beside(const char* name, double value, const Tensor& x) {
   require_defined(name, {&x});
   // Compared on the CPU, so that a GPU is not waited for.
-  if (!is_floating(x.dtype()) && !shapes_only() &&
-      full({}, value, x.dtype()).to(DType::f32).item() != float(value))
+  if (!is_floating(x.dtype()) && !shapes_only() && full({}, value, x.dtype()).item() != value)
     fail(name, "got " + std::to_string(value) + " beside " + x.str() + ", need a number of its type");
   return full({}, value, x.dtype(), x.device());
 }

@@ -48,9 +48,15 @@ Tensor concat(const std::vector<Tensor>& parts, int dim) {
 }
 
 Tensor stack(const std::vector<Tensor>& parts, int dim) {
+  const int ndim = parts.empty() ? 0 : parts[0].ndim();
+  if (dim < -ndim - 1 || dim > ndim)
+    fail("stack",
+         "got dimension " + std::to_string(dim) + " for parts of " + std::to_string(ndim) + " dimensions");
+  if (dim < 0) dim += ndim + 1;
   std::vector<Tensor> rows;
   for (const Tensor& p : parts) {
     Shape shape = p.shape();
+    if (shape.size() != ndim) fail("stack", "got " + parts[0].str() + " and " + p.str() + ", need one shape");
     shape.insert(dim, 1);
     rows.push_back(p.reshape(shape));
   }

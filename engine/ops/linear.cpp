@@ -49,7 +49,7 @@ struct Linear {
     const Tensor plus = has_residual ? residual.contiguous() : Tensor(),
                  b = has_bias ? bias.contiguous() : Tensor();
     Tensor y = empty(shape, has_residual ? plus.dtype() : x.dtype(), x.device());
-    const int64_t n_in = w.size(1), n_out = w.size(0), n = x.numel() / std::max<int64_t>(1, n_in);
+    const int64_t n_in = w.size(1), n_out = w.size(0), n = x.numel() / n_in;
     dispatch(x, y, name, [&]<class Dev, class T, class Y>(Dev dev, Type<T>, Type<Y>) {
       const T* pb = has_bias ? b.data<T>() : nullptr;
       const Y* pr = has_residual ? plus.data<Y>() : nullptr;
@@ -75,8 +75,7 @@ struct Linear {
 
   Grads backward(const Tensor& gy, Needs) {
     const Tensor g = gy.to(factors).contiguous();
-    const int64_t in = shape_of_weight[1], out = shape_of_weight[0],
-                  n = shape_of_x.numel() / std::max<int64_t>(1, in);
+    const int64_t in = shape_of_weight[1], out = shape_of_weight[0], n = shape_of_x.numel() / in;
     const auto wanted = [&](bool needed, const Shape& shape) {
       return needed ? empty(shape, factors, gy.device()) : Tensor();
     };
@@ -110,10 +109,10 @@ struct Linear {
 PURSUIT_OPERATOR(Linear)
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
-  if (x.ndim() < 1 || weight.ndim() != 2 || x.size(-1) != weight.size(1) || x.dtype() != weight.dtype() ||
-      x.device() != weight.device())
+  if (x.ndim() < 1 || weight.ndim() != 2 || x.size(-1) != weight.size(1) || x.size(-1) < 1 ||
+      x.dtype() != weight.dtype() || x.device() != weight.device())
     fail("linear", "got x " + x.str() + " and weight " + weight.str() +
-                       ", need [..., in] and [out, in] of one dtype and device");
+                       ", need [..., in] and [out, in] of one dtype and device, in at least 1");
   if (bias.defined() &&
       (bias.shape() != Shape{weight.size(0)} || bias.dtype() != x.dtype() || bias.device() != x.device()))
     fail("linear", "bias is " + bias.str() + ", need " + name_of(x.dtype()) + Shape{weight.size(0)}.str() +

@@ -193,7 +193,7 @@ void Mlp::prepare(const Tensor& in, const Tensor& first, const Tensor& second) {
   w1 = first.contiguous();
   w2 = second.contiguous();
   shape_of_x = x.shape();
-  sizes = {x.numel() / std::max<int64_t>(1, w1.size(1)), w1.size(1), w1.size(0), w2.size(0)};
+  sizes = {x.numel() / w1.size(1), w1.size(1), w1.size(0), w2.size(0)};
   in_one_kernel = fits_mlp_kernel(w2, sizes);
   const bool passes = x.device().is_cuda() && !in_one_kernel;  // products and activation one after another
   if (needs.bits || passes) hidden = empty({sizes.rows, sizes.hidden}, x.dtype(), x.device());
@@ -267,10 +267,13 @@ PURSUIT_OPERATOR(Mlp)
 
 void check_mlp(const char* where, const Tensor& x, const Tensor& w1, const Tensor& b1, const Tensor& w2,
                const Tensor& b2) {
-  if (w1.ndim() != 2 || w2.ndim() != 2 || x.ndim() < 1 || x.size(-1) != w1.size(1) ||
-      w2.size(1) != w1.size(0) || b1.shape() != Shape{w1.size(0)} || b2.shape() != Shape{w2.size(0)})
-    fail(where, "got x " + x.str() + ", w1 " + w1.str() + ", b1 " + b1.str() + ", w2 " + w2.str() + ", b2 " +
-                    b2.str() + ", need [..., in], [hidden, in], [hidden], [out, hidden], [out]");
+  if (w1.ndim() != 2 || w2.ndim() != 2 || x.ndim() < 1 || x.size(-1) != w1.size(1) || x.size(-1) < 1 ||
+      w1.size(0) < 1 || w2.size(1) != w1.size(0) || b1.shape() != Shape{w1.size(0)} ||
+      b2.shape() != Shape{w2.size(0)})
+    fail(where,
+         "got x " + x.str() + ", w1 " + w1.str() + ", b1 " + b1.str() + ", w2 " + w2.str() + ", b2 " +
+             b2.str() +
+             ", need [..., in], [hidden, in], [hidden], [out, hidden], [out], in and hidden at least 1");
   for (const Tensor* t : {&w1, &b1, &w2, &b2})
     if (t->dtype() != x.dtype() || t->device() != x.device())
       fail(where, "got x " + x.str() + " and a " + t->str() + ", need one dtype and device");

@@ -94,7 +94,7 @@ SumAndNorm residual_mlp(const Tensor& branch, const Tensor& residual, const Norm
   check_mlp(name, branch, w1, b1, w2, b2);
   if (w2.size(0) != w1.size(1))
     fail(name, "got w1 " + w1.str() + " and w2 " + w2.str() + ", need [hidden, dim], [dim, hidden]");
-  const int64_t in = w1.size(1), rows = branch.numel() / std::max<int64_t>(1, in);
+  const int64_t in = w1.size(1), rows = branch.numel() / in;
   const bool fused = residual.dtype() == DType::f32 && fits_add_norm(branch, before) &&
                      fits_add_norm(branch, after) && fits_mlp_kernel(w2, {rows, in, w1.size(0), in}) &&
                      mlp_form() == MlpForm::with_norms;

@@ -44,7 +44,11 @@ Upload::Upload(const Shape& shape, DType dtype, Device device) {
 
 Upload::~Upload() {
   for (auto& slot : slots_)
-    if (slot) slot->arrived.wait();
+    if (slot) try {
+        slot->arrived.wait();
+      } catch (const Error&) {
+        // After an error on the GPU, which the caller is told of, nothing arrives.
+      }
 }
 
 void Upload::send(const void* values) {

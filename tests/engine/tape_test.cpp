@@ -188,6 +188,12 @@ TEST_CASE("tape: errors") {
   CHECK_THROWS_WITH_AS(square(x).backward(zeros({3}, DType::f64)), doctest::Contains("seed"), Error);
   Tensor z = square(x);
   CHECK_THROWS_WITH_AS(z.requires_grad(), doctest::Contains("square"), Error);
+  Tensor home = leaf({1, 2, 3, 4}).reshape({2, 2}).detach();
+  CHECK_THROWS_WITH_AS(zeros({2, 2}, DType::f64).bind_grad(home.transpose(0, 1)),
+                       doctest::Contains("contiguous"), Error);
+  CHECK_THROWS_WITH_AS(linear(zeros({4, 0}), zeros({3, 0})), doctest::Contains("in at least 1"), Error);
+  CHECK_THROWS_WITH_AS(ones({2}, DType::i32) < 16777216.5, doctest::Contains("need a number of its type"),
+                       Error);
   Tensor ids = arange(3);
   CHECK_THROWS_AS(ids.requires_grad(), Error);
 }
@@ -271,6 +277,9 @@ GPU_TEST_CASE("operators: what lies on another device than x is refused") {
   refuses([](const auto& in) { return linear_log_prob(in[0], in[1], in[2], in[3]); }, {x, w, b, y});
   refuses([](const auto& in) { return rpc_attention(in[0], {}, in[1]); },
           {ones({1, 5, 2, 2, 3}), ones({1, 2})});
+  Tensor leaf_there = x.to(cuda_device());
+  CHECK_THROWS_WITH_AS(square(leaf_there.requires_grad()).backward(x), doctest::Contains("seed"), Error);
+  CHECK_THROWS_WITH_AS(leaf_there.bind_grad(zeros({3, 4})), doctest::Contains("need a contiguous"), Error);
 }
 
 TEST_CASE("layer_norm of f32 rounded to bf16 on the way is the rounded f32 one, gradients included") {

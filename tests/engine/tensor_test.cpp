@@ -135,6 +135,9 @@ TEST_CASE("tensor: concat and stack") {
   CHECK(stack({a, b}, 1).to_vector() == Values{0, 1, 10, 11, 2, 3, 12, 13});
   CHECK_THROWS_AS(concat({a, counting({3, 3})}, 0), Error);
   CHECK_THROWS_AS(stack({}, 0), Error);
+  CHECK(stack({a, b}, -1).to_vector() == stack({a, b}, 2).to_vector());
+  for (const int dim : {-4, 3, 8})
+    CHECK_THROWS_WITH_AS(stack({a, b}, dim), doctest::Contains("got dimension"), Error);
 }
 
 TEST_CASE("tensor: matmul of strided and broadcast matrices") {
