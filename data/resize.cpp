@@ -197,6 +197,15 @@ Image resize_nearest(const Image& image, int width, int height, const Box& part)
   return out;
 }
 
+int scaled_side(int64_t side, double factor) {
+  const double scaled = std::max(1.0, std::round(double(side) * factor));
+  if (!(scaled <= std::numeric_limits<int>::max()))
+    fail("resize", "a side of " + std::to_string(side) +
+                       " pixels becomes too long; the picture is too thin for the "
+                       "shorter side that is wanted");
+  return int(scaled);
+}
+
 Image resize_shorter(const Image& image, int size, Filter filter) {
   const auto [width, height] = with_shorter(image, size);
   return resize(image, width, height, filter);

@@ -18,6 +18,9 @@ Image resize(const Image& image, int width, int height, const Box& part, Filter 
 Image resize_nearest(const Image& image, int width, int height);
 Image resize_nearest(const Image& image, int width, int height, const Box& part);
 
+// side times factor, rounded, at least 1. Throws Error if that is no size of a picture.
+int scaled_side(int64_t side, double factor);
+
 // Resizes so that the shorter side is `size`; the longer side is rounded down, as torchvision does.
 Image resize_shorter(const Image& image, int size, Filter filter);
 

@@ -54,8 +54,7 @@ SegmentationSample augment(const SegmentationSample& sample, const SegmentationA
   if (options.short_side > 0)
     factor *= std::min(double(options.long_side) / std::max(width, height),
                        double(options.short_side) / std::min(width, height));
-  const auto scaled = [&](int side) { return std::max(1, int(side * factor + 0.5)); };
-  const int scaled_width = scaled(width), scaled_height = scaled(height);
+  const int scaled_width = scaled_side(width, factor), scaled_height = scaled_side(height, factor);
   Box box{0, 0, std::min(scaled_width, options.crop_width), std::min(scaled_height, options.crop_height)};
   SegmentationSample out;
   out.index = sample.index;

@@ -113,7 +113,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
     std::unique_ptr<data::SegmentationDataset> fewer;
     if (options_.attack_limit > 0 && options_.attack_limit < data_->size()) {
       Config config = config_;
-      config.test_limit = options_.attack_limit;
+      config.limit = config.test_limit = options_.attack_limit;
       fewer = segment::open_data(config, options_.split, options_.first);
     }
     const data::SegmentationDataset& data = fewer ? *fewer : *data_;

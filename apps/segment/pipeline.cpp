@@ -131,6 +131,14 @@ apps::Filmed show_split(const apps::LoadedModel<Config>& loaded, const apps::Ins
 
 void load_encoder(nn::Segmenter& model, const std::string& run_or_file) {
   const apps::Checkpoint checkpoint = apps::open_checkpoint("classify", run_or_file);
+  const nn::VitConfig& own = model.config().encoder;
+  // What the names and shapes of the tensors do not show.
+  for (const auto& [field, needed] :
+       {std::pair{"weight-bits", int64_t(0)}, {"depth", own.depth}, {"heads", own.heads}})
+    if (const auto found = checkpoint.config.find(field);
+        found != checkpoint.config.end() && *found != needed)
+      fail("segment",
+           fmt::format("--encoder {}: its {} is {}, need {}", checkpoint.path, field, found->dump(), needed));
   model.load_encoder(checkpoint.file.tensors, checkpoint.path);
 }
 

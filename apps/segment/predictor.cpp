@@ -27,10 +27,10 @@ double ratio_of(const Views& views, int64_t height, int64_t width, double scale)
     ratio = std::min(ratio, double(views.long_side) / double(std::max(height, width)));
   return ratio * scale;
 }
-int scaled(int64_t side, double ratio) { return std::max(1, int(std::lround(double(side) * ratio))); }
 
 data::Image scaled(const data::Image& picture, double ratio) {
-  const int height = scaled(picture.height, ratio), width = scaled(picture.width, ratio);
+  const int height = data::scaled_side(picture.height, ratio),
+            width = data::scaled_side(picture.width, ratio);
   if (height == picture.height && width == picture.width) return picture;
   return data::resize(picture, width, height, data::Filter::bilinear);
 }
@@ -108,7 +108,7 @@ void Predictor::require_memory(int64_t height, int64_t width) const {
 void Predictor::look_on_shapes(int64_t height, int64_t width) const {
   look(height, width, [&](double scale, bool) {
     const double ratio = ratio_of(views, height, width, scale);
-    return empty({1, 3, scaled(height, ratio), scaled(width, ratio)}, DType::u8);
+    return empty({1, 3, data::scaled_side(height, ratio), data::scaled_side(width, ratio)}, DType::u8);
   });
 }
 

@@ -91,7 +91,8 @@ void add_corruptions(Report& report, const Results& results) {
     if (bars.series.size() == 1 && results.scores.mean_iou >= 0) values[0] = 100 * results.scores.mean_iou;
     for (const auto& c : results.corrupted)
       for (size_t g = 1; g < bars.groups.size(); ++g)
-        if (c.severity == s && c.name == bars.groups[g]) values[g] = 100 * c.scores.mean_iou;
+        if (c.severity == s && c.name == bars.groups[g] && c.scores.mean_iou >= 0)
+          values[g] = 100 * c.scores.mean_iou;
   }
   report.chart(bars);
   report.table(corruption_table(results), fmt::format("mIoU in %, on {} pictures; clean: {}.", results.count,
@@ -103,7 +104,8 @@ void add_attacks(Report& report, const Results& results) {
   apps::LineChart chart{"mIoU under attack", "budget (1/255)", "%", {}};
   std::map<std::string, std::map<double, double>> curves;
   for (const Results::Attacked& a : results.attacked)
-    curves[a.attack + (a.arguments.empty() ? "" : ", " + a.settings)][a.budget] = 100 * a.scores.mean_iou;
+    if (a.scores.mean_iou >= 0)
+      curves[a.attack + (a.arguments.empty() ? "" : ", " + a.settings)][a.budget] = 100 * a.scores.mean_iou;
   for (auto& [attack, curve] : curves) {
     if (results.scores.mean_iou >= 0) curve[0] = 100 * results.scores.mean_iou;
     chart.series.push_back({.name = attack, .points = {curve.begin(), curve.end()}});

@@ -107,9 +107,10 @@ class Segmentation : public apps::TaskOf<RunRecord> {
     const Scores s = scores_of(totals_->confusion);
     apps::Validation v;
     v.complete = totals_->complete;
-    v.metrics = {{"pixel_accuracy", "val/pixel_accuracy", s.pixel_accuracy},
-                 {"mean_accuracy", "val/mean_accuracy", s.mean_accuracy},
-                 {"mean_iou", "val/mean_iou", s.mean_iou}};
+    if (s.mean_iou >= 0)  // else no pixel was counted
+      v.metrics = {{"pixel_accuracy", "val/pixel_accuracy", s.pixel_accuracy},
+                   {"mean_accuracy", "val/mean_accuracy", s.mean_accuracy},
+                   {"mean_iou", "val/mean_iou", s.mean_iou}};
     v.text = fmt::format("{} pixel accuracy {} %  mIoU {} %", choice_name(config_.validation),
                          percent(s.pixel_accuracy), percent(s.mean_iou));
     v.score = s.mean_iou;

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <functional>
@@ -234,6 +235,16 @@ TEST_CASE("segment: the encoder of a classifier is the start, its positions resi
   for (size_t i = 0; i < first.size(); ++i) {
     INFO(first[i].first);
     CHECK(first[i].second.to_vector() == second[i].second.to_vector());
+  }
+  // What names and shapes do not show.
+  for (const auto& [field, value] : {std::pair{"weight-bits", 8}, {"depth", 2}, {"heads", 3}}) {
+    nlohmann::ordered_json other = apps::fields_to_json(c);
+    other[field] = value;
+    fs::create_directories(at(field));
+    apps::save_checkpoint(apps::checkpoint_path(at(field)), "classify", other, {}, classifier, optimizer,
+                          nullptr);
+    CHECK(contains(message_of([&] { load_encoder(model, at(field)); }),
+                   fmt::format("its {} is {}", field, value)));
   }
   config.dim = 24;
   CHECK(contains(message_of([&] { train(config, into(at("other"))); }), at("classifier")));

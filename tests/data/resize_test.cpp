@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "data/kernels.h"
+#include "engine/base/error.h"
 #include "engine/base/random.h"
 #include "engine/cpu/rows.h"
 #include "tests/data/drawn_images.h"
@@ -155,6 +156,13 @@ TEST_CASE("shrinking does not alias") {
   for (size_t i = 0; i < stripes.pixels.size(); ++i) stripes.pixels[i] = i % 2 ? 255 : 0;
   for (Filter filter : {Filter::box, Filter::bilinear, Filter::bicubic})
     for (uint8_t v : resize(stripes, 32, 8, filter).pixels) CHECK(std::abs(v - 127.5) < 6);
+}
+
+TEST_CASE("a scaled side is rounded, at least 1, and refused where no picture can be as long") {
+  CHECK(scaled_side(7, 0.5) == 4);
+  CHECK(scaled_side(3, 0.1) == 1);
+  CHECK(scaled_side(1 << 30, 1.999) == 2146409906);
+  CHECK_THROWS_WITH_AS(scaled_side(8'000'000, 2 * 144.0), doctest::Contains("too thin"), pursuit::Error);
 }
 
 TEST_CASE("resize_shorter and center_crop round as torchvision does") {

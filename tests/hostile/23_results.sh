@@ -105,6 +105,16 @@ ok segment compare v
 check "one column of each way of looking" test "$(head -n 1 out | grep -o "mIoU (" | wc -l)" == 2
 says "scenes test, 200 pictures; own size" v/report.html
 
+# A limit is of the split that is evaluated, not of the run's own training pictures.
+ok segment eval --checkpoint v --split train --limit 3 --attack fgsm --budgets 1 --attack-limit 2 --quiet
+check "the attack was not on 2 pictures" python3 -c '
+import json
+assert any(e["count"] == 2 and e.get("attacked") for e in json.load(open("v/eval.json"))["evaluations"])'
+ok segment interactive train --recipe materials --steps 2 --limit 6 --test-limit 3 --batch-size 2 --quiet --out i
+ok segment interactive eval --checkpoint i --split train --limit 2 --quiet
+check "not 2 objects" python3 -c 'import json; assert json.load(open("i/eval.json"))["evaluations"][0]["count"] == 2'
+refuses 1 "give --key-iterations too" segment interactive eval --checkpoint i --theta 3 --quiet
+
 # What cannot be saved is shown before it is told.
 for run in "classify a --limit 4" "lm l --limit 50" "segment s --limit 2"; do
   read -r app folder limit <<<"$run"

@@ -25,7 +25,7 @@ class Evaluation : public apps::Evaluation<RunRecord> {
  private:
   void open() override {
     config_ = options_.of(config_);
-    config_.test_limit = options_.limit;
+    config_.limit = config_.test_limit = options_.limit;
     data_ = open_data(config_, options_.split);
     if (data_->size() == 0) fail("eval", fmt::format("the {} split is empty", choice_name(options_.split)));
     loaded_.model->set_answers(model_config(config_).answers);
@@ -83,6 +83,8 @@ Config EvalOptions::of(Config c) const {
   if (clamp) c.clamp = *clamp;
   if (key_iterations) c.key_iterations = *key_iterations;
   if (theta) c.theta = *theta;
+  if (theta && c.key_iterations == 0)
+    fail("eval", "--theta weighs what key iterations change, and there are none: give --key-iterations too");
   if (!data.empty()) c.noise = 0;  // is added to drawn scenes alone
   if (noise) c.noise = *noise;
   validate(c);

@@ -17,7 +17,8 @@ void add_eval(apps::Program<RunRecord>& program) {
   command.add_option("--data", e.data, "Another data set (default: the run's)");
   command.add_option("--format", e.format, "Layout of --data (default: detected)");
   apps::add_choice<data::Split>(command, "--split", e.split, "Split to evaluate");
-  apps::add_number(command, "--limit", e.limit, "Evaluate this many objects, evenly spaced (0: all)",
+  apps::add_number(command, "--limit", e.limit,
+                   "Evaluate this many objects, evenly spaced (the first of drawn scenes; 0: all)",
                    apps::any_count);
   command.add_option_function<uint64_t>(
       "--robot-seed", [&o = e](uint64_t seed) { o.robot_seed = seed; },

@@ -329,7 +329,7 @@ function drawCrosshair(line) {
 let pressed = null;  // {x, y, moved, pans, positive}
 let space = false;
 view.addEventListener('pointerdown', event => {
-  if (!picture) return;
+  if (!picture || event.button > 2) return;
   view.setPointerCapture(event.pointerId);
   crosshair = null;
   const positive = event.button === 0 && !event.shiftKey && element('positive').checked;
