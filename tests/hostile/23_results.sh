@@ -112,7 +112,7 @@ import json
 assert any(e["count"] == 2 and e.get("attacked") for e in json.load(open("v/eval.json"))["evaluations"])'
 ok segment interactive train --recipe materials --steps 2 --limit 6 --test-limit 3 --batch-size 2 --quiet --out i
 ok segment interactive eval --checkpoint i --split train --limit 2 --quiet
-check "not 2 objects" python3 -c 'import json; assert json.load(open("i/eval.json"))["evaluations"][0]["count"] == 2'
+check "not 2 objects" python3 -c 'import json; assert json.load(open("i/eval.json"))["evaluations"][-1]["count"] == 2'
 refuses 1 "give --key-iterations too" segment interactive eval --checkpoint i --theta 3 --quiet
 
 # What cannot be saved is shown before it is told.
