@@ -83,8 +83,9 @@ int wait_for(std::vector<Started> running) {
     std::this_thread::sleep_for(beat);
     std::erase_if(running, [&](const Started& s) {
       int status = 0;
-      if (waitpid(s.pid, &status, WNOHANG) == 0) return false;
-      const int ended = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      const pid_t found = waitpid(s.pid, &status, WNOHANG);
+      if (found == 0) return false;
+      const int ended = found < 0 ? 1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       // Ranks that were not connected yet cannot report the loss.
       if (WIFSIGNALED(status) && !killed && !stop_requested())
         note("error: rank {} is lost (signal {}: {})\n", s.rank, WTERMSIG(status),
