@@ -347,6 +347,7 @@ template <int R, class T> __device__ void row_dots(float (&dot)[2 * R], const Ma
                                                    const MatrixRows<const T>& y, int first) {
   const auto add = [&]<int V>(int r) {  // each of the four lanes takes V columns of 4 V
     const T *a = x.at(first + strip_row(r)), *b = y.at(first + strip_row(r));
+#pragma unroll 1  // unrolled it takes registers from the loops over keys
     for (int c = lane_index() % 4 * V; c < x.d; c += 4 * V) {
       const Pack<T, V> left = load_pack<V>(a + c), right = load_pack<V>(b + c);
 #pragma unroll

@@ -161,10 +161,10 @@ __global__ void __launch_bounds__(QueryStrip<T, D>::most_threads, backward_block
     typename S::Left q, g;
     RowGradient row[2 * R];
     if (active) {
-      q.load(a.queries(qkv, head), first, S::own_place(own, 0));
-      g.load(a.rows(go, head, 0, 1), first, S::own_place(own, 1));
       float dot[2 * R] = {};
       if (out) row_dots<R>(dot, a.rows(out, head, 0, 1), a.rows(go, head, 0, 1), first);
+      q.load(a.queries(qkv, head), first, S::own_place(own, 0));
+      g.load(a.rows(go, head, 0, 1), first, S::own_place(own, 1));
 #pragma unroll
       for (int r = 0; r < 2 * R; ++r)
         if (first + strip_row(r) < a.n) {
@@ -354,7 +354,7 @@ void attention_key_gradients(const T* qkv, const T* go, const RowGradient* rows,
   }
 }
 
-// out: the result or null, null where the softmax is clipped; rows: scratch memory [batch, heads, n].
+// out: the result, or null where it does not give the sums of rows; rows: scratch memory [batch, heads, n].
 template <class T, int D> void attention_backward(const T* qkv, const T* out, const T* go,
                                                   const float2* stats, RowGradient* rows, T* gx,
                                                   const AttentionShape& a, int64_t batch) {

@@ -6,9 +6,10 @@
 
 namespace pursuit {
 
-// While an Observer lives, the innermost in a thread, `see` is called in this thread with the result of every recorded operator that is
-// not a view, and with every gradient that its backward returns, before anything else reads them. It may
-// change their values; tests use that to measure the effect of storing them in lower precision.
+// While an Observer lives, the innermost in a thread, `see` is called in this thread with the result of every
+// recorded operator that is not a view, and with every gradient that its backward returns, before anything
+// else reads them. It may change their values; tests use that to measure the effect of storing them in lower
+// precision.
 class Observer {
  public:
   explicit Observer(std::function<void(const Tensor&)> see);

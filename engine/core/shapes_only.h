@@ -10,9 +10,9 @@ class MemoryPool;
 
 // While one lives, this thread's tensor computations only infer shapes: tensors have no memory, operators and
 // copies compute nothing, and allocations come from a pool of addresses that are never accessed. So the
-// memory that a step needs is known before it is allocated, however large. Existing tensors may take part; their
-// values are not changed, but the gradients of leaves are: call zero_grad. Values must not be read, and tensors made meanwhile are useless afterwards. Temporary
-// workspaces of kernels are not counted.
+// memory that a step needs is known before it is allocated, however large. Existing tensors may take part;
+// their values are not changed, but the gradients of leaves are: call zero_grad. Values must not be read, and
+// tensors made meanwhile are useless afterwards. Temporary workspaces of kernels are not counted.
 class ShapesOnly {
  public:
   ShapesOnly();
