@@ -38,7 +38,7 @@ double mean_cosine(const Tensor& u) {
 double kurtosis_of(const Tensor& x) {
   const Tensor squares = square(x - mean(x));
   const double variance = mean(squares).item();
-  return mean(square(squares)).item() / (variance * variance);
+  return variance > 0 ? mean(square(squares)).item() / (variance * variance) : 0;
 }
 
 // Sums over the samples, weighted by their tokens.
@@ -105,7 +105,7 @@ void measure_each(const Head& head, HeadMeasures& m) {
 }
 
 // Of one sample [H, N, ...] of each tensor.
-QuietHead quiet_head(const Tensor& outputs, const Tensor& values, const Tensor& probabilities, bool causal) {
+QuietHead quiet_head(const Tensor& outputs, const Tensor& values, const Tensor& weights, bool causal) {
   QuietHead least;
   least.update = INFINITY;
   for (int64_t h = 0; h < outputs.size(0); ++h) {
@@ -120,7 +120,7 @@ QuietHead quiet_head(const Tensor& outputs, const Tensor& values, const Tensor& 
   };
   least.values = norms(values);
   least.outputs = norms(outputs);
-  least.attention = sum(probabilities.select(0, least.head), {0}).to_vector();
+  least.attention = sum(weights.select(0, least.head), {0}).to_vector();
   const size_t n = least.attention.size();
   for (size_t j = 0; j < n; ++j) least.attention[j] /= double(causal ? n - j : n);
   return least;
@@ -282,7 +282,7 @@ void AttentionInspection::see(const Attention& attention, const Tensor& x) {
       const auto of_sample = [&](const Tensor& all) {
         return all.select(0, b).to(cpu).to(DType::f64).contiguous();
       };
-      layer.sums.quiet = quiet_head(of_sample(t.mixed), of_sample(t.values), of_sample(t.probabilities),
+      layer.sums.quiet = quiet_head(of_sample(t.mixed), of_sample(t.values), of_sample(t.weights),
                                     attention.config().causal);
     }
     layer.weight += weight;

@@ -71,7 +71,8 @@ template <class Head, class F> void for_each_number(Head& h, const F& f) {
 // Of a layer's output, before it is added to the residual stream.
 struct OutputMeasures {
   double infinity_norm = 0;  // the largest of the samples
-  double kurtosis = 0;       // of the entries, m4 / m2^2, mean over the samples (a normal distribution has 3)
+  // Of the entries, m4 / m2^2, mean over the samples: a normal distribution has 3, equal entries have 0.
+  double kurtosis = 0;
   // Entries more than 6 standard deviations of a sample's output from its mean (Bondarenko et al. 2023, section
   // 3): their number in each dimension, mean over the samples.
   std::vector<double> outliers = {};
@@ -86,7 +87,7 @@ struct OutputMeasures {
 struct QuietHead {
   int64_t head = 0;
   double update = 0;                    // |U|_F / |V|_F of its output and its values; the least of the layer
-  std::vector<double> attention;        // [N], to a token, mean over the queries that see it
+  std::vector<double> attention;        // [N], weight of a token's value, mean over the queries that see it
   std::vector<double> values, outputs;  // [N], norms of a token's value and output
 };
 

@@ -164,8 +164,7 @@ Tensor VisionTransformer::class_attention(const Tensor& images, int block) const
   const VitBlock& b = *blocks_[size_t(at)];
   const Tensor input =
       quantization() ? b.norm1.quantized(x.sum()) : x.sum_and_norm(b.norm1, images.dtype()).norm;
-  const Tensor p = b.attn.probabilities(input, 1);
-  return p.select(2, 0);
+  return b.attn.weights(input, 1).select(2, 0);
 }
 
 Tensor resize_positions(const Tensor& pos_embed, int64_t from_rows, int64_t from_cols, int64_t rows,

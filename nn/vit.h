@@ -63,8 +63,8 @@ class VisionTransformer : public Callable<VisionTransformer> {
   // The tokens after the final norm, [B, 1 + patches, dim], of images [B, channels, H, W] whose sides are any
   // multiples of the patch; positions are interpolated bilinearly for sizes other than the training size.
   Tensor features(const Tensor& images) const;
-  // The attention of the class token in a block (negative: from the end): probabilities [B, heads, N]. No
-  // autograd.
+  // The attention of the class token in a block (negative: from the end): the weights of the tokens' values
+  // [B, heads, N]. No autograd.
   Tensor class_attention(const Tensor& images, int block = -1) const;
 
   // Sets seed, training step and batch within the step. Dropout and drop path depend only on these and on a

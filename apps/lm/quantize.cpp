@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "apps/lm/commands.h"
 
@@ -7,7 +8,7 @@ namespace pursuit::lm {
 
 namespace {
 
-// Windows of the training text in random order.
+// Windows of the training text in random order, without padding: that would enter the ranges.
 apps::CalibrationBatches batches_of(const nn::TransformerLm& model, const Config& config,
                                     const apps::QuantizeOptions& o) {
   const data::Vocabulary words = vocabulary(config);
@@ -16,6 +17,7 @@ apps::CalibrationBatches batches_of(const nn::TransformerLm& model, const Config
   const data::Tokens tokens = data::encode(files, source.layout, words);
   data::check_same_language(tokens, words, config.unknown_share, files[0].name);
   data::TextBatchOptions options = evaluation_rows(config);
+  options.mode = data::TextBatchOptions::Mode::blocks;
   options.shuffle = true;
   options.seed = o.seed;
   options.batch_size = 1;
@@ -26,8 +28,14 @@ apps::CalibrationBatches batches_of(const nn::TransformerLm& model, const Config
   return {batches, batches * options.batch_size, [rows, &model](int64_t number) {
             data::TextBatch batch;
             rows->get(0, number, batch);
-            const int64_t length = rows->length();
-            model.features(from_vector(batch.ids, {int64_t(batch.ids.size()) / length, length}));
+            // The text's last window may be shorter: it is left out, but where it is the only one.
+            const int64_t length = *std::max_element(batch.lengths.begin(), batch.lengths.end());
+            std::vector<int64_t> ids;
+            for (size_t r = 0; r < batch.lengths.size(); ++r) {
+              const auto row = batch.ids.begin() + std::ptrdiff_t(r) * rows->length();
+              if (batch.lengths[r] == length) ids.insert(ids.end(), row, row + length);
+            }
+            model.features(from_vector(ids, {int64_t(ids.size()) / length, length}));
           }};
 }
 

@@ -16,6 +16,7 @@ std::string PictureEvalOptions::arguments(int64_t looked_at) const {
   add(!data.empty(), "--data " + quoted(data));
   add(!format.empty(), "--format " + format);
   add(first > 0, fmt::format("--first {}", first));
+  add(skip_bad, "--skip-bad");
   add(looked_at > 0, fmt::format("--limit {}", looked_at));
   if (const std::string how = load.arguments(); !how.empty()) add(true, how);
   add(!frost.empty(), "--frost " + quoted(frost));

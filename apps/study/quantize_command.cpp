@@ -65,6 +65,7 @@ std::string QuantizeOptions::arguments() const {
   if (ranges.estimator == nn::RangeEstimator::percentile)
     text += fmt::format(" --percentile {}", ranges.percentile);
   if (float_head) text += " --float-head";
+  if (!data.empty()) text += " --data " + data;
   return text;
 }
 

@@ -30,7 +30,7 @@ struct QuantizeOptions {
   nn::ActivationRanges ranges;
   bool float_head = false;
 
-  std::string arguments() const;  // as on a command line, without folders
+  std::string arguments() const;  // as on a command line, without the runs' folders
 };
 
 // Adds the options of `quantize`; `sample` is what the model is shown: "pictures".
@@ -66,7 +66,7 @@ int quantize_run(const QuantizeOptions& options, const BatchesOf& batches_of) {
   config.weight_bits = bits.first;
   config.activation_bits = bits.second;
   config.float_head = options.float_head;
-  config.quantized_by = options.arguments() + " of " + loaded.name;
+  config.quantized_by = options.arguments() + " --weights " + loaded.weights + " of " + loaded.name;
   config.ema = 0;
   if (!options.data.empty()) config.data = options.data;
   validate(config);

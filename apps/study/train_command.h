@@ -11,6 +11,7 @@
 #include "apps/command/recipes.h"
 #include "apps/run/fields.h"
 #include "apps/run/run_folder.h"
+#include "apps/terminal/print.h"
 #include "apps/training/ranks.h"
 #include "apps/training/training_run.h"
 
@@ -26,6 +27,19 @@ template <class Config> std::string run_kind(const Config& config, const std::st
   else if constexpr (requires { config.attention; })
     kind += "-" + (word.empty() ? config.attention : word);
   return kind;
+}
+
+// Names the given options of attention kinds that the model does not run. A recipe's are for who chooses that
+// kind.
+template <class Config> void note_unused_options(const CLI::App& train, const Config& config) {
+  if constexpr (requires { config.kind_options; }) {
+    validate(config);
+    for (const nn::KindOption& option : unused_options(config, config.depth))
+      if (const CLI::Option* given = train.get_option_no_throw("--" + option.name);
+          given && given->count() > 0)
+        note("note: --{} changes nothing: no block runs an attention kind that has it ({})\n", option.name,
+             option.help);
+  }
 }
 
 // Adds `train` to an app's command line. --resume and --recipe are read before the parser runs, because they
@@ -54,6 +68,7 @@ template <class Config, class Train> void add_train_command(CLI::App& app, const
           "--data", fmt::format("recipe {} is made for {}: give the folder that holds it", recipe.name,
                                 recipe.requires_data));
     if (!recipe.file.empty()) validate_with(recipe, config);
+    note_unused_options(*command, config);
     if (options.out.empty()) options.out = fmt::format("runs/{}-{}", run_kind(config), config.seed);
     if (options.resume.empty() && began_before(options.out)) {
       options.resume = options.out;

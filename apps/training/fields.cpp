@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "apps/command/checks.h"
 #include "apps/command/options.h"
@@ -54,6 +55,17 @@ std::string kinds_help(bool causal) {
 
 nn::AttentionConfig attention_config(const AttentionFields& f) {
   return {.kind = f.attention, .options = f.kind_options, .layers = f.layers, .other = f.other_attention};
+}
+
+std::vector<nn::KindOption> unused_options(const AttentionFields& f, int64_t depth) {
+  const nn::AttentionConfig config = attention_config(f);
+  std::set<std::string> used;
+  for (int64_t i = 0; i < depth; ++i)
+    for (const nn::KindOption& option : nn::attention_kind(nn::of_block(config, i).kind).options)
+      used.insert(option.name);
+  std::vector<nn::KindOption> unused = nn::attention_options();
+  std::erase_if(unused, [&](const nn::KindOption& option) { return used.contains(option.name); });
+  return unused;
 }
 
 // Must accept any config: one read from a file may not have been validated yet.

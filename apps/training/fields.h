@@ -51,6 +51,8 @@ template <class C, class F> void for_each_attention_field(C& c, const F& f) {
 }
 
 nn::AttentionConfig attention_config(const AttentionFields& fields);
+// The options of attention kinds that none of the `depth` blocks runs: they change nothing.
+std::vector<nn::KindOption> unused_options(const AttentionFields& fields, int64_t depth);
 // For example "RPC-Attention (4 iterations, block 0)" for a model of `depth` blocks. `more` is inserted after
 // the blocks of a kind that iterates.
 std::string describe_attention(const AttentionFields& fields, int64_t depth, const std::string& more = "");

@@ -141,6 +141,7 @@ int launch_ranks(int64_t ranks) {
   catch_stop_signals();
   std::signal(SIGCHLD, SIG_DFL);  // where it is ignored, how a rank ended cannot be known
   std::vector<Started> running;
+  const pid_t launcher = getpid();
   std::optional<HeldStopSignals> held(std::in_place);  // a rank that has just begun would end without saving
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const pid_t pid = fork();
@@ -150,7 +151,8 @@ int launch_ranks(int64_t ranks) {
       fail("ranks", fmt::format("rank {} cannot be started: {}", rank, why));
     }
     if (pid == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGTERM);  // ends with this process
+      prctl(PR_SET_PDEATHSIG, SIGTERM);  // ends with the launcher, unless that has just ended
+      if (getppid() != launcher) _exit(127);
       setenv("PURSUIT_RANK", std::to_string(rank).c_str(), 1);
       if (rank == 0) {
         fcntl(listener->descriptor(), F_SETFD, 0);

@@ -200,6 +200,13 @@ class TrainingRun {
          name_of(fields_.dtype));
     for (const std::string& line : task_.head()) note("{}\n", line);
     note("batch  {}; {} steps, learning rate {}\n", describe_batch(fields_), last_step(), fields_.lr);
+    const double warmup = fields_.warmup_epochs * double(task_.steps_per_epoch());
+    if (warmup >= double(last_step()))
+      note(
+          "note: the learning rate rises for all {} steps and never reaches --lr: --warmup-epochs {:g} are "
+          "{:.0f} "
+          "steps\n",
+          last_step(), fields_.warmup_epochs, warmup);
     note("run    {}{}\n", folder_,
          state_.step ? fmt::format(", going on at step {}", state_.step) : std::string());
   }

@@ -105,15 +105,18 @@ Socket ControlChannel::open_port(const Job& job) {
     fcntl(given.descriptor(), F_SETFD, FD_CLOEXEC);
     return given;
   }
-  const Address address = addresses_of(job.address).front();
-  if (address.is_loopback() && !job.on_one_machine())
+  std::vector<Address> addresses = addresses_of(job.address);
+  const std::string first = addresses.front().host();
+  if (!job.on_one_machine()) std::erase_if(addresses, [](const Address& a) { return a.is_loopback(); });
+  if (addresses.empty())
     fail("ranks", "other machines cannot reach rank 0 at '" + printable(job.address) +
-                      "', which is the loopback address " + address.host() +
+                      "', which is the loopback address " + first +
                       "; name another address of rank 0's machine by PURSUIT_ADDRESS");
   const std::vector<int> ports = candidate_ports(job);
-  for (const int port : ports)
-    if (std::optional<Socket> socket = listen_at(address, port)) return std::move(*socket);
-  fail("ranks", "rank 0 finds no free port at " + address.host() + " (" + names_of(ports) +
+  for (const Address& address : addresses)
+    for (const int port : ports)
+      if (std::optional<Socket> socket = listen_at(address, port)) return std::move(*socket);
+  fail("ranks", "rank 0 finds no free port at " + addresses.front().host() + " (" + names_of(ports) +
                     "); name one by PURSUIT_PORT on all ranks");
 }
 

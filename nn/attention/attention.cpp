@@ -171,19 +171,34 @@ Tensor Attention::probabilities(const Tensor& x, int64_t queries) const {
   return softmax_of_scores(q, k).slice(2, 0, rows);
 }
 
+Tensor Attention::weights(const Tensor& x, int64_t queries) const {
+  const NoGrad off;
+  return kind_->weights(probabilities(x, queries));
+}
+
 AttentionTensors Attention::tensors(const Tensor& x) const {
   NoGrad off;
-  const DType wide = x.device().is_cuda() ? DType::f32 : DType::f64;
-  const Tensor packed = project(x.detach()).to(wide), input = x.detach().to(wide);
+  const DType wide = quantization() || x.device().is_cuda() ? DType::f32 : DType::f64;
+  const Tensor projected = project(x.detach()).to(wide), input = x.detach().to(wide);
+  const Tensor packed = quantization() ? rounded(projected) : projected;
   AttentionTensors t;
   std::tie(t.queries, t.keys) = kind_->queries_and_keys(packed);
   t.own_keys = part(packed, -2);
   t.own_values = part(packed, -1);
   t.values = kind_->values(packed);
-  t.probabilities = kind_->probabilities(packed, x.size(1));
-  const Tensor mixed = kind_->mix(packed, input);
-  t.mixed = split_heads(mixed, heads_);
-  t.output = proj(mixed);
+  if (quantization() && kind_->softmax_options()) {
+    t.probabilities = softmax_of_scores(t.queries, t.keys);
+    t.weights = rounded_weights(t.queries, t.keys);
+    t.mixed = kind_->gated(merge_heads(matmul(t.weights, t.values)), input);
+  } else {
+    t.probabilities = kind_->probabilities(packed, x.size(1));
+    t.weights = kind_->weights(t.probabilities);
+    t.mixed = kind_->mix(packed, input);
+  }
+  if (quantization()) t.mixed = quantizers_.context(t.mixed);
+  t.output =
+      quantization() ? proj.quantized(t.mixed, quantizers_.context, &quantizers_.output) : proj(t.mixed);
+  t.mixed = split_heads(t.mixed, heads_);
   t.pursuit = kind_->pursuit(packed);
   t.subtracted = kind_->subtracted(packed);
   return t;

@@ -46,14 +46,15 @@ struct AttentionCache {
   int64_t length = 0;
 };
 
-// What a layer computes of its input, for inspection: f64 on the CPU, f32 on a GPU. No autograd.
+// What a layer computes of its input, for inspection: f64 on the CPU, f32 on a GPU and in a quantised model,
+// where they are the rounded ones. No autograd.
 struct AttentionTensors {
-  Tensor queries, keys;              // [B, H, N, D], see AttentionKind::queries_and_keys
-  Tensor own_keys, own_values;       // k and v themselves
-  Tensor values;                     // [B, H, N, D], that are mixed
-  Tensor probabilities;              // [B, H, N, N]
-  Tensor mixed;                      // [B, H, N, D], the output before the projection
-  Tensor output;                     // [B, N, dim], after it, without the residual
+  Tensor queries, keys;           // [B, H, N, D], see AttentionKind::queries_and_keys
+  Tensor own_keys, own_values;    // k and v themselves
+  Tensor values;                  // [B, H, N, D], that are mixed
+  Tensor probabilities, weights;  // [B, H, N, N], and what values are mixed by, which clipped softmax clips
+  Tensor mixed;                   // [B, H, N, D], the output before the projection
+  Tensor output;                  // [B, N, dim], after it, without the residual
   std::vector<PursuitStep> pursuit;  // of kinds that iterate
   Tensor subtracted;                 // [B, H, N, N], of Scaled Attention
 };
@@ -81,6 +82,8 @@ class Attention : public Callable<Attention> {
   // Attention probabilities of the first `queries` tokens (default: all), [B, H, queries, N], see
   // AttentionKind. No autograd.
   Tensor probabilities(const Tensor& x, int64_t queries = -1) const;
+  // The weights by which they mix values: probabilities but for clipped softmax.
+  Tensor weights(const Tensor& x, int64_t queries = -1) const;
 
   AttentionTensors tensors(const Tensor& x) const;
 
@@ -98,9 +101,11 @@ class Attention : public Callable<Attention> {
   Tensor project(const Tensor& x) const;
   std::optional<Linear> q_;                         // with queries_apart
   Tensor packed_of(const Tensor& projected) const;  // [B, N, parts * dim] to [B, N, parts, H, D]
-  // Of a quantised model: q, k and v [B, H, N, D] on their grids; the softmax of the rounded scores of q
-  // [B, H, M, D]; the same clipped and rounded, which mixes values; what follows the mixture [B, N, H * D].
+  // Of a quantised model: q, k and v [B, H, N, D] on their grids, and packed again; the softmax of the rounded
+  // scores of q [B, H, M, D]; the same clipped and rounded, which mixes values; what follows the mixture
+  // [B, N, H * D].
   std::array<Tensor, 3> rounded_parts(const Tensor& packed) const;
+  Tensor rounded(const Tensor& packed) const;
   Tensor softmax_of_scores(const Tensor& q, const Tensor& k) const;
   Tensor rounded_weights(const Tensor& q, const Tensor& k) const;
   Tensor quantized_end(const Tensor& mixed, const Tensor& x) const;

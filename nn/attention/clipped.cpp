@@ -30,10 +30,8 @@ struct Clipped : AttentionKind {
     return {{.causal = layer().causal, .gamma = options.gamma, .zeta = options.zeta}};
   }
 
-  Tensor mix_by(const Tensor& p, const Tensor& values, const Tensor& x,
-                const Dropout& dropout) const override {
-    const Tensor clipped = clamp(affine(p, options.zeta - options.gamma, options.gamma), 0, 1);
-    return AttentionKind::mix_by(clipped, values, x, dropout);
+  Tensor weights(const Tensor& p) const override {
+    return clamp(affine(p, options.zeta - options.gamma, options.gamma), 0, 1);
   }
 
   Options options;

@@ -52,7 +52,7 @@ Tensor AttentionKind::values(const Tensor& packed) const { return part(packed, -
 
 Tensor AttentionKind::mix_by(const Tensor& probabilities, const Tensor& values, const Tensor&,
                              const Dropout& dropout) const {
-  return matmul(dropout(probabilities), values);
+  return matmul(dropout(weights(probabilities)), values);
 }
 
 Tensor AttentionKind::softmax_of(const Tensor& q, const Tensor& k, int64_t queries) const {

@@ -73,6 +73,8 @@ class AttentionKind : public Module {
   virtual Tensor probabilities(const Tensor& packed, int64_t queries) const;
   // [B, H, N, D] each; by default q and k. For kinds that iterate, those of the last iteration.
   virtual std::pair<Tensor, Tensor> queries_and_keys(const Tensor& packed) const;
+  // The weights by which values are mixed, of these probabilities: themselves; clipped softmax clips them.
+  virtual Tensor weights(const Tensor& probabilities) const { return probabilities; }
   // The values that are mixed, [B, H, N, D]; by default v.
   virtual Tensor values(const Tensor& packed) const;
   // Maps probabilities [B, H, M, N] of the tokens x [B, M, dim] to [B, H, M, D].

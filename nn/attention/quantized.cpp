@@ -1,4 +1,5 @@
 #include <cmath>
+#include <vector>
 
 #include "nn/attention/attention.h"
 #include "nn/attention/functions.h"
@@ -29,6 +30,11 @@ std::array<Tensor, 3> Attention::rounded_parts(const Tensor& packed) const {
           quantizers_.values(part(packed, -1))};
 }
 
+Tensor Attention::rounded(const Tensor& packed) const {
+  const auto [q, k, v] = rounded_parts(packed);
+  return pack(traits_.shares_queries ? std::vector{k, v} : std::vector{q, k, v}).contiguous();
+}
+
 Tensor Attention::softmax_of_scores(const Tensor& q, const Tensor& k) const {
   const AttentionOptions options = *kind_->softmax_options();
   const int64_t head_dim = dim_ / heads_;
@@ -43,11 +49,7 @@ Tensor Attention::softmax_of_scores(const Tensor& q, const Tensor& k) const {
 }
 
 Tensor Attention::rounded_weights(const Tensor& q, const Tensor& k) const {
-  const AttentionOptions options = *kind_->softmax_options();
-  Tensor p = softmax_of_scores(q, k);
-  if (options.gamma != 0 || options.zeta != 1)
-    p = clamp(affine(p, options.zeta - options.gamma, options.gamma), 0, 1);
-  return quantizers_.probabilities(p);
+  return quantizers_.probabilities(kind_->weights(softmax_of_scores(q, k)));
 }
 
 Tensor Attention::quantized_end(const Tensor& mixed, const Tensor& x) const {
@@ -56,17 +58,14 @@ Tensor Attention::quantized_end(const Tensor& mixed, const Tensor& x) const {
 }
 
 Tensor Attention::quantized(const Tensor& x, const Quantizer& of_x) const {
-  Observer<Attention>::show(*this, [&] { return x; });
+  Observer<Attention>::show(*this, [&] { return of_x(x); });
   const Tensor packed = packed_of(qkv.quantized(x, of_x));
   const auto by_softmax = kind_->softmax_options();
   if (by_softmax && quantization()->run != QuantizedRun::calibrating)
     return quantized_end(quantized_attention(packed, *by_softmax, quantizers_.grids()), x);
+  if (!by_softmax) return quantized_end(kind_->mix(rounded(packed), x), x);
   const auto [q, k, v] = rounded_parts(packed);
-  if (by_softmax) return quantized_end(merge_heads(matmul(rounded_weights(q, k), v)), x);
-  const auto back = [](const Tensor& t) { return t.permute({0, 2, 1, 3}); };
-  const Tensor rounded =
-      traits_.shares_queries ? stack({back(k), back(v)}, 2) : stack({back(q), back(k), back(v)}, 2);
-  return quantized_end(kind_->mix(rounded, x), x);
+  return quantized_end(merge_heads(matmul(rounded_weights(q, k), v)), x);
 }
 
 }  // namespace pursuit::nn

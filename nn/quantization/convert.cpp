@@ -58,7 +58,7 @@ void check_quantized(const Module& model) {
         fail("quantization", t.name + ": number " + std::to_string(i) + " is " + std::to_string(v) +
                                  ", need " +
                                  (is_zero_point ? "a whole number of 0 to " + std::to_string(int64_t(levels))
-                                                : "a positive one") +
+                                                : "a finite one above 0") +
                                  "; the file is damaged");
     }
   }

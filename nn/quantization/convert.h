@@ -16,10 +16,13 @@ void quantize_weights(const Module& from, Module& to, const WeightOptions& optio
 // runs as before.
 template <class Forward> void calibrate(Module& model, int64_t batches, const Forward& forward) {
   Quantization& how = *model.quantization();
-  const QuantizedRun before = how.run;
+  struct Restore {
+    Quantization& how;
+    const QuantizedRun before = how.run;
+    ~Restore() { how.run = before; }
+  } restore{how};
   how.run = QuantizedRun::calibrating;
   for (int64_t i = 0; i < batches; ++i) forward(i);
-  how.run = before;
 }
 
 // Throws Error that names the first scale or grid of a quantised model that cannot be one: not finite, not

@@ -42,12 +42,21 @@ template <class F> double golden_section(double a, double b, const F& f) {
   return (a + b) / 2;
 }
 
+// One number of each of at most 2^17 equal parts. Its place within the part differs from part to part: numbers
+// at equal distances would all be of a few channels where the distance and the width have a common divisor.
+std::vector<float> sample_of(std::span<const float> values) {
+  constexpr size_t most = size_t(1) << 17, odd = 2654435769;  // 2^32 / the golden ratio: places spread evenly
+  const size_t part = (values.size() + most - 1) / most;
+  std::vector<float> x;
+  for (size_t i = 0; i * part < values.size(); ++i)
+    if (const size_t at = i * part + (((i * odd) & 0xffffffff) * part >> 32); at < values.size())
+      x.push_back(values[at]);
+  return x;
+}
+
 ValueRange least_error_range(std::span<const float> values, const ValueRange& all, int64_t bits) {
-  constexpr size_t most = size_t(1) << 17;
-  const size_t stride = (values.size() + most - 1) / most;
-  std::vector<float> x, rounded;
-  for (size_t i = 0; i < values.size(); i += stride) x.push_back(values[i]);
-  rounded.resize(x.size());
+  const std::vector<float> x = sample_of(values);
+  std::vector<float> rounded(x.size());
   const auto error = [&](const ValueRange& range) {
     int8_kernels().fake_quantize(x.data(), rounded.data(), int64_t(x.size()), asymmetric_grid(range, bits));
     double sum = 0;

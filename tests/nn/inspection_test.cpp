@@ -235,9 +235,11 @@ TEST_CASE("inspection: outliers of six standard deviations are counted by dimens
 
 TEST_CASE("inspection: the quietest head, what it attends to and what it finds there") {
   const NoGrad off;
-  for (const bool causal : {false, true}) {
+  for (const auto& [kind, causal] : {std::pair{"softmax", false}, {"softmax", true}, {"clipped", false}}) {
+    CAPTURE(kind);
     CAPTURE(causal);
-    Attention layer(12, 3, {.causal = causal});
+    const bool clips = kind == std::string("clipped");
+    Attention layer(12, 3, {.kind = kind, .options = {{"gamma", -0.1}}, .causal = causal});
     for (const NamedTensor& p : layer.parameters()) *p.tensor = normal(p.tensor->shape(), 0, 0.6, 2, 2);
     const Tensor x = normal({2, 6, 12}, 0, 1, 1, 1);
     AttentionInspection inspection(layer);
@@ -269,12 +271,25 @@ TEST_CASE("inspection: the quietest head, what it attends to and what it finds t
     REQUIRE(q.attention.size() == 6);
     for (int64_t j = 0; j < 6; ++j) {
       double sum = 0;
-      for (int64_t i = 0; i < 6; ++i) sum += at(t.probabilities, q.head, i, j);
+      for (int64_t i = 0; i < 6; ++i) {
+        const double p = at(t.probabilities, q.head, i, j);
+        sum += clips ? std::clamp(1.13 * p - 0.1, 0.0, 1.0) : p;
+      }
       CHECK(q.attention[size_t(j)] == doctest::Approx(sum / double(causal ? 6 - j : 6)).epsilon(1e-5));
       CHECK(q.values[size_t(j)] == doctest::Approx(norm_of(t.values, q.head, j)).epsilon(1e-5));
       CHECK(q.outputs[size_t(j)] == doctest::Approx(norm_of(t.mixed, q.head, j)).epsilon(1e-5));
     }
   }
+}
+
+TEST_CASE("inspection: outputs that are all equal have a kurtosis of 0") {
+  const NoGrad off;
+  Attention layer(12, 3, {});
+  for (const NamedTensor& p : layer.parameters()) *p.tensor = zeros(p.tensor->shape());
+  AttentionInspection inspection(layer);
+  inspection.add([&] { layer(normal({2, 6, 12}, 0, 1, 1, 1)); });
+  REQUIRE(inspection.layers().size() == 1);
+  CHECK(inspection.layers()[0].output.kurtosis == 0);
 }
 
 TEST_CASE("inspection: an MLP of a block without attention layer is no other block's") {

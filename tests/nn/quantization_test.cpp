@@ -8,6 +8,7 @@
 #include "engine/cpu/rows.h"
 #include "engine/files/safetensors.h"
 #include "engine/ops/quantized.h"
+#include "nn/attention/attention.h"
 #include "nn/inference.h"
 #include "nn/quantization/convert.h"
 #include "nn/transformer_lm.h"
@@ -72,6 +73,15 @@ void randomise(Module& model) {
     const bool gain = p.name.find("norm") != std::string::npos && p.name.ends_with("weight");
     *p.tensor = normal(p.tensor->shape(), gain ? 1 : 0, gain ? 0.1 : 0.3, 3, ++stream);
   }
+}
+
+AffineGrid coded_grid(const Module& model, const std::string& name) {
+  for (const NamedTensor& b : model.buffers())
+    if (b.name == name) {
+      const std::vector<double> grid = b.tensor->to_vector();
+      return {float(grid[0]), int32_t(grid[1]), (1 << model.quantization()->config.activation_bits) - 1};
+    }
+  fail("test", "there is no " + name);
 }
 
 // A vision transformer, and the quantised one of its weights whose ranges are those of the images.
@@ -202,6 +212,20 @@ TEST_CASE("quantization: the mse estimator is as good as the best pair of ends o
   CHECK(own < 0.9 * error(batch_range(numbers(x), {}, 4)));
 }
 
+TEST_CASE("quantization: the mse estimator sees channels of outliers, whatever the width") {
+  for (const int64_t width : {192, 128, 6}) {  // six numbers stand for one: 6 * 2^17
+    CAPTURE(width);
+    const int64_t rows = 6 * (1 << 17) / width;
+    const Tensor x = normal({rows, width}, 0, 1, 7, 7);
+    for (int64_t r = 0; r < rows; ++r) x.data<float>()[r * width + 1] *= 50;
+    const auto error = [&](RangeEstimator estimator) {
+      const AffineGrid grid = asymmetric_grid(batch_range(numbers(x), {estimator}, 8), 8);
+      return mean_difference(x, fake_quantize(x, grid));
+    };
+    CHECK(error(RangeEstimator::mse) < 1.1 * error(RangeEstimator::running));
+  }
+}
+
 TEST_CASE("quantization: zero is exact, and in range the error is at most half a step") {
   for (const ValueRange range : {ValueRange{-1.3, 2.9}, {0.5, 3}, {-4, -1}, {0, 0}, {-1e-3, 700}}) {
     const AffineGrid grid = asymmetric_grid(range, 8);
@@ -326,6 +350,42 @@ TEST_CASE("quantization: integers and the simulation agree for every kind of att
     const Tensor of_class = model->class_attention(images);
     CHECK(of_class.shape() == Shape{6, 2, 5});
   }
+}
+
+TEST_CASE("quantization: a rounded layer's tensors are what it computes, for every kind of attention") {
+  const NoGrad off;
+  const int64_t dim = 16, heads = 2, tokens = 5;
+  const Tensor x = normal({6, tokens, dim}, 0, 1, 2, 2);
+  for (const std::string& kind : attention_kinds()) {
+    CAPTURE(kind);
+    Attention plain(dim, heads, {.kind = kind}, tokens), coded(dim, heads, {.kind = kind}, tokens);
+    randomise(plain);
+    const auto how = std::make_shared<Quantization>();
+    how->config.activation_bits = 4;  // coarse, so that what is not rounded stands out
+    Quantizer of_x;
+    for (Module* m : {static_cast<Module*>(&coded), static_cast<Module*>(&of_x)}) m->quantize(how);
+    quantize_weights(plain, coded, {});
+    how->run = QuantizedRun::calibrating;
+    coded.quantized(of_x(x), of_x);
+    for (const QuantizedRun run : {QuantizedRun::integer, QuantizedRun::simulated}) {
+      CAPTURE(int(run));
+      how->run = run;
+      const Tensor want = coded.quantized(of_x(x), of_x);
+      const AttentionTensors t = coded.tensors(of_x(x));
+      CHECK(mean_difference(t.output, want) < 0.1 * mean_difference(plain(x), want));
+      CHECK(fake_quantize(t.output, coded_grid(coded, "output.grid")).to_vector() == t.output.to_vector());
+      CHECK(fake_quantize(t.own_keys, coded_grid(coded, "keys.grid")).to_vector() == t.own_keys.to_vector());
+    }
+  }
+}
+
+TEST_CASE("quantization: a calibration that fails leaves the model as it ran before") {
+  const NoGrad off;
+  const Tensor images = normal({2, 3, 8, 8}, 0, 1, 2, 2);
+  const VitPair pair = vit_pair("softmax", images);
+  CHECK(message_of([&] { calibrate(*pair.coded, 1, [](int64_t) { fail("test", "no batch"); }); }) ==
+        "[test] no batch");
+  CHECK(pair.coded->quantization()->run == QuantizedRun::integer);
 }
 
 TEST_CASE("quantization: a language model generates from its cache what it gives for the whole text") {

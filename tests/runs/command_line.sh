@@ -42,6 +42,9 @@ shows nano recipes
 shows . --version
 shows "" train "${toy[@]}" --out run
 shows "" train "${toy[@]}" --out other --attention rpc --seed 1
+shows "" train "${toy[@]/--quiet/--threads=2}" --out loud --attention softmax --lambda 9 --warmup-epochs 1000
+grep -qF "note: --lambda changes nothing" errors || fail "$name: says not that --lambda changes nothing: $(cat errors)"
+grep -qF "note: the learning rate rises for all 4 steps" errors || fail "$name: says nothing of the warm-up: $(cat errors)"
 PURSUIT_TRACE=trace.json "$app" train "${toy[@]}" --out traced >/dev/null || fail "$name: fails with PURSUIT_TRACE"
 python3 - <<'END' || fail "$name: trace.json is not what it should be"
 import json

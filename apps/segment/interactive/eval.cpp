@@ -97,6 +97,7 @@ std::string EvalOptions::arguments() const {
   if (!data.empty()) add("data", apps::quoted(data));
   if (!format.empty()) add("format", format);
   if (split != data::Split::test) add("split", choice_name(split));
+  if (skip_bad) text += " --skip-bad";
   if (limit > 0) add("limit", limit);
   if (robot_seed) add("robot-seed", *robot_seed);
   if (propagate) add("propagate", *propagate);
