@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <utility>
 
 #include "data/dataset.h"
 #include "engine/base/error.h"
@@ -82,6 +84,20 @@ class Cifar10 : public Dataset {
   std::vector<uint8_t> records_;
 };
 
+// Throws if a file is chosen twice: it would count twice, or be trained and tested on.
+void check_chosen(Split split, const DatasetOptions& options) {
+  std::map<std::string, std::string> chosen;
+  for (const auto& [option, files] :
+       {std::pair{"--test-files", &options.test_files}, {"--train-files", &options.train_files}}) {
+    for (const std::string& name : *files)
+      if (const auto [first, added] = chosen.emplace(fs::path(name).lexically_normal().string(), option);
+          !added)
+        fail("cifar10", std::string(option) + ": " + name + " is in " + first->second +
+                            " already; give each file once, to train or to test on");
+    if (split != Split::train) return;  // a trained model may be evaluated on its training files
+  }
+}
+
 std::vector<std::string> matching(const std::string& folder, const std::string& prefix) {
   std::vector<std::string> files;
   for (const std::string& name : list_folder(folder).files) {
@@ -99,14 +115,17 @@ const std::vector<std::string>& cifar10_classes() {
 }
 
 std::unique_ptr<Dataset> open_cifar10(const std::string& path, Split split, const DatasetOptions& options) {
+  check_chosen(split, options);
   const bool train = split == Split::train;
   const auto& wanted = train ? options.train_files : options.test_files;
   const auto& held_out = train ? options.test_files : options.train_files;
   if (!wanted.empty()) return std::make_unique<Cifar10>(path, wanted);
   const std::string prefix = train ? "data_batch_" : "test_batch";
   std::vector<std::string> files = matching(path, prefix);
-  std::erase_if(files,
-                [&](const std::string& name) { return std::count(held_out.begin(), held_out.end(), name); });
+  std::erase_if(files, [&](const std::string& name) {
+    return std::any_of(held_out.begin(), held_out.end(),
+                       [&](const std::string& other) { return fs::path(other).lexically_normal() == name; });
+  });
   if (files.empty()) {
     fail("cifar10", path + " holds no " + prefix + "*.bin" +
                         (held_out.empty() ? "" : " beyond the chosen files") +

@@ -17,11 +17,12 @@ class Cifar10C : public Dataset {
  public:
   Cifar10C(const fs::path& folder, const CorruptedPart& part) : file_(part.corruption + ".npy") {
     const std::string path = (folder / file_).string(), label_path = (folder / "labels.npy").string();
-    const Tensor pictures = load_npy(path), labels = load_npy(label_path);
+    const NpyFile pictures(path);
+    const Tensor labels = load_npy(label_path);
     const Shape& shape = pictures.shape();
     if (pictures.dtype() != DType::u8 || shape.size() != 4 || shape[3] != 3 || shape[0] == 0 ||
         shape[0] % severities != 0 || shape[1] < 1 || shape[2] < 1)
-      fail(where, path + " holds " + pictures.str() +
+      fail(where, path + " holds " + name_of(pictures.dtype()) + shape.str() +
                       ", need u8 [5 N, height, width, 3]: the N pictures at severity 1 to 5");
     if (is_floating(labels.dtype()) || labels.shape() != Shape{shape[0]})
       fail(where, label_path + " holds " + labels.str() + ", need integers [" + std::to_string(shape[0]) +
@@ -35,8 +36,7 @@ class Cifar10C : public Dataset {
         fail(where, label_path + " holds the label " + std::to_string(int64_t(label)) + ", need 0 to 9");
       labels_.push_back(int64_t(label));
     }
-    const uint8_t* begin = pictures.data<uint8_t>() + first * bytes();
-    pixels_.assign(begin, begin + size_ * bytes());
+    pixels_ = pictures.rows(first, first + size_);
   }
 
   int64_t size() const override { return size_; }
@@ -47,7 +47,7 @@ class Cifar10C : public Dataset {
 
   Sample get(int64_t i) const override {
     Sample sample{Image(width_, height_, 3), label(i), i};
-    std::copy_n(pixels_.begin() + i * bytes(), bytes(), sample.image.pixels.begin());
+    std::copy_n(pixels_.data<uint8_t>() + i * bytes(), bytes(), sample.image.pixels.begin());
     return sample;
   }
 
@@ -58,7 +58,7 @@ class Cifar10C : public Dataset {
   int64_t size_ = 0;
   int height_ = 0, width_ = 0;
   std::vector<int64_t> labels_;
-  std::vector<uint8_t> pixels_;  // [size_, height_, width_, 3]
+  Tensor pixels_;  // u8 [size_, height_, width_, 3]
 };
 
 std::vector<CorruptedPart> parts_of(const std::string& folder) {

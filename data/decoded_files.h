@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/files/atomic_file.h"
 
 namespace pursuit::data {
 
@@ -27,7 +28,8 @@ template <class T> class DecodedFiles {
         skip_bad_(skip_bad),
         budget_(cache_bytes) {}
 
-  // Item i and its index; with skip_bad, those of the next good item (after the last comes the first).
+  // Item i and its index; with skip_bad, those of the next good item (after the last comes the first). Throws
+  // UnreadableFile, with skip_bad too.
   std::pair<T, int64_t> get(int64_t i) const {
     return get(
         i, [this](int64_t candidate) { return cached(candidate); }, true);
@@ -42,6 +44,8 @@ template <class T> class DecodedFiles {
       if (whole && known_bad(candidate)) continue;
       try {
         return {load(candidate), candidate};
+      } catch (const UnreadableFile&) {
+        throw;  // the picture may be sound
       } catch (const Error&) {
         const std::lock_guard lock(mutex_);
         bad_.insert(candidate);
@@ -50,18 +54,7 @@ template <class T> class DecodedFiles {
     fail("dataset", name_ + ": none of its " + std::to_string(size_) + " pictures can be read");
   }
 
-  // Number of damaged items so far.
-  int64_t bad() const {
-    const std::lock_guard lock(mutex_);
-    return int64_t(bad_.size());
-  }
-
- private:
-  bool known_bad(int64_t i) const {
-    const std::lock_guard lock(mutex_);
-    return bad_.count(i) != 0;
-  }
-
+  // Item i, whole, from the cache if it is there.
   T cached(int64_t i) const {
     {
       std::unique_lock lock(mutex_);
@@ -82,6 +75,18 @@ template <class T> class DecodedFiles {
     const std::lock_guard lock(mutex_);
     if (!items_.emplace(i, std::move(copy)).second) used_ -= bytes;
     return item;
+  }
+
+  // Number of damaged items so far.
+  int64_t bad() const {
+    const std::lock_guard lock(mutex_);
+    return int64_t(bad_.size());
+  }
+
+ private:
+  bool known_bad(int64_t i) const {
+    const std::lock_guard lock(mutex_);
+    return bad_.count(i) != 0;
   }
 
   const std::string name_;

@@ -148,6 +148,10 @@ std::vector<Tap> disk_taps(double radius, double rim, int points) {
     for (int x = -half; x <= half; ++x) total += covered(x, y);
   for (int y = -half; y <= half; ++y)
     for (int x = -half; x <= half; ++x) disk.row(0, y + half)[x + half] = float(covered(x, y)) / float(total);
+  if (total == 0) {  // the disk lies between the points
+    std::fill(disk.values.begin(), disk.values.end(), 0.0f);
+    disk.row(0, half)[half] = 1;
+  }
   disk = gaussian_blur(disk, rim, smoothed / rim, Border::mirror);
   std::vector<Tap> taps;
   for (int y = -half; y <= half; ++y)

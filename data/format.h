@@ -76,7 +76,8 @@ template <class Set, class Options> class Formats {
       fail(where, "format " + name + " is drawn, but the data is to be that of " + path +
                       ": leave out one of the two");
     }
-    return {found->second, path};
+    const std::string inside = found->second.find ? found->second.find(path) : "";
+    return {found->second, inside.empty() ? path : inside};
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "data/image.h"
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,10 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+// Zeros, so that a file with less data than it should have decodes to the same pixels every time.
+#define STBI_MALLOC(size) std::calloc(1, size)
+#define STBI_REALLOC(memory, size) std::realloc(memory, size)
+#define STBI_FREE(memory) std::free(memory)
 #define STBI_ONLY_JPEG
 #define STBI_NO_STDIO
 #define STBI_MAX_DIMENSIONS 65536
@@ -40,38 +45,80 @@ bool is_jpeg(const uint8_t* bytes, size_t size) {
   return size >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff;
 }
 
-// The Huffman tables of a JPEG so far. stb_image 2.27 writes out of bounds for a table with more than 256 codes,
-// and reads a table that was never defined.
-class HuffmanTables {
+// What the segments of a JPEG have defined so far. stb_image 2.27 writes out of bounds for a Huffman table with more
+// than 256 codes, and uses tables and components that the file never defined. What adds a segment [p, end) returns
+// what is wrong with it, or null.
+class JpegState {
  public:
-  // Reads a segment [p, end) of tables; false if one has too many codes.
-  bool add(const uint8_t* p, const uint8_t* end) {
+  const char* add_huffman(const uint8_t* p, const uint8_t* end) {
     constexpr int kLengths = 16;
     while (end - p > kLengths) {
       const int codes = std::accumulate(p + 1, p + 1 + kLengths, 0);
-      if (codes > 256 || codes > end - p - 1 - kLengths) return false;
-      defined_[size_t(p[0] >> 4)][size_t(p[0] & 15)] = true;
+      if (codes > 256 || codes > end - p - 1 - kLengths) break;
+      huffman_[size_t(p[0] >> 4)][size_t(p[0] & 15)] = true;
       p += 1 + kLengths + codes;
     }
-    return p == end;
+    return p == end ? nullptr : "a Huffman table has too many codes";
   }
 
-  // Whether the tables that a scan with the header [p, end) uses are defined.
-  bool has_those_of(const uint8_t* p, const uint8_t* end, bool progressive) const {
-    const ptrdiff_t components = p < end ? *p : 0;
-    if (end - p < 1 + 2 * components + 3) return false;
-    const int first = p[1 + 2 * components], refines = p[1 + 2 * components + 2] >> 4;
-    for (ptrdiff_t i = 0; i < components; ++i) {
-      const int tables = p[2 + 2 * i];
-      const bool dc = !progressive || (first == 0 && refines == 0), ac = !progressive || first > 0;
-      if (dc && !defined_[0][size_t(tables >> 4)]) return false;
-      if (ac && !defined_[1][size_t(tables & 15)]) return false;
+  const char* add_quantisation(const uint8_t* p, const uint8_t* end) {
+    while (p < end) {
+      const ptrdiff_t bytes = 1 + (p[0] >> 4 ? 128 : 64);
+      if (bytes > end - p) return "a quantisation table is cut off";
+      quantisation_[p[0] & 15] = true;
+      p += bytes;
     }
-    return true;
+    return nullptr;
   }
+
+  const char* add_frame(const uint8_t* p, const uint8_t* end, bool progressive) {
+    if (!components_.empty()) return "it has two frames";
+    const ptrdiff_t count = end - p > 5 ? p[5] : 0;
+    if (count == 0 || end - p < 6 + 3 * count) return "its frame is cut off";
+    for (p += 6; ptrdiff_t(components_.size()) < count; p += 3) components_.push_back({p[0], p[2]});
+    progressive_ = progressive;
+    return nullptr;
+  }
+
+  // stb_image clears a component's coefficients in the first scan of its DC coefficients and refines them later.
+  const char* add_scan(const uint8_t* p, const uint8_t* end) {
+    const ptrdiff_t count = p < end ? *p : 0;
+    if (end - p < 1 + 2 * count + 3) return "the header of a scan is cut off";
+    const int first = p[1 + 2 * count], refines = p[1 + 2 * count + 2] >> 4;
+    const bool dc = !progressive_ || (first == 0 && refines == 0), ac = !progressive_ || first > 0;
+    for (ptrdiff_t i = 0; i < count; ++i) {
+      const int id = p[1 + 2 * i], tables = p[2 + 2 * i];
+      const auto component = std::find_if(components_.begin(), components_.end(),
+                                          [id](const Component& c) { return c.id == id; });
+      if (component == components_.end()) return "a scan has a component that its frame lacks";
+      if ((dc && !huffman_[0][size_t(tables >> 4)]) || (ac && !huffman_[1][size_t(tables & 15)]))
+        return "a scan uses a Huffman table that is not defined";
+      if (!quantisation_[component->table]) return "a scan uses a quantisation table that is not defined";
+      component->begun |= dc;
+      if (!component->begun) return "a component has no scan before those that refine it";
+    }
+    return nullptr;
+  }
+
+  // What is wrong with a file that ends here, or null.
+  const char* missing() const {
+    for (const Component& c : components_)
+      if (!c.begun) return "a component has no scan";
+    return components_.empty() ? "it has no frame" : nullptr;
+  }
+
+  size_t components() const { return components_.size(); }
 
  private:
-  bool defined_[16][16] = {};  // by class (0: DC, 1: AC) and number
+  struct Component {
+    uint8_t id, table;
+    bool begun = false;
+  };
+
+  std::vector<Component> components_;
+  bool progressive_ = false;
+  bool huffman_[16][16] = {};  // by class (0: DC, 1: AC) and number
+  bool quantisation_[256] = {};
 };
 
 std::string unsupported(const std::string& what) {
@@ -107,12 +154,13 @@ const char* rare_coding(int marker) {
 std::string jpeg_fault(const uint8_t* bytes, size_t size) {
   constexpr int kEndOfImage = 0xd9, kStartOfImage = 0xd8, kRestart0 = 0xd0, kRestart7 = 0xd7,
                 kTemporary = 0x01;
-  constexpr int kHuffmanTables = 0xc4, kStartOfScan = 0xda, kBaseline = 0xc0, kProgressive = 0xc2,
-                kAdobe = 0xee;
+  constexpr int kHuffmanTables = 0xc4, kQuantisationTables = 0xdb, kStartOfScan = 0xda, kBaseline = 0xc0,
+                kProgressive = 0xc2, kAdobe = 0xee;
   constexpr int kCmyk = 0, kYcck = 2;
-  HuffmanTables tables;
-  int frame = 0;  // its marker
-  int components = 0;
+  constexpr int kMostScans = 500;  // encoders write about ten; each takes the time of the whole picture
+  const auto damaged = [](const char* fault) { return std::string("damaged JPEG: ") + fault; };
+  JpegState state;
+  int scans = 0;
   int colours = -1;  // as an Adobe marker says
   for (size_t i = 2; i + 1 < size;) {
     const void* const next = std::memchr(bytes + i, 0xff, size - 1 - i);
@@ -124,26 +172,33 @@ std::string jpeg_fault(const uint8_t* bytes, size_t size) {
     }
     const int marker = bytes[i + 1];
     i += 2;
-    if (marker == kEndOfImage) return "";
+    if (marker == kEndOfImage) {
+      const char* const fault = state.missing();
+      return fault ? damaged(fault) : "";
+    }
     if (marker == kTemporary || (marker >= kRestart0 && marker <= kRestart7) || marker == kStartOfImage)
       continue;
     const size_t length = i + 2 <= size ? size_t(bytes[i]) << 8 | bytes[i + 1] : size;
     if (length > size - i) break;
-    if (length < 2) return "damaged JPEG: a segment has no length";
+    if (length < 2) return damaged("a segment has no length");
     const uint8_t *const begin = bytes + i + 2, *const end = bytes + i + length;
     if (const char* const coding = rare_coding(marker)) return unsupported(std::string(coding) + " coding");
-    if (marker >= kBaseline && marker <= kProgressive) {
-      frame = marker;
-      if (begin < end && begin[0] == 12) return unsupported("12 bits a sample");
-      components = end - begin > 5 ? begin[5] : 0;
-    }
     if (marker == kAdobe && end - begin >= 12 && std::memcmp(begin, "Adobe", 6) == 0) colours = begin[11];
-    if (marker == kHuffmanTables && !tables.add(begin, end))
-      return "damaged JPEG: a Huffman table has too many codes";
-    if (marker == kStartOfScan && components == 4 && colours != kCmyk && colours != kYcck)
-      return unsupported("four components and no Adobe marker that says what they are");
-    if (marker == kStartOfScan && frame > 0 && !tables.has_those_of(begin, end, frame == kProgressive))
-      return "damaged JPEG: a scan uses a Huffman table that is not defined";
+    const char* fault = nullptr;
+    if (marker >= kBaseline && marker <= kProgressive) {
+      if (begin < end && begin[0] == 12) return unsupported("12 bits a sample");
+      fault = state.add_frame(begin, end, marker == kProgressive);
+    } else if (marker == kHuffmanTables) {
+      fault = state.add_huffman(begin, end);
+    } else if (marker == kQuantisationTables) {
+      fault = state.add_quantisation(begin, end);
+    } else if (marker == kStartOfScan) {
+      if (state.components() == 4 && colours != kCmyk && colours != kYcck)
+        return unsupported("four components and no Adobe marker that says what they are");
+      if (++scans > kMostScans) return unsupported("more than 500 scans");
+      fault = state.add_scan(begin, end);
+    }
+    if (fault) return damaged(fault);
     i += length;
   }
   return "truncated JPEG: the end marker is missing; fetch the file again";

@@ -7,6 +7,8 @@
 #include "data/dataset.h"
 #include "data/decoded_files.h"
 #include "data/jpeg_turbo.h"
+#include "data/png.h"
+#include "data/resize.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 
@@ -58,6 +60,7 @@ class ImageFolder : public Dataset {
     if (decoding_.decoder != Decoder::turbo || is_png_file(name(i))) return Dataset::get_part(i, choose);
     auto [image, found] = pictures_->get(i, [&](int64_t candidate) {
       const std::vector<uint8_t> bytes = read_bytes(name(candidate));
+      if (is_png(bytes.data(), bytes.size())) return part_of(pictures_->cached(candidate), choose);
       return decode_part(bytes.data(), bytes.size(), name(candidate), decoding_, choose);
     });
     return {std::move(image), label(found), found == i ? i : -1};

@@ -13,7 +13,10 @@ namespace {
 // variables", ACM TOMS 2000. Shapes below 1 use Gamma(a + 1) U^(1/a), in logarithms because it underflows for
 // small a.
 double sample_log_gamma(Random& random, double a) {
-  if (a < 1) return sample_log_gamma(random, a + 1) + std::log(1 - random.uniform()) / a;
+  if (a < 1) {
+    const double above = sample_log_gamma(random, a + 1);
+    return above + std::log(1 - random.uniform()) / a;
+  }
   const double d = a - 1.0 / 3, c = 1 / std::sqrt(9 * d);
   for (;;) {
     const double x = random.normal(), cube_root = 1 + c * x;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/files/atomic_file.h"
 #include "engine/files/half.h"
 
 namespace pursuit::data {
@@ -163,57 +162,86 @@ Element element_of(const InputFile& file, const std::string& descr) {
 
 }  // namespace
 
-Tensor load_npy(const std::string& path) {
-  const InputFile file(path);
+NpyFile::NpyFile(const std::string& path) : file_(path) {
   unsigned char head[12] = {};
-  if (file.size() < 10) file.reject("is too short for an npy file");
-  file.read(0, head, 10);
-  if (memcmp(head, "\x93NUMPY", 6) != 0) file.reject("is not an npy file");
+  if (file_.size() < 10) file_.reject("is too short for an npy file");
+  file_.read(0, head, 10);
+  if (memcmp(head, "\x93NUMPY", 6) != 0) file_.reject("is not an npy file");
   if (head[6] < 1 || head[6] > 3)
-    file.reject("is of npy version " + std::to_string(head[6]) + ", known are 1 to 3");
-  size_t data_at = 10, header_bytes = head[8] | size_t(head[9]) << 8;
+    file_.reject("is of npy version " + std::to_string(head[6]) + ", known are 1 to 3");
+  data_at_ = 10;
+  size_t header_bytes = head[8] | size_t(head[9]) << 8;
   if (head[6] > 1) {
-    data_at = 12;
-    file.read(10, head + 10, 2);
+    data_at_ = 12;
+    file_.read(10, head + 10, 2);
     header_bytes |= size_t(head[10]) << 16 | size_t(head[11]) << 24;
   }
-  if (header_bytes > max_header) file.reject("claims a header of " + std::to_string(header_bytes) + " bytes");
+  if (header_bytes > max_header)
+    file_.reject("claims a header of " + std::to_string(header_bytes) + " bytes");
   std::string text(header_bytes, ' ');
-  file.read(data_at, text.data(), header_bytes);
-  data_at += header_bytes;
+  file_.read(data_at_, text.data(), header_bytes);
+  data_at_ += header_bytes;
 
-  Header header = HeaderParser(file, text).parse();
-  const Element element = element_of(file, header.descr);
+  const Header header = HeaderParser(file_, text).parse();
+  const Element element = element_of(file_, header.descr);
   if (header.shape.size() > size_t(Shape::max_dims))
-    file.reject("has " + std::to_string(header.shape.size()) + " dimensions, at most 8 are possible");
+    file_.reject("has " + std::to_string(header.shape.size()) + " dimensions, at most 8 are possible");
   size_t bytes = element.size;
   for (int64_t s : header.shape)
     if (__builtin_mul_overflow(bytes, size_t(std::max<int64_t>(s, 1)), &bytes))
-      file.reject("its sizes overflow");
+      file_.reject("its sizes overflow");
   if (std::count(header.shape.begin(), header.shape.end(), 0)) bytes = 0;
-  if (file.size() - data_at != bytes)
-    file.reject("holds " + std::to_string(file.size() - data_at) + " bytes of data, its header asks for " +
-                std::to_string(bytes));
+  if (file_.size() - data_at_ != bytes)
+    file_.reject("holds " + std::to_string(file_.size() - data_at_) + " bytes of data, its header asks for " +
+                 std::to_string(bytes));
 
-  if (header.fortran) std::reverse(header.shape.begin(), header.shape.end());
-  Tensor t = empty(Shape(header.shape), element.dtype);
-  if (int64_t(element.size) == size_of(element.dtype)) {
-    file.read(data_at, t.raw(), bytes);
-  } else {
-    std::vector<char> raw(bytes);
-    file.read(data_at, raw.data(), bytes);
-    if (element.dtype == DType::f32)
-      convert<uint16_t>(raw, [p = t.data<float>()](size_t i, uint16_t v) { p[i] = half_to_float(v); });
-    else if (element.size == 2)
-      convert<int16_t>(raw, [p = t.data<int32_t>()](size_t i, int16_t v) { p[i] = v; });
-    else
-      convert<int8_t>(raw, [p = t.data<int32_t>()](size_t i, int8_t v) { p[i] = v; });
-  }
-  if (!header.fortran) return t;
-  std::vector<int> reversed;
-  for (int d = t.ndim() - 1; d >= 0; --d) reversed.push_back(d);
-  return t.permute(reversed).contiguous();
+  shape_ = Shape(header.shape);
+  dtype_ = element.dtype;
+  element_ = element.size;
+  fortran_ = header.fortran;
 }
+
+Tensor NpyFile::read(const Shape& shape, size_t at) const {
+  Tensor t = empty(shape, dtype_);
+  const size_t bytes = size_t(t.numel()) * element_;
+  if (int64_t(element_) == size_of(dtype_)) {
+    file_.read(at, t.raw(), bytes);
+    return t;
+  }
+  std::vector<char> raw(bytes);
+  file_.read(at, raw.data(), bytes);
+  if (dtype_ == DType::f32)
+    convert<uint16_t>(raw, [p = t.data<float>()](size_t i, uint16_t v) { p[i] = half_to_float(v); });
+  else if (element_ == 2)
+    convert<int16_t>(raw, [p = t.data<int32_t>()](size_t i, int16_t v) { p[i] = v; });
+  else
+    convert<int8_t>(raw, [p = t.data<int32_t>()](size_t i, int8_t v) { p[i] = v; });
+  return t;
+}
+
+Tensor NpyFile::load() const {
+  if (!fortran_) return read(shape_, data_at_);
+  Shape stored;
+  std::vector<int> reversed;
+  for (int d = shape_.size() - 1; d >= 0; --d) {
+    stored.push_back(shape_[d]);
+    reversed.push_back(d);
+  }
+  return read(stored, data_at_).permute(reversed).contiguous();
+}
+
+Tensor NpyFile::rows(int64_t begin, int64_t end) const {
+  if (shape_.empty() || begin < 0 || begin > end || end > shape_[0])
+    file_.reject("has no rows " + std::to_string(begin) + " to " + std::to_string(end) + ": it holds " +
+                 shape_.str());
+  if (fortran_) return load().slice(0, begin, end).contiguous();
+  Shape before = shape_, wanted = shape_;
+  before[0] = begin;
+  wanted[0] = end - begin;
+  return read(wanted, data_at_ + size_t(before.numel()) * element_);
+}
+
+Tensor load_npy(const std::string& path) { return NpyFile(path).load(); }
 
 void save_npy(const std::string& path, const Tensor& t) {
   if (!t.defined()) fail("file", "'" + path + "': the tensor is undefined");

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "data/decoded_files.h"
 #include "data/files.h"
 #include "data/jpeg_turbo.h"
+#include "data/png.h"
 #include "data/resize.h"
 #include "data/shard_file.h"
 #include "engine/base/error.h"
@@ -130,6 +132,7 @@ class Shards : public Dataset {
     auto [image, found] = pictures_->get(i, [&](int64_t candidate) {
       if (is_raw()) return raw(candidate, choose);
       const std::span<const uint8_t> bytes = record(candidate);
+      if (is_png(bytes.data(), bytes.size())) return part_of(pictures_->cached(candidate), choose);
       return decode_part(bytes.data(), bytes.size(), name(candidate), decoding_, choose);
     });
     return {std::move(image), label(found), found == i ? i : -1};
@@ -216,8 +219,12 @@ LockedFile lock_shards(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail("pack", "cannot create " + folder + ": " + error.message());
-  LockedFile lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (lock.descriptor() < 0) fail("pack", folder + " cannot be opened: " + std::strerror(errno));
+  // NFS locks a folder on this machine alone, and a file only if it is open for writing.
+  const std::string path = (fs::path(folder) / ".lock").string();
+  LockedFile lock(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+  if (lock.descriptor() < 0 && (errno == EROFS || errno == EACCES))  // whole shards are only checked
+    lock = LockedFile(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.descriptor() < 0) fail("pack", path + " cannot be opened: " + std::strerror(errno));
   if (!lock.lock_now("pack", folder))
     fail("pack", "another process packs into " + folder + "; wait for it, or give another --out");
   return lock;

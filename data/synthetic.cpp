@@ -55,7 +55,8 @@ class Synthetic : public Dataset {
     // Two small discs as distractors, then the figure, which may cover them.
     for (int k = 0; k < 2; ++k) {
       const Point at{float(random.uniform(0, size_)), float(random.uniform(0, size_))};
-      draw_figure(canvas, kCircle, at, unit * float(random.uniform(1, 3)), 0, random_colour(random, 10, 180));
+      const Colour colour = random_colour(random, 10, 180);
+      draw_figure(canvas, kCircle, at, unit * float(random.uniform(1, 3)), 0, colour);
     }
     const auto shifted = [&] { return float(size_) / 2 + unit * float(random.uniform(-4.5, 4.5)); };
     const Point centre{shifted(), shifted()};

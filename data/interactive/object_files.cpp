@@ -101,6 +101,8 @@ class ObjectFiles : public SegmentationDataset {
     parallel_for(pictures, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) try {
           count[size_t(i)] = int64_t(by_area(pictures_.map(i), least_area_).size());
+        } catch (const UnreadableFile&) {
+          throw;
         } catch (const Error& error) {
           damage[size_t(i)] = error.what();
         }

@@ -50,7 +50,8 @@ void remove_leftovers(const std::string& folder) {
   for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
        it.increment(error)) {
     if (!is_temporary_name(it->path().filename().string())) continue;
-    const int file = open(it->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    // NFS locks only what is open for writing.
+    const int file = open(it->path().c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) continue;
     struct stat info;
     const bool ours = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid();
@@ -132,10 +133,13 @@ void AtomicFile::commit(const std::string& old_name) {
 InputFile::InputFile(const std::string& path) : path_(path) {
   // Without O_NONBLOCK, opening a named pipe would block forever.
   file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file_ < 0) reject(std::string("cannot be opened: ") + std::strerror(errno));
+  if (file_ < 0) reject_as("cannot be opened");
   struct stat info;
-  if (fstat(file_, &info) != 0 || !S_ISREG(info.st_mode)) {
+  const int failed = fstat(file_, &info) == 0 ? 0 : errno;
+  if (failed || !S_ISREG(info.st_mode)) {
     close(file_);
+    errno = failed;
+    if (failed) reject_as("cannot be looked at");
     reject("is not a regular file");
   }
   size_ = size_t(info.st_size);
@@ -145,6 +149,13 @@ InputFile::~InputFile() { close(file_); }
 
 void InputFile::reject(const std::string& what) const { fail("file", "'" + path_ + "': " + what); }
 
+void InputFile::reject_as(const char* what) const {
+  const int reason = errno;
+  const std::string text = std::string(what) + ": " + std::strerror(reason);
+  if (reason == ENOENT) reject(text);
+  throw UnreadableFile("[file] '" + path_ + "': " + text);
+}
+
 void InputFile::read(size_t offset, void* bytes, size_t count) const {
   if (offset > size_ || count > size_ - offset)
     reject("ends at byte " + std::to_string(size_) + ", need " + std::to_string(count) + " bytes from " +
@@ -153,7 +164,7 @@ void InputFile::read(size_t offset, void* bytes, size_t count) const {
   while (count > 0) {
     const ssize_t done = pread(file_, p, count, off_t(offset));
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) reject(std::string("cannot be read: ") + std::strerror(errno));
+    if (done < 0) reject_as("cannot be read");
     if (done == 0) reject("became shorter while it was read");
     p += done;
     offset += size_t(done);

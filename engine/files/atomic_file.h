@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/base/error.h"
+
 namespace pursuit {
 
 // A file written atomically: to a temporary name in the same folder, flushed to disk and renamed by commit().
@@ -32,6 +34,12 @@ class AtomicFile {
 // no-op if the folder does not exist.
 void remove_leftovers(const std::string& folder);
 
+// A file that the system cannot open or read, though it may be sound: the drive is away, too many files are open. A
+// missing file is an Error of no special kind.
+struct UnreadableFile : Error {
+  using Error::Error;
+};
+
 // A regular file open for reading. Errors name the file.
 class InputFile {
  public:
@@ -43,10 +51,11 @@ class InputFile {
   const std::string& path() const { return path_; }
   size_t size() const { return size_; }
   int descriptor() const { return file_; }
-  // Throws if the range is beyond the end of the file.
+  // Throws Error if the range is beyond the end of the file, UnreadableFile if the system cannot read it.
   void read(size_t offset, void* bytes, size_t count) const;
   std::string read_all() const;
   [[noreturn]] void reject(const std::string& what) const;  // "[where] 'path': what"
+  [[noreturn]] void reject_as(const char* what) const;      // the same with the reason in errno
 
  private:
   std::string path_;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <mutex>
@@ -72,7 +71,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   const InputFile file(path);
   if (file.size() == 0) return;  // mapping an empty file fails
   void* data = mmap(nullptr, file.size(), PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
-  if (data == MAP_FAILED) file.reject(std::string("cannot be mapped into memory: ") + std::strerror(errno));
+  if (data == MAP_FAILED) file.reject_as("cannot be mapped into memory");
   data_ = static_cast<const char*>(data);
   size_ = file.size();
   remember(data_, size_, path_);

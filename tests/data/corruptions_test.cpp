@@ -191,6 +191,20 @@ TEST_CASE("blurs keep a flat picture and, away from edges, the sum of a dot") {
   }
   CHECK(total == doctest::Approx(1).epsilon(1e-5));
   CHECK(across == doctest::Approx(6 * 6 / 4.0 + 0.25).epsilon(0.05));  // variance of a disk and of its rim
+  // A disk between the points of the grid, and the picture that has it: only the rim blurs.
+  total = across = 0;
+  for (const Tap& tap : disk_taps(0.05, 0.4, 8)) {
+    total += tap.weight;
+    across += tap.weight * tap.dx * tap.dx;
+  }
+  CHECK(total == doctest::Approx(1).epsilon(1e-5));
+  CHECK(across > 0.05);
+  CHECK(across < 0.4 * 0.4);
+  for (int size = 1; size <= 6; ++size) {
+    const Image out = corrupt(flat(size, 90), "defocus_blur", 1, 2);
+    const auto [low, high] = std::minmax_element(out.pixels.begin(), out.pixels.end());
+    CHECK_MESSAGE((*low >= 89 && *high <= 91), size);
+  }
   double along = 0;
   for (const Tap& tap : motion_taps(15, 8, 0)) {
     CHECK(tap.dy == 0);

@@ -1,6 +1,7 @@
 #include "data/dataset.h"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <set>
 #include <thread>
 
@@ -244,6 +246,15 @@ TEST_CASE("cifar10: records, names, choice of files") {
   held_out.test_files = {"data_batch_2.bin"};
   CHECK(open_dataset(path, Split::test, held_out)->size() == 2);
   CHECK(open_dataset(path, Split::train, held_out)->size() == 3);  // the held-out file is not trained on
+  held_out.test_files = {"./data_batch_2.bin"};
+  CHECK(open_dataset(path, Split::train, held_out)->size() == 3);
+  held_out.train_files = {"data_batch_1.bin", "data_batch_2.bin"};
+  CHECK(has(message_of([&] { open_dataset(path, Split::train, held_out); }),
+            "--train-files: data_batch_2.bin is in --test-files already"));
+  CHECK(open_dataset(path, Split::test, held_out)->size() == 2);  // of a trained model
+  held_out.train_files = {"data_batch_1.bin", "data_batch_1.bin"};
+  CHECK(has(message_of([&] { open_dataset(path, Split::train, held_out); }),
+            "--train-files: data_batch_1.bin is in --train-files already"));
   held_out.train_files = {"data_batch_7.bin"};
   CHECK(has(message_of([&] { open_dataset(path, Split::train, held_out); }),
             "data_batch_7.bin': cannot be opened: No such file"));
@@ -389,6 +400,24 @@ TEST_CASE("image folder: damaged pictures and empty classes") {
       has(message_of([&] { open_dataset(path, Split::train, options)->get(0); }), "none of its 5 pictures"));
 }
 
+TEST_CASE("image folder: a file that the system cannot open now is no damaged picture") {
+  const TempFolder dir;
+  for (const char* name : {"train/a/0.png", "train/a/1.png"}) dir.write_picture(name, 4, 4, 10);
+  const auto set = open_dataset(dir.path.string(), Split::train, {.skip_bad = true});
+  rlimit before;
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const std::string message = message_of([&] { set->get(0); });
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(has(message, "0.png': cannot be opened: Too many open files"));
+  CHECK(set->skipped() == 0);
+  CHECK(set->get(0).index == 0);
+  fs::remove(dir.path / "train/a/0.png");
+  CHECK(set->get(0).index == -1);
+  CHECK(set->skipped() == 1);
+}
+
 TEST_CASE("image folder: the cache keeps prepared pictures within its budget") {
   const TempFolder dir;
   for (int i = 0; i < 4; ++i) dir.write_picture("train/a/" + std::to_string(i) + ".png", 10, 10, uint8_t(i));
@@ -498,6 +527,17 @@ TEST_CASE("the parts of a training set: each sample is held out or trains") {
   CHECK(indices(Split::train, 9) == std::vector<int64_t>{9});
   for (const int64_t count : {-1, 0, 10})
     CHECK(has(message_of([&] { indices(Split::train, count); }), "cannot hold out"));
+}
+
+// The order in which the colours and sizes are drawn must not depend on the compiler.
+TEST_CASE("synthetic: the pictures that gcc's build has always drawn") {
+  constexpr double sums[] = {240459, 240277, 306257, 321027};
+  const auto set = open_dataset("", Split::train);
+  for (int64_t i = 0; i < 4; ++i) {
+    const Bytes pixels = set->get(i).image.pixels;
+    CHECK(double(std::accumulate(pixels.begin(), pixels.end(), int64_t(0))) ==
+          doctest::Approx(sums[i]).epsilon(1e-4));
+  }
 }
 
 TEST_CASE("synthetic: repeatable, balanced, different between splits and seeds") {

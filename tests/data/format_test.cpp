@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "data/dataset.h"
@@ -69,6 +70,13 @@ TEST_CASE("formats: one that registers itself is found, listed and named in mess
   CHECK(has(error_of(path, "gray"), "got gray, need auto, cifar10, cifar10-c, folder, greys, idx, "));
   CHECK(std::string(SegmentationFormats::help()) ==
         "Format of the data: auto, ade20k, camvid, coco_stuff, corrupted, folder or scenes");
+
+  // Named or not, the format's folder inside is found.
+  const TemporaryFolder outer;
+  std::filesystem::create_directory(outer.path / "greys");
+  write(outer.file("greys/train.greys"), "7\n");
+  for (const char* format : {"auto", "greys"})
+    CHECK(open_dataset(outer.path.string(), Split::train, {.format = format})->size() == 1);
 
   write(dir.file("data_batch_1.bin"), "");
   CHECK(has(error_of(path), "has the files of several formats: name the one to read, cifar10 or greys"));

@@ -245,6 +245,82 @@ TEST_CASE("JPEGs that not every decoder reads are refused by both, in a line tha
   check(four, why);  // it says YCbCr
 }
 
+// The index of the first segment with that marker.
+size_t segment_at(const std::vector<uint8_t>& jpeg, uint8_t marker) {
+  const uint8_t bytes[] = {0xff, marker};
+  const auto found = std::search(jpeg.begin(), jpeg.end(), bytes, bytes + 2);
+  REQUIRE(found != jpeg.end());
+  return size_t(found - jpeg.begin());
+}
+
+TEST_CASE("JPEGs that lack a table, a scan or the scan of a component are refused by both decoders") {
+  const auto check = [](const std::vector<uint8_t>& bytes, const char* what) {
+    CHECK(refusal(bytes) == "[decode_image] picture.bin: damaged JPEG: " + std::string(what));
+  };
+  const auto whole = encode_jpeg(waves(24, 16), 80);
+  const size_t frame = segment_at(whole, 0xc0), scan = segment_at(whole, 0xda);
+  const auto begin = whole.begin();
+  const auto without = [&](uint8_t marker) {
+    auto bytes = whole;
+    const size_t at = segment_at(bytes, marker), length = size_t(bytes[at + 2] << 8 | bytes[at + 3]);
+    bytes.erase(bytes.begin() + ptrdiff_t(at), bytes.begin() + ptrdiff_t(at + 2 + length));
+    return bytes;
+  };
+  check(without(0xdb), "a scan uses a quantisation table that is not defined");
+  check(without(0xc0), "a scan has a component that its frame lacks");
+  auto no_scan = whole;
+  no_scan.erase(no_scan.begin() + ptrdiff_t(scan), no_scan.end() - 2);
+  check(no_scan, "a component has no scan");
+  auto two_frames = whole;
+  two_frames.insert(two_frames.begin() + ptrdiff_t(scan), begin + ptrdiff_t(frame),
+                    begin + ptrdiff_t(frame) + 19);
+  check(two_frames, "it has two frames");
+  auto other = whole;
+  other[scan + 5] = 9;
+  check(other, "a scan has a component that its frame lacks");
+
+  // A fourth component, and Adobe's marker that says CMYK.
+  auto four = whole;
+  four[frame + 9] = 4;
+  four[frame + 3] = uint8_t(four[frame + 3] + 3);
+  four.insert(four.begin() + ptrdiff_t(frame) + 19, {4, 0x11, 0});
+  const uint8_t adobe[] = {0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, 0};
+  four.insert(four.begin() + 2, adobe, adobe + sizeof adobe);
+  check(four, "a component has no scan");
+
+  // A progressive file whose first scan refines coefficients: Ss = 0, Se = 0, Ah = 1.
+  auto refined = whole;
+  refined[frame + 1] = 0xc2;
+  refined[scan + 12] = 0;
+  refined[scan + 13] = 0x10;
+  check(refined, "a component has no scan before those that refine it");
+}
+
+TEST_CASE("a JPEG of more than 500 scans is refused by both decoders") {
+  const auto whole = encode_jpeg(waves(16, 16), 80);
+  const auto scan = whole.begin() + ptrdiff_t(segment_at(whole, 0xda));
+  auto bytes = whole;
+  for (int scans = 1; scans < 500; ++scans) bytes.insert(bytes.end() - 2, scan, whole.end() - 2);
+  CHECK(decode_error(bytes).empty());
+  bytes.insert(bytes.end() - 2, scan, whole.end() - 2);
+  CHECK(refusal(bytes).find("(more than 500 scans); convert it") != std::string::npos);
+}
+
+// stb_image returns when a restart marker is missing; the memory of an earlier picture must not show.
+TEST_CASE("a JPEG whose restart markers are missing decodes to zeros behind the first, every time") {
+  auto bytes = encode_jpeg(waves(64, 48), 40);
+  REQUIRE(decode_error(bytes).empty());
+  const uint8_t one_block[] = {0xff, 0xdd, 0, 4, 0, 1};
+  bytes.insert(bytes.begin() + ptrdiff_t(segment_at(bytes, 0xda)), one_block, one_block + sizeof one_block);
+  const Image image = decode_image(bytes.data(), bytes.size(), "memory");
+  // Y, Cb and Cr of 0: green is 0.34414 * 128 + 0.71414 * 128. Colours reach one pixel beyond the first 16.
+  for (int y = 0; y < 48; ++y)
+    for (int x = 17; x < 64; ++x) {
+      const uint8_t* rgb = image.at(x, y);
+      REQUIRE((rgb[0] == 0 && rgb[1] == 135 && rgb[2] == 0));
+    }
+}
+
 // JPEGs of all kinds: drawn ones with full and halved colours, and those of shared/data that are there.
 std::vector<std::vector<uint8_t>> some_jpegs() {
   std::vector<std::vector<uint8_t>> all;

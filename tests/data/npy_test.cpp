@@ -11,7 +11,7 @@
 #include "tests/temporary_folder.h"
 
 using namespace pursuit;
-using data::load_npy, data::save_npy;
+using data::load_npy, data::NpyFile, data::save_npy;
 
 namespace {
 
@@ -97,6 +97,24 @@ TEST_CASE("npy: files as NumPy writes them") {
       -7);
   CHECK(load(npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", std::string("\0\1", 2), 3))
             .to_vector() == Values{0, 1});
+}
+
+TEST_CASE("npy: some rows, in both orders and where numbers are converted") {
+  const TemporaryFolder folder;
+  const auto rows = [&](const std::string& header, const std::string& data, int64_t begin, int64_t end) {
+    write(folder.file("a.npy"), npy(header, data));
+    const Tensor t = NpyFile(folder.file("a.npy")).rows(begin, end);
+    CHECK(t.shape() == Shape{end - begin, 2});
+    return t.to_vector();
+  };
+  const std::string c = "{'descr': '<i2', 'fortran_order': False, 'shape': (3, 2)}",
+                    f = "{'descr': '<i4', 'fortran_order': True, 'shape': (3, 2)}";
+  CHECK(rows(c, bytes_of<int16_t>({1, 2, 3, 4, 5, 6}), 1, 3) == Values{3, 4, 5, 6});
+  CHECK(rows(f, bytes_of<int32_t>({1, 3, 5, 2, 4, 6}), 1, 2) == Values{3, 4});
+  CHECK(rows(c, bytes_of<int16_t>({1, 2, 3, 4, 5, 6}), 3, 3).empty());
+  for (const auto& [begin, end] : {std::pair{-1, 1}, {2, 1}, {0, 4}})
+    CHECK_THROWS_WITH_AS(NpyFile(folder.file("a.npy")).rows(begin, end),
+                         doctest::Contains("a.npy': has no rows"), Error);
 }
 
 TEST_CASE("npy: hostile files are rejected with a reason and their name") {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "engine/files/atomic_file.h"
 #include "engine/files/half.h"
 #include "engine/files/mapped_file.h"
 #include "engine/files/safetensors.h"
@@ -255,6 +256,21 @@ TEST_CASE("safetensors: what is no file, and what cannot be saved") {
   fs::create_directory(folder.file("taken"));
   CHECK_THROWS_WITH_AS(save_safetensors(folder.file("taken"), {}), doctest::Contains("taken"), Error);
   CHECK(folder.entries() == 3);
+}
+
+TEST_CASE("input file: what the system cannot open is an error of its own, a missing file is not") {
+  const TemporaryFolder folder;
+  const std::string loop = folder.file("loop");
+  fs::create_symlink(loop, loop);
+  CHECK_THROWS_WITH_AS(InputFile{loop}, doctest::Contains("loop': cannot be opened: "), UnreadableFile);
+  try {
+    InputFile(folder.file("absent"));
+    FAIL("opened");
+  } catch (const UnreadableFile&) {
+    FAIL("not missing");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find("absent': cannot be opened: No such file") != std::string::npos);
+  }
 }
 
 TEST_CASE("mapped file: the bytes of a file, and a reason where there is none to map") {
