@@ -22,14 +22,15 @@ apps::CalibrationBatches batches_of(const Model& model, const Config& config,
   data::LoaderOptions options = evaluation_loader_options(config);
   options.batch_size = std::min(o.batch_size, count);
   options.shuffle = true;
-  options.drop_last = true;
   options.seed = o.seed;
   pictures->loader = std::make_unique<data::Loader>(*pictures->data, evaluation_transform(config), options);
   pictures->loader->start(0);
-  const int64_t batches = count / options.batch_size;
-  return {batches, batches * options.batch_size, [pictures, &model, &config](int64_t) {
+  const int64_t batches = (count + options.batch_size - 1) / options.batch_size;
+  return {batches, count, [pictures, &model, &config, count, size = options.batch_size](int64_t number) {
             data::Batch batch;
             if (!pictures->loader->next(batch)) fail("quantize", "the training split has no further picture");
+            const int64_t used = std::min(size, count - number * size);  // the last batch is smaller
+            batch.images.resize(batch.images.size() / size_t(batch.size) * size_t(used));
             model(input_of(config, batch.images));
           }};
 }

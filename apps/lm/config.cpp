@@ -1,9 +1,12 @@
 #include "apps/lm/config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <initializer_list>
 
 #include "apps/command/apply.h"
 #include "apps/command/checks.h"
@@ -19,6 +22,11 @@ void validate(const Config& c) {
   apps::check_fields(Config::app, c);
   apps::validate(Config::app, static_cast<const apps::TrainingFields&>(c));
   apps::validate(Config::app, static_cast<const apps::QuantizedFields&>(c), c.dtype);
+  if (c.masked() && c.eval_tokens > 0)
+    check_range(Config::app, "eval-tokens", c.eval_tokens, c.eval_tokens >= c.context,
+                "0 or at least --context with --objective masked");
+  if (std::adjacent_find(c.cutoffs.begin(), c.cutoffs.end(), std::greater_equal<>()) != c.cutoffs.end())
+    fail(Config::app, fmt::format("--cutoffs is {}, need ascending numbers", fmt::join(c.cutoffs, ",")));
   const std::vector<std::string> kinds = nn::attention_kinds();
   if (c.masked() && c.rows != Rows::blocks)
     fail(Config::app, "--objective masked needs --rows blocks: no word may see the padding after a document");
@@ -34,6 +42,26 @@ void validate(const Config& c) {
         Config::app,
         "--locater-form tr2 has no lower bound, and training can diverge; allow it with --locater-unbounded, "
         "or choose anchor, var or fro");
+}
+
+std::vector<std::pair<std::string, std::string>> without_effect(const Config& c) {
+  std::vector<std::pair<std::string, std::string>> unused;
+  const auto add = [&](bool is_unused, const char* why, std::initializer_list<const char*> options) {
+    if (is_unused)
+      for (const char* option : options) unused.emplace_back(option, why);
+  };
+  add(c.level == Level::byte, "--level byte has no list of words", {"vocabulary-limit", "min-count"});
+  add(!c.masked(), "only --objective masked hides words", {"mask-share"});
+  add(c.cutoffs.empty() || c.tied, "it is of an adaptive softmax, with --cutoffs and --tied false",
+      {"div-value"});
+  add(c.locater == 0, "--locater is 0",
+      {"locater-form", "locater-trace", "locater-beta", "locater-unbounded"});
+  add(c.locater > 0 && c.locater_form != nn::LocaterForm::anchor, "only --locater-form anchor has it",
+      {"locater-trace", "locater-beta"});
+  add(c.locater > 0 && c.locater_form != nn::LocaterForm::tr2, "only --locater-form tr2 is unbounded",
+      {"locater-unbounded"});
+  add(c.data.empty(), "the built-in grammar has no cache", {"cache"});
+  return unused;
 }
 
 data::Vocabulary vocabulary(const Config& c) {
@@ -107,6 +135,8 @@ data::TextBatchOptions train_rows(const Config& c, const data::Share& share) {
 double source_entropy(const Config& c) {
   if (!c.data.empty() || c.masked()) return 0;
   const data::GrammarFacts facts = data::grammar_facts();
+  const int64_t words = std::count(c.vocabulary.begin(), c.vocabulary.end(), '\n');
+  if (c.level == Level::word && words < facts.vocabulary) return 0;
   return facts.nats / (c.level == Level::byte ? facts.bytes : facts.words);
 }
 

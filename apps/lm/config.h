@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/run/json.h"
@@ -136,6 +137,8 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
 
 // Checks options against each other. Throws Error that names the option.
 void validate(const Config& config);
+// The options that change nothing beside these, and why; see note_unused_options.
+std::vector<std::pair<std::string, std::string>> without_effect(const Config& config);
 inline apps::ValidationScore validation_score(const Config&) { return {"valid_perplexity", true}; }
 
 data::Vocabulary vocabulary(const Config& config);
@@ -147,8 +150,8 @@ data::CorpusOptions corpus_options(const Config& config, const std::string& fold
 data::TextBatchOptions train_rows(const Config& config, const data::Share& share);
 data::TextBatchOptions evaluation_rows(const Config& config, const data::Share& share = {});
 
-// The entropy of the built-in grammar in nats per token, a lower bound of the expected loss. 0 for other data
-// and masked words.
+// The entropy of the built-in grammar in nats per token, a lower bound of the expected loss. 0, which is none, for
+// other data, masked words, and if the vocabulary lacks words of the grammar.
 double source_entropy(const Config& config);
 
 // True if every line of the text is a document and the model was trained on documents.

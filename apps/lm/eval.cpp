@@ -95,6 +95,9 @@ class Evaluation : public apps::Evaluation<RunRecord> {
     if (windows_.empty()) windows_ = {choice_name(config_.rows)};
     if (config_.masked() && windows_ != std::vector<std::string>{"blocks"})
       fail("eval", loaded_.name + " predicts masked words of whole windows; leave --window out");
+    if (config_.masked() && options_.limit > 0 && options_.limit < config_.context)
+      fail("eval", fmt::format("--limit is {}, need 0 or at least {}: words are masked in whole windows",
+                               options_.limit, config_.context));
     if (options_.changes.contains(data::WordChange::swap))
       check_replacement(options_.swap.replacement, words_);
     apps::require_memory("eval", device_from_name(config_.device), "--batch-size",
@@ -129,8 +132,9 @@ class Evaluation : public apps::Evaluation<RunRecord> {
 
   // `change` is null for the text as it is.
   bool evaluate(const std::vector<data::TextFile>& files, const data::WordChangeOptions* change) {
-    data::Tokens tokens = data::encode(files, source_.layout, words_);
-    data::check_same_language(tokens, words_, config_.unknown_share, files[0].name);
+    data::Tokens tokens = data::encode(files, source_.split(split_), source_.layout, words_);
+    // Changed words may all be unknown.
+    if (!change) data::check_same_language(tokens, words_, config_.unknown_share, files[0].name);
     tokens = data::first_tokens(tokens, options_.limit);
     for (const std::string& window : windows_) {
       std::optional<data::TextBatches> rows;

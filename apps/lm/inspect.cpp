@@ -11,7 +11,6 @@
 
 #include "apps/lm/commands.h"
 #include "apps/lm/results.h"
-#include "apps/run/files.h"
 #include "apps/study/inspection.h"
 #include "apps/study/loaded_model.h"
 #include "apps/terminal/print.h"
@@ -23,28 +22,23 @@ namespace pursuit::lm {
 
 namespace {
 
-// The ids of the first rows without padding, joined by length, the longest first.
-std::map<int64_t, std::vector<int64_t>, std::greater<>> rows_by_length(data::TextBatches& rows,
+// The ids of so many rows, evenly spaced, without padding, joined by length, the longest first.
+std::map<int64_t, std::vector<int64_t>, std::greater<>> rows_by_length(const data::TextBatches& rows,
                                                                        int64_t& sequences) {
   std::map<int64_t, std::vector<int64_t>, std::greater<>> by_length;
-  data::TextBatch batch;
-  const int64_t wanted = std::min(sequences, rows.rows());
-  sequences = 0;
-  for (int64_t b = 0; b < rows.steps() && sequences < wanted; ++b) {
-    rows.get(0, b, batch);
-    for (size_t r = 0; r < batch.lengths.size() && sequences < wanted; ++r) {
-      const int64_t length = batch.lengths[r];
-      if (length == 0) continue;
-      const auto row = batch.ids.begin() + std::ptrdiff_t(r) * rows.length();
-      by_length[length].insert(by_length[length].end(), row, row + length);
-      ++sequences;
-    }
+  data::TextBatch row;
+  sequences = std::min(sequences, rows.rows());
+  for (int64_t i = 0; i < sequences; ++i) {
+    rows.get_row(i * rows.rows() / sequences, row);
+    std::vector<int64_t>& ids = by_length[row.lengths[0]];
+    ids.insert(ids.end(), row.ids.begin(), row.ids.begin() + row.lengths[0]);
   }
   return by_length;
 }
 
-// Mean entropies over the queries of the first rows, [depth, heads]. Rows of the same length form a batch.
-std::vector<double> mean_entropies(const nn::TransformerLm& model, data::TextBatches& rows, Inspection& out) {
+// Mean entropies over the queries of these rows, [depth, heads]. Rows of the same length form a batch.
+std::vector<double> mean_entropies(const nn::TransformerLm& model, const data::TextBatches& rows,
+                                   Inspection& out) {
   const nn::LmConfig& c = model.config();
   const auto by_length = rows_by_length(rows, out.sequences);
   std::vector<double> sums(size_t(c.depth * c.heads), 0.0);
@@ -98,7 +92,7 @@ double Inspection::propagation_error(const HeadFacts& head) const {
   return largest;
 }
 
-Inspection inspect(const nn::TransformerLm& model, data::TextBatches& rows, int64_t sequences) {
+Inspection inspect(const nn::TransformerLm& model, const data::TextBatches& rows, int64_t sequences) {
   const nn::LmConfig& c = model.config();
   Inspection out;
   out.tokens = rows.length();
@@ -123,7 +117,7 @@ Inspection inspect(const nn::TransformerLm& model, data::TextBatches& rows, int6
   return out;
 }
 
-void show_rows(const nn::TransformerLm& model, data::TextBatches& rows, int64_t sequences,
+void show_rows(const nn::TransformerLm& model, const data::TextBatches& rows, int64_t sequences,
                nn::AttentionInspection& inspection) {
   constexpr int64_t together = 4;
   for (const auto& [length, ids] : rows_by_length(rows, sequences))
@@ -222,8 +216,7 @@ Inspection inspection_from_json(const nlohmann::ordered_json& json) {
 }
 
 void write_inspection(const std::string& folder, const Inspection& inspection) {
-  apps::write_file_atomically((std::filesystem::path(folder) / "inspect.json").string(),
-                              to_json(inspection).dump() + "\n");
+  apps::write_inspection(folder, inspection.conditions.run, to_json(inspection));
 }
 
 apps::Table to_table(const Inspection& inspection) {
@@ -294,8 +287,9 @@ int inspect_run(const InspectOptions& options) {
   if (!options.data.empty()) config.data = options.data;
   const data::TextSource source = data::open_text(config.data);
   const std::vector<data::TextFile>& files = files_of(source, data::text_split(options.split), config);
-  data::TextBatches rows(data::encode(files, source.layout, words), words.line_end(),
-                         evaluation_rows(config));
+  const data::Tokens tokens = data::encode(files, source.layout, words);
+  data::check_same_language(tokens, words, config.unknown_share, files[0].name);
+  const data::TextBatches rows(tokens, words.line_end(), evaluation_rows(config));
   apps::require_memory("inspect", loaded.model->embed_weight.device(), "--samples", [&] {
     const int64_t windows = std::min(options.samples, rows.rows());
     loaded.model->attention_entropy(

@@ -39,11 +39,11 @@ struct Inspection {
   double propagation_error(const HeadFacts& head) const;
 };
 
-// Averages over the first `sequences` rows of a text. Without rows the entropy is 0.
-Inspection inspect(const nn::TransformerLm& model, data::TextBatches& rows, int64_t sequences);
+// Averages over so many rows, spread over the text.
+Inspection inspect(const nn::TransformerLm& model, const data::TextBatches& rows, int64_t sequences);
 
 // Shows the model the same rows, in batches of a few.
-void show_rows(const nn::TransformerLm& model, data::TextBatches& rows, int64_t sequences,
+void show_rows(const nn::TransformerLm& model, const data::TextBatches& rows, int64_t sequences,
                nn::AttentionInspection& inspection);
 
 // For the metrics: means over all heads under the keys attention_entropy, qk_trace, qk_norm, qk_trace_of_square
@@ -52,7 +52,8 @@ nlohmann::ordered_json summary(const Inspection& inspection);
 
 nlohmann::ordered_json to_json(const Inspection& inspection);
 Inspection inspection_from_json(const nlohmann::ordered_json& json);
-void write_inspection(const std::string& folder, const Inspection& inspection);  // to the run's inspect.json
+// To inspect.json of the run that the conditions name; see apps::write_inspection.
+void write_inspection(const std::string& folder, const Inspection& inspection);
 apps::Table to_table(const Inspection& inspection);
 void add_inspection(apps::Report& report, const Inspection& inspection);
 

@@ -24,10 +24,11 @@ apps::CalibrationBatches batches_of(const nn::TransformerLm& model, const Config
   const int64_t count = std::min(o.samples, data::TextBatches(tokens, words.line_end(), options).rows());
   options.batch_size = std::min(o.batch_size, count);
   const auto rows = std::make_shared<data::TextBatches>(tokens, words.line_end(), options);
-  const int64_t batches = count / options.batch_size;
-  return {batches, batches * options.batch_size, [rows, &model](int64_t number) {
+  const int64_t batches = (count + options.batch_size - 1) / options.batch_size;
+  return {batches, count, [rows, &model, count, size = options.batch_size](int64_t number) {
             data::TextBatch batch;
             rows->get(0, number, batch);
+            batch.lengths.resize(size_t(std::min(size, count - number * size)));  // the last batch is smaller
             // The text's last window may be shorter: it is left out, but where it is the only one.
             const int64_t length = *std::max_element(batch.lengths.begin(), batch.lengths.end());
             std::vector<int64_t> ids;

@@ -51,9 +51,7 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
         share_(apps::share(config_, ranks.rank())),
         train_rows_(corpus_.train, corpus_.vocabulary.line_end(), train_rows(config_, share_)),
         valid_rows_(data::first_tokens(corpus_.valid, config_.eval_tokens), corpus_.vocabulary.line_end(),
-                    evaluation_rows(config_, apps::share_of_evaluation(ranks))),
-        inspected_(data::first_tokens(corpus_.valid, config_.eval_tokens), corpus_.vocabulary.line_end(),
-                   evaluation_rows(config_)) {
+                    evaluation_rows(config_, apps::share_of_evaluation(ranks))) {
     config_.data_fingerprint = apps::same_data(
         config_.data_fingerprint,
         {data::fingerprint(corpus_.source.train, config_.data), valid_fingerprint()}, config_.data);
@@ -110,7 +108,7 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
     apps::Validation v;
     v.complete = totals_.tokens == valid_rows_.tokens();
     if (!v.complete) return v;
-    inspection_ = inspect(model_, inspected_, inspected_rows);
+    inspection_ = inspect(model_, valid_rows_, inspected_rows);
     v.metrics = {{"valid_loss", "valid/loss", totals_.loss()},
                  {"valid_perplexity", "valid/perplexity", totals_.perplexity()}};
     const nlohmann::ordered_json attention = lm::summary(inspection_);
@@ -122,7 +120,7 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
     return v;
   }
 
-  void show(nn::AttentionInspection& inspection) override { show_rows(model_, inspected_, 8, inspection); }
+  void show(nn::AttentionInspection& inspection) override { show_rows(model_, valid_rows_, 8, inspection); }
 
   void finish(const std::string& folder, int64_t step) override {
     const Results found = results(folder, step);
@@ -191,8 +189,7 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
   Config config_;
   nn::TransformerLm model_;
   data::Share share_;
-  data::TextBatches train_rows_, valid_rows_,
-      inspected_;  // valid_rows_: of this rank; inspected_: of all ranks
+  data::TextBatches train_rows_, valid_rows_;
   data::TextBatch rows_;
   int64_t epoch_ = 0, step_ = 0;  // step within the epoch
   std::optional<StepInput> input_;

@@ -41,8 +41,7 @@ int inspect_pictures(const InspectPicturesOptions& options, const Show& show) {
   else
     print(found.layers);
   if (!std::filesystem::is_directory(options.checkpoint)) return 0;
-  write_file_atomically(inspection_path(options.checkpoint), to_json(found).dump() + "\n");
-  std::filesystem::remove(film_path(options.checkpoint));
+  data::Image film;
   const nn::PursuitMaps maps = nn::pursuit_maps(*loaded.model, [&] { (*loaded.model)(filmed.input); });
   if (!maps.low_rank.empty()) {
     const auto patches = [&](std::vector<std::vector<float>> tokens) {
@@ -52,10 +51,10 @@ int inspect_pictures(const InspectPicturesOptions& options, const Show& show) {
       }
       return tokens;
     };
-    data::write_png(film_path(options.checkpoint),
-                    film_strip(filmed.picture, {patches(maps.low_rank), patches(maps.sparse)},
-                               int(filmed.rows), int(filmed.cols)));
+    film = film_strip(filmed.picture, {patches(maps.low_rank), patches(maps.sparse)}, int(filmed.rows),
+                      int(filmed.cols));
   }
+  write_inspection(options.checkpoint, run, to_json(found), film);
   write_report<Record>(options.checkpoint);
   return 0;
 }

@@ -9,9 +9,10 @@
 #include <functional>
 #include <limits>
 
+#include "apps/run/files.h"
 #include "apps/run/metrics.h"
+#include "apps/run/run_lock.h"
 #include "apps/terminal/print.h"
-#include "data/image.h"
 
 namespace pursuit::apps {
 
@@ -316,6 +317,19 @@ std::string inspection_path(const std::string& folder) {
 std::string film_path(const std::string& folder) {
   return (std::filesystem::path(folder) / "inspect.png").string();
 }
+
+void write_inspection(const std::string& folder, const std::string& run, const Json& inspection,
+                      const data::Image& film) {
+  const FolderLock lock(folder);
+  if (run != run_id(folder))
+    fail("inspect", folder +
+                        ": another training has begun there since the weights were loaded; their inspection "
+                        "is not written to its inspect.json");
+  write_file_atomically(inspection_path(folder), inspection.dump() + "\n");
+  std::filesystem::remove(film_path(folder));
+  if (!film.pixels.empty()) data::write_png(film_path(folder), film);
+}
+
 std::vector<Curve> inspection_curves() {
   const std::string unit = "mean over layers and heads";
   return {

@@ -10,6 +10,7 @@
 #include "apps/study/run_page.h"
 #include "apps/terminal/table.h"
 #include "apps/training/inspections.h"
+#include "data/image.h"
 #include "nn/inspection.h"
 
 // What `inspect` measures of a model's attention (nn/inspection.h), the same for all apps: as tables, as JSON, in
@@ -34,6 +35,10 @@ void add_layers(Report& report, const std::vector<nn::LayerMeasures>& layers, co
 
 std::string inspection_path(const std::string& folder);  // of inspect.json
 std::string film_path(const std::string& folder);        // of inspect.png
+// Writes inspect.json, and the film strip if there is one, in place of older ones. Throws Error if another run has
+// started in the folder since the inspected weights, of the run with the id `run`, were loaded.
+void write_inspection(const std::string& folder, const std::string& run,
+                      const nlohmann::ordered_json& inspection, const data::Image& film = {});
 
 // Of what --inspect-every measures in training.
 std::vector<Curve> inspection_curves();

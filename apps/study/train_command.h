@@ -29,16 +29,27 @@ template <class Config> std::string run_kind(const Config& config, const std::st
   return kind;
 }
 
-// Names the given options of attention kinds that the model does not run. A recipe's are for who chooses that
-// kind.
+// Names the given options that change nothing: those of attention kinds that the model does not run, and those
+// that the app's without_effect(config) lists with the reason, if it has one. A recipe's are not named: they are
+// for who chooses what they belong to. Also says if --keep-best chooses by what the run is tested on.
 template <class Config> void note_unused_options(const CLI::App& train, const Config& config) {
-  if constexpr (requires { config.kind_options; }) {
-    validate(config);
+  validate(config);
+  const auto note_given = [&](const std::string& name, const std::string& why) {
+    if (const CLI::Option* given = train.get_option_no_throw("--" + name); given && given->count() > 0)
+      note("note: --{} changes nothing: {}\n", name, why);
+  };
+  if constexpr (requires { config.kind_options; })
     for (const nn::KindOption& option : unused_options(config, config.depth))
-      if (const CLI::Option* given = train.get_option_no_throw("--" + option.name);
-          given && given->count() > 0)
-        note("note: --{} changes nothing: no block runs an attention kind that has it ({})\n", option.name,
-             option.help);
+      note_given(option.name, fmt::format("no block runs an attention kind that has it ({})", option.help));
+  if constexpr (requires { without_effect(config); })
+    for (const auto& [option, why] : without_effect(config)) note_given(option, why);
+  if constexpr (requires { validation_score(config); }) {
+    if (!config.keep_best) return;
+    try {
+      validation_score(config);
+    } catch (const Error& error) {
+      note("note: --keep-best: scores of best.safetensors on the test are too good: {}\n", error.what());
+    }
   }
 }
 
@@ -68,7 +79,6 @@ template <class Config, class Train> void add_train_command(CLI::App& app, const
           "--data", fmt::format("recipe {} is made for {}: give the folder that holds it", recipe.name,
                                 recipe.requires_data));
     if (!recipe.file.empty()) validate_with(recipe, config);
-    note_unused_options(*command, config);
     if (options.out.empty()) options.out = fmt::format("runs/{}-{}", run_kind(config), config.seed);
     if (options.resume.empty() && began_before(options.out)) {
       options.resume = options.out;
@@ -87,7 +97,10 @@ template <class Config, class Train> void add_train_command(CLI::App& app, const
       return;
     }
     code = with_ranks(config.device, options.ranks, [&](distributed::Communicator& ranks) {
-      if (ranks.rank() == 0) check_folder(options);  // before the data is read
+      if (ranks.rank() == 0) {
+        check_folder(options);  // before the data is read
+        if (options.resume.empty()) note_unused_options(*command, config);
+      }
       return train(config, options, ranks);
     });
   });

@@ -52,6 +52,8 @@ class TextBatches {
   void get(int64_t epoch, int64_t step, TextBatch& out) { get(epoch, step, 0, out); }
   // Batch `batch` of this share in a step.
   void get(int64_t epoch, int64_t step, int64_t batch, TextBatch& out);
+  // Row `number` of the text in epoch 0, whatever the order and the batches: [1, length].
+  void get_row(int64_t number, TextBatch& out) const;
   double waited() const { return waited_; }  // seconds in get, since the beginning
 
  private:
@@ -59,6 +61,9 @@ class TextBatches {
     int64_t begin, end;  // of the labels
     bool starts;         // begins a document, or the text
   };
+  void clear(int64_t rows, TextBatch& out) const;
+  void fill(int64_t epoch, int64_t number, int64_t r, TextBatch& out) const;  // row `number` as row r
+
   Tokens tokens_;
   int64_t line_end_;
   TextBatchOptions options_;

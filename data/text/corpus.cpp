@@ -39,18 +39,26 @@ struct Part {
   bool continues = false;
 };
 
-// Adds the ids of a text by id_of(word, place), or of its bytes. A line ends with 0, or its newline.
-template <class F>
-void encode_lines(const Part& part, TextSource::Layout layout, bool bytes, const F& id_of, Encoded& out) {
+std::string_view next_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  return line;
+}
+
+// Adds the ids of a text by id_of(word, place), or of its bytes. A line ends with 0, or its newline. `clean` is the
+// text before words were changed.
+template <class F> void encode_lines(const Part& part, std::string_view clean, TextSource::Layout layout,
+                                     bool bytes, const F& id_of, Encoded& out) {
   // Whether the previous line was blank; all of the file so far.
   bool after_blank = !part.continues, all_blank = !part.continues;
   int64_t number = 0;
   for_each_line(part.text, bytes, [&](std::string_view line) {
+    const std::string_view before = next_line(clean);
     const bool begins =
         layout == TextSource::Layout::grammar || (number == 0 && !part.continues) ||
-        (layout == TextSource::Layout::wiki && after_blank && !all_blank && is_article_heading(line));
+        (layout == TextSource::Layout::wiki && after_blank && !all_blank && is_article_heading(before));
     if (begins) out.documents.push_back(int64_t(out.ids.size()));
-    after_blank = is_blank(line);
+    after_blank = is_blank(before);
     all_blank = all_blank && after_blank;
     ++number;
     if (bytes)
@@ -62,10 +70,12 @@ void encode_lines(const Part& part, TextSource::Layout layout, bool bytes, const
   });
 }
 
-template <class F> Encoded encode_files(const std::vector<TextFile>& files, TextSource::Layout layout,
+template <class F> Encoded encode_files(const std::vector<TextFile>& files,
+                                        const std::vector<TextFile>& clean, TextSource::Layout layout,
                                         bool bytes, const F& id_of) {
   Encoded out;
-  for (const TextFile& file : files) encode_lines({file}, layout, bytes, id_of, out);
+  for (size_t i = 0; i < files.size(); ++i)
+    encode_lines({files[i]}, clean[i].text, layout, bytes, id_of, out);
   return out;
 }
 
@@ -123,7 +133,7 @@ void number_words(Corpus& corpus, const CorpusOptions& options) {
     for (size_t p = size_t(begin); p < size_t(end); ++p) {
       encoded[p].ids.reserve(parts[p].text.text.size() / 4);  // words of most texts are longer
       encode_lines(
-          parts[p], corpus.source.layout, false,
+          parts[p], parts[p].text.text, corpus.source.layout, false,
           [&](std::string_view word, const Place&) { return numbered[p].add(word, 1) + 1; },  // 0 ends lines
           encoded[p]);
     }
@@ -174,12 +184,17 @@ Tokens first_tokens(Tokens tokens, int64_t count) {
 }
 
 Tokens encode(const std::vector<TextFile>& files, TextSource::Layout layout, const Vocabulary& vocabulary) {
+  return encode(files, files, layout, vocabulary);
+}
+
+Tokens encode(const std::vector<TextFile>& files, const std::vector<TextFile>& clean,
+              TextSource::Layout layout, const Vocabulary& vocabulary) {
   if (vocabulary.is_bytes())
-    return tokens_of(encode_files(files, layout, true, [](const auto&, auto) { return 0; }));
+    return tokens_of(encode_files(files, clean, layout, true, [](const auto&, auto) { return 0; }));
   WordTable table;
   for (const std::string& word : vocabulary.words()) table.add(word);
   const int32_t unknown = int32_t(vocabulary.unknown());
-  return tokens_of(encode_files(files, layout, false, [&](std::string_view word, const Place& place) {
+  return tokens_of(encode_files(files, clean, layout, false, [&](std::string_view word, const Place& place) {
     const int32_t id = table.find(word);
     if (id < 0 && unknown < 0)
       fail("text", place.file + ": line " + std::to_string(place.line) + ": the word '" + std::string(word) +

@@ -18,9 +18,12 @@ struct Tokens {
 // The first `count` tokens; 0: all.
 Tokens first_tokens(Tokens tokens, int64_t count);
 
-// Throws Error that names the file if a word is not in a vocabulary without
-// <unk>.
+// Throws Error that names the file if a word is not in a vocabulary without <unk>.
 Tokens encode(const std::vector<TextFile>& files, TextSource::Layout layout, const Vocabulary& vocabulary);
+// The same for files with changed words. Documents begin at the lines where they begin in the `clean` files: a
+// heading may have lost its words.
+Tokens encode(const std::vector<TextFile>& files, const std::vector<TextFile>& clean,
+              TextSource::Layout layout, const Vocabulary& vocabulary);
 
 // The fraction of <unk> among the ids; 0 if there is no <unk>.
 double unknown_share(const Tokens& tokens, const Vocabulary& vocabulary);

@@ -112,6 +112,9 @@ GrammarFacts grammar_facts() {
                 literal(" and") + thanks * (2 * name + literal(" thanked for the") + noun) +
                 sees * (name + literal(" saw that the") + noun + literal(" was") + many + bytes(adjectives)) +
                 literal(" .");  // the newline replaces the first word's space
+  // Beside the options, a noun's plural included: and, thanked, for, saw, that, was, were, . and <eos>.
+  facts.vocabulary = int64_t(std::size(names) + std::size(verbs) + std::size(determiners) +
+                             std::size(adjectives) + 2 * std::size(nouns) + 9);
   return facts;
 }
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+
 #include "data/text/source.h"
 
 namespace pursuit::data {
@@ -11,9 +13,10 @@ namespace pursuit::data {
 // Names, nouns and the verb's number in the second half follow from the first half, so a model without
 // attention cannot predict them. A line has one derivation: its entropy is the sum over its choices.
 struct GrammarFacts {
-  double nats;   // entropy of a line
-  double words;  // mean words of a line, <eos> included
-  double bytes;  // mean bytes of a line, newline included
+  double nats;         // entropy of a line
+  double words;        // mean words of a line, <eos> included
+  double bytes;        // mean bytes of a line, newline included
+  int64_t vocabulary;  // different words, <eos> included
 };
 GrammarFacts grammar_facts();
 

@@ -77,6 +77,23 @@ int64_t line_end(const std::vector<TextFile>& files, int64_t at) {
   return start;
 }
 
+// Throws Error if a name is that of a split, in any case: a text without training split would be trained on its
+// test split.
+void refuse_split_names(const std::string& folder, const std::vector<std::string>& names,
+                        const std::string& ending) {
+  for (const std::string& name : names) {
+    std::string lower = name;
+    for (char& c : lower)
+      if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
+    for (const TextSplit split : {TextSplit::train, TextSplit::valid, TextSplit::test}) {
+      if (lower != name_of(split) + ending) continue;
+      const std::string need = holds(names, "train" + ending) ? "valid" : "train";
+      fail("text", folder + " holds " + name + " but no " + need + ending + ": rename the splits to train" +
+                       ending + " and valid" + ending + ", or " + name + " if it is none");
+    }
+  }
+}
+
 TextSource hold_out(const std::vector<TextFile>& files, const std::string& folder) {
   int64_t size = 0;
   for (const TextFile& file : files) size += int64_t(file.text.size());
@@ -119,11 +136,8 @@ TextSource open_text(const std::string& path) {
   if (path.empty()) return grammar_text();
   require_folder("text", path);
   const Listing listing = list_folder(path);
-  const auto begins_with = [&](const char* start) {
-    return std::any_of(listing.files.begin(), listing.files.end(),
-                       [&](const std::string& f) { return f.starts_with(start); });
-  };
-  if (begins_with("wiki.")) {
+  const auto is_wiki = [](const std::string& f) { return f.starts_with("wiki.") && f.ends_with(".tokens"); };
+  if (std::any_of(listing.files.begin(), listing.files.end(), is_wiki)) {
     TextSource source = open_named(path, "wiki.", ".tokens", listing.files);
     source.layout = TextSource::Layout::wiki;
     return source;
@@ -136,6 +150,10 @@ TextSource open_text(const std::string& path) {
     if (holds(listing.folders, "test")) source.test = map_folder(fs::path(path) / "test");
     return source;
   }
+  refuse_split_names(path, listing.files, ".txt");
+  std::vector<std::string> folders = listing.folders;
+  for (std::string& folder : folders) folder += '/';
+  refuse_split_names(path, folders, "/");
   if (std::any_of(listing.files.begin(), listing.files.end(), is_text))
     return hold_out(map_folder(path), path);
   fail("text", path +

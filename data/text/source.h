@@ -29,7 +29,8 @@ struct TextSource {
 // Detects the layout of a folder:
 //   wiki.train.tokens, wiki.valid.tokens, wiki.test.tokens   as WikiText is published
 //   train.txt, valid.txt, test.txt                           plain text; or folders of these names with *.txt
-//   *.txt                                                    the last tenth, cut at a line's end, is held out
+//   *.txt                                                    the last tenth, cut at a line's end, is held out;
+//                                                            refused if some have names of splits
 // An empty path gives the built-in grammar (data/text/grammar.h). A set without a test split has an empty
 // one. Throws Error that names the folder or the file that is missing, empty or not a file.
 TextSource open_text(const std::string& path);

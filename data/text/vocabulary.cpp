@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "data/text/word_table.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 
@@ -12,8 +11,6 @@ namespace {
 
 constexpr std::string_view end_of_line = "<eos>", unknown_word = "<unk>";
 constexpr size_t longest_word = 4096;
-
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 // The position of the first invalid byte of a line, and the reason.
 struct Flaw {
@@ -69,20 +66,6 @@ void for_each_line(const TextFile& file, bool bytes, const std::function<void(st
 }
 
 Vocabulary Vocabulary::of_bytes() { return {}; }
-
-Vocabulary Vocabulary::of_words(const std::vector<TextFile>& files, int64_t min_count, int64_t limit) {
-  WordTable table;
-  std::vector<int64_t> counts;
-  for (const TextFile& file : files)
-    for_each_line(file, false, [&](std::string_view line) {
-      for (std::string_view word; !(word = next_word(line)).empty();) {
-        const size_t number = size_t(table.add(word));
-        if (number == counts.size()) counts.push_back(0);
-        ++counts[number];
-      }
-    });
-  return of_counts(table.words(), counts, min_count, limit, files.empty() ? "" : files[0].name);
-}
 
 Vocabulary Vocabulary::of_counts(const std::vector<std::string_view>& words,
                                  const std::vector<int64_t>& counts, int64_t min_count, int64_t limit,

@@ -17,11 +17,9 @@ namespace pursuit::data {
 class Vocabulary {
  public:
   static Vocabulary of_bytes();
-  // The words of these files, split at white space. Keeps words that occur at least `min_count` times, the
-  // most frequent first, up to `limit` entries including <eos> and <unk> (0: no limit). Other words become
-  // <unk>, which is added if it is not a word itself.
-  static Vocabulary of_words(const std::vector<TextFile>& files, int64_t min_count = 1, int64_t limit = 0);
-  // The same from words in order of their first occurrence, and how often each occurs; `name` is of the text.
+  // From a text's words in order of their first occurrence, and how often each occurs. Keeps words that occur at
+  // least `min_count` times, the most frequent first, up to `limit` entries including <eos> and <unk> (0: no
+  // limit). Other words become <unk>, which is added if it is not a word itself. `name` is of the text.
   static Vocabulary of_counts(const std::vector<std::string_view>& words, const std::vector<int64_t>& counts,
                               int64_t min_count, int64_t limit, const std::string& name);
   // From words in order of their ids, one per line. Throws Error that names `name` and the line if a word is
@@ -53,6 +51,8 @@ class Vocabulary {
 // Calls f(line) for every line of a file, without its newline. Unless `bytes` is set, throws Error that names
 // file and byte if the text is not UTF-8, contains a NUL, or has a word of more than 4096 bytes.
 void for_each_line(const TextFile& file, bool bytes, const std::function<void(std::string_view)>& f);
+
+inline bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }  // in ASCII
 
 // Returns the next word of a line, split at ASCII white space, and advances `line`; empty at the end.
 std::string_view next_word(std::string_view& line);

@@ -43,8 +43,6 @@ std::vector<Word> words_of(std::string_view line) {
   return words;
 }
 
-bool is_space(char c) { return std::string_view(" \t\n\v\f\r").find(c) != std::string_view::npos; }
-
 // The word after one edit; it always differs.
 std::string with_noise(std::string_view word, Random& random) {
   std::vector<std::string> characters;
@@ -125,8 +123,6 @@ ChangedWords change_words(std::string_view text, const WordChangeOptions& option
     out.text.append(changed) += '\n';
     out.words += int64_t(words.size());
     out.changed += int64_t(count);
-    out.lines += !words.empty();
-    out.changed_lines += count > 0;
   });
   out.next_line = number;
   return out;

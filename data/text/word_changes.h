@@ -30,8 +30,8 @@ struct WordChangeOptions {
 
 struct ChangedWords {
   std::string text;
-  int64_t words = 0, changed = 0, lines = 0, changed_lines = 0;  // lines: those with a word
-  uint64_t next_line = 0;                                        // the first_line of what follows
+  int64_t words = 0, changed = 0;
+  uint64_t next_line = 0;  // the first_line of what follows
   // The tokens that changed words became part of, "AAA" or "<AAA>", with counts.
   std::map<std::string, int64_t> tokens;
 };

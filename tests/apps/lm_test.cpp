@@ -271,6 +271,25 @@ TEST_CASE("lm inspect: facts of the heads") {
   CHECK(std::isnan(older.propagation_error(older.heads[0])));
 }
 
+TEST_CASE("lm inspect: rows spread over the text, whatever the evaluation's batches") {
+  nn::TransformerLm model(tiny_model());
+  randomise(model);
+  const std::vector<int32_t> text = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4};
+  const auto inspected = [&](const std::vector<int32_t>& words, int64_t batch_size, int64_t sequences) {
+    const data::TextBatches rows(tokens_of(words), 0, {.batch_size = batch_size, .length = context});
+    return to_json(inspect(model, rows, sequences));
+  };
+  const nlohmann::ordered_json two = inspected(text, 1, 2);
+  for (const int64_t batch_size : {2, 3, 4}) CHECK(inspected(text, batch_size, 2) == two);
+  // Rows 0 and 2 of four: the third row is of what stands there.
+  std::vector<int32_t> other = text;
+  other[12] = 1;
+  CHECK(inspected(other, 1, 2) != two);
+  other = text;
+  other[7] = other[17] = 1;
+  CHECK(inspected(other, 1, 2) == two);
+}
+
 TEST_CASE("lm compare: the parameters of a model are counted without its memory") {
   Config config;
   config.vocabulary = "<eos>\n<unk>\n";
@@ -367,10 +386,28 @@ TEST_CASE("lm train, eval: a run's folder, its results, and what does not fit it
     const std::string error = message_of([&] { eval(e); });
     CHECK(error.find("valid.txt") != std::string::npos);
     CHECK(error.find("not in the vocabulary") != std::string::npos);
+    InspectOptions i;
+    i.checkpoint = out;
+    i.data = e.data;
+    CHECK(message_of([&] { inspect_run(i); }) == error);
     e.split = "test";
     CHECK(message_of([&] { eval(e); }).find("has no split test") != std::string::npos);
     e.split = "nonsense";
     CHECK(message_of([&] { eval(e); }).find("train, valid or test") != std::string::npos);
+  }
+  SUBCASE("noise in every word makes no other data set of it") {
+    e.changes = {data::WordChange::noise};
+    e.swap.rate = 1;
+    REQUIRE(eval(e) == 0);
+    CHECK(apps::read_evaluations<Results>(out).back().attack.find("character-noise") == 0);
+  }
+  SUBCASE("an inspection of weights that were replaced") {
+    const std::string before = apps::read_file(out + "/inspect.json");
+    Inspection inspection = inspection_from_json(nlohmann::ordered_json::parse(before));
+    inspection.conditions.run = "another";
+    CHECK(message_of([&] { write_inspection(out, inspection); }).find("another training has begun there") !=
+          std::string::npos);
+    CHECK(apps::read_file(out + "/inspect.json") == before);
   }
   SUBCASE("a run of other data") {
     fs::create_directories(folder.path / "other");
@@ -493,6 +530,8 @@ TEST_CASE("lm train, eval: masked words") {
     CHECK((r.loss > 0 && std::isfinite(r.loss)));
   }
   CHECK(results[1].count == 36);  // 2 words of every window of 16 in 300 tokens
+  e.limit = 10;
+  CHECK(message_of([&] { eval(e); }).find("--limit is 10, need 0 or at least 16") != std::string::npos);
   e.windows = {"sliding"};
   CHECK(message_of([&] { eval(e); }).find("leave --window out") != std::string::npos);
   GenerateOptions g;
@@ -514,4 +553,44 @@ TEST_CASE("lm config: bad values name their option") {
   CHECK(error([](Config& c) { c.dropout = 1; }).find("--dropout") != std::string::npos);
   CHECK(error([](Config& c) { c.kind_options["mu-scope"] = "x"; }).find("--mu-scope") != std::string::npos);
   CHECK(error([](Config& c) { c.attention = "svt"; }).find("causal") != std::string::npos);
+  CHECK(error([](Config& c) { c.cutoffs = {10, 5}; }).find("--cutoffs is 10,5") != std::string::npos);
+  CHECK(error([](Config& c) { c.objective = Objective::masked; }) == "");
+  CHECK(error([](Config& c) {
+          c.objective = Objective::masked;
+          c.eval_tokens = 10;
+        }).find("--eval-tokens is 10") != std::string::npos);
+}
+
+TEST_CASE("lm config: options without effect") {
+  const auto unused = [](auto change) {
+    Config c;
+    c.locater = 0.1;
+    change(c);
+    std::string names;
+    for (const auto& option : without_effect(c)) names += option.first + " ";
+    return names;
+  };
+  CHECK(unused([](Config& c) { c.data = "text"; }) == "mask-share div-value locater-unbounded ");
+  CHECK(unused([](Config& c) {
+          c.objective = Objective::masked;
+          c.cutoffs = {100};
+          c.tied = false;
+          c.locater_form = nn::LocaterForm::tr2;
+        }) == "locater-trace locater-beta cache ");
+  CHECK(unused([](Config& c) { c.level = Level::byte; }).find("vocabulary-limit min-count ") == 0);
+  CHECK(unused([](Config& c) { c.locater = 0; }).find("locater-form locater-trace locater-beta ") !=
+        std::string::npos);
+}
+
+TEST_CASE("lm config: the grammar's entropy bounds no model of fewer words") {
+  const auto bound = [](int64_t limit, int64_t min_count) {
+    Config c;
+    c.vocabulary =
+        data::open_corpus("", {.min_count = min_count, .vocabulary_limit = limit}).vocabulary.list();
+    return source_entropy(c);
+  };
+  CHECK(bound(0, 1) > 0);
+  CHECK(bound(5000, 2) == bound(0, 1));
+  CHECK(bound(20, 1) == 0);
+  CHECK(bound(0, 1000) == 0);
 }

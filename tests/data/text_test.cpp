@@ -137,7 +137,17 @@ TEST_CASE("text: one pass numbers the training text as its vocabulary does") {
   for (const auto& [min_count, limit] : {std::pair<int64_t, int64_t>{1, 0}, {3, 0}, {1, 50}}) {
     const Corpus corpus = open_corpus(folder.path.string(),
                                       {.min_count = min_count, .vocabulary_limit = limit, .part_bytes = 90});
-    const Vocabulary vocabulary = Vocabulary::of_words(corpus.source.train, min_count, limit);
+    std::vector<std::string_view> words;
+    std::map<std::string_view, int64_t> numbers;
+    std::vector<int64_t> counts;
+    for_each_line(corpus.source.train[0], false, [&](std::string_view line) {
+      for (std::string_view word; !(word = next_word(line)).empty();) {
+        const auto [known, is_new] = numbers.emplace(word, int64_t(words.size()));
+        if (is_new) words.push_back(word), counts.push_back(0);
+        ++counts[size_t(known->second)];
+      }
+    });
+    const Vocabulary vocabulary = Vocabulary::of_counts(words, counts, min_count, limit, "");
     CHECK(corpus.vocabulary.words() == vocabulary.words());
     const Tokens tokens = encode(corpus.source.train, corpus.source.layout, vocabulary);
     CHECK(ids_of(corpus.train) == ids_of(tokens));
@@ -201,6 +211,31 @@ TEST_CASE("text: folders of plain text") {
   CHECK(whole.valid.ids.size() == 10);
   CHECK(whole.test.ids.size() == 8);
   CHECK(documents_of(whole.train) == std::vector<int64_t>{0, 120});
+}
+
+TEST_CASE("text: a folder with a split but no training text is not trained on") {
+  TemporaryFolder folder;
+  const auto message_with = [&](const std::string& set, const std::string& file) {
+    write(folder.path / set / file, "b c\nb c\nb c\n");
+    return message_of([&] { open_text((folder.path / set).string()); });
+  };
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += "word\n";
+  for (const char* set : {"a", "b", "c", "d"}) write(folder.path / set / "my-training.txt", lines);
+  check_message(message_with("a", "valid.txt"), {"holds valid.txt but no train.txt", "rename"});
+  check_message(message_with("b", "Test.txt"), {"holds Test.txt but no train.txt"});
+  check_message(message_with("c", "test/1.txt"), {"holds test/ but no train/"});
+  fs::create_directories(folder.path / "d/train");
+  check_message(message_with("d", "Valid/1.txt"), {"holds Valid/ but no valid/"});
+  check_message(message_with("e", "TRAIN.txt"), {"holds TRAIN.txt but no train.txt"});
+}
+
+TEST_CASE("text: a name that begins with wiki. makes no WikiText") {
+  TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += "word\n";
+  write(folder.path / "wiki.en.txt", lines);
+  CHECK(open_text(folder.path.string()).layout == TextSource::Layout::text);
 }
 
 TEST_CASE("text: the cache is used if it is whole and of these files") {
@@ -340,6 +375,27 @@ TEST_CASE("text batches: blocks of a stream") {
   CHECK_THROWS_AS(batches.get(0, 2, b), Error);
 }
 
+TEST_CASE("text batches: a row by its number, whatever the batches") {
+  for (const bool masked : {false, true}) {
+    TextBatchOptions options{.batch_size = 1, .length = 3};
+    if (masked) options.masking = Masking{0.4, 9};
+    const Tokens text = tokens_of({1, 2, 3, 4, 5, 6, 7});
+    TextBatches one(text, 0, options);
+    options.batch_size = 2;
+    options.share = {1, 1, 2};
+    const TextBatches two(text, 0, options);
+    REQUIRE(two.rows() == one.steps());
+    for (int64_t row = 0; row < one.rows(); ++row) {
+      TextBatch want, got;
+      one.get(0, row, want);
+      two.get_row(row, got);
+      CHECK((got.ids == want.ids && got.labels == want.labels && got.lengths == want.lengths));
+      CHECK(got.count == want.count);
+    }
+    CHECK_THROWS_AS(two.get_row(two.rows(), *std::make_unique<TextBatch>()), Error);
+  }
+}
+
 TEST_CASE("text batches: documents") {
   TextBatches batches(tokens_of({1, 2, 3, 4, 5, 6}, {0, 4}), 9,
                       {.batch_size = 3, .length = 3, .mode = TextBatchOptions::Mode::documents});
@@ -474,6 +530,7 @@ TEST_CASE("text batches: an epoch has every token once, in an order of its own, 
 TEST_CASE("grammar: its entropy is that of its lines") {
   const TextSource source = grammar_text();
   const GrammarFacts facts = grammar_facts();
+  CHECK(open_corpus("", {}).vocabulary.size() == facts.vocabulary);
   // The stories' parts are drawn independently, so a line's probability is the product of their shares,
   // counted here; the second half repeats what is known, except the adjective after was or were.
   int64_t lines = 0, words = 0, bytes = 0;
@@ -519,8 +576,6 @@ TEST_CASE("grammar: its entropy is that of its lines") {
 TEST_CASE("word swap: one word a line at least, never a stop word, the rest untouched") {
   const std::string text = " \n the cat 's <unk> , sat \n = Title = \nof the and\n";
   const ChangedWords swap = change_words(text, {});
-  CHECK(swap.lines == 3);
-  CHECK(swap.changed_lines == 2);
   CHECK(swap.changed == 2);
   CHECK(swap.text.find(" = AAA = \n") != std::string::npos);
   CHECK(swap.text.substr(swap.text.size() - 11) == "of the and\n");
@@ -636,4 +691,20 @@ TEST_CASE("deleted words: gone with one space, the rest untouched") {
   CHECK(changed.tokens.empty());
   const std::set<std::string> possible = {"cat sat\n", "one sat\n", "one cat \n"};
   CHECK(possible.contains(changed.text));
+}
+
+TEST_CASE("deleted words: documents begin where they did, though a heading lost its words") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path / "wiki").string();
+  write(path + "/wiki.train.tokens", " \n = Fox = \n \n cat dog\n \n = Dog = \n \n fox ");
+  write(path + "/wiki.valid.tokens", " fox \n");
+  for (const bool bytes : {false, true}) {
+    const Corpus corpus = open_corpus(path, {.bytes = bytes});
+    const TextFile& clean = corpus.source.train[0];
+    const std::string text = change_words(clean.text, {.change = WordChange::deletion, .rate = 1}).text;
+    REQUIRE(text == " \n = = \n \n \n \n = = \n \n \n");
+    const Tokens changed =
+        encode({{"changed", text, 0, nullptr}}, {clean}, corpus.source.layout, corpus.vocabulary);
+    CHECK(documents_of(changed) == std::vector<int64_t>{0, int64_t(bytes ? text.rfind(" = = ") : 7)});
+  }
 }

@@ -100,6 +100,11 @@ case $name in
     refuses 2 "no-corruption" "${few[@]}" --corruptions no-corruption
     refuses 2 "no-space" "${few[@]}" --attack-space no-space
     refuses 1 "averaged" "${few[@]}" --ema
+    shows "" train "${toy[@]}" --out idle --crop none --crop-padding 2 --adversarial-steps 3 --skip-bad true
+    for option in crop-padding adversarial-steps skip-bad; do
+      grep -qF "note: --$option changes nothing" errors || fail "$name: says not that --$option changes nothing: $(cat errors)"
+    done
+    shows "ranges of activations from 5 samples in 3 batches" quantize "${run[@]}" --out small --calibrate 5 --batch-size 2
 
     shows "run" compare run other --report both.html
     written both.html
@@ -187,6 +192,11 @@ END
     shows "tensors" export --checkpoint averaged --weights raw last.safetensors
     ! cmp -s averaged.safetensors last.safetensors || fail "$name export --ema: writes the last weights"
     refuses 1 "averaged" export "${run[@]}" --ema never.safetensors
+    shows "" train "${toy[@]}" --out bytes --level byte --min-count 7 --mask-share 0.5 --div-value 3 --locater-beta 3
+    for option in min-count mask-share div-value locater-beta; do
+      grep -qF "note: --$option changes nothing" errors || fail "$name: says not that --$option changes nothing: $(cat errors)"
+    done
+    shows "ranges of activations from 5 samples in 3 batches" quantize "${run[@]}" --out small --calibrate 5 --batch-size 2
     refuses 1 "--locater-unbounded" train "${toy[@]}" --locater 0.1 --locater-form tr2 --out never
     [[ ! -e never ]] || fail "$name train --locater-form tr2: leaves a folder"
     shows '"tokens":50,*"window":"sliding"' "${few[@]}" --window sliding --json
