@@ -58,7 +58,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     name_classes();
     config_.workers = options_.workers;
     config_.limit = loaded_.config.limit;  // the held-out pictures are of those trained on
-    if (!options_.data.empty()) config_.test_files.clear();
+    if (!options_.data.empty()) forget_files(config_, options_.split);
     if (!options_.test_files.empty()) config_.test_files = options_.test_files;
     validate(config_);
     data_ = first_part();
@@ -187,7 +187,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     Config config = config_;
     config.data = options_.outliers;
     config.format = "auto";
-    config.test_files.clear();
+    forget_files(config, data::Split::test);
     const auto outliers = classify::open_data(config, data::Split::test);
     apps::check_classes(outliers->classes(), config_.classes);
     const std::vector<int64_t> classes = outliers->present_classes();

@@ -137,6 +137,11 @@ std::unique_ptr<data::Dataset> open_data(const Config& c, data::Split split, int
   return data::subset(std::move(used), numbers);
 }
 
+void forget_files(Config& config, data::Split split) {
+  config.test_files.clear();
+  if (split == data::Split::test) config.train_files.clear();
+}
+
 data::Split evaluated_split(const Config& c) {
   return c.validation > 0 ? data::Split::val : data::Split::test;
 }
@@ -390,7 +395,10 @@ apps::Filmed show_split(const LoadedModel& loaded, const apps::InspectPicturesOp
                         nn::AttentionInspection& inspection, apps::Conditions& conditions) {
   if (!attends(loaded.config)) fail("inspect", loaded.name + ": the model has no attention layers");
   Config c = loaded.config;
-  if (!o.data.empty()) c.data = o.data, c.format = "auto";
+  if (!o.data.empty()) {
+    c.data = o.data, c.format = "auto";
+    forget_files(c, o.split);
+  }
   const auto data = open_data(c, o.split);
   if (data->size() == 0) fail("inspect", std::string("the ") + choice_name(o.split) + " split is empty");
   c.test_split = split_name(*data, o.split);

@@ -27,6 +27,10 @@ using LoadedModel = apps::LoadedModel<Config>;
 std::unique_ptr<data::Dataset> open_data(const Config& config, data::Split split, int64_t first = 0,
                                          const data::CorruptedPart& part = {});
 
+// For data in place of the run's: leaves out the names of its files, but those of training where a split of the
+// training data is opened.
+void forget_files(Config& config, data::Split split);
+
 // The split that training evaluates, and its name: "validation", or the test split's in the data set.
 data::Split evaluated_split(const Config& config);
 std::string split_name(const data::Dataset& data, data::Split split);

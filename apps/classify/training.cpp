@@ -19,18 +19,24 @@ namespace pursuit::classify {
 
 namespace {
 
-// Fills in the fields that depend on the data. Throws Error if the classes of a resumed run have changed.
-Config with_data(Config config, const data::Dataset& train) {
-  if (config.classes.empty())
-    complete(config, train);
-  else if (config.classes != train.classes())
+// Opens the training data and fills in the fields of the config that depend on it. Throws Error if the classes
+// of a resumed run have changed.
+std::unique_ptr<data::Dataset> open_training_data(Config& config) {
+  auto train = open_data(config, data::Split::train);
+  if (config.classes.empty()) {
+    const bool has_size = config.image_size > 0;
+    complete(config, *train);
+    if (!has_size)
+      train = open_data(config, data::Split::train);  // reduces large pictures, as a resumed run does
+  } else if (config.classes != train->classes()) {
     fail("train", "the data has other classes than the run was started with");
+  }
   apps::require_memory("train", device_from_name(config.device),
                        attends(config) ? "--batch-size, --eval-batch-size, --image-size, --dim or --depth"
                                        : "--batch-size, --eval-batch-size, --image-size or --width",
                        [&] { train_on_shapes(config); });
-  apps::check_batch(train.size(), config.batch_size, config.ranks * config.accumulate);
-  return config;
+  apps::check_batch(train->size(), config.batch_size, config.ranks * config.accumulate);
+  return train;
 }
 
 // Sums the totals over the ranks, each of which evaluated a part of the pictures.
@@ -58,8 +64,8 @@ class Classification : public apps::TaskOf<RunRecord> {
  public:
   Classification(const Config& config, const apps::RunOptions&, distributed::Communicator& ranks)
       : ranks_(ranks),
-        train_data_(open_data(config, data::Split::train)),
-        config_(with_data(config, *train_data_)),
+        config_(config),
+        train_data_(open_training_data(config_)),
         test_data_(open_data(config_, evaluated_split(config_))),
         test_fingerprint_(data::fingerprint(*test_data_, config_.data)),
         tested_(test_data_->present_classes()),
@@ -171,9 +177,8 @@ class Classification : public apps::TaskOf<RunRecord> {
   }
 
   distributed::Communicator& ranks_;
-  std::unique_ptr<data::Dataset> train_data_;
   Config config_;
-  std::unique_ptr<data::Dataset> test_data_;
+  std::unique_ptr<data::Dataset> train_data_, test_data_;
   std::string test_fingerprint_;
   std::vector<int64_t> tested_;  // classes that occur in the test data
   Model model_;

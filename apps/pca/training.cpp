@@ -53,20 +53,24 @@ void descend(const Training& t, const ExactRisk& risk, Values& mus, Trace& trace
     trace.norm[run].push_back(norm(mus[run]));
     trace.risk[run].push_back(risk(mus[run]));
   };
-  parallel_for(t.setting.runs, 1, [&](int64_t begin, int64_t end) {
-    for (size_t run = size_t(begin); run < size_t(end); ++run) {
-      record(run);
-      for (size_t k = 1; k < trace.iterations.size(); ++k) {
-        for (int64_t step = trace.iterations[k - 1] + 1; step <= trace.iterations[k]; ++step) {
+  for (size_t run = 0; run < mus.size(); ++run) record(run);
+  for (size_t k = 1; k < trace.iterations.size(); ++k) {
+    const int64_t steps = trace.iterations[k] - trace.iterations[k - 1];
+    parallel_for(t.setting.runs, 1, [&](int64_t begin, int64_t end) {
+      for (size_t run = size_t(begin); run < size_t(end); ++run) {
+        for (int64_t step = 0; step < steps; ++step) {
           const std::vector<double> gradient = risk.gradient(mus[run]);
           for (size_t i = 0; i < gradient.size(); ++i) mus[run][i] -= t.setting.learning_rate * gradient[i];
         }
         check_finite(mus[run], int64_t(run), trace.iterations[k]);
         record(run);
       }
+    });
+    if (t.tick && !t.tick(steps)) {
+      trace.iterations.resize(k + 1);
+      return;
     }
-  });
-  if (t.tick) t.tick(t.setting.steps);
+  }
 }
 
 // The gradient of every run's loss on its own prompts by the tape; mu is kept in double.

@@ -124,6 +124,9 @@ template <class Record, class DataSet> class PictureEvaluation : public Evaluati
 
   // The corruptions and severities to evaluate; of a set that is published corrupted, those that it has.
   void choose_views() {
+    if (!options_.frost.empty() && (published_corrupted() || corruptions_.empty()))
+      fail("eval",
+           "--frost holds overlays for corruptions that are drawn here: give --corruptions, or leave it out");
     if (published_corrupted() && corruptions_.empty()) corruptions_ = data::corruption_names();
     std::vector<std::string> missing;
     for (const std::string& name : corruptions_)

@@ -28,7 +28,7 @@ template <class C, class F> void for_each_picture_field(C& c, const F& f) {
   f("test-limit", c.test_limit,
     "Evaluate on this many pictures, evenly spaced (the first of drawn scenes; 0: all)", any_count);
   f("skip-bad", c.skip_bad, "Replace damaged pictures by the next good one and count them");
-  f("cache-mib", c.cache_mib, "Memory for decoded pictures, MiB", Range{0, 1 << 30});
+  f("cache-mib", c.cache_mib, "Memory for decoded pictures of each split, MiB", Range{0, 1 << 30});
   f("jpeg-decoder", c.jpeg_decoder, "What decodes JPEGs");
   f("workers", c.workers, "Threads that prepare batches (0: the training thread itself)", any_threads);
   f("flip", c.flip, "Probability of a horizontal flip", Range{0, 1});

@@ -9,7 +9,9 @@
 #include "apps/route/route.h"
 #include "apps/run/files.h"
 #include "apps/study/run_commands.h"
+#include "apps/terminal/print.h"
 #include "apps/terminal/progress.h"
+#include "apps/terminal/signals.h"
 #include "data/routing/baselines.h"
 #include "data/routing/tsplib.h"
 #include "engine/base/text.h"
@@ -33,7 +35,8 @@ apps::Table to_table(const std::vector<Results>& all) {
   };
   baseline("nearest neighbour", 0, r.nearest_gap);
   baseline("savings", 0, r.savings_gap);
-  baseline("reference", r.reference, 0);
+  const std::string reference = r.reference_is.empty() ? "reference" : "reference: " + r.reference_is;
+  baseline(reference.c_str(), r.reference, 0);
   return table;
 }
 
@@ -96,6 +99,12 @@ void validate(const Config& c) {
     fail(Config::app, "--data " + c.data + ": pomo needs no labels; leave it out, or give --model lehd");
 }
 
+std::vector<std::pair<std::string, std::string>> without_effect(const Config& c) {
+  if (c.kind == Kind::pomo) return {{"label-rounds", "pomo needs no labels"}};
+  if (!c.data.empty()) return {{"label-rounds", "the labels are those of --data"}};
+  return {};
+}
+
 apps::RunPage page_of(const RunRecord& r) {
   apps::RunPage page{.title = "Routing by construction", .subtitle = r.name};
   page.curves = curves();
@@ -118,6 +127,7 @@ apps::Cells cells_of(const Results& r) {
   return {{"decoding", r.decoding},
           {"length", fmt::format("{:.4f}", r.length)},
           {"reference", fmt::format("{:.4f}", r.reference)},
+          {"reference is", r.reference_is},
           {"gap", percent(r.gap)},
           {"nearest neighbour", percent(r.nearest_gap)},
           {"savings", percent(r.savings_gap)}};
@@ -144,6 +154,7 @@ nlohmann::ordered_json to_json(const Results& r) {
   json.update({{"decoding", r.decoding},
                {"length", r.length},
                {"reference", r.reference},
+               {"reference_is", r.reference_is},
                {"gap", r.gap},
                {"nearest_gap", r.nearest_gap},
                {"savings_gap", r.savings_gap}});
@@ -160,12 +171,20 @@ void from_json(const nlohmann::ordered_json& json, std::vector<Results>& all) {
                                     {"nearest_gap", &r.nearest_gap},
                                     {"savings_gap", &r.savings_gap}})
     *value = apps::member_of<double>(json, name);
+  if (json.contains("reference_is")) r.reference_is = apps::member_of<std::string>(json, "reference_is");
   all.push_back(std::move(r));
 }
 
 bool alike(const Results& a, const Results& b) { return apps::alike(a, b) && a.decoding == b.decoding; }
 
 namespace {
+
+// Refuses options that the run's model does not have.
+void check_decoding(const Config& c, bool rrc, bool augment, uint64_t seed) {
+  if (c.kind == Kind::pomo && rrc) fail(Config::app, "--rrc belongs to lehd; the run is of pomo");
+  if (c.kind == Kind::lehd && augment) fail(Config::app, "--augment belongs to pomo; the run is of lehd");
+  if (!rrc && seed > 0) fail(Config::app, "--seed is of the draws of --rrc; give both");
+}
 
 class Evaluation : public apps::Evaluation<RunRecord> {
  public:
@@ -177,18 +196,17 @@ class Evaluation : public apps::Evaluation<RunRecord> {
     how_ = options_.decoding;
     std::sort(how_.rrc.begin(), how_.rrc.end());
     how_.rrc.erase(std::unique(how_.rrc.begin(), how_.rrc.end()), how_.rrc.end());
-    if (c.kind == Kind::pomo && !how_.rrc.empty())
-      fail(Config::app, "--rrc belongs to lehd; the run is of pomo");
-    if (c.kind == Kind::lehd && how_.augment)
-      fail(Config::app, "--augment belongs to pomo; the run is of lehd");
     std::erase(how_.rrc, 0);
-    if (how_.rrc.empty() && how_.seed > 0) fail(Config::app, "--seed is of the draws of --rrc; give both");
+    check_decoding(c, !how_.rrc.empty(), how_.augment, how_.seed);
     if (!options_.data.empty() && options_.nodes > 0)
       fail(Config::app, "--nodes is of uniform instances; leave it out with --data");
     if (options_.data.empty() && options_.max_nodes > 0)
       fail(Config::app, "--max-nodes is of a file's instances; give --data");
+    if (options_.nodes > 0 && options_.nodes < 3)
+      fail(Config::app, fmt::format("--nodes is {}, need at least 3", options_.nodes));
     // The instances of a batch share their draws.
-    if (!how_.rrc.empty() && options_.batch_size > 0) how_.batch = options_.batch_size;
+    if (!how_.rrc.empty() && config_.eval_batch_size != Config().eval_batch_size)
+      how_.batch = config_.eval_batch_size;
     if (options_.data.empty()) {
       const int64_t nodes = options_.nodes > 0 ? options_.nodes : c.nodes;
       const int64_t count = options_.limit > 0 ? options_.limit : c.test_instances;
@@ -203,6 +221,7 @@ class Evaluation : public apps::Evaluation<RunRecord> {
     if (instances_.has_depots() != (c.problem == Problem::cvrp))
       fail(Config::app, fmt::format("{} has instances of {}, the run solves {}", options_.data,
                                     instances_.has_depots() ? "cvrp" : "tsp", choice_name(c.problem)));
+    baselines_ = baselines_of(instances_);
     for (const int64_t n : how_.rrc) command_ += fmt::format("{}{}", n == how_.rrc[0] ? " --rrc " : ",", n);
     if (!how_.rrc.empty()) command_ += fmt::format(" --seed {}", how_.seed);
     if (how_.batch > 0) command_ += fmt::format(" --batch-size {}", how_.batch);
@@ -210,17 +229,17 @@ class Evaluation : public apps::Evaluation<RunRecord> {
     if (const std::string load = options_.load.arguments(); !load.empty()) command_ += " " + load;
   }
   bool measure() override {
-    apps::Progress bar("eval", 0, int64_t(instances_.all.size()),
-                       {.quiet = options_.quiet, .unit = "instances"});
+    apps::Progress bar("eval", 0, solutions_of(instances_, how_),
+                       {.quiet = options_.quiet, .unit = "solutions"});
     int64_t before = 0;
-    const auto all = decode(*loaded_.model, instances_, config_.eval_batch_size, how_, [&](int64_t finished) {
-      bar.update(finished, finished - before);
-      before = finished;
+    const auto all = decode(*loaded_.model, instances_, config_.eval_batch_size, how_, [&](int64_t made) {
+      bar.update(made, made - before);
+      before = made;
       return !apps::stop_requested();
     });
     for (const Decoded& decoded : all) {
       Results r = measured();
-      score(instances_, decoded, r);
+      score(instances_, baselines_, decoded, r);
       r.options = command_;
       results_.push_back(r);
       keep(r);
@@ -237,6 +256,7 @@ class Evaluation : public apps::Evaluation<RunRecord> {
   const EvalOptions& options_;
   Decoding how_;
   Instances instances_;
+  Baselines baselines_;
   std::string command_;
   std::vector<Results> results_;
 };
@@ -274,10 +294,17 @@ int solve(const SolveOptions& options) {
   if (instance.has_depot() != (loaded.config.problem == Problem::cvrp))
     fail(Config::app, fmt::format("{} is a {}, the run solves {}", options.file,
                                   instance.has_depot() ? "cvrp" : "tsp", choice_name(loaded.config.problem)));
-  if (options.rrc > 0 && !loaded.model->lehd) fail(Config::app, "--rrc belongs to lehd; the run is of pomo");
-  Decoding how{.augment = options.augment, .seed = options.seed};
+  check_decoding(loaded.config, options.rrc > 0, options.augment.value_or(false), options.seed);
+  for (const std::string& file : {options.svg, options.solution})
+    if (!file.empty()) apps::prepare_output(file);
+  Decoding how{.augment = options.augment.value_or(true), .seed = options.seed};
   if (options.rrc > 0) how.rrc = {options.rrc};
-  const auto decoded = decode(*loaded.model, one, 1, how, [](int64_t) { return true; });
+  apps::catch_stop_signals();
+  const auto decoded = decode(*loaded.model, one, 1, how, [](int64_t) { return !apps::stop_requested(); });
+  if (decoded.empty()) {
+    apps::note("stopped; nothing was written\n");
+    return 1;
+  }
   apps::Table table{{"solution", "length"}, {}};
   if (instance.has_depot()) table.columns.insert(table.columns.end(), {"routes", "largest load"});
   const auto add = [&](const std::string& name, const data::Routes& routes) {
@@ -297,12 +324,10 @@ int solve(const SolveOptions& options) {
   apps::print("{}", apps::Lines{apps::to_text(table)});
   const data::Routes& best = decoded.back().solutions[0];
   const auto write = [](const std::string& file, const std::string& text) {
-    if (file.empty()) return;
-    apps::prepare_output(file);
-    apps::write_file_atomically(file, text);
+    if (!file.empty()) apps::write_file_atomically(file, text);
   };
-  write(options.svg, to_svg(instance, best, 800));
   write(options.solution, to_text(instance, best, data::length(instance, best)));
+  write(options.svg, to_svg(instance, best, 800));
   return 0;
 }
 

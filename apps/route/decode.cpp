@@ -10,16 +10,22 @@ namespace pursuit::route {
 
 namespace {
 
-// Of a batch of instances of one size, the solutions of every way to decode.
+// Of a batch of instances of one size, the solutions of every way to decode. `step` is called when each has
+// one more; where it returns false, nothing is returned.
 std::vector<std::vector<data::Routes>> decode_batch(const Model& model, RoutingInstances instances,
-                                                    const Decoding& how, Random& random) {
+                                                    const Decoding& how, Random& random,
+                                                    const std::function<bool()>& step) {
   std::vector<std::vector<data::Routes>> all;
   if (model.lehd) {
     std::vector<data::Routes> solutions = route::greedy(*model.lehd, instances);
+    if (!step()) return {};
     all.push_back(solutions);
     int64_t iterations = 0;
     for (const int64_t until : how.rrc) {
-      for (; iterations < until; ++iterations) route::reconstruct(*model.lehd, instances, solutions, random);
+      for (; iterations < until; ++iterations) {
+        route::reconstruct(*model.lehd, instances, solutions, random);
+        if (!step()) return {};
+      }
       all.push_back(solutions);
     }
   } else {
@@ -29,6 +35,7 @@ std::vector<std::vector<data::Routes>> decode_batch(const Model& model, RoutingI
       all[1].push_back(std::move(s.best));
       if (how.augment) all[2].push_back(std::move(s.augmented));
     }
+    if (!step()) return {};
   }
   return all;
 }
@@ -51,7 +58,8 @@ std::vector<Decoded> decode(const Model& model, const Instances& instances, int6
 
   std::map<int64_t, std::vector<size_t>> by_size;
   for (size_t i = 0; i < instances.all.size(); ++i) by_size[instances.all[i].instance.size()].push_back(i);
-  int64_t finished = 0, number = 0;
+  const int64_t all_solutions = solutions_of(instances, how);
+  int64_t made = 0, number = 0;
   for (const auto& [size, members] : by_size)
     for (size_t begin = 0; begin < members.size(); begin += size_t(batch)) {
       const size_t end = std::min(members.size(), begin + size_t(batch));
@@ -59,34 +67,48 @@ std::vector<Decoded> decode(const Model& model, const Instances& instances, int6
       for (size_t i = begin; i < end; ++i) some.push_back(instances.all[members[i]].instance);
       Random random(how.seed,
                     streams::routing.at(streams::pow2(40) + streams::pow2(39) + uint64_t(number++)));
-      auto solved = decode_batch(model, some, how, random);
+      auto solved = decode_batch(model, some, how, random, [&] {
+        made += int64_t(some.size());
+        return done(made) || made == all_solutions;
+      });
+      if (solved.empty()) return {};
       for (size_t d = 0; d < all.size(); ++d)
         for (size_t i = begin; i < end; ++i) all[d].solutions[members[i]] = std::move(solved[d][i - begin]);
-      finished += int64_t(end - begin);
-      if (!done(finished) && finished < int64_t(instances.all.size())) return {};
     }
   return all;
 }
 
-void score(const Instances& instances, const Decoded& decoded, Results& r) {
+int64_t solutions_of(const Instances& instances, const Decoding& how) {
+  return int64_t(instances.all.size()) * (1 + (how.rrc.empty() ? 0 : how.rrc.back()));
+}
+
+Baselines baselines_of(const Instances& instances) {
+  Baselines b;
+  for (const data::SolvedInstance& s : instances.all) {
+    b.nearest.push_back(data::length(s.instance, data::nearest_neighbour(s.instance)));
+    b.savings.push_back(data::length(s.instance, data::savings(s.instance)));
+  }
+  return b;
+}
+
+void score(const Instances& instances, const Baselines& baselines, const Decoded& decoded, Results& r) {
   r.data = instances.name;
   r.fingerprint = instances.fingerprint;
   r.count = int64_t(instances.all.size());
   r.decoding = decoded.name;
+  r.reference_is = instances.reference;
   r.length = r.reference = r.gap = r.nearest_gap = r.savings_gap = 0;
   const double share = 1 / double(r.count);
   for (size_t i = 0; i < instances.all.size(); ++i) {
-    const data::RoutingInstance& instance = instances.all[i].instance;
-    const data::Routes nearest = data::nearest_neighbour(instance), joined = data::savings(instance);
-    const double known = instances.all[i].reference, nearest_length = data::length(instance, nearest);
-    const double reference = known > 0 ? known : nearest_length;
+    const double known = instances.all[i].reference, nearest = baselines.nearest[i];
+    const double reference = known > 0 ? known : nearest;
     const auto gap = [&](double length) { return (length / reference - 1) * share; };
-    const double length = data::length(instance, decoded.solutions[i]);
+    const double length = data::length(instances.all[i].instance, decoded.solutions[i]);
     r.length += length * share;
     r.reference += reference * share;
     r.gap += gap(length);
-    r.nearest_gap += gap(nearest_length);
-    r.savings_gap += gap(data::length(instance, joined));
+    r.nearest_gap += gap(nearest);
+    r.savings_gap += gap(baselines.savings[i]);
   }
 }
 

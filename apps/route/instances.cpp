@@ -50,6 +50,8 @@ Instances uniform_instances(Problem problem, int64_t nodes, int64_t count, int64
   });
   made.name = uniform_name(problem, nodes);
   made.fingerprint = fingerprint(made.all);
+  made.found = count;
+  made.reference = "local search";
   return made;
 }
 
@@ -82,10 +84,18 @@ Instances read_instances(const std::string& path, int64_t limit, int64_t max_nod
   else
     read.all = data::read_published(path);
   if (max_nodes > 0)
-    std::erase_if(read.all, [&](const data::SolvedInstance& s) { return s.instance.size() > max_nodes; });
+    std::erase_if(read.all, [&](const data::SolvedInstance& s) {
+      return s.instance.size() - s.instance.has_depot() > max_nodes;
+    });
+  read.found = int64_t(read.all.size());
   if (limit > 0 && int64_t(read.all.size()) > limit) read.all.resize(size_t(limit));
   if (read.all.empty())
     fail("route", path + ": no instance of up to " + std::to_string(max_nodes) + " nodes");
+  const auto known = std::count_if(read.all.begin(), read.all.end(),
+                                   [](const data::SolvedInstance& s) { return s.reference > 0; });
+  read.reference = known == 0                      ? "nearest neighbour"
+                   : known == std::ssize(read.all) ? "published"
+                                                   : "published, or nearest neighbour where there is none";
   for (const data::SolvedInstance& s : read.all) {
     if (s.instance.has_depot() != read.has_depots())
       fail("route", path + ": some instances have a depot, some none");

@@ -16,6 +16,8 @@ struct Instances {
   std::vector<data::SolvedInstance> all;
   std::string name;         // "uniform TSP20"
   std::string fingerprint;  // of all numbers
+  int64_t found = 0;        // in the file, before a limit
+  std::string reference;    // what gaps are to: "local search", "published", "nearest neighbour"
 
   bool has_depots() const { return all[0].instance.has_depot(); }
 };
@@ -30,9 +32,9 @@ Instances training_instances(Problem problem, int64_t nodes, int64_t count, int6
 Instances test_instances(Problem problem, int64_t nodes, int64_t count);
 Instances validation_instances(Problem problem, int64_t nodes, int64_t count);
 
-// Those of a file of published instances, or of a .tsp or .vrp; `limit` 0: all, `max_nodes` 0: of any size.
-// Throws Error that names the file if none is left, if some have a depot and some have none, or if all
-// distances of one are 0.
+// Those of a file of published instances, or of a .tsp or .vrp; `limit` 0: all, `max_nodes` (without depots) 0:
+// of any size. Throws Error that names the file if none is left, if some have a depot and some have none, or if
+// all distances of one are 0.
 Instances read_instances(const std::string& path, int64_t limit, int64_t max_nodes);
 
 }  // namespace pursuit::route

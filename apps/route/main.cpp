@@ -23,7 +23,8 @@ int run(std::vector<std::string> args) {
                    apps::any_count);
   apps::add_number(eval_command, "--nodes", e.nodes, "Nodes of uniform instances (0: the run's)",
                    apps::Range{0, 1000});
-  apps::add_number(eval_command, "--max-nodes", e.max_nodes, "Leave out larger instances of --data (0: none)",
+  apps::add_number(eval_command, "--max-nodes", e.max_nodes,
+                   "Leave out instances of --data with more nodes (cvrp: customers; 0: none)",
                    apps::any_count);
   apps::add_number(eval_command, "--rrc", e.decoding.rrc,
                    "lehd: after so many iterations of random re-construct too", apps::Range{0, 1e6});
@@ -37,8 +38,9 @@ int run(std::vector<std::string> args) {
   apps::add_number(solve_command, "--rrc", s.rrc, "lehd: iterations of random re-construct",
                    apps::Range{0, 1e6});
   apps::add_number(solve_command, "--seed", s.seed, "Seed of the iterations", apps::any_seed);
-  solve_command.add_flag("--augment,!--no-augment", s.augment,
-                         "pomo: the best of eight symmetries (default)");
+  solve_command.add_flag_function(
+      "--augment,!--no-augment", [&s = s](int64_t times) { s.augment = times > 0; },
+      "pomo: the best of eight symmetries (default)");
   solve_command.add_option("--svg", s.svg, "Write the solution as a drawing");
   solve_command.add_option("--solution", s.solution, "Write it as TSPLIB's tour or CVRPLIB's routes");
   program.add_study(run);

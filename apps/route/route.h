@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,7 +40,9 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("problem", c.problem, "Travelling salesman, or vehicles with a capacity");
   f("nodes", c.nodes, "Nodes of uniform instances (cvrp: customers)", apps::Range{5, 1000});
   f("instances", c.instances,
-    "Instances of an epoch: lehd labels as many, pomo draws new ones in every epoch", apps::Range{1, 1e9});
+    "Instances of an epoch: lehd labels as many or reads the first of --data, pomo draws new ones in every "
+    "epoch",
+    apps::Range{1, 1e9});
   f("test-instances", c.test_instances, "Uniform instances to test on", apps::Range{1, 1e6});
   f("validation", c.validation,
     "In training, measure the gap on this many instances that are not those of the test (0: on these)",
@@ -58,6 +62,7 @@ inline ModelConfig model_config(const Config& c) {
 }
 std::vector<apps::ModelSize> model_sizes(const Config& config);
 void validate(const Config& config);
+std::vector<std::pair<std::string, std::string>> without_effect(const Config& config);
 apps::ValidationScore validation_score(const Config& config);
 
 // Results of one way to decode. Gaps are means over the instances of length / reference - 1. The reference is
@@ -66,6 +71,7 @@ apps::ValidationScore validation_score(const Config& config);
 struct Results : apps::Conditions {
   std::string decoding;              // "greedy", "rrc50", "rrc50, seed 1"; of POMO "single", "starts", "x8"
   double length = 0, reference = 0;  // means
+  std::string reference_is;          // Instances::reference; empty in older files
   double gap = 0, nearest_gap = 0, savings_gap = 0;
 };
 nlohmann::ordered_json to_json(const Results& results);
@@ -90,18 +96,26 @@ struct Decoded {
   std::string name;
   std::vector<data::Routes> solutions = {};  // verified; of each instance
 };
-// `done` is told how many instances are finished; where it returns false before the last, nothing is
-// returned.
+// `done` is told how many solutions are made, of `solutions_of`: one of an instance, and one more in every
+// iteration. Where it returns false before the last, nothing is returned.
 std::vector<Decoded> decode(const Model& model, const Instances& instances, int64_t batch,
                             const Decoding& how, const std::function<bool(int64_t)>& done);
+int64_t solutions_of(const Instances& instances, const Decoding& how);
+
+// Lengths of the instances' tours by two heuristics. Throws Error if an instance is too large for savings.
+struct Baselines {
+  std::vector<double> nearest, savings;
+};
+Baselines baselines_of(const Instances& instances);
 // Puts the scores of decoded solutions into `results`, which has the other conditions.
-void score(const Instances& instances, const Decoded& decoded, Results& results);
+void score(const Instances& instances, const Baselines& baselines, const Decoded& decoded, Results& results);
 
 int train(const Config& config, const apps::RunOptions& options,
           distributed::Communicator& ranks = distributed::alone());
 
 struct EvalOptions : apps::EvalOptions {
-  int64_t nodes = 0, max_nodes = 0;  // of uniform instances (0: the run's); of a file's instances (0: any)
+  // Of uniform instances (0: the run's); the most of a file's instances (0: any). cvrp: customers.
+  int64_t nodes = 0, max_nodes = 0;
   Decoding decoding;
 };
 int eval(const EvalOptions& options);
@@ -110,7 +124,7 @@ struct SolveOptions {
   std::string checkpoint, file, svg, solution;
   apps::LoadOptions load;
   int64_t rrc = 0;
-  bool augment = true;
+  std::optional<bool> augment;  // default: true of pomo
   uint64_t seed = 0;
 };
 int solve(const SolveOptions& options);

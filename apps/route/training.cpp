@@ -24,6 +24,7 @@ class Task : public apps::TaskOf<RunRecord> {
     check_training_data();
     evaluated_ = config.validation > 0 ? validation_instances(config.problem, config.nodes, config.validation)
                                        : test_instances(config.problem, config.nodes, config.test_instances);
+    baselines_ = baselines_of(evaluated_);
     config_.data_fingerprint = apps::same_data(
         config.data_fingerprint, {learns_labels ? training_.fingerprint : "drawn", evaluated_.fingerprint},
         config.data);
@@ -36,13 +37,17 @@ class Task : public apps::TaskOf<RunRecord> {
         training_.all.empty()
             ? fmt::format("{} new instances of {} an epoch", config_.instances,
                           uniform_name(config_.problem, config_.nodes))
-            : fmt::format("{} labelled instances of {}", training_.all.size(), training_.name);
-    return {"data   " + data,
+            : fmt::format("{} labelled instances of {}{}", training_.all.size(), training_.name,
+                          training_.found > std::ssize(training_.all)
+                              ? fmt::format(", which has {} (--instances)", training_.found)
+                              : "");
+    return {"data   " + data, fmt::format("{:6} {} of {}", split(), evaluated_.all.size(), evaluated_.name),
             fmt::format("model  {}, {} layers of width {}, norm {}: {} parameters", choice_name(config_.kind),
                         config_.layers, config_.dim, choice_name(config_.norm), model_.parameter_count())};
   }
   int64_t steps_per_epoch() const override {
-    return std::max<int64_t>(1, config_.instances / (config_.batch_size * share_.of));
+    const int64_t epoch = training_.all.empty() ? config_.instances : std::ssize(training_.all);
+    return std::max<int64_t>(1, epoch / (config_.batch_size * share_.of));
   }
   void start_epoch(int64_t, int64_t) override {}  // a batch follows from its number alone
 
@@ -76,7 +81,7 @@ class Task : public apps::TaskOf<RunRecord> {
     v.complete = !all.empty();
     if (!v.complete) return v;
     decoded_ = all.back();
-    score(evaluated_, decoded_, results_);
+    score(evaluated_, baselines_, decoded_, results_);
     v.metrics = {{"test_gap", "test/gap", results_.gap}};
     v.text = fmt::format("{} gap {:.2f} %", split(), 100 * results_.gap);
     v.score = -results_.gap;
@@ -96,10 +101,10 @@ class Task : public apps::TaskOf<RunRecord> {
 
   const char* split() const { return config_.validation > 0 ? "validation" : "test"; }
   const Config& settings() const override { return config_; }
-  void fill(Results& results) const override { score(evaluated_, decoded_, results); }
+  void fill(Results& results) const override { score(evaluated_, baselines_, decoded_, results); }
   std::string summary(int64_t step) const override {
-    return fmt::format("{} gap {:.2f} % after {} steps (nearest neighbour {:.2f} %, savings {:.2f} %)",
-                       split(), 100 * results_.gap, step, 100 * results_.nearest_gap,
+    return fmt::format("{} gap {:.2f} % on {} after {} steps (nearest neighbour {:.2f} %, savings {:.2f} %)",
+                       split(), 100 * results_.gap, evaluated_.name, step, 100 * results_.nearest_gap,
                        100 * results_.savings_gap);
   }
 
@@ -107,6 +112,7 @@ class Task : public apps::TaskOf<RunRecord> {
   data::Share share_;
   Model model_;
   Instances training_, evaluated_;
+  Baselines baselines_;           // of evaluated_
   std::optional<Random> random_;  // of the current batch
   PartialBatch partial_;          // lehd
   Tensor nodes_;                  // pomo
@@ -118,7 +124,9 @@ class Task : public apps::TaskOf<RunRecord> {
 }  // namespace
 
 int train(const Config& config, const apps::RunOptions& options, distributed::Communicator& ranks) {
-  return apps::train<Task>(config, options, ranks);
+  Config on = config;
+  if (on.device == "auto") on.device = "cpu";
+  return apps::train<Task>(on, options, ranks);
 }
 
 }  // namespace pursuit::route

@@ -128,7 +128,8 @@ class TrainingRun {
     if (state_.batch >= task_.steps_per_epoch())
       fail("checkpoint", fmt::format("{}: progress is damaged: step {} of an epoch of {}", checkpoint.path,
                                      state_.batch, task_.steps_per_epoch()));
-    if (!fields_.keep_best || !fs::exists(best_path(folder_))) return;
+    const bool has_best = state_.best_score > RunState().best_score;
+    if (!fields_.keep_best || (!has_best && !fs::exists(best_path(folder_)))) return;
     try {
       open_checkpoint(task_.app(), best_path(folder_), options_.verify);
     } catch (const Error& damage) {
@@ -557,7 +558,6 @@ RunStart start_run(const std::string& app, const nlohmann::ordered_json& config,
 }
 
 int run_training(Task& task, const RunOptions& options, RunStart start, distributed::Communicator& ranks) {
-  if (const int threads = task.fields().threads; threads > 0) set_num_threads(threads);
   ranks.agree(description(task, options, start));
   TrainingRun run(task, options, start, ranks);
   start.checkpoint.reset();  // its tensors are in the model now

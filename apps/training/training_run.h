@@ -9,6 +9,7 @@
 #include "apps/training/model_sizes.h"
 #include "apps/training/ranks.h"
 #include "apps/training/task.h"
+#include "engine/cpu/parallel.h"
 
 namespace CLI {
 class App;
@@ -64,6 +65,7 @@ int train(const Config& config, const RunOptions& options, distributed::Communic
     if (config.is_quantized())
       fail("train",
            options.folder() + " is quantised and cannot be trained; train the run that it was made of");
+  if (config.threads > 0) set_num_threads(config.threads);
   RunStart start = start_run(Config::app, fields_to_json(config), options, ranks.rank());
   if (start.checkpoint)
     check_config<typename Config::Model>(config, config_path(options.resume), *start.checkpoint);

@@ -53,6 +53,9 @@ for app in classify lm segment; do
   flips run/best.safetensors 5
   ok "$app" train --resume run --quiet
   grep -qE "best.safetensors: .* is damaged.*the last checkpoint is whole" err || fail "$app: a promise after the end: $(cat err)"
+  rm run/best.safetensors
+  ok "$app" train --resume run --steps 6 --quiet
+  check "$app: best.safetensors that was removed is not made again" test -s run/best.safetensors
   flips run/checkpoint.safetensors 5
   flips run/checkpoint-previous.safetensors 5
   refuses 1 "nor can the one before it be used" "$app" train --resume run

@@ -65,4 +65,27 @@ done
 for tag in train/mean_loss test/loss test/accuracy test/accuracy5; do
   check "TensorBoard has no $tag" grep -qaF "$tag" -r run/tensorboard
 done
+
+# Pictures that are reduced when they are read, for a model whose size follows from them.
+python3 - <<'END' || fail "python3 is needed for the pictures"
+import os, random, struct, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+draw, side = random.Random(1), 600
+for split in "train", "val":
+    for name in "a", "b":
+        os.makedirs(f"large/{split}/{name}")
+        for i in range(4):
+            rows = b"".join(b"\0" + draw.randbytes(3 * side) for y in range(side))
+            open(f"large/{split}/{name}/{i}.png", "wb").write(
+                b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+                + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
+END
+train="train --data large --dim 16 --heads 2 --depth 1 --batch-size 4 --eval-every 0 --schedule constant --quiet"
+# shellcheck disable=SC2086
+ok classify $train --steps 4 --out straight
+# shellcheck disable=SC2086
+ok classify $train --steps 2 --out halves
+ok classify train --resume halves --steps 4 --quiet
+same straight/checkpoint.safetensors halves/checkpoint.safetensors
 done_testing

@@ -50,6 +50,13 @@ for word in greedy rrc5 rrc20 "nearest neighbour" savings reference; do grep -q 
 "$route" eval --checkpoint tsp --rrc 20 --nodes 12 --limit 10 --quiet --json >first
 "$route" eval --checkpoint tsp --rrc 20 --nodes 12 --limit 10 --quiet --json >again
 cmp first again
+# What the draws depend on is in the name.
+"$route" eval --checkpoint tsp --rrc 20 --nodes 12 --limit 10 --batch-size 4 --quiet --json >batches
+grep -q "rrc20, batches of 4" batches && grep -q '"rrc20"' first || fail "no batch size: $(cat batches first)"
+# A stop ends the iterations, not only a batch.
+code=0
+timeout -s INT --preserve-status 2 "$route" eval --checkpoint tsp --rrc 1000000 --quiet >out 2>err || code=$?
+[[ $code == 1 ]] && grep -q "stopped before any result" err || fail "not stopped: code $code, $(cat err)"
 "$route" eval --checkpoint pomo --augment --quiet --json >pomo.json
 "$route" eval --checkpoint pomo-cvrp --augment --quiet --json >pomo-cvrp.json
 python3 - tsp/eval.json pomo.json pomo-cvrp.json <<'END' || fail "gaps that cannot be"
@@ -108,7 +115,8 @@ grep -q "x8" out || fail "pomo: $(cat out)"
 "$route" solve b.vrp --checkpoint cvrp --rrc 5 --solution b.sol >out
 grep -q "of 5" out || fail "no loads: $(cat out)"
 grep -q "^Route #3:" b.sol || fail "b.sol: $(cat b.sol)"
-"$route" eval --checkpoint cvrp --data b.vrp --quiet >out
+"$route" eval --checkpoint cvrp --data b.vrp --max-nodes 4 --quiet >out
+grep -q "reference: nearest neighbour" out || fail "says not what the gap is to: $(cat out)"
 if [[ -n $shared && -d $shared/data/tsp ]]; then
   "$route" eval --checkpoint tsp --data "$shared/data/tsp/TSPlib_70instances.txt" --max-nodes 60 --quiet >out
   grep -q "TSPlib_70instances.txt" out || fail "TSPLIB: $(cat out)"
@@ -136,6 +144,10 @@ refused "cpu" train --device cuda
 refused "needs no labels" train --model pomo --data a.tsp
 refused "instances of tsp with solutions" train --data a.tsp --out other
 refused "belongs to lehd" eval --checkpoint pomo --rrc 5
+refused "belongs to pomo" solve a.tsp --checkpoint tsp --augment
+refused "give both" solve a.tsp --checkpoint tsp --seed 5
+refused "need at least 3" eval --checkpoint tsp --nodes 2
+refused "no-folder/a.svg" solve a.tsp --checkpoint tsp --rrc 1000000 --svg no-folder/a.svg
 refused "is a cvrp, the run solves tsp" solve b.vrp --checkpoint tsp
 refused "a.tsp has instances of tsp, the run solves cvrp" eval --checkpoint cvrp --data a.tsp
 refused "no instance of up to 3 nodes" eval --checkpoint tsp --data a.tsp --max-nodes 3
