@@ -140,10 +140,22 @@ struct AdamWStep {
   void operator()() { optimizer.step(5e-4); }
 };
 
-Step adamw(int64_t parameters, DType, Device device) {
+void check_parameters(const char* name, int64_t parameters) {
   if (parameters % AdamWStep::width)
     fail("bench", "got --batch " + std::to_string(parameters) + ", need a multiple of " +
-                      std::to_string(AdamWStep::width) + " parameters for adamw");
+                      std::to_string(AdamWStep::width) + " parameters for " + name);
+}
+
+// For each parameter AdamW reads weight, gradient and two moments and writes all but the gradient: seven f32
+// numbers. A copy of 3.5 reads and writes as many bytes.
+Step copy(int64_t parameters, DType, Device device) {
+  check_parameters("copy", parameters);
+  const Tensor from = uniform({parameters / 2 * 7}, -1, 1, seed, 1).to(device), to = empty_like(from);
+  return {[from, to] { copy_values(to, from); }};
+}
+
+Step adamw(int64_t parameters, DType, Device device) {
+  check_parameters("adamw", parameters);
   auto step = std::make_shared<AdamWStep>(parameters, device);
   return {[step] { (*step)(); }};
 }
@@ -191,6 +203,7 @@ std::vector<Workload> operator_workloads() {
       convolution("conv-depthwise-14", 384, 14, 7, true),
       convolution("conv-depthwise-7", 768, 7, 7, true),
       {op, "adamw", "AdamW over DeiT-tiny's 5.7 M parameters", "parameters", 5717416, false, adamw},
+      {op, "copy", "a copy that moves as many bytes", "parameters", 5717416, false, copy},
   };
 }
 

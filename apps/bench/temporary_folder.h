@@ -1,8 +1,9 @@
 #pragma once
-#include <fmt/format.h>
-#include <unistd.h>
-
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <string>
 
 #include "engine/base/error.h"
 
@@ -15,8 +16,10 @@ class TemporaryFolder {
     std::error_code missing;
     const std::filesystem::path parent = std::filesystem::temp_directory_path(missing);
     if (missing) fail("bench", "the folder for temporary files, TMPDIR or /tmp, is not there");
-    path_ = parent / fmt::format("pursuit-bench-{}", getpid());
-    std::filesystem::create_directories(path_);
+    std::string name = (parent / "pursuit-bench-XXXXXX").string();
+    if (!mkdtemp(name.data()))
+      fail("bench", "no folder can be made in " + parent.string() + ": " + std::strerror(errno));
+    path_ = name;
   }
   ~TemporaryFolder() {
     std::error_code ignored;

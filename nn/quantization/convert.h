@@ -7,8 +7,8 @@
 namespace pursuit::nn {
 
 // Gives the quantised model `to` the weights of `from`, an f32 model of the same sizes: codes and scales;
-// gains of norms and position embeddings on a grid of one scale; biases, gates and what stays in floating
-// point as they are. Throws Error that names a weight if it is not finite.
+// gains of norms, position embeddings and the class token on a grid of one scale; biases, gates and what stays
+// in floating point as they are. Throws Error that names a weight if it is not finite.
 void quantize_weights(const Module& from, Module& to, const WeightOptions& options);
 
 // Calls the model `batches` times with i = 0, 1, ...; each is first entered into the ranges of the

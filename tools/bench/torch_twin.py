@@ -666,6 +666,12 @@ def adamw(parameters):
     return torch.optim.AdamW([weight], lr=5e-4, weight_decay=0.05, fused=True).step
 
 
+def copy(parameters):
+    source = torch.rand(parameters // 2 * 7)
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)
+
+
 SMALL = {"image": 32, "patch": 4, "depth": 6, "classes": 10}
 # name: (default batch, unit, least steps, takes bf16, builder of the step)
 MODELS = {
@@ -723,6 +729,7 @@ OPERATORS = {
     "conv-depthwise-14": (8, "images", 20, True, lambda b: convolution(b, 384, 14, 7, 384)),
     "conv-depthwise-7": (8, "images", 20, True, lambda b: convolution(b, 768, 7, 7, 768)),
     "adamw": (5717416, "parameters", 20, False, adamw),
+    "copy": (5717416, "parameters", 20, False, copy),
 }
 WORKLOADS = MODELS | INFERENCE | OPERATORS
 
