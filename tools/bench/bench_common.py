@@ -70,6 +70,7 @@ WORKLOADS = {
     "conv-depthwise-14": ["eager", "compile"],
     "conv-depthwise-7": ["eager", "compile"],
     "adamw": ["eager"],
+    "copy": ["eager"],
 }
 
 
