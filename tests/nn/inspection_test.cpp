@@ -235,7 +235,9 @@ TEST_CASE("inspection: outliers of six standard deviations are counted by dimens
 
 TEST_CASE("inspection: the quietest head, what it attends to and what it finds there") {
   const NoGrad off;
-  for (const auto& [kind, causal] : {std::pair{"softmax", false}, {"softmax", true}, {"clipped", false}}) {
+  for (const auto& layers : {std::pair{"softmax", false}, {"softmax", true}, {"clipped", false}}) {
+    const char* const kind = layers.first;
+    const bool causal = layers.second;
     CAPTURE(kind);
     CAPTURE(causal);
     const bool clips = kind == std::string("clipped");
