@@ -147,7 +147,7 @@ std::string shown_class(const Config& config, const std::string& name);
 std::string describe_attention(const Config& config);
 // Checks options against each other. Throws Error that names the option.
 void validate(const Config& config);
-// The options that change nothing beside these, and why; see note_unused_options.
+// The options that change nothing beside these, and why; see note_options.
 std::vector<std::pair<std::string, std::string>> without_effect(const Config& config);
 // Throws Error if training evaluates test pictures.
 apps::ValidationScore validation_score(const Config& config);

@@ -137,7 +137,7 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
 
 // Checks options against each other. Throws Error that names the option.
 void validate(const Config& config);
-// The options that change nothing beside these, and why; see note_unused_options.
+// The options that change nothing beside these, and why; see note_options.
 std::vector<std::pair<std::string, std::string>> without_effect(const Config& config);
 inline apps::ValidationScore validation_score(const Config&) { return {"valid_perplexity", true}; }
 

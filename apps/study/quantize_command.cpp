@@ -6,6 +6,7 @@
 
 #include "apps/command/choice.h"
 #include "apps/command/options.h"
+#include "apps/study/reproduce.h"
 #include "apps/study/run_commands.h"
 
 namespace pursuit::apps {
@@ -65,7 +66,7 @@ std::string QuantizeOptions::arguments() const {
   if (ranges.estimator == nn::RangeEstimator::percentile)
     text += fmt::format(" --percentile {}", ranges.percentile);
   if (float_head) text += " --float-head";
-  if (!data.empty()) text += " --data " + data;
+  if (!data.empty()) text += " --data " + quoted(data);
   return text;
 }
 

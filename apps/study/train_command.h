@@ -32,7 +32,7 @@ template <class Config> std::string run_kind(const Config& config, const std::st
 // Names the given options that change nothing: those of attention kinds that the model does not run, and those
 // that the app's without_effect(config) lists with the reason, if it has one. A recipe's are not named: they are
 // for who chooses what they belong to. Also says if --keep-best chooses by what the run is tested on.
-template <class Config> void note_unused_options(const CLI::App& train, const Config& config) {
+template <class Config> void note_options(const CLI::App& train, const Config& config) {
   validate(config);
   const auto note_given = [&](const std::string& name, const std::string& why) {
     if (const CLI::Option* given = train.get_option_no_throw("--" + name); given && given->count() > 0)
@@ -99,7 +99,7 @@ template <class Config, class Train> void add_train_command(CLI::App& app, const
     code = with_ranks(config.device, options.ranks, [&](distributed::Communicator& ranks) {
       if (ranks.rank() == 0) {
         check_folder(options);  // before the data is read
-        if (options.resume.empty()) note_unused_options(*command, config);
+        if (options.resume.empty()) note_options(*command, config);
       }
       return train(config, options, ranks);
     });
