@@ -1,9 +1,9 @@
 #pragma once
 #include "cuda/affine_grid.cuh"
-#include "cuda/attention_wide.cuh"
+#include "cuda/attention_rows.cuh"
 #include "cuda/workspace.h"
 
-// Attention whose tensors are on grids. One warp per row without tensor cores, as in attention_wide.cuh: a
+// Attention whose tensors are on grids. One warp per row without tensor cores, as in attention_rows.cuh: a
 // row's scores are rounded before its softmax and its probabilities after, so a row has to be whole.
 #ifdef PURSUIT_GPU
 namespace pursuit::cuda {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cuda/attention_head.cuh"
-#include "cuda/attention_wide.cuh"
+#include "cuda/attention_rows.cuh"
 #include "engine/cpu/bf16_tiles.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
@@ -134,7 +134,7 @@ struct Attention {
       if constexpr (width() > 0)
         cuda::attention_forward<T, width()>(x, out, stats, a, s.batch);
       else
-        cuda::attention_wide_forward(x, out, stats, a, s.batch);
+        cuda::attention_rows_forward<T>({x, x, nullptr, a, a}, out, stats, s.batch);
     });
   }
   template <class T>
@@ -153,7 +153,7 @@ struct Attention {
       if constexpr (width() > 0)
         cuda::attention_backward<T, width()>(x, result, go, stats, rows, gx, a, s.batch);
       else
-        cuda::attention_wide_backward(x, go, stats, rows, gx, a, s.batch);
+        cuda::attention_rows_backward<T>({x, x, nullptr, a, a}, result, go, stats, rows, gx, gx, s.batch);
     });
   }
 #endif

@@ -1,7 +1,6 @@
-#include "cuda/cross_attention.cuh"
-
 #include <cmath>
 
+#include "cuda/attention_rows.cuh"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
 #include "engine/ops/packed.h"
@@ -11,10 +10,11 @@ namespace pursuit {
 struct CrossAttention {
   static constexpr const char* name = "cross_attention";
   double scale = 0;
-  Tensor q = {};      // [B, M, H, D]
-  Tensor kv = {};     // [B, N, 2, H, D]
-  Tensor mask = {};   // [B, M, N] or undefined, in the compute type
-  Tensor stats = {};  // [B, H, M, 2], of the softmax, in the compute type
+  Tensor q = {};       // [B, M, H, D]
+  Tensor kv = {};      // [B, N, 2, H, D]
+  Tensor mask = {};    // [B, M, N] or undefined, in the compute type
+  Tensor stats = {};   // [B, H, M, 2], of the softmax, in the compute type
+  Tensor result = {};  // where a GPU's gradient reads it
 
   AttendShape head_shape() const {
     return {.n = kv.size(1),
@@ -72,23 +72,24 @@ struct CrossAttention {
   }
 
 #ifdef PURSUIT_GPU
-  cuda::CrossAttentionShape device_shape() const {
+  template <class T> cuda::RowAttention<T> device_rows() const {
     const AttendShape a = head_shape();
-    return {int(a.queries), int(a.n), int(a.d), int(q.size(2)), float(a.scale)};
+    const auto shape = [&](int64_t rows, int parts) {
+      return cuda::AttentionShape{int(rows), int(a.d), parts, int(q.size(2)), float(a.scale), false, 0, 1};
+    };
+    return {q.data<T>(), kv.data<T>(), mask.defined() ? mask.data<float>() : nullptr, shape(a.n, 2),
+            shape(a.queries, 1)};
   }
-  const float* device_mask() const { return mask.defined() ? mask.data<float>() : nullptr; }
 
   template <class T> static void kernel(Cuda, const CrossAttention& op, T* out) {
-    cuda::cross_attention_forward<T>(op.q.data<T>(), op.kv.data<T>(), op.device_mask(), out,
-                                     reinterpret_cast<float2*>(op.stats.data<float>()), op.device_shape(),
-                                     op.q.size(0));
+    cuda::attention_rows_forward(op.device_rows<T>(), out, reinterpret_cast<float2*>(op.stats.data<float>()),
+                                 op.q.size(0));
   }
   template <class T> static void gradient(Cuda, const CrossAttention& op, const T* go, T* gq, T* gkv) {
     const Tensor memory = empty({op.q.size(0), op.q.size(2), op.q.size(1), 4}, DType::f32, op.q.device());
-    cuda::cross_attention_backward<T>(op.q.data<T>(), op.kv.data<T>(), op.device_mask(), go,
-                                      reinterpret_cast<const float2*>(op.stats.data<float>()),
-                                      reinterpret_cast<cuda::RowGradient*>(memory.data<float>()), gq, gkv,
-                                      op.device_shape(), op.q.size(0));
+    cuda::attention_rows_backward(
+        op.device_rows<T>(), op.result.data<T>(), go, reinterpret_cast<const float2*>(op.stats.data<float>()),
+        reinterpret_cast<cuda::RowGradient*>(memory.data<float>()), gq, gkv, op.q.size(0));
   }
 #endif
 
@@ -104,6 +105,7 @@ struct CrossAttention {
     dispatch(q, name, [&]<class Dev, class T>(Dev dev, Type<T>) {
       launch<CrossAttention>(dev, *this, out.data<T>());
     });
+    if (q.device().is_cuda()) result = out;
     return out;
   }
   Grads backward(const Tensor& gy, Needs) {
