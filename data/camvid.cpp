@@ -1,9 +1,17 @@
+#include "data/files.h"
 #include "data/paired_files.h"
 
 namespace pursuit::data {
 namespace {
 
 namespace fs = std::filesystem;
+
+// The picture that a line names; its label map may follow after a blank. Names may hold blanks.
+std::string picture_of(const std::string& line) {
+  for (size_t end = line.find_first_of(" \t"); end != line.npos; end = line.find_first_of(" \t", end + 1))
+    if (is_image_file(line.substr(0, end))) return line.substr(0, end);
+  return is_image_file(line) ? line : line.substr(0, line.find_first_of(" \t"));
+}
 
 SegmentationFiles camvid(const fs::path& root, Split split, bool skip_bad) {
   const LabelKey key({{"sky", Rgb{128, 128, 128}},
@@ -28,7 +36,7 @@ SegmentationFiles camvid(const fs::path& root, Split split, bool skip_bad) {
     return files;
   }
   for (const std::string& line : read_lines(list.string()))
-    pairing.add(fs::path(line.substr(0, line.find_first_of(" \t"))).stem().string(), files);
+    pairing.add(fs::path(picture_of(line)).stem().string(), files, list.string());
   return files;
 }
 

@@ -119,7 +119,7 @@ Pairing::Pairing(const fs::path& images, const fs::path& labels, bool skip_bad)
       labels_(pictures_of(labels)),
       skip_bad_(skip_bad) {}
 
-void Pairing::add(const std::string& stem, SegmentationFiles& to) const {
+void Pairing::add(const std::string& stem, SegmentationFiles& to, const std::string& list) const {
   const auto image = images_.find(stem), labels = labels_.find(stem);
   if (image != images_.end() && labels != labels_.end()) {
     to.pairs.push_back({image->second, labels->second});
@@ -128,8 +128,12 @@ void Pairing::add(const std::string& stem, SegmentationFiles& to) const {
   } else if (image != images_.end()) {
     fail(where,
          image->second + " has no label map: need " + label_folder_ + "/" + stem + ".png, or skip bad data");
+  } else if (labels != labels_.end()) {
+    fail(where, labels->second + " has no picture: need one of that name in " + image_folder_ +
+                    ", or skip bad data");
   } else {
-    fail(where, stem + ": need a picture of that name in " + image_folder_ + ", or skip bad data");
+    fail(where, list + " names '" + stem + "', but there is no picture of that name in " + image_folder_ +
+                    ": correct the list, or skip bad data");
   }
 }
 

@@ -26,7 +26,8 @@ class Pairing {
  public:
   Pairing(const std::filesystem::path& images, const std::filesystem::path& labels, bool skip_bad);
 
-  void add(const std::string& stem, SegmentationFiles& to) const;
+  // `list`: the file that names the stem, for the message.
+  void add(const std::string& stem, SegmentationFiles& to, const std::string& list = "") const;
   void add_all(SegmentationFiles& to) const;  // sorted by stem
 
  private:

@@ -1,4 +1,5 @@
 #include "data/paired_files.h"
+#include "engine/base/error.h"
 
 namespace pursuit::data {
 namespace {
@@ -21,6 +22,11 @@ SegmentationFiles paired_folder(const fs::path& root, Split split, bool skip_bad
   std::vector<SegmentationFiles::Pair> chosen;
   for (size_t i = 0; i < files.pairs.size(); ++i)
     if ((i % kHeldOut == kHeldOut - 1) == held_out) chosen.push_back(files.pairs[i]);
+  if (chosen.empty() && !files.pairs.empty())
+    fail("segmentation", images.string() + " has " + std::to_string(files.pairs.size()) +
+                             " pictures, and one in " + std::to_string(kHeldOut) +
+                             " is held out for evaluation: need at least " + std::to_string(kHeldOut) +
+                             ", or folders train and val in images and in labels");
   files.pairs = chosen;
   return files;
 }

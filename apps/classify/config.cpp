@@ -1,10 +1,10 @@
 #include "apps/classify/config.h"
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "apps/command/apply.h"
 #include "apps/command/checks.h"
+#include "apps/command/unused_options.h"
 #include "apps/run/fields.h"
 
 namespace pursuit::classify {
@@ -182,23 +182,21 @@ void validate(const Config& c) {
 }
 
 std::vector<std::pair<std::string, std::string>> without_effect(const Config& c) {
-  std::vector<std::pair<std::string, std::string>> unused;
-  const auto add = [&](bool is_unused, const char* why, std::initializer_list<const char*> options) {
-    if (is_unused)
-      for (const char* option : options) unused.emplace_back(option, why);
-  };
+  apps::UnusedOptions unused;
   // What --crop auto and --format auto mean is known when the data is opened.
-  add(c.crop == Crop::none || c.crop == Crop::resized, "only --crop padded has it", {"crop-padding"});
-  add(c.crop == Crop::none || c.crop == Crop::padded, "only --crop resized decodes parts of pictures",
-      {"scaled-decoding"});
-  add(c.rand_augment, "--rand-augment replaces it", {"colour-jitter"});
-  add(c.adversarial == Adversarial::none, "--adversarial is none",
-      {"adversarial-budget", "adversarial-steps"});
-  add(c.adversarial == Adversarial::fgsm, "--adversarial fgsm has one step", {"adversarial-steps"});
+  unused.add_if(c.crop == Crop::none || c.crop == Crop::resized, "only --crop padded has it",
+                {"crop-padding"});
+  unused.add_if(c.crop == Crop::none || c.crop == Crop::padded,
+                "only --crop resized decodes parts of pictures", {"scaled-decoding"});
+  unused.add_if(c.rand_augment, "--rand-augment replaces it", {"colour-jitter"});
+  unused.add_if(c.adversarial == Adversarial::none, "--adversarial is none",
+                {"adversarial-budget", "adversarial-steps"});
+  unused.add_if(c.adversarial == Adversarial::fgsm, "--adversarial fgsm has one step", {"adversarial-steps"});
   const bool decodes_none =
       c.data.empty() || c.format == "synthetic" || c.format == "cifar10" || c.format == "idx";
-  add(decodes_none, "the data set holds no picture files", {"jpeg-decoder", "cache-mib", "skip-bad"});
-  return unused;
+  unused.add_if(decodes_none, "the data set holds no picture files",
+                {"jpeg-decoder", "cache-mib", "skip-bad"});
+  return unused.list;
 }
 
 }  // namespace pursuit::classify

@@ -22,8 +22,9 @@ namespace {
 // Opens the training data and fills in the fields of the config that depend on it. Throws Error if the classes
 // of a resumed run have changed.
 std::unique_ptr<data::Dataset> open_training_data(Config& config) {
+  const bool resumed = !config.classes.empty();
   auto train = open_data(config, data::Split::train);
-  if (config.classes.empty()) {
+  if (!resumed) {
     const bool has_size = config.image_size > 0;
     complete(config, *train);
     if (!has_size)
@@ -32,8 +33,9 @@ std::unique_ptr<data::Dataset> open_training_data(Config& config) {
     fail("train", "the data has other classes than the run was started with");
   }
   apps::require_memory("train", device_from_name(config.device),
-                       attends(config) ? "--batch-size, --eval-batch-size, --image-size, --dim or --depth"
-                                       : "--batch-size, --eval-batch-size, --image-size or --width",
+                       resumed           ? apps::lower_in_resumed
+                       : attends(config) ? "--batch-size, --eval-batch-size, --image-size, --dim or --depth"
+                                         : "--batch-size, --eval-batch-size, --image-size or --width",
                        [&] { train_on_shapes(config); });
   apps::check_batch(train->size(), config.batch_size, config.ranks * config.accumulate);
   return train;

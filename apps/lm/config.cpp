@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-#include <initializer_list>
 
 #include "apps/command/apply.h"
 #include "apps/command/checks.h"
+#include "apps/command/unused_options.h"
 #include "apps/run/fields.h"
 #include "apps/run/run_folder.h"
 #include "data/text/grammar.h"
@@ -30,11 +30,11 @@ void validate(const Config& c) {
   const std::vector<std::string> kinds = nn::attention_kinds();
   if (c.masked() && c.rows != Rows::blocks)
     fail(Config::app, "--objective masked needs --rows blocks: no word may see the padding after a document");
-  for (const std::string& kind : {c.attention, c.other_attention})
+  for (const auto& [option, kind] :
+       {std::pair{"--attention ", c.attention}, {"--other-attention ", c.other_attention}})
     if (!c.masked() && std::find(kinds.begin(), kinds.end(), kind) != kinds.end() &&
         !nn::attention_kind(kind).traits.may_be_causal)
-      fail(Config::app,
-           "--attention " + kind + " mixes all tokens of a window and cannot be causal; choose another");
+      fail(Config::app, option + kind + " mixes all tokens of a window and cannot be causal; choose another");
   apps::validate(Config::app, static_cast<const apps::AttentionFields&>(c), c.depth);
   check_range(Config::app, "dim", c.dim, c.dim % c.heads == 0, "a multiple of --heads");
   if (c.locater_form == nn::LocaterForm::tr2 && c.locater > 0 && !c.locater_unbounded)
@@ -45,23 +45,20 @@ void validate(const Config& c) {
 }
 
 std::vector<std::pair<std::string, std::string>> without_effect(const Config& c) {
-  std::vector<std::pair<std::string, std::string>> unused;
-  const auto add = [&](bool is_unused, const char* why, std::initializer_list<const char*> options) {
-    if (is_unused)
-      for (const char* option : options) unused.emplace_back(option, why);
-  };
-  add(c.level == Level::byte, "--level byte has no list of words", {"vocabulary-limit", "min-count"});
-  add(!c.masked(), "only --objective masked hides words", {"mask-share"});
-  add(c.cutoffs.empty() || c.tied, "it is of an adaptive softmax, with --cutoffs and --tied false",
-      {"div-value"});
-  add(c.locater == 0, "--locater is 0",
-      {"locater-form", "locater-trace", "locater-beta", "locater-unbounded"});
-  add(c.locater > 0 && c.locater_form != nn::LocaterForm::anchor, "only --locater-form anchor has it",
-      {"locater-trace", "locater-beta"});
-  add(c.locater > 0 && c.locater_form != nn::LocaterForm::tr2, "only --locater-form tr2 is unbounded",
-      {"locater-unbounded"});
-  add(c.data.empty(), "the built-in grammar has no cache", {"cache"});
-  return unused;
+  apps::UnusedOptions unused;
+  unused.add_if(c.level == Level::byte, "--level byte has no list of words",
+                {"vocabulary-limit", "min-count"});
+  unused.add_if(!c.masked(), "only --objective masked hides words", {"mask-share"});
+  unused.add_if(c.cutoffs.empty() || c.tied, "it is of an adaptive softmax, with --cutoffs and --tied false",
+                {"div-value"});
+  unused.add_if(c.locater == 0, "--locater is 0",
+                {"locater-form", "locater-trace", "locater-beta", "locater-unbounded"});
+  unused.add_if(c.locater > 0 && c.locater_form != nn::LocaterForm::anchor,
+                "only --locater-form anchor has it", {"locater-trace", "locater-beta"});
+  unused.add_if(c.locater > 0 && c.locater_form != nn::LocaterForm::tr2,
+                "only --locater-form tr2 is unbounded", {"locater-unbounded"});
+  unused.add_if(c.data.empty(), "the built-in grammar has no cache", {"cache"});
+  return unused.list;
 }
 
 data::Vocabulary vocabulary(const Config& c) {

@@ -27,6 +27,10 @@ int generate_text(const GenerateOptions& options) {
   generation.use_cache = !options.no_cache;
   generation.lines_stand_alone = lines_stand_alone(loaded.config);
   if (options.no_unknown && words.unknown() >= 0) generation.sampling.forbidden.push_back(words.unknown());
+  if (options.no_unknown && words.unknown() < 0)
+    apps::note("note: --no-unknown changes nothing: the run's vocabulary has no <unk>\n");
+  if (const auto& s = generation.sampling; s.temperature == 0 && (s.top_k > 0 || s.top_p < 1))
+    apps::note("note: --top-k and --top-p change nothing: --temperature 0 takes the most probable word\n");
   apps::catch_stop_signals("token");
   std::vector<int64_t> text = data::encode_prompt(options.prompt, words);
   if (const auto unknown = data::unknown_words(options.prompt, words); !unknown.empty())

@@ -17,27 +17,28 @@ namespace pursuit::lm {
 
 namespace {
 
-void check_memory(const Config& config, int64_t evaluated_tokens) {
-  apps::require_memory("train", device_from_name(config.device),
-                       "--batch-size, --eval-batch-size, --context, --dim or --depth",
-                       [&] { train_on_shapes(config, evaluated_tokens); });
+void check_memory(const Config& config, bool resumed, int64_t evaluated_tokens) {
+  apps::require_memory(
+      "train", device_from_name(config.device),
+      resumed ? apps::lower_in_resumed : "--batch-size, --eval-batch-size, --context, --dim or --depth",
+      [&] { train_on_shapes(config, evaluated_tokens); });
 }
 
 // Checks memory before the text is read, with the smallest vocabulary.
-void check_with_few_words(Config config) {
+void check_with_few_words(Config config, bool resumed) {
   if (config.level == Level::word && config.vocabulary.empty()) config.vocabulary = "<eos>\n<unk>\n";
-  check_memory(config, 1);
+  check_memory(config, resumed, 1);
 }
 
 // Fills in the fields that depend on the data. Throws Error if the vocabulary of a resumed run has changed.
-Config with_data(Config config, const data::Corpus& corpus) {
+Config with_data(Config config, bool resumed, const data::Corpus& corpus) {
   const std::string list = corpus.vocabulary.list();
   if (config.vocabulary.empty())
     config.vocabulary = list;
   else if (config.vocabulary != list)
     fail("train", "the data has another vocabulary than the run was started with");
   config.unknown_share = corpus.unknown_share;
-  check_memory(config, int64_t(data::first_tokens(corpus.valid, config.eval_tokens).ids.size()));
+  check_memory(config, resumed, int64_t(data::first_tokens(corpus.valid, config.eval_tokens).ids.size()));
   return config;
 }
 
@@ -45,8 +46,8 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
  public:
   LanguageModelling(const Config& config, const apps::RunOptions& options, distributed::Communicator& ranks)
       : ranks_(ranks),
-        corpus_(open_in_turn(ranks, config, options.folder())),
-        config_(with_data(config, corpus_)),
+        corpus_(open_in_turn(ranks, config, options)),
+        config_(with_data(config, !options.resume.empty(), corpus_)),
         model_(model_config(config_)),
         share_(apps::share(config_, ranks.rank())),
         train_rows_(corpus_.train, corpus_.vocabulary.line_end(), train_rows(config_, share_)),
@@ -176,10 +177,10 @@ class LanguageModelling : public apps::TaskOf<RunRecord> {
 
   // Rank 0 encodes a new text and writes the cache, then the other ranks read it.
   static data::Corpus open_in_turn(distributed::Communicator& ranks, const Config& config,
-                                   const std::string& folder) {
-    check_with_few_words(config);
+                                   const apps::RunOptions& options) {
+    check_with_few_words(config, !options.resume.empty());
     if (ranks.rank() > 0) ranks.barrier();
-    data::Corpus corpus = data::open_corpus(config.data, corpus_options(config, folder));
+    data::Corpus corpus = data::open_corpus(config.data, corpus_options(config, options.folder()));
     if (ranks.rank() == 0) ranks.barrier();
     return corpus;
   }

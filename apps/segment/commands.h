@@ -23,8 +23,6 @@ struct EvalOptions : apps::PictureEvalOptions {
   std::vector<double> budgets = {1, 2, 4};                 // l_inf radii in 1/255
   std::map<std::string, nn::OptionValues> attack_options;  // those given, by attack
   int64_t attack_limit = 0;                                // pictures; 0: the evaluated ones
-
-  EvalOptions() { severities = {1}; }
 };
 const std::vector<std::string>& attack_names();  // those in l_inf that follow the loss of all pixels
 int eval(const EvalOptions& options);

@@ -6,6 +6,7 @@
 
 #include "apps/command/apply.h"
 #include "apps/command/checks.h"
+#include "apps/command/unused_options.h"
 #include "apps/run/fields.h"
 #include "engine/base/error.h"
 
@@ -56,6 +57,18 @@ void validate(const Config& c) {
     fail(Config::app, fmt::format("got {} classes with {} colours, need up to 255 and as many",
                                   c.classes.size(), c.colours.size()));
   apps::check_statistics(Config::app, c.mean, c.std, 3);
+}
+
+std::vector<std::pair<std::string, std::string>> without_effect(const Config& c) {
+  apps::UnusedOptions unused;
+  unused.add_if(c.short_side == 0 && c.long_side > 0,
+                "it limits what --short-side makes larger, and that is 0", {"long-side"});
+  unused.add_if(c.decoder == nn::SegmenterDecoder::linear, "only --decoder mask has it",
+                {"decoder-depth", "decoder-dropout", "decoder-attention-dropout",
+                 "decoder-activation-dropout", "iterate-decoder"});
+  unused.add_if(c.data.empty(), "the built-in scenes are no picture files",
+                {"jpeg-decoder", "cache-mib", "skip-bad"});
+  return unused.list;
 }
 
 apps::ValidationScore validation_score(const Config& c) {

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/pictures/vision_fields.h"
@@ -38,7 +39,7 @@ struct Config : apps::VisionFields, apps::TrainingFields {
   double ratio_min = 0.5, ratio_max = 2, max_class_share = 0.75;
   bool photometric = true;
 
-  // filled in when the data is opened
+  // filled in when data and encoder are opened
   std::vector<std::string> classes;
   std::vector<data::Rgb> colours;
   std::vector<double> mean, std;
@@ -69,7 +70,8 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("iterate-decoder", c.iterate_decoder,
     "Iterate in the decoder too, in the blocks of --layers, as published");
   f("encoder", c.encoder,
-    "Start from the encoder of this run or checkpoint of `classify`, its position embeddings resized");
+    "Start from the encoder of this run or checkpoint of `classify`: from the weights it is evaluated with, "
+    "position embeddings resized; pictures are normalised as there");
   f("data", c.data, "Folder with the data set (left out: built-in drawn scenes)");
   f("format", c.format, data::SegmentationFormats::help());
   f("validation", c.validation,
@@ -101,6 +103,8 @@ nn::SegmenterConfig model_config(const Config& config);
 std::vector<apps::ModelSize> model_sizes(const Config& config);
 // Checks options against each other. Throws Error that names the option.
 void validate(const Config& config);
+// The options that change nothing beside these, and why; see note_options.
+std::vector<std::pair<std::string, std::string>> without_effect(const Config& config);
 // Throws Error if training evaluates test pictures.
 apps::ValidationScore validation_score(const Config& config);
 

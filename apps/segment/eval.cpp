@@ -35,7 +35,9 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
   explicit Evaluation(const EvalOptions& options)
       : PictureEvaluation(options),
         options_(options),
-        attacks_(apps::chosen("--attack", options.attacks, attack_names())) {}
+        attacks_(apps::chosen("--attack", options.attacks, attack_names())) {
+    if (options.severities.empty()) severities_ = {1};
+  }
 
  private:
   std::vector<data::CorruptedPart> parts() const override {
@@ -49,6 +51,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
   void open_data() override {
     config_ = options_.views.of(config_);
     predictor_ = predictor_of(*loaded_.model, config_);
+    predictor_.lower = "--batch-size, or the picture's size with --short-side";
     data_ = first_part();
     if (data_->size() == 0) fail("eval", fmt::format("the {} split is empty", choice_name(data_->split())));
     for (const auto& [option, given] : {std::pair{"--attack", !attacks_.empty()},
@@ -181,7 +184,8 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::SegmentationD
 
   void require_memory(const Tensor& view) {
     if (view.shape() == fits_) return;
-    apps::require_memory("eval", view.device(), "--short-side, as an attack keeps all windows of a picture",
+    apps::require_memory("eval", view.device(),
+                         "the picture's size with --short-side, as an attack keeps all windows",
                          [&] { attack_on_shapes(predictor_, view.shape()); });
     fits_ = view.shape();
   }

@@ -41,6 +41,7 @@ void add_eval(apps::Program<RunRecord>& program) {
       "eval", "Measure pixel accuracy, mean accuracy and mIoU: clean, under corruptions, under attacks",
       segment::eval);
   apps::add_picture_eval_options(command, e);
+  command.get_option("--severities")->default_str("[1]");
   add_view_options(command, e.views);
   apps::add_choice<data::Split>(command, "--split", e.split,
                                 "Split to evaluate; if the data has only one of val and test, that one");

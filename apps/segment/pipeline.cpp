@@ -16,6 +16,48 @@
 
 namespace pursuit::segment {
 
+namespace {
+
+// Throws Error that names a field of the encoder's config that is not as needed.
+void check_field(const apps::Checkpoint& encoder, const char* field, int64_t needed) {
+  const auto found = encoder.config.find(field);
+  if (found == encoder.config.end() || *found == needed) return;
+  fail("segment",
+       fmt::format("--encoder {}: its {} is {}, need {}", encoder.path, field, found->dump(), needed));
+}
+
+// Takes mean and std from the encoder's run, which has seen pictures normalised by them.
+void take_statistics(Config& c) {
+  const apps::Checkpoint encoder = apps::open_checkpoint("classify", c.encoder, /*verify=*/false);
+  check_field(encoder, "channels", 3);
+  for (const auto& [name, values] : {std::pair{"mean", &c.mean}, {"std", &c.std}}) {
+    if (!encoder.config.contains(name))
+      fail("segment", fmt::format("--encoder {}: its config has no '{}'", encoder.path, name));
+    if (const std::string problem = apps::read_member(encoder.config, name, *values); !problem.empty())
+      fail("segment", fmt::format("--encoder {}: {}", encoder.path, problem));
+  }
+  apps::check_statistics(("--encoder " + encoder.path).c_str(), c.mean, c.std, 3);
+}
+
+// The weights with which the run itself is evaluated, by the parameters' names.
+std::map<std::string, Tensor> weights_of(const apps::Checkpoint& encoder) {
+  const auto weights = encoder.config.find("eval-weights");
+  if (!apps::has_average(encoder) || (weights != encoder.config.end() && *weights == "raw"))
+    return encoder.file.tensors;
+  constexpr std::string_view prefix = "ema.";
+  std::map<std::string, Tensor> averages;
+  for (const auto& [name, tensor] : encoder.file.tensors)
+    if (name.starts_with(prefix)) averages.emplace(name.substr(prefix.size()), tensor);
+  if (averages.contains("values"))  // in older runs: all averages in one buffer
+    fail("segment",
+         fmt::format("--encoder {} holds its averaged weights as earlier versions did; write them to a "
+                     "file with `classify export` and give that",
+                     encoder.path));
+  return averages;
+}
+
+}  // namespace
+
 std::unique_ptr<data::SegmentationDataset> open_data(const Config& c, data::Split split, int64_t first,
                                                      const data::CorruptedPart& part) {
   data::SegmentationOptions o;
@@ -37,8 +79,8 @@ void complete(Config& config, const data::SegmentationDataset& train) {
   if (train.size() == 0) fail("segment", "the training split is empty");
   config.classes = train.classes();
   config.colours = train.colours();
-  // ImageNet's statistics, as in published encoders.
-  config.mean = {0.485, 0.456, 0.406};
+  if (!config.encoder.empty()) return take_statistics(config);
+  config.mean = {0.485, 0.456, 0.406};  // ImageNet's
   config.std = {0.229, 0.224, 0.225};
 }
 
@@ -130,16 +172,13 @@ apps::Filmed show_split(const apps::LoadedModel<Config>& loaded, const apps::Ins
 }
 
 void load_encoder(nn::Segmenter& model, const std::string& run_or_file) {
-  const apps::Checkpoint checkpoint = apps::open_checkpoint("classify", run_or_file);
+  const apps::Checkpoint encoder = apps::open_checkpoint("classify", run_or_file);
   const nn::VitConfig& own = model.config().encoder;
   // What the names and shapes of the tensors do not show.
-  for (const auto& [field, needed] :
-       {std::pair{"weight-bits", int64_t(0)}, {"depth", own.depth}, {"heads", own.heads}})
-    if (const auto found = checkpoint.config.find(field);
-        found != checkpoint.config.end() && *found != needed)
-      fail("segment",
-           fmt::format("--encoder {}: its {} is {}, need {}", checkpoint.path, field, found->dump(), needed));
-  model.load_encoder(checkpoint.file.tensors, checkpoint.path);
+  check_field(encoder, "weight-bits", 0);
+  check_field(encoder, "depth", own.depth);
+  check_field(encoder, "heads", own.heads);
+  model.load_encoder(weights_of(encoder), encoder.path);
 }
 
 }  // namespace pursuit::segment

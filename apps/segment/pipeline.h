@@ -20,7 +20,7 @@ namespace pursuit::segment {
 std::unique_ptr<data::SegmentationDataset> open_data(const Config& config, data::Split split,
                                                      int64_t first = 0, const data::CorruptedPart& part = {});
 
-// Fills in the fields that depend on the data: classes, colours, mean and std.
+// Fills in classes and colours from the data, mean and std from the encoder's run (without one ImageNet's).
 void complete(Config& config, const data::SegmentationDataset& train);
 
 data::SegmentationTransform train_transform(const Config& config);
@@ -50,8 +50,8 @@ apps::Filmed show_split(const apps::LoadedModel<Config>& loaded, const apps::Ins
 // apps::require_memory.
 void train_on_shapes(const Config& config, int64_t height, int64_t width);
 
-// Copies the encoder of a run or checkpoint of `classify` into the model and resizes its position embeddings.
-// Throws Error that names the parameter that does not fit.
+// Copies the encoder of a run or checkpoint of `classify` into the model, of averaged weights if the run is
+// evaluated with them, and resizes its position embeddings. Throws Error that names the parameter that does not fit.
 void load_encoder(nn::Segmenter& model, const std::string& run_or_file);
 
 }  // namespace pursuit::segment

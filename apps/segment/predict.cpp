@@ -11,7 +11,8 @@ int predict(const PredictOptions& options) {
   const auto loaded = apps::load_model<Config>(options.checkpoint, options.load);
   Config config = options.views.of(loaded.config);
   if (options.batch_size > 0) config.eval_batch_size = options.batch_size;
-  const Predictor predictor = predictor_of(*loaded.model, config);
+  Predictor predictor = predictor_of(*loaded.model, config);
+  predictor.lower = "--batch-size, or the picture's size with --short-side";
   const std::vector<std::string>& classes = config.classes;
   const std::vector<data::Rgb>& colours = config.colours;
   return apps::predict_pictures(options, [&](const std::string& file, const std::string& base) {

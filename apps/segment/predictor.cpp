@@ -99,9 +99,9 @@ data::Image Predictor::classes_of(const data::Image& picture, const ViewChange& 
 
 void Predictor::require_memory(int64_t height, int64_t width) const {
   if (fits_ == std::pair{height, width}) return;
-  const std::string lower =
-      fmt::format("--batch-size, or --short-side for this picture of {} x {} pixels", width, height);
-  apps::require_memory("segment", device, lower, [&] { look_on_shapes(height, width); });
+  apps::require_memory("segment", device,
+                       fmt::format("{} (the picture has {} x {} pixels)", lower, width, height),
+                       [&] { look_on_shapes(height, width); });
   fits_ = {height, width};
 }
 

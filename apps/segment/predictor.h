@@ -35,6 +35,7 @@ struct Predictor {
   DType dtype = DType::f32;
   Device device = cpu;
   Views views;
+  std::string lower = "the picture's size";  // if memory is too small; see apps::require_memory
 
   // The class of every pixel: an image of the picture's size with one channel. Throws Error if the model's
   // output is NaN or if memory is too small for the picture. `change` may be empty.

@@ -209,23 +209,20 @@ apps::RunPage page_of(RunRecord& r) {
   };
   if (r.config) page.facts = {{"classes", std::to_string(r.config->classes.size())}};
   for (const Results& e : r.newest) {
-    std::string command = "segment eval --checkpoint " + apps::quoted(r.folder) +
-                          (e.options.empty() ? "" : " " + e.options) +
-                          apps::corruption_arguments(e.corrupted);
-    struct Attacks {
-      std::set<std::string> names;
-      std::set<double> budgets;
-    };
-    std::map<std::string, Attacks> attacks;  // by arguments
-    for (const Results::Attacked& a : e.attacked) {
-      attacks[a.arguments].names.insert(a.attack);
-      attacks[a.arguments].budgets.insert(a.budget);
-    }
-    if (attacks.empty()) page.commands.push_back(command);
-    for (const auto& [arguments, together] : attacks)
-      page.commands.push_back(fmt::format("{} --attack {} --budgets {}{}{}", command,
-                                          fmt::join(together.names, ","), fmt::join(together.budgets, ","),
-                                          arguments.empty() ? "" : " ", arguments));
+    const std::string eval =
+        "segment eval --checkpoint " + apps::quoted(r.folder) + (e.options.empty() ? "" : " " + e.options);
+    if (e.corrupted.empty() && e.attacked.empty()) page.commands.push_back(eval);
+    for (const auto& corrupted : apps::by_severities(e.corrupted))
+      page.commands.push_back(eval + apps::corruption_arguments(corrupted));
+    std::map<std::pair<std::string, std::string>, std::set<double>> budgets;  // by arguments and attack
+    for (const Results::Attacked& a : e.attacked) budgets[{a.arguments, a.attack}].insert(a.budget);
+    std::map<std::pair<std::string, std::set<double>>, std::vector<std::string>> attacks;
+    for (const auto& [attack, of_attack] : budgets)
+      attacks[{attack.first, of_attack}].push_back(attack.second);
+    for (const auto& [how, names] : attacks)
+      page.commands.push_back(fmt::format("{} --attack {} --budgets {}{}{}", eval, fmt::join(names, ","),
+                                          fmt::join(how.second, ","), how.first.empty() ? "" : " ",
+                                          how.first));
   }
   return page;
 }

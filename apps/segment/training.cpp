@@ -26,15 +26,22 @@ Config with_data(Config config, const data::SegmentationDataset& train) {
   return config;
 }
 
+// What to lower if memory is too small. An encoder sets width and depth.
+std::string lower(const Config& config, bool resumed) {
+  if (resumed) return apps::lower_in_resumed;
+  return fmt::format(
+      "--batch-size, --eval-batch-size, --height, --width{} or, by --short-side, evaluated pictures",
+      config.encoder.empty() ? ", --dim, --depth" : "");
+}
+
 // Returns the config. Throws Error if classes, memory or the number of pictures do not suffice.
-const Config& checked(const Config& config, const data::SegmentationDataset& train,
+const Config& checked(const Config& config, bool resumed, const data::SegmentationDataset& train,
                       const data::SegmentationDataset& validation) {
   apps::check_classes(validation.classes(), config.classes);
   if (validation.size() == 0)
     fail("train", fmt::format("the {} split is empty", choice_name(config.validation)));
   const data::Image first = validation.get(0).image;
-  apps::require_memory("train", device_from_name(config.device),
-                       "--batch-size, --eval-batch-size, --height, --width, --dim or --depth",
+  apps::require_memory("train", device_from_name(config.device), lower(config, resumed),
                        [&] { train_on_shapes(config, first.height, first.width); });
   apps::check_batch(train.size(), config.batch_size, config.ranks * config.accumulate);
   return config;
@@ -48,7 +55,8 @@ class Segmentation : public apps::TaskOf<RunRecord> {
         config_(with_data(config, *train_data_)),
         validation_data_(open_data(config_, config_.validation)),
         validation_fingerprint_(data::fingerprint(*validation_data_, config_.data)),
-        model_(model_config(checked(config_, *train_data_, *validation_data_))),
+        resumed_(!options.resume.empty()),
+        model_(model_config(checked(config_, resumed_, *train_data_, *validation_data_))),
         share_(apps::share(config_, ranks.rank())),
         loader_(*train_data_, train_transform(config_), train_loader_options(config_, share_)) {
     config_.validation = validation_data_->split();
@@ -97,7 +105,10 @@ class Segmentation : public apps::TaskOf<RunRecord> {
   apps::Validation evaluate() override {
     EvaluateOptions mine;
     mine.share = apps::share_of_evaluation(ranks_);
-    totals_ = segment::evaluate(predictor_of(model_, config_), *validation_data_, mine);
+    Predictor predictor = predictor_of(model_, config_);
+    predictor.lower =
+        resumed_ ? apps::lower_in_resumed : "--eval-batch-size, or the picture's size with --short-side";
+    totals_ = segment::evaluate(predictor, *validation_data_, mine);
     std::vector<int64_t> counts = totals_->confusion.counts();
     counts.push_back(totals_->count);
     apps::add_up(ranks_, counts);
@@ -149,6 +160,7 @@ class Segmentation : public apps::TaskOf<RunRecord> {
   Config config_;
   std::unique_ptr<data::SegmentationDataset> validation_data_;
   std::string validation_fingerprint_;
+  bool resumed_;
   nn::Segmenter model_;
   data::Share share_;
   data::Loader loader_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 
 #include "apps/segment/interactive/clicked_picture.h"
 #include "apps/segment/interactive/results.h"
@@ -129,6 +131,19 @@ TEST_CASE("interactive: results come back from JSON, and other robots and answer
   nlohmann::ordered_json few = to_json(r);
   few["mean_iou"] = {0.5};
   CHECK(message_of([&] { from_json(few, all); }).find("need 20") != std::string::npos);
+}
+
+TEST_CASE("interactive: options that change nothing are named") {
+  const auto names = [](const Config& c) {
+    std::set<std::string> all;
+    for (const auto& option : without_effect(c)) all.insert(option.first);
+    return all;
+  };
+  Config c = tiny();
+  CHECK(names(c) == std::set<std::string>{"eval-batch-size", "least-area", "most-objects", "jpeg-decoder",
+                                          "cache-mib", "skip-bad"});
+  c.data = "folder";
+  CHECK(names(c) == std::set<std::string>{"eval-batch-size"});
 }
 
 TEST_CASE("interactive: answers are told from a run's own part by part") {

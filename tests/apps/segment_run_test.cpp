@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <set>
 
 #include "apps/classify/config.h"
 #include "apps/command/recipes.h"
@@ -181,6 +182,82 @@ TEST_CASE("segment: a run trains, is evaluated, reported, compared and used") {
   CHECK(contains(message_of([&] { apps::compare_runs<RunRecord>({at("out")}); }), "out"));
 }
 
+TEST_CASE("segment: options that change nothing are named") {
+  using Names = std::set<std::string>;
+  const auto unused = [](const std::function<void(Config&)>& change) {
+    Config c = tiny(nn::SegmenterDecoder::mask);
+    c.data = "folder";
+    change(c);
+    Names names;
+    for (const auto& option : without_effect(c)) names.insert(option.first);
+    return names;
+  };
+  CHECK(unused([](Config&) {}).empty());
+  CHECK(unused([](Config& c) { c.long_side = 70; }) == Names{"long-side"});
+  CHECK(unused([](Config& c) { c.short_side = c.long_side = 70; }).empty());
+  CHECK(unused([](Config& c) { c.decoder = nn::SegmenterDecoder::linear; }) ==
+        Names{"decoder-depth", "decoder-dropout", "decoder-attention-dropout", "decoder-activation-dropout",
+              "iterate-decoder"});
+  CHECK(unused([](Config& c) { c.data = ""; }) == Names{"jpeg-decoder", "cache-mib", "skip-bad"});
+}
+
+TEST_CASE("segment: an encoder gives the weights that its run is evaluated with, and mean and std") {
+  const TemporaryFolder folder;
+  classify::Config c;
+  c.image_size = 32;
+  c.patch = 16;
+  c.dim = 12;
+  c.depth = 1;
+  c.heads = 2;
+  c.mlp_ratio = 2;
+  c.channels = 3;
+  c.ema = 0.9;
+  c.classes = {"cat", "dog"};
+  c.mean = {0.1, 0.2, 0.3};
+  c.std = {0.4, 0.5, 0.6};
+  classify::Model classifier(classify::model_config(c));
+  nn::initialise(classifier, nn::Init::timm, 5);
+  nn::FlatParameters flat(classifier.parameters(), nn::decays_by_timm);
+  nn::Optimizer optimizer(flat, {});
+  const nn::Ema ema(flat, c.ema);
+  const auto patches = [&] {
+    for (const nn::NamedTensor& p : classifier.parameters())
+      if (p.name == "patch_embed.proj.weight") return p.tensor->to_vector();
+    return std::vector<double>{};
+  };
+  const std::vector<double> averaged = patches();
+  nn::initialise(classifier, nn::Init::timm, 6);
+  const std::vector<double> raw = patches();
+  REQUIRE(averaged.size() == raw.size());
+  REQUIRE(averaged != raw);
+
+  Config config = tiny();
+  const auto loaded = [&](const classify::Config& of_run, const nn::Ema* average) {
+    config.encoder = folder.file("encoder.safetensors");
+    apps::save_checkpoint(config.encoder, "classify", apps::fields_to_json(of_run), {}, classifier, optimizer,
+                          average);
+    config.classes = {"a", "b", "c"};
+    nn::Segmenter model(model_config(config));
+    load_encoder(model, config.encoder);
+    for (const nn::NamedTensor& p : model.parameters())
+      if (p.name == "encoder.patch_embed.proj.weight") return p.tensor->to_vector();
+    return std::vector<double>{};
+  };
+  CHECK(loaded(c, &ema) == averaged);
+  complete(config, *open_data(config, data::Split::train));
+  CHECK(config.mean == c.mean);
+  CHECK(config.std == c.std);
+  classify::Config as_trained = c;
+  as_trained.eval_weights = apps::EvalWeights::raw;
+  CHECK(loaded(as_trained, &ema) == raw);
+  CHECK(loaded(c, nullptr) == raw);
+
+  c.channels = 1;
+  loaded(c, nullptr);
+  CHECK(contains(message_of([&] { complete(config, *open_data(config, data::Split::train)); }),
+                 "encoder.safetensors: its channels is 1, need 3"));
+}
+
 TEST_CASE("segment: the encoder of a classifier is the start, its positions resized") {
   const TemporaryFolder folder;
   const auto at = [&](const std::string& name) { return folder.file(name); };
@@ -220,6 +297,8 @@ TEST_CASE("segment: the encoder of a classifier is the start, its positions resi
   config.classes.clear();
   config.encoder = at("classifier");
   CHECK(train(config, into(at("run"))) == 0);
+  CHECK(apps::config_of_run(at("run"))["mean"] == nlohmann::ordered_json(c.mean));
+  CHECK(apps::config_of_run(at("run"))["std"] == nlohmann::ordered_json(c.std));
   // Killed before its first checkpoint and resumed, it is the same run.
   fs::create_directories(at("again"));
   fs::copy_file(apps::config_path(at("run")), apps::config_path(at("again")));
@@ -240,11 +319,10 @@ TEST_CASE("segment: the encoder of a classifier is the start, its positions resi
   for (const auto& [field, value] : {std::pair{"weight-bits", 8}, {"depth", 2}, {"heads", 3}}) {
     nlohmann::ordered_json other = apps::fields_to_json(c);
     other[field] = value;
-    fs::create_directories(at(field));
-    apps::save_checkpoint(apps::checkpoint_path(at(field)), "classify", other, {}, classifier, optimizer,
-                          nullptr);
-    CHECK(contains(message_of([&] { load_encoder(model, at(field)); }),
-                   fmt::format("its {} is {}", field, value)));
+    const std::string run = at(field);
+    fs::create_directories(run);
+    apps::save_checkpoint(apps::checkpoint_path(run), "classify", other, {}, classifier, optimizer, nullptr);
+    CHECK(contains(message_of([&] { load_encoder(model, run); }), fmt::format("its {} is {}", field, value)));
   }
   config.dim = 24;
   CHECK(contains(message_of([&] { train(config, into(at("other"))); }), at("classifier")));

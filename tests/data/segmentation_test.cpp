@@ -212,7 +212,8 @@ TEST_CASE("segmentation folder: splits, held-out pictures, limit and errors") {
 
   folder.picture("labels/lonely.png", 2, 2, 1, {0});
   CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), Split::train),
-                       doctest::Contains("lonely: need a picture of that name"), pursuit::Error);
+                       doctest::Contains("labels/lonely.png has no picture: need one of that name in"),
+                       pursuit::Error);
   fs::remove(folder.path / "labels/lonely.png");
   fs::remove(folder.path / "labels/p15.png");
   CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), Split::train),
@@ -222,6 +223,16 @@ TEST_CASE("segmentation folder: splits, held-out pictures, limit and errors") {
   const auto rest = open_segmentation(folder.str(), Split::train, options);
   CHECK(rest->size() == 18);
   CHECK(rest->skipped() == 1);
+}
+
+TEST_CASE("segmentation folder: too few pictures to hold one out") {
+  const Folder folder;
+  folder.pairs(9);
+  CHECK(open_segmentation(folder.str(), Split::train)->size() == 9);
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), Split::val),
+                       doctest::Contains("images has 9 pictures, and one in 10 is held out for evaluation: "
+                                         "need at least 10, or folders train and val"),
+                       pursuit::Error);
 }
 
 TEST_CASE("segmentation folder: split folders, damaged pairs and the cache") {
@@ -311,8 +322,25 @@ TEST_CASE("camvid: a list names files by their stem, without one the folder coun
   CHECK(listed->name(0) == folder.at("train/c.png"));
   CHECK(listed->get(0).labels.pixels == std::vector<uint8_t>{0, 10, 255, 3});
   folder.text("train.txt", "/other/place/d.png x\n");
-  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), Split::train), doctest::Contains("d: need a picture"),
+  CHECK_THROWS_WITH_AS(open_segmentation(folder.str(), Split::train),
+                       doctest::Contains("train.txt names 'd', but there is no picture of that name in"),
                        pursuit::Error);
+}
+
+TEST_CASE("camvid: names in a list may hold blanks") {
+  const Folder folder;
+  for (const char* stem : {"a", "a street", "two  blanks"}) {
+    folder.picture(std::string("train/") + stem + ".png", 2, 2, 3, {5});
+    folder.picture(std::string("trainannot/") + stem + ".png", 2, 2, 1, {0});
+  }
+  folder.text("train.txt",
+              "train/a street.png trainannot/a street.png\ntwo  blanks.png\na x\n/my data/a.png\tx\n");
+  const auto listed = open_segmentation(folder.str(), Split::train);
+  REQUIRE(listed->size() == 4);
+  CHECK(listed->name(0) == folder.at("train/a street.png"));
+  CHECK(listed->name(1) == folder.at("train/two  blanks.png"));
+  CHECK(listed->name(2) == folder.at("train/a.png"));
+  CHECK(listed->name(3) == folder.at("train/a.png"));
 }
 
 TEST_CASE("ade20k: a damaged class list is named") {

@@ -47,6 +47,10 @@ for app in classify lm segment; do
 done
 refuses 1 "--batch-size" classify eval --checkpoint classify --batch-size 16000000
 refuses 1 "--batch-size" lm eval --checkpoint lm --batch-size 16000000
+refuses 1 "lower --eval-batch-size: a resumed run keeps its other sizes" \
+  lm train --resume lm --steps 8 --eval-batch-size 10000000
+refuses 1 "lower --batch-size, --eval-batch-size, --height, --width or, by" \
+  segment train --recipe nano --encoder classify --batch-size 1000000 --out new
 refuses 1 "--spsa-samples" classify eval --checkpoint classify --attack spsa --spsa-samples 1000000
 
 # Under a limit in which the libraries would hang every program ends in one line.

@@ -4,6 +4,7 @@
 
 #include "apps/command/apply.h"
 #include "apps/command/checks.h"
+#include "apps/command/unused_options.h"
 #include "apps/run/fields.h"
 #include "apps/run/run_folder.h"
 
@@ -58,6 +59,14 @@ void validate(const Config& c) {
               !c.refresh_prior || c.prior == nn::UnitPrior::magnitude, "--prior magnitude");
   if (c.noise > 0 && !c.data.empty())
     fail(Config::app, "--noise is added to drawn scenes; leave it out with --data");
+}
+
+std::vector<std::pair<std::string, std::string>> without_effect(const Config& c) {
+  apps::UnusedOptions unused;
+  unused.add_if(true, "pictures are evaluated one by one", {"eval-batch-size"});
+  unused.add_if(c.data.empty(), "it is of picture files, and the scenes are drawn",
+                {"least-area", "most-objects", "jpeg-decoder", "cache-mib", "skip-bad"});
+  return unused.list;
 }
 
 apps::ValidationScore validation_score(const Config& c) {

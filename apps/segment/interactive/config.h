@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/pictures/vision_fields.h"
@@ -90,6 +91,8 @@ nn::InteractiveSegmenterConfig model_config(const Config& config);
 std::vector<apps::ModelSize> model_sizes(const Config& config);
 // Checks options against each other. Throws Error that names the option.
 void validate(const Config& config);
+// The options that change nothing beside these, and why; see note_options.
+std::vector<std::pair<std::string, std::string>> without_effect(const Config& config);
 // Throws Error if training evaluates test pictures.
 apps::ValidationScore validation_score(const Config& config);
 

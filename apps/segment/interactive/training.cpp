@@ -99,12 +99,19 @@ nn::Loss loss(const nn::InteractiveSegmenter& model, const Config& c, const Step
                                     data::kIgnoredLabel)};
 }
 
+// What to lower if memory is too small.
+std::string lower(const Config& c, bool resumed) {
+  if (resumed) return "what else takes memory: a resumed run keeps its sizes";
+  return fmt::format("--batch-size, --{}height, --{}width, --dim or --depth",
+                     c.crop_height > 0 ? "crop-" : "", c.crop_width > 0 ? "crop-" : "");
+}
+
 // Returns the config. Throws Error if memory or the number of objects does not suffice.
-const Config& checked(const Config& c, const data::SegmentationDataset& train,
+const Config& checked(const Config& c, bool resumed, const data::SegmentationDataset& train,
                       const data::SegmentationDataset& validation) {
   if (validation.size() == 0) fail("train", fmt::format("the {} split is empty", choice_name(c.validation)));
   const Device device = device_from_name(c.device);
-  apps::require_memory("train", device, "--batch-size, --height, --width, --dim or --depth", [&] {
+  apps::require_memory("train", device, lower(c, resumed), [&] {
     nn::InteractiveSegmenter model(model_config(c));
     model.to(device);
     const StepInput input(c, device);
@@ -120,13 +127,13 @@ const Config& checked(const Config& c, const data::SegmentationDataset& train,
 
 class ClickTraining : public apps::TaskOf<RunRecord> {
  public:
-  ClickTraining(const Config& config, const apps::RunOptions&, distributed::Communicator& ranks)
+  ClickTraining(const Config& config, const apps::RunOptions& options, distributed::Communicator& ranks)
       : ranks_(ranks),
         config_(config),
         train_data_(open_data(config, data::Split::train)),
         validation_data_(open_data(config, config.validation)),
         validation_fingerprint_(data::fingerprint(*validation_data_, config.data)),
-        model_(model_config(checked(config_, *train_data_, *validation_data_))),
+        model_(model_config(checked(config_, !options.resume.empty(), *train_data_, *validation_data_))),
         share_(apps::share(config, ranks.rank())),
         loader_(*train_data_, train_transform(config), loader_options(config, share_)) {
     config_.validation = validation_data_->split();
