@@ -22,11 +22,28 @@ bool same(const attacks::Settings& a, const attacks::Settings& b) {
   return a.name == b.name && a.budget == b.budget && complete(a.options) == complete(b.options);
 }
 
+std::set<double> radii(attacks::Norm norm, const EvalOptions& o) {
+  const bool linf = norm == attacks::Norm::linf;
+  const auto& given = linf ? o.budgets : o.l2_budgets;
+  const auto& all = !given.empty() ? given : linf ? usual_budgets : usual_l2_budgets;
+  return {all.begin(), all.end()};
+}
+
 std::set<double> budgets_of(const attacks::Settings& s, const EvalOptions& o) {
   const attacks::AttackInfo& info = attacks::info_of(s.name);
-  if (!info.traits.norm) return {info.budget(s.options)};
-  const auto& given = info.traits.norm == attacks::Norm::linf ? o.budgets : o.l2_budgets;
-  return {given.begin(), given.end()};
+  return info.traits.norm ? radii(*info.traits.norm, o) : std::set<double>{info.budget(s.options)};
+}
+
+// Throws Error if budgets are given in a norm that none of the attacks is in.
+void refuse_unused_budgets(const EvalOptions& o, const std::set<std::string>& used) {
+  const auto refuse = [&](const char* option, const std::vector<double>& given, attacks::Norm norm) {
+    const auto is_in = [&](const std::string& name) { return attacks::info_of(name).traits.norm == norm; };
+    if (!given.empty() && std::none_of(used.begin(), used.end(), is_in))
+      fail("eval", fmt::format("{} has no effect without an attack in {}; leave it out", option,
+                               norm == attacks::Norm::linf ? "l_inf" : "l2"));
+  };
+  refuse("--budgets", o.budgets, attacks::Norm::linf);
+  refuse("--l2-budgets", o.l2_budgets, attacks::Norm::l2);
 }
 
 }  // namespace
@@ -57,10 +74,11 @@ std::vector<attacks::Settings> attack_runs(const EvalOptions& o, const Config& c
   std::set<std::string> used(names.begin(), names.end());
   if (o.masking_check) used.insert({"apgd-ce", "square", "pgd"});
   apps::refuse_unused(o.attack_options, used);
+  refuse_unused_budgets(o, used);
   if (!o.masking_check) return runs;
   if (o.attack_space != AttackSpace::pixel)
     fail("eval", "--masking-check tries the whole range of pixels, which --attack-space pixel has");
-  const double largest = *std::max_element(o.budgets.begin(), o.budgets.end());
+  const double largest = *radii(attacks::Norm::linf, o).rbegin();
   const attacks::Settings pgd = settings("pgd");
   attacks::Settings longer = pgd;
   const auto steps = std::get<int64_t>(attacks::info_of("pgd").complete(pgd.options).at("steps"));

@@ -24,12 +24,14 @@ inline std::vector<Choice<AttackSpace>> choices_of(AttackSpace) {
           {"pixel", AttackSpace::pixel, "clipped to the valid range, true labels"}};
 }
 
+inline const std::vector<double> usual_budgets = {1, 2, 3, 4, 5, 6}, usual_l2_budgets = {0.25, 0.5, 1};
+
 struct EvalOptions : apps::PictureEvalOptions {
   std::vector<std::string> test_files, attacks;
-  std::string classes;   // file or folder with the names of the model's classes; empty: the run's
-  std::string outliers;  // data set of pictures of no class
-  std::vector<double> budgets = {1, 2, 3, 4, 5, 6};        // l_inf radii, in 1/255
-  std::vector<double> l2_budgets = {0.25, 0.5, 1};         // l2 radii
+  std::string classes;             // file or folder with the names of the model's classes; empty: the run's
+  std::string outliers;            // data set of pictures of no class
+  std::vector<double> budgets;     // l_inf radii, in 1/255; empty: usual_budgets
+  std::vector<double> l2_budgets;  // l2 radii; empty: usual_l2_budgets
   std::map<std::string, nn::OptionValues> attack_options;  // those given, by attack
   std::string attack_records;                              // file; empty: none
   std::string attacked_by;     // run whose model is attacked; empty: the evaluated one

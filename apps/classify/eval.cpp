@@ -97,6 +97,7 @@ class Evaluation : public apps::PictureEvaluation<RunRecord, data::Dataset> {
     if (!attacks_.empty() && classes_.size() < 2)
       fail("eval", fmt::format("{} has pictures of one class only, and an attack needs two or more",
                                describe_data(config_)));
+    for (attacks::Settings& s : attacks_) s.classes = int64_t(classes_.size());
     results_ = conditions_on(*data_, config_.dtype, options_.limit);
     results_.set_classes(config_.classes, classes_);
   }

@@ -35,8 +35,10 @@ void add_eval(apps::Program<RunRecord>& program) {
   apps::add_names(command, "--attack", e.attacks, attacks::names(),
                   fmt::format("{}", fmt::join(attacks::names(), ", ")));
   apps::add_number(command, "--budgets", e.budgets, "Budgets of attacks in l_inf, in 1/255",
-                   apps::above(0, 255));
-  apps::add_number(command, "--l2-budgets", e.l2_budgets, "Budgets of attacks in l2", apps::above(0, 1e6));
+                   apps::above(0, 255))
+      ->default_str(fmt::format("[{}]", fmt::join(usual_budgets, ",")));
+  apps::add_number(command, "--l2-budgets", e.l2_budgets, "Budgets of attacks in l2", apps::above(0, 1e6))
+      ->default_str(fmt::format("[{}]", fmt::join(usual_l2_budgets, ",")));
   apps::add_choice<AttackSpace>(command, "--attack-space", e.attack_space, "What an attack may change")
       ->default_str(choice_name(e.attack_space));
   apps::add_number(command, "--attack-limit", e.attack_limit, "Attack this many pictures (0: as --limit)",

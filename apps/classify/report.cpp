@@ -219,34 +219,52 @@ void add_samples(Report& report, const RunRecord& r) {
   report.pictures(grid);
 }
 
-// Adds the commands that repeat an evaluation: one for the corruptions, one per attack space and settings.
+// Attacks that one command repeats: in each norm all have the same budgets.
+struct SharedCommand {
+  std::set<std::string> names;
+  std::map<attacks::Norm, std::set<double>> budgets;
+};
+
+std::vector<SharedCommand> shared_commands(const std::map<std::string, std::set<double>>& budgets_of_attack) {
+  std::vector<SharedCommand> commands;
+  for (const auto& attack : budgets_of_attack) {
+    const std::optional<attacks::Norm> norm = norm_of(attack.first);
+    const auto fits = [&](const SharedCommand& c) {
+      return !norm || !c.budgets.contains(*norm) || c.budgets.at(*norm) == attack.second;
+    };
+    auto at = std::find_if(commands.begin(), commands.end(), fits);
+    if (at == commands.end()) at = commands.insert(at, SharedCommand());
+    at->names.insert(attack.first);
+    if (norm) at->budgets[*norm] = attack.second;
+  }
+  return commands;
+}
+
+// Adds the commands that repeat an evaluation: for the corruptions at the same severities, for each set of outliers,
+// and for the attacks in one space with the same arguments and budgets.
 void add_commands(std::vector<std::string>& commands, const RunRecord& r, const Results& results) {
   const std::string eval = "classify eval --checkpoint " + apps::quoted(r.folder) +
                            (results.options.empty() ? "" : " " + results.options);
-  if (!results.corrupted.empty() || (results.attacked.empty() && results.outliers.empty()))
-    commands.push_back(eval + apps::corruption_arguments(results.corrupted));
+  if (results.corrupted.empty() && results.attacked.empty() && results.outliers.empty())
+    commands.push_back(eval);
+  for (const auto& corrupted : apps::by_severities(results.corrupted))
+    commands.push_back(eval + apps::corruption_arguments(corrupted));
   for (const Results::Outliers& o : results.outliers) commands.push_back(eval + " " + o.arguments);
-  struct Attacks {
-    std::set<std::string> names;
-    std::set<double> budgets, l2_budgets;
-  };
-  std::map<std::pair<std::string, std::string>, Attacks> attacks;  // by space and arguments
-  for (const Results::Attacked& a : results.attacked) {
-    Attacks& together = attacks[{a.space, a.arguments}];
-    together.names.insert(a.attack);
-    if (const auto norm = norm_of(a.attack))
-      (*norm == attacks::Norm::linf ? together.budgets : together.l2_budgets).insert(a.budget);
-  }
-  for (const auto& [how, together] : attacks) {
-    const auto& [space, arguments] = how;
-    std::string command =
-        fmt::format("{} --attack {} --attack-space {}", eval, fmt::join(together.names, ","), space);
-    if (!arguments.empty()) command += " " + arguments;
-    if (!together.budgets.empty()) command += fmt::format(" --budgets {}", fmt::join(together.budgets, ","));
-    if (!together.l2_budgets.empty())
-      command += fmt::format(" --l2-budgets {}", fmt::join(together.l2_budgets, ","));
-    commands.push_back(command);
-  }
+  std::map<std::pair<std::string, std::string>, std::map<std::string, std::set<double>>>
+      attacks;  // budgets by attack, by space and arguments
+  for (const Results::Attacked& a : results.attacked)
+    attacks[{a.space, a.arguments}][a.attack].insert(a.budget);
+  for (const auto& [how, budgets_of_attack] : attacks)
+    for (const SharedCommand& together : shared_commands(budgets_of_attack)) {
+      const auto& [space, arguments] = how;
+      std::string command =
+          fmt::format("{} --attack {} --attack-space {}", eval, fmt::join(together.names, ","), space);
+      if (!arguments.empty()) command += " " + arguments;
+      for (const auto& [norm, budgets] : together.budgets)
+        command += fmt::format(" {} {}", norm == attacks::Norm::linf ? "--budgets" : "--l2-budgets",
+                               fmt::join(budgets, ","));
+      commands.push_back(command);
+    }
 }
 
 }  // namespace

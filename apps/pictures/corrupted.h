@@ -136,7 +136,19 @@ std::string corruption_set(const std::vector<Corrupted<Scores>>& corrupted, bool
   return text;
 }
 
-// Options of `eval` that repeat the corruptions: " --corruptions fog,snow --severities 1,2".
+// The corruptions in parts, each with the same severities.
+template <class Scores>
+std::vector<std::vector<Corrupted<Scores>>> by_severities(const std::vector<Corrupted<Scores>>& corrupted) {
+  std::map<std::string, std::set<int>> severities;
+  for (const Corrupted<Scores>& c : corrupted) severities[c.name].insert(c.severity);
+  std::map<std::set<int>, std::vector<Corrupted<Scores>>> parts;
+  for (const Corrupted<Scores>& c : corrupted) parts[severities[c.name]].push_back(c);
+  std::vector<std::vector<Corrupted<Scores>>> all;
+  for (const auto& [at, part] : parts) all.push_back(part);
+  return all;
+}
+
+// Options of `eval` that repeat the corruptions, all at the same severities: " --corruptions fog,snow --severities 1".
 template <class Scores> std::string corruption_arguments(const std::vector<Corrupted<Scores>>& corrupted) {
   if (corrupted.empty()) return "";
   std::set<std::string> names;

@@ -33,7 +33,8 @@ void add_picture_eval_options(CLI::App& command, PictureEvalOptions& o) {
              "Evaluate this many of them, evenly spaced (the first of drawn scenes; 0: all)", any_count);
   add_names(command, "--corruptions", o.corruptions, data::corruption_names(),
             "all, or names: gaussian_noise,fog,...");
-  add_number(command, "--severities", o.severities, "Severities of the corruptions", Range{1, 5});
+  add_number(command, "--severities", o.severities, "Severities of the corruptions", Range{1, 5})
+      ->default_str("[1,2,3,4,5]");
   command.add_option("--frost", o.frost, "Folder with frost overlays (default: drawn ones)");
   add_number(command, "--seed", o.seed, "Seed of corruptions and attacks", any_seed);
   command.add_flag("--skip-bad", o.skip_bad, "Skip damaged pictures and count them");

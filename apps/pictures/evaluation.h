@@ -27,9 +27,9 @@ namespace pursuit::apps {
 struct PictureEvalOptions : EvalOptions {
   std::string format;
   std::vector<std::string> corruptions;  // "all" or names
-  std::vector<int> severities = {1, 2, 3, 4, 5};
-  std::string frost;  // folder of overlays
-  int64_t first = 0;  // evaluate only the first pictures; 0: all
+  std::vector<int> severities;           // empty: 1 to 5
+  std::string frost;                     // folder of overlays
+  int64_t first = 0;                     // evaluate only the first pictures; 0: all
   uint64_t seed = 0;
   bool skip_bad = false;
 
@@ -52,7 +52,9 @@ template <class Record, class DataSet> class PictureEvaluation : public Evaluati
       : Evaluation<Record>(options),
         severities_(options.severities.begin(), options.severities.end()),
         options_(options),
-        corruptions_(chosen("--corruptions", options.corruptions, data::corruption_names())) {}
+        corruptions_(chosen("--corruptions", options.corruptions, data::corruption_names())) {
+    if (severities_.empty()) severities_ = {1, 2, 3, 4, 5};
+  }
 
  protected:
   using Evaluation<Record>::config_, Evaluation<Record>::loaded_;
@@ -127,6 +129,8 @@ template <class Record, class DataSet> class PictureEvaluation : public Evaluati
     if (!options_.frost.empty() && (published_corrupted() || corruptions_.empty()))
       fail("eval",
            "--frost holds overlays for corruptions that are drawn here: give --corruptions, or leave it out");
+    if (!options_.severities.empty() && !published_corrupted() && corruptions_.empty())
+      fail("eval", "--severities has no effect without --corruptions; give both, or leave it out");
     if (published_corrupted() && corruptions_.empty()) corruptions_ = data::corruption_names();
     std::vector<std::string> missing;
     for (const std::string& name : corruptions_)

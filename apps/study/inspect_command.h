@@ -75,12 +75,15 @@ void add_inspect_command(CLI::App& app, int& code, int64_t batch_size, Loss loss
   add_inspect_options(*command, *o, "pictures");
   add_choice<data::Split>(*command, "--split", o->split, "Split to take pictures from")
       ->default_str(choice_name(o->split));
-  command->add_option(
+  CLI::Option* tape = command->add_option(
       "--tape", o->tape,
       "Show instead the operators that a step records, with time and memory, and write the recorded "
       "graph, as .svg (by Graphviz) or .dot");
   add_number(*command, "--batch-size", o->batch_size, "--tape: number of pictures in the step",
              Range{1, 1e6});
+  for (const char* option : {"--data", "--samples", "--decompose", "--split", "--json"})
+    tape->excludes(option);  // it shows no pictures of the data
+  refuse_without_effect(*command, {{{"--batch-size"}, {"--tape"}}});
   command->callback([&code, o, loss, show] {
     if (o->tape.empty()) {
       code = inspect_pictures<Record>(*o, show);

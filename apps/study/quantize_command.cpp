@@ -48,6 +48,10 @@ void add_quantize_options(CLI::App& command, QuantizeOptions& o, const std::stri
       ->default_str(choice_name(o.ranges.estimator));
   add_number(command, "--percentile", o.ranges.percentile,
              "--activation-range percentile: this one and 100 minus it", above(50, 100));
+  command.parse_complete_callback([&command, &o] {
+    if (command.count("--percentile") > 0 && o.ranges.estimator != nn::RangeEstimator::percentile)
+      throw CLI::ValidationError("--percentile", "has no effect without --activation-range percentile");
+  });
   command.add_flag(
       "--float-head", o.float_head,
       "Keep the output layer in floating point, as published for language models, and an embedding that "

@@ -102,8 +102,8 @@ void add_compare_command(CLI::App& app, CompareRuns compare) {
   CLI::App* command = app.add_subcommand("compare", "Several runs side by side, mean and spread over seeds");
   command->add_option("runs", o->runs, "Folders of runs")->required();
   command->add_option("--report", o->report, "Write an HTML comparison to this file");
-  command->add_flag("--markdown", o->markdown, "Print a Markdown table");
-  command->add_flag("--json", o->json, "Print JSON");
+  CLI::Option* markdown = command->add_flag("--markdown", o->markdown, "Print a Markdown table");
+  command->add_flag("--json", o->json, "Print JSON")->excludes(markdown);
   command->callback([=] {
     if (!o->report.empty()) prepare_output(o->report);
     print(compare(without_repetitions(o->runs), o->report), o->markdown, o->json);

@@ -64,7 +64,7 @@ class Runner {
       const Json progress = progress_of(run);  // refuses what does not fit
       if (progress.contains("diverged")) failed_[run.name] = progress["diverged"];
     });
-    check_data();
+    for_each_run([&](const Run& run) { check_data(run); });
     check_folder();
   }
 
@@ -104,21 +104,18 @@ class Runner {
   }
 
   // All seeds of a candidate are trained on the same data; their folder may have moved.
-  void check_data() const {
-    std::map<std::string, std::pair<Json, std::string>>
-        first;  // data and folder, by the name without the seed
-    for_each_run([&](const Run& run) {
-      if (!run.quantized_from.empty() || !fs::exists(config_path(run.folder))) return;
-      const Json config = config_of_run(run.folder), built_in;
-      const bool from_files = config.value("data", Json("")) != "";
-      const Json data = from_files ? config.value("data-fingerprint", Json()) : built_in;
-      const std::string candidate = run.name.substr(0, run.name.rfind('-'));
-      const auto& [expected, folder] = first.emplace(candidate, std::pair(data, run.folder)).first->second;
-      if (data != expected)
-        fail("study", fmt::format("{}: {} and {} were trained on different data ('data-fingerprint' in their "
-                                  "config.json); give the --data of the first and remove the second",
-                                  study_.file, folder, run.folder));
-    });
+  void check_data(const Run& run) {
+    if (!run.quantized_from.empty() || !fs::exists(config_path(run.folder))) return;
+    const Json config = config_of_run(run.folder), built_in;
+    const bool from_files = config.value("data", Json("")) != "";
+    const Json data = from_files ? config.value("data-fingerprint", Json()) : built_in;
+    const std::string candidate = run.name.substr(0, run.name.rfind('-'));
+    auto& [expected, folder] = data_.emplace(candidate, std::pair(data, run.folder)).first->second;
+    if (folder == run.folder) expected = data;  // it may have begun anew
+    if (data != expected)
+      fail("study", fmt::format("{}: {} and {} were trained on different data ('data-fingerprint' in their "
+                                "config.json); give the --data of the first and remove the second",
+                                study_.file, folder, run.folder));
   }
 
   void check_evaluations() const {
@@ -331,7 +328,7 @@ class Runner {
     if (step == Step::done) write_progress(run, {{"options", run.options}, {"run", run_id(run.folder)}});
     if (step == Step::failed)
       write_progress(run, {{"options", run.options}, {"diverged", failed_.at(run.name)}});
-    check_data();
+    check_data(run);
     return step;
   }
 
@@ -447,8 +444,9 @@ class Runner {
     return text;
   }
 
-  // The trained runs of all variants; `complete` counts those with all evaluations.
-  std::vector<StudiedRun> trained(int64_t& complete) const {
+  // The trained runs of all variants; `complete` counts those with all evaluations, `former` names the evaluations
+  // that the file no longer has.
+  std::vector<StudiedRun> trained(int64_t& complete, std::set<std::string>& former) const {
     std::vector<StudiedRun> runs;
     for (const Study::Variant& variant : study_.variants)
       if (const auto candidate = choice_of(variant))
@@ -459,18 +457,28 @@ class Runner {
             const Json progress = progress_of(run);
             if (!progress.contains("run")) continue;
             runs.push_back({run.folder, run.variant});
+            const Json evaluations = progress.value("evaluations", Json::object());
+            for (const auto& [name, words] : evaluations.items()) former.insert(name);
             complete += std::all_of(study_.evaluations.begin(), study_.evaluations.end(),
                                     [&](const Recipe& e) { return is_evaluated(progress, e, run.seed); });
           }
         }
+    for (const Recipe& evaluation : study_.evaluations) former.erase(evaluation.name);
     return runs;
   }
 
   // Writes the page and its numbers, and prints the table.
   void write() const {
     int64_t complete = 0;
-    const std::vector<StudiedRun> runs = trained(complete);
+    std::set<std::string> former;
+    const std::vector<StudiedRun> runs = trained(complete, former);
     if (runs.empty()) return;
+    std::string former_note;
+    if (!former.empty())
+      former_note = fmt::format(
+          "the numbers include those of evaluations that {} no longer has: {}; to leave them out, remove the "
+          "runs' eval.json, and all others are measured anew",
+          study_.file, fmt::join(former, ", "));
     const std::string page_file = (fs::path(out_) / "study.html").string(),
                       numbers_file = (fs::path(out_) / "study.json").string();
     const auto planned =
@@ -500,6 +508,7 @@ class Runner {
         if (own) own(report);
         report.section("Study");
         report.paragraph(state + ".");
+        if (!former_note.empty()) report.paragraph("Note: " + former_note + ".");
         for (const auto& [name, why] : failed_) report.paragraph(name + ": " + why);
         if (!choices.rows.empty())
           report.table(choices, "Settings chosen by the metric on validation data, with the first seed.");
@@ -519,6 +528,7 @@ class Runner {
       write_file_atomically(numbers_file, numbers.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
       print(comparison, false, false);
     });
+    if (!former_note.empty()) note("note: {}\n", former_note);
     apps::print("{}\n{}\n{}\n", state, page_file, numbers_file);
   }
 
@@ -532,8 +542,10 @@ class Runner {
     std::string variant, run, metric;
     double value;
   };
-  std::vector<Tried> tried_;                   // candidates of the variants in chosen_
-  std::map<std::string, Recipe> chosen_;       // by variant
+  std::vector<Tried> tried_;              // candidates of the variants in chosen_
+  std::map<std::string, Recipe> chosen_;  // by variant
+  // Data and folder of the first run of every candidate that has begun, by the name without the seed.
+  std::map<std::string, std::pair<Json, std::string>> data_;
   int64_t done_ = 0;                           // steps of this call
   std::map<std::string, std::string> failed_;  // runs that diverged, and how
 };

@@ -171,9 +171,9 @@ template <bool targeted, Norm ball> struct Apgd {
   static Tensor run(const Victim& v, const Tensor& x, double eps, const Options& o) {
     return apgd(v, x, eps, o);
   }
-  static std::string describe(const Options& o) {
+  static std::string describe(const Options& o, int64_t classes) {
     return fmt::format("{} steps, {} start{}{}", o.steps, o.restarts, o.restarts == 1 ? "" : "s",
-                       targeted                           ? fmt::format(", {} targets", o.targets)
+                       targeted ? fmt::format(", {} targets", possible_targets(o.targets, classes))
                        : o.loss == ApgdOptions::Loss::dlr ? ", dlr"
                                                           : "");
   }
@@ -197,7 +197,7 @@ Tensor apgd(const Victim& victim, const Tensor& x, double eps, const ApgdOptions
     fail("attack", "this loss of apgd compares the " + std::to_string(needed) +
                        " highest logits, the model has " + std::to_string(search.classes()) +
                        "; apgd-ce, fab-t and square need only two");
-  const int64_t targets = std::min<int64_t>(o.targets, search.classes() - 1);
+  const int64_t targets = possible_targets(o.targets, search.classes());
   check_starts(std::max<int64_t>(targets, 1) * o.restarts);
   int number = 0;
   for (int restart = 0; restart < o.restarts; ++restart)

@@ -116,9 +116,10 @@ template <Norm ball> struct FabAttack {
   static Tensor run(const Victim& v, const Tensor& x, double eps, const Options& o) {
     return fab(v, x, eps, o);
   }
-  static std::string describe(const Options& o) {
-    return fmt::format("{} steps, {} targets, {} start{}", o.steps, o.targets, o.restarts,
-                       o.restarts == 1 ? "" : "s");
+  static std::string describe(const Options& o, int64_t classes) {
+    const int64_t targets = possible_targets(o.targets, classes);
+    return fmt::format("{} steps, {} target{}, {} start{}", o.steps, targets, targets == 1 ? "" : "s",
+                       o.restarts, o.restarts == 1 ? "" : "s");
   }
 };
 using FabLinf = FabAttack<Norm::linf>;
@@ -131,7 +132,7 @@ PURSUIT_ATTACK(FabL2)
 Tensor fab(const Victim& victim, const Tensor& x, double eps, const FabOptions& o) {
   Search search(victim, x);
   if (search.size() == 0) return x;
-  const int64_t targets = std::min<int64_t>(o.targets, search.classes() - 1);
+  const int64_t targets = possible_targets(o.targets, search.classes());
   check_starts(targets * o.restarts);
   for (int64_t target = 0; target < targets; ++target)
     for (int restart = 0; restart < o.restarts; ++restart)

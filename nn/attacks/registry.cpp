@@ -69,7 +69,7 @@ const AttackInfo& info_of(const std::string& name) {
 
 double Settings::radius() const { return info_of(name).traits.norm == Norm::linf ? budget / 255 : budget; }
 
-std::string Settings::describe() const { return info_of(name).describe(options); }
+std::string Settings::describe() const { return info_of(name).describe(options, classes); }
 
 std::string Settings::arguments() const {
   const AttackInfo& info = info_of(name);

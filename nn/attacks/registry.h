@@ -18,8 +18,9 @@
 //   PURSUIT_ATTACK(Fgsm)
 //
 // Options have a for_each_option as those of attention kinds; on the command line they are --fgsm-NAME. An
-// attack without a norm has a budget of its own, which it may tell: static double budget(const Options&). An
-// option may choose the defaults of the others: static void apply_preset(Options&), called before those given
+// attack without a norm has a budget of its own, which it may tell: static double budget(const Options&). Where the
+// description depends on the number of classes it is describe(const Options&, int64_t classes); 0: not known. An option
+// may choose the defaults of the others: static void apply_preset(Options&), called before those given
 // are read.
 namespace pursuit::attacks {
 
@@ -38,8 +39,9 @@ struct AttackInfo {
   std::vector<Option> options;
   // With a radius, for attacks with a norm. Options left out have their defaults.
   std::function<Tensor(const Victim&, const Tensor& x, double radius, const OptionValues&)> run;
-  std::function<std::string(const OptionValues&)> describe;  // "20 steps of 0.15 of the budget"
-  std::function<double(const OptionValues&)> budget;         // of an attack without a norm; 0: no bound
+  // "20 steps of 0.15 of the budget"; classes: of the logits; 0: not known.
+  std::function<std::string(const OptionValues&, int64_t classes)> describe;
+  std::function<double(const OptionValues&)> budget;  // of an attack without a norm; 0: no bound
   // All options, with defaults and presets filled in.
   std::function<OptionValues(const OptionValues&)> complete;
   // Shows the model what it sees at once, for shapes only; of attacks with a memory_option. x: [1, C, H, W].
@@ -63,6 +65,7 @@ struct Settings {
   // Above 1, for a model that draws random numbers at every call: its logits, and so their gradients, are
   // means over so many calls (expectation over transformation, Athalye et al. 2018).
   int draws = 1;
+  int64_t classes = 0;  // of the logits, for describe(); 0: not known
 
   double radius() const;         // of the ball, in units of the images
   std::string describe() const;  // the options that matter: "20 steps of 0.15 of the budget"
@@ -126,7 +129,12 @@ template <class Attack> AttackInfo attack_info() {
   info.run = [](const Victim& v, const Tensor& x, double radius, const OptionValues& given) {
     return Attack::run(v, x, radius, options_of<Attack>(given));
   };
-  info.describe = [](const OptionValues& given) { return Attack::describe(options_of<Attack>(given)); };
+  info.describe = [](const OptionValues& given, [[maybe_unused]] int64_t classes) {
+    if constexpr (requires(const Options& o) { Attack::describe(o, int64_t()); })
+      return Attack::describe(options_of<Attack>(given), classes);
+    else
+      return Attack::describe(options_of<Attack>(given));
+  };
   info.budget = [](const OptionValues& given) {
     if constexpr (requires(const Options& o) { Attack::budget(o); })
       return Attack::budget(options_of<Attack>(given));

@@ -143,6 +143,10 @@ Row Search::start(int64_t picture, Norm norm, double eps, uint64_t i, Part part)
   return point;
 }
 
+int64_t possible_targets(int64_t wanted, int64_t classes) {
+  return classes > 0 ? std::min(wanted, classes - 1) : wanted;
+}
+
 void check_starts(int64_t starts) {
   constexpr auto most = int64_t(streams::attack::spsa_steps.size());
   if (starts > most)

@@ -79,6 +79,9 @@ double length(const Row& row, Norm norm);
 // Returns the cross-entropy and writes its slope with respect to the logits.
 double cross_entropy(const Scores& scores, float* slope);
 
+// The classes that can be aimed at: of `wanted`, no more than there are beside the label. classes 0: not known.
+int64_t possible_targets(int64_t wanted, int64_t classes);
+
 // Throws Error if so many starts of a picture (targets times restarts) have no random streams of their own.
 void check_starts(int64_t starts);
 

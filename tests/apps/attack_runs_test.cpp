@@ -61,7 +61,15 @@ TEST_CASE("attacks of eval: every attack at its budgets, none twice") {
   CHECK(listed(EvalOptions{}).empty());
   o.attack_options["square"] = {{"queries", int64_t(5)}};
   CHECK(message_of([&] { listed(o); }).find("--square-queries has no effect") != std::string::npos);
-  o.attack_options.erase("square");
+  o.attack_options.clear();
+  o.attacks = {"pgd-l2"};
+  CHECK(message_of([&] { listed(o); }).find("--budgets has no effect without an attack in l_inf") !=
+        std::string::npos);
+  o.budgets.clear();
+  CHECK(listed(o) == "pgd-l2 0.5 ; ");
+  o.attacks = {"pgd", "noise"};
+  CHECK(message_of([&] { listed(o); }).find("--l2-budgets has no effect without an attack in l2") !=
+        std::string::npos);
   o.attacks = {"pgdd"};
   CHECK(message_of([&] { listed(o); }).find("pgdd") != std::string::npos);
 }
@@ -71,6 +79,9 @@ TEST_CASE("attacks of eval: --masking-check adds what the notes compare") {
   o.attacks = {"pgd"};
   o.budgets = {2, 8};
   o.masking_check = true;
+  o.l2_budgets = {0.5};
+  CHECK(message_of([&] { listed(o); }).find("--l2-budgets has no effect") != std::string::npos);
+  o.l2_budgets.clear();
   CHECK(message_of([&] { listed(o); }).find("--attack-space pixel") != std::string::npos);
   o.attack_space = AttackSpace::pixel;
   CHECK(listed(o) == "pgd 2 ; pgd 8 ; apgd-ce 8 ; square 8 ; pgd 8 --pgd-steps 200; pgd 255 ; ");
@@ -148,5 +159,6 @@ TEST_CASE("attacks of eval: transfer from a run to itself is the attack on it; f
   CHECK(refused(trained(f, "larger", "softmax", 48)).find("takes 48 x 48 pixels") != std::string::npos);
   CHECK(refused(f.file("missing")).find("missing") != std::string::npos);
   o.attacks.clear();
+  o.budgets.clear();
   CHECK(refused(rpc).find("give --attack too") != std::string::npos);
 }

@@ -319,6 +319,35 @@ TEST_CASE("results: what was measured alike adds up, everything else is kept bes
   CHECK(message_of([&] { apps::read_evaluations<Results>(at(".")); }).find("eval.json") != std::string::npos);
 }
 
+TEST_CASE("report: commands repeat what was evaluated, and no other combination") {
+  const Scratch at("commands");
+  write_run(at("run"), small_config("rpc", 0));
+  Results r = clean_results(0.9);
+  r.corrupted = {{"fog", 1, {0.7, 1}}, {"fog", 2, {0.6, 1}}, {"snow", 2, {0.5, 1}}, {"frost", 2, {0.5, 1}}};
+  for (const char* attack : {"pgd", "fgsm"})
+    for (const double budget : {1, 6}) r.attacked.push_back({attack, "normalised", budget, "", 0.5, 1, 0.1});
+  r.attacked.push_back({"apgd-ce", "normalised", 4, "", 0.5, 1, 0.1});
+  r.attacked.push_back({"noise", "normalised", 0.3, "", 0.5, 1, 0.1});
+  for (const char* attack : {"pgd-l2", "square-l2"})
+    r.attacked.push_back({attack, "normalised", 0.5, "", 0.5, 1, 0.1});
+  r.attacked.push_back({"apgd-ce-l2", "normalised", 1, "", 0.5, 1, 0.1});
+  apps::add_evaluation(at("run"), r);
+  RunRecord record(at("run"));
+  const std::string eval = "classify eval --checkpoint " + at("run");
+  const std::string attack = eval + " --attack ", space = " --attack-space normalised";
+  CHECK(page_of(record).commands ==
+        std::vector<std::string>{
+            eval + " --corruptions fog --severities 1,2", eval + " --corruptions frost,snow --severities 2",
+            attack + "apgd-ce,apgd-ce-l2,noise" + space + " --budgets 4 --l2-budgets 1",
+            attack + "fgsm,pgd,pgd-l2,square-l2" + space + " --budgets 1,6 --l2-budgets 0.5"});
+  r.corrupted.clear();
+  r.attacked.clear();
+  write_run(at("clean"), small_config("rpc", 0));
+  apps::add_evaluation(at("clean"), r);
+  RunRecord clean(at("clean"));
+  CHECK(page_of(clean).commands == std::vector<std::string>{"classify eval --checkpoint " + at("clean")});
+}
+
 TEST_CASE("results: files of before are read, and what they mixed is taken apart") {
   const Scratch at("old");
   apps::write_file_atomically(at("eval.json"), R"({"evaluations": [{"data": "synthetic test", "ema": true,

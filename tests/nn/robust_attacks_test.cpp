@@ -7,6 +7,7 @@
 
 #include "engine/ops.h"
 #include "nn/attacks/attacks.h"
+#include "nn/attacks/registry.h"
 #include "tests/message_of.h"
 
 using namespace pursuit;
@@ -195,6 +196,24 @@ TEST_CASE("attacks: losses that need more classes than there are") {
         std::string::npos);
   CHECK(message_of([&] { attacks::square(victim, x, 0.1, {.queries = 0}); }).find("0 queries") !=
         std::string::npos);
+}
+
+TEST_CASE("attacks: apgd-t and fab-t tell how many classes they aim at") {
+  const auto described = [](const char* name, int64_t classes, const OptionValues& options = {}) {
+    Settings s;
+    s.name = name;
+    s.options = options;
+    s.classes = classes;
+    return s.describe();
+  };
+  for (const int64_t classes : {0, 10, 1000}) {
+    CHECK(described("apgd-t", classes) == "100 steps, 1 start, 9 targets");
+    CHECK(described("fab-t-l2", classes) == "100 steps, 9 targets, 1 start");
+  }
+  CHECK(described("apgd-t-l2", 4) == "100 steps, 1 start, 3 targets");
+  CHECK(described("fab-t", 2) == "100 steps, 1 target, 1 start");
+  CHECK(described("fab-t", 5, {{"targets", int64_t(2)}}) == "100 steps, 2 targets, 1 start");
+  CHECK(described("pgd", 4) == described("pgd", 0));
 }
 
 TEST_CASE("robust attacks: a model that gives NaN is no robust one") {

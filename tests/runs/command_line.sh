@@ -72,6 +72,7 @@ refuses 1 "missing" eval --checkpoint missing
 refuses 1 "missing" eval --checkpoint run --data missing
 refuses 1 "no-device" eval --checkpoint run --device no-device
 refuses 1 "missing" compare run missing
+refuses 2 "--markdown excludes --json" compare run --markdown --json
 refuses 1 "missing" report missing
 [[ ! -e new ]] || fail "$name left a folder of a run that never began"
 
@@ -97,6 +98,9 @@ case $name in
     refuses 1 "--classes one.txt names 1 classes, the model has 10" "${few[@]}" --classes one.txt
     refuses 1 "missing" "${few[@]}" --outliers missing
     refuses 2 "--severities" "${few[@]}" --severities 6
+    refuses 1 "--severities has no effect without --corruptions" "${few[@]}" --severities 2
+    refuses 1 "--budgets has no effect without an attack in l_inf" "${few[@]}" --attack pgd-l2 --budgets 1
+    refuses 1 "--l2-budgets has no effect without an attack in l2" "${few[@]}" --attack fgsm --l2-budgets 1
     refuses 2 "no-corruption" "${few[@]}" --corruptions no-corruption
     refuses 2 "no-space" "${few[@]}" --attack-space no-space
     refuses 1 "averaged" "${few[@]}" --ema
@@ -105,6 +109,8 @@ case $name in
       grep -qF "note: --$option changes nothing" errors || fail "$name: says not that --$option changes nothing: $(cat errors)"
     done
     shows "ranges of activations from 5 samples in 3 batches" quantize "${run[@]}" --out small --calibrate 5 --batch-size 2
+    refuses 2 "--percentile: has no effect without --activation-range percentile" \
+      quantize "${run[@]}" --out smaller --percentile 99
 
     shows "run" compare run other --report both.html
     written both.html
@@ -132,6 +138,8 @@ case $name in
     grep -q 'apt-get install graphviz' errors || fail "$name inspect: does not say how to get Graphviz"
     written other.svg.dot
     refuses 1 ".svg or .dot" inspect "${run[@]}" --tape tape.png
+    refuses 2 "--samples excludes --tape" inspect "${run[@]}" --tape tape.dot --samples 2
+    refuses 2 "--batch-size: has no effect without --tape" inspect "${run[@]}" --batch-size 2
     # 6 x 6 pixels of grey.
     base64 -d >picture.png <<END
 iVBORw0KGgoAAAANSUhEUgAAAAYAAAAGCAAAAADFp7CUAAAAM0lEQVR42mNg0AioWHCCgV0/vH75eQY+s7i2ddcYRG1Te7feZZBx
@@ -158,6 +166,11 @@ END
     shows '"overlay": "seen/*-overlay.png"' predict "${run[@]}" "$mask" --out seen --json
     written seen/*-{mask,overlay,legend,classes}.png
     refuses 2 "--opacity" predict "${run[@]}" "$mask" --opacity 2
+
+    shows "" train "${toy[@]}" --out idle --long-side 70 --decoder-depth 3 --cache-mib 1
+    for option in long-side decoder-depth cache-mib; do
+      grep -qF "note: --$option changes nothing" errors || fail "$name: says not that --$option changes nothing: $(cat errors)"
+    done
 
     # A run's own way of looking counts until an option says otherwise.
     shows "" train "${toy[@]}" --out views --stride 48 --scales 0.5,1 --eval-flip true --short-side 64
@@ -204,6 +217,11 @@ END
     shows '"entropy"' inspect "${run[@]}" --sequences 2 --json
     shows '"fingerprint"*"j_proj"' inspect "${run[@]}" --samples 2 --json
     shows 'largest eigenvalue*share of S' inspect --checkpoint other --samples 2 --decompose 1
+    shows "" generate --checkpoint bytes --tokens 2 --temperature 0 --top-k 3 --no-unknown
+    for options in "--no-unknown changes" "--top-k and --top-p change"; do
+      grep -qF -- "note: $options nothing" errors || fail "$name generate: says not that $options nothing: $(cat errors)"
+    done
+    refuses 1 "--other-attention scaled-s mixes all tokens" train "${toy[@]}" --out never --other-attention scaled-s
     refuses 2 "no-window" "${few[@]}" --window no-window
     refuses 1 "no-split" "${few[@]}" --split no-split
     refuses 2 "--tokens" generate "${run[@]}" --tokens 0

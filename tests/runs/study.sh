@@ -315,6 +315,15 @@ if [[ $name == classify ]]; then
   steps_are "removing the run whose model is attacked" "1 1 4"
 fi
 
+# Results of an evaluation that was removed from the file are named.
+! grep -q "no longer has" whole/study.html || fail "the page names an evaluation that was removed"
+mkdir fewer
+sed '/^\[evaluations.all\]/,/^\[quantizations/{/^\[quantizations/!d}' small.toml >fewer/small.toml
+"$app" study fewer/small.toml --out whole --quiet >out 2>steps || fail "study without its evaluation: $(cat steps)"
+for shown in steps whole/study.html; do
+  grep -q "evaluations that fewer/small.toml no longer has: all;" $shown || fail "a removed evaluation: $(cat steps)"
+done
+
 # The app's own studies: every option is checked before data is looked for.
 for file in "$(dirname "$script")"/../../apps/"$name"/studies/*.toml; do
   [[ -e $file ]] || continue
