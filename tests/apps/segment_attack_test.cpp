@@ -262,10 +262,13 @@ TEST_CASE("segment eval: under attacks, and of a corrupted set") {
   CHECK(corrupted.corrupted[0].scores.mean_iou > corrupted.corrupted[1].scores.mean_iou);
   // One severity's folder as a set of its own has the same scores.
   e.data = f.file("data-c/fog/4");
+  refused("--severities has no effect without --corruptions");
+  e.severities = {};
   REQUIRE(eval(e) == 0);
   CHECK(apps::read_evaluations<Results>(f.file("run")).back().scores.mean_iou ==
         corrupted.corrupted[1].scores.mean_iou);
   e.data = f.file("data-c");
+  e.severities = {1, 2, 3, 4, 5};
   e.attacks = {"pgd"};
   refused("--attack needs clean pictures");
 }
