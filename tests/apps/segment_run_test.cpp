@@ -201,20 +201,26 @@ TEST_CASE("segment: options that change nothing are named") {
   CHECK(unused([](Config& c) { c.data = ""; }) == Names{"jpeg-decoder", "cache-mib", "skip-bad"});
 }
 
-TEST_CASE("segment: an encoder gives the weights that its run is evaluated with, and mean and std") {
-  const TemporaryFolder folder;
+// Of a classifier whose encoder fits into tiny().
+static classify::Config encoder_config() {
   classify::Config c;
-  c.image_size = 32;
+  c.image_size = 64;
   c.patch = 16;
   c.dim = 12;
   c.depth = 1;
   c.heads = 2;
   c.mlp_ratio = 2;
   c.channels = 3;
-  c.ema = 0.9;
   c.classes = {"cat", "dog"};
   c.mean = {0.1, 0.2, 0.3};
   c.std = {0.4, 0.5, 0.6};
+  return c;
+}
+
+TEST_CASE("segment: an encoder gives the weights that its run is evaluated with, and mean and std") {
+  const TemporaryFolder folder;
+  classify::Config c = encoder_config();
+  c.ema = 0.9;
   classify::Model classifier(classify::model_config(c));
   nn::initialise(classifier, nn::Init::timm, 5);
   nn::FlatParameters flat(classifier.parameters(), nn::decays_by_timm);
@@ -261,16 +267,7 @@ TEST_CASE("segment: an encoder gives the weights that its run is evaluated with,
 TEST_CASE("segment: the encoder of a classifier is the start, its positions resized") {
   const TemporaryFolder folder;
   const auto at = [&](const std::string& name) { return folder.file(name); };
-  classify::Config c;
-  c.image_size = 64;
-  c.patch = 16;
-  c.dim = 12;
-  c.depth = 1;
-  c.heads = 2;
-  c.mlp_ratio = 2;
-  c.channels = 3;
-  c.classes = {"cat", "dog"};
-  c.mean = c.std = {0.5, 0.5, 0.5};
+  const classify::Config c = encoder_config();
   classify::Model classifier(classify::model_config(c));
   nn::initialise(classifier, nn::Init::timm, 5);
   nn::FlatParameters flat(classifier.parameters(), nn::decays_by_timm);
