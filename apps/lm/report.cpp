@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "apps/lm/commands.h"
@@ -126,10 +125,7 @@ apps::RunPage page_of(RunRecord& r) {
     page.samples = [&r](Report& report) { add_sample(report, r); };
   }
   if (r.config) page.facts = {{"words", std::to_string(vocabulary(*r.config).size())}};
-  for (const Results& e : r.newest)
-    if (const std::string command = eval_command(r.folder, e);
-        std::find(page.commands.begin(), page.commands.end(), command) == page.commands.end())
-      page.commands.push_back(command);
+  for (const Results& e : r.newest) page.commands.push_back(eval_command(r.folder, e));
   return page;
 }
 

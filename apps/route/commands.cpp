@@ -110,9 +110,8 @@ apps::RunPage page_of(const RunRecord& r) {
   page.curves = curves();
   for (const Results& e : r.newest) {
     page.highlights.push_back({"Gap, " + e.decoding, percent(e.gap), e.data});
-    const std::string command = "route eval --checkpoint " + apps::quoted(r.folder) + " " + e.options;
-    if (!e.options.empty() && std::count(page.commands.begin(), page.commands.end(), command) == 0)
-      page.commands.push_back(command);
+    if (!e.options.empty())
+      page.commands.push_back("route eval --checkpoint " + apps::quoted(r.folder) + " " + e.options);
   }
   if (!r.newest.empty()) {
     page.highlights.push_back({"Gap, nearest neighbour", percent(r.newest[0].nearest_gap), r.newest[0].data});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <set>
 
 #include "apps/terminal/text.h"
 
@@ -54,7 +55,9 @@ void add_configuration(Report& report, const RunFolder& run, const RunPage& page
   report.key_values(entries);
   report.section("Reproduce");
   std::string commands = config.train_command + "\n";
-  for (const std::string& command : page.commands) commands += command + "\n";
+  std::set<std::string> listed;
+  for (const std::string& command : page.commands)
+    if (listed.insert(command).second) commands += command + "\n";
   report.code(commands + config.app + " report " + quoted(run.folder) + "\n");
 }
 

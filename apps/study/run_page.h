@@ -23,7 +23,7 @@ struct RunPage {
   std::string samples_title = {};
   std::function<void(Report&)> samples = {};                    // adds samples; may load the model
   std::vector<std::pair<std::string, std::string>> facts = {};  // shown after the config's options
-  std::vector<std::string> commands = {};                       // that repeat the evaluations
+  std::vector<std::string> commands = {};  // that repeat the evaluations; shown once each
 };
 
 // The parts of a page that come from the run's config.
