@@ -39,23 +39,6 @@ void take_statistics(Config& c) {
   apps::check_statistics(("--encoder " + encoder.path).c_str(), c.mean, c.std, 3);
 }
 
-// The weights with which the run itself is evaluated, by the parameters' names.
-std::map<std::string, Tensor> weights_of(const apps::Checkpoint& encoder) {
-  const auto weights = encoder.config.find("eval-weights");
-  if (!apps::has_average(encoder) || (weights != encoder.config.end() && *weights == "raw"))
-    return encoder.file.tensors;
-  constexpr std::string_view prefix = "ema.";
-  std::map<std::string, Tensor> averages;
-  for (const auto& [name, tensor] : encoder.file.tensors)
-    if (name.starts_with(prefix)) averages.emplace(name.substr(prefix.size()), tensor);
-  if (averages.contains("values"))  // in older runs: all averages in one buffer
-    fail("segment",
-         fmt::format("--encoder {} holds its averaged weights as earlier versions did; write them to a "
-                     "file with `classify export` and give that",
-                     encoder.path));
-  return averages;
-}
-
 }  // namespace
 
 std::unique_ptr<data::SegmentationDataset> open_data(const Config& c, data::Split split, int64_t first,
@@ -178,7 +161,11 @@ void load_encoder(nn::Segmenter& model, const std::string& run_or_file) {
   check_field(encoder, "weight-bits", 0);
   check_field(encoder, "depth", own.depth);
   check_field(encoder, "heads", own.heads);
-  model.load_encoder(weights_of(encoder), encoder.path);
+  // The weights with which the run itself is evaluated.
+  const auto weights = encoder.config.find("eval-weights");
+  const bool raw = !apps::has_average(encoder) || (weights != encoder.config.end() && *weights == "raw");
+  const auto tensors = raw ? encoder.parameters() : encoder.averages();
+  model.load_encoder({tensors.begin(), tensors.end()}, encoder.path);
 }
 
 }  // namespace pursuit::segment

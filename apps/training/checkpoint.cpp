@@ -84,19 +84,11 @@ void restore(const Checkpoint& c, const std::string& name, const Tensor& into) {
   copy_values(into, it->second.to(into.dtype()));
 }
 
-// The averaged weights under the names of the model's tensors. Integer buffers (counts) have no average and
-// are returned unchanged.
+// The averaged weights under the names of the model's tensors, also of an earlier version's file.
 Named averages(const Checkpoint& c, const nn::Module& model) {
-  Named all;
   const auto flat = c.file.tensors.find(flat_average);
-  if (flat == c.file.tensors.end()) {
-    for (auto it = c.file.tensors.lower_bound(std::string(ema_prefix));
-         it != c.file.tensors.end() && it->first.starts_with(ema_prefix); ++it)
-      all.emplace_back(it->first.substr(ema_prefix.size()), it->second);
-    for (const auto& [name, t] : c.parameters())
-      if (!is_floating(t.dtype())) all.emplace_back(name, t);
-    return all;
-  }
+  if (flat == c.file.tensors.end()) return c.averages();
+  Named all;
   const std::vector<nn::NamedTensor> parameters = model.parameters();
   const std::vector<int64_t> offsets = nn::flat_offsets(parameters);
   if (flat->second.shape() != Shape{offsets.back()})
@@ -179,6 +171,19 @@ Named Checkpoint::parameters() const {
   for (const auto& [name, t] : file.tensors)
     if (!name.starts_with(optimizer_prefix) && !name.starts_with(ema_prefix)) own.push_back({name, t});
   return own;
+}
+
+Named Checkpoint::averages() const {
+  if (file.tensors.contains(flat_average))
+    fail("checkpoint", path +
+                           " holds its averaged weights as earlier versions did; write them to a file with "
+                           "`export` and give that");
+  Named all;
+  for (const auto& [name, t] : file.tensors)
+    if (name.starts_with(ema_prefix)) all.emplace_back(name.substr(ema_prefix.size()), t);
+  for (const auto& [name, t] : parameters())
+    if (!is_floating(t.dtype())) all.emplace_back(name, t);
+  return all;
 }
 
 void check_parameters(const nn::Module& model, const std::vector<std::pair<std::string, Tensor>>& tensors,

@@ -53,6 +53,9 @@ struct Checkpoint {
 
   // The model's parameters and buffers, without optimizer state and averaged weights.
   std::vector<std::pair<std::string, Tensor>> parameters() const;
+  // The same tensors with averaged values. Integer buffers (counts) have no average and are returned
+  // unchanged. Throws Error if the file is of an earlier version, whose averages need the model to be read.
+  std::vector<std::pair<std::string, Tensor>> averages() const;
 };
 // Opens the checkpoint of a run's folder, or a file. If a folder's newest checkpoint cannot be read, prints a
 // line to stderr and opens the one before. With `verify` compares checksums; prints a line to stderr if a
