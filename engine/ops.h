@@ -6,7 +6,8 @@
 #include "engine/core/tensor.h"
 
 // All differentiable functions of the engine; each is one file in engine/ops. Elementwise and binary ones
-// broadcast by NumPy's rules. All take f32, bf16 and (on the CPU) f64 tensors of any strides. The inputs of a
+// broadcast by NumPy's rules. All take f32, bf16 and (on the CPU) f64 tensors of any strides (comparisons: of
+// any dtype). The inputs of a
 // call have the same dtype, except that f32 may be combined with bf16 in binary arithmetic, which then gives
 // f32, and where linear, mlp and layer_norm say so. Every gradient has its input's dtype.
 namespace pursuit {
@@ -19,16 +20,17 @@ class Communicator;
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& x, double c);
 Tensor affine(const Tensor& x, double scale, double shift);  // scale x + shift
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
-inline Tensor operator-(const Tensor& x) { return affine(x, -1, 0); }
+inline Tensor operator-(const Tensor& x) { return affine(x, -1, -0.0); }  // v + -0.0 is v, also for 0
 inline Tensor operator+(const Tensor& x, double c) { return affine(x, 1, c); }
 inline Tensor operator-(const Tensor& x, double c) { return affine(x, 1, -c); }
-inline Tensor operator*(const Tensor& x, double c) { return affine(x, c, 0); }
-inline Tensor operator*(double c, const Tensor& x) { return affine(x, c, 0); }
-inline Tensor operator/(const Tensor& x, double c) { return affine(x, 1 / c, 0); }
+inline Tensor operator*(const Tensor& x, double c) { return affine(x, c, -0.0); }
+inline Tensor operator*(double c, const Tensor& x) { return affine(x, c, -0.0); }
+inline Tensor operator/(const Tensor& x, double c) { return div(x, c); }
 inline Tensor operator+(double c, const Tensor& x) { return affine(x, 1, c); }
 inline Tensor operator-(double c, const Tensor& x) { return affine(x, -1, c); }
 inline Tensor operator/(double c, const Tensor& x) { return div(full({}, c, x.dtype(), x.device()), x); }
@@ -164,9 +166,9 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets);  // targ
 // the mean over pixels that are not ignored. Does not store full-size logits. f32 for bf16 logits.
 Tensor upsample_cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index = 255);
 // cross_entropy(linear(x, weight, bias), labels) without storing the logits of all classes: x [rows, dim],
-// weight [classes, dim], bias [classes] or undefined. The sum over the rows is divided by `count` (one number
-// on x's device; undefined: the number of rows that are not ignored), so that the losses of parts of a batch
-// add up to its mean.
+// weight [classes, dim], bias [classes] or undefined. The sum over the rows is divided by max(count, 1), so
+// that the losses of parts of a batch add up to its mean. `count` is one number on x's device; undefined: the
+// number of rows that are not ignored.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& labels,
                             int64_t ignore_index = -1, const Tensor& count = {});
 // log p(label) of every row in the compute dtype, [rows]; 0 for ignored rows. No autograd.

@@ -33,17 +33,18 @@ void Lookups::set_batch(int64_t batch) {
 Tensor Lookups::rows(const Tensor& ids, const Tensor& table) const {
   if (!apart() || !grad_enabled()) return embedding(ids, table);
   Tensor found = embedding(ids, table.detach());
-  const Argument anchor[] = {{&anchor_, anchor_.storage().use_count()}};
-  record(found, "lookup", anchor, [this, ids, rows = table.size(0)](const Tensor& gradient, const Tensor&) {
-    if (given_) fail("lookup", "a batch looked up twice, and its gradients are kept for one lookup");
-    if (ids.numel() != ids_)
-      fail("lookup", "a batch looked up " + std::to_string(ids.numel()) +
-                         " rows, and gradients are kept for " + std::to_string(ids_));
-    given_ = true;
-    sum_rows(ids.to(DType::i64).reshape({-1}), gradient.reshape({-1, sums_.size(2)}).contiguous(), rows,
-             batch_, numbers_, sums_);
-    return Grads{Tensor()};
-  });
+  const Argument arguments[] = {{&anchor_, anchor_.storage().use_count()}, {&ids, ids.storage().use_count()}};
+  record(found, "lookup", arguments,
+         [this, ids, rows = table.size(0)](const Tensor& gradient, const Tensor&) {
+           if (given_) fail("lookup", "a batch looked up twice, and its gradients are kept for one lookup");
+           if (ids.numel() != ids_)
+             fail("lookup", "a batch looked up " + std::to_string(ids.numel()) +
+                                " rows, and gradients are kept for " + std::to_string(ids_));
+           given_ = true;
+           sum_rows(ids.to(DType::i64).reshape({-1}), gradient.reshape({-1, sums_.size(2)}).contiguous(),
+                    rows, batch_, numbers_, sums_);
+           return Grads{Tensor(), Tensor()};
+         });
   return found;
 }
 

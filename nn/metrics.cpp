@@ -36,6 +36,7 @@ void ConfusionMatrix::add(const Tensor& predictions, const Tensor& labels) {
     fail("confusion matrix",
          "got " + predictions.str() + " and " + labels.str() + ", need integers of one shape");
   const std::vector<double> p = predictions.to_vector(), l = labels.to_vector();
+  std::vector<int64_t> counts = counts_;  // kept only if all pairs can be counted
   for (size_t i = 0; i < l.size(); ++i) {
     const int64_t label = int64_t(l[i]), prediction = int64_t(p[i]);
     if (label == ignore_index_) continue;
@@ -43,8 +44,9 @@ void ConfusionMatrix::add(const Tensor& predictions, const Tensor& labels) {
       fail("confusion matrix", "label " + std::to_string(label) + " with prediction " +
                                    std::to_string(prediction) + ", need classes below " +
                                    std::to_string(classes_));
-    ++counts_[size_t(label * classes_ + prediction)];
+    ++counts[size_t(label * classes_ + prediction)];
   }
+  counts_ = std::move(counts);
 }
 
 void ConfusionMatrix::set_counts(std::vector<int64_t> counts) {

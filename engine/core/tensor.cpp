@@ -115,6 +115,10 @@ Tensor normal(const Shape& shape, double mean, double std, uint64_t seed, uint64
   });
 }
 
+void fill_from(const Tensor& t, const void* values) {
+  if (t.numel() > 0 && !shapes_only()) std::memcpy(t.raw(), values, size_t(t.bytes()));
+}
+
 double Tensor::item() const {
   if (!defined()) fail_undefined("item");
   if (numel() != 1) fail("item", "a " + str() + " is not one value");

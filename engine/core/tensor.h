@@ -134,10 +134,13 @@ Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
 Tensor arange(int64_t n, DType dtype = DType::i64, Device device = cpu);
 
+// Copies t.bytes() bytes into the contiguous CPU tensor t.
+void fill_from(const Tensor& t, const void* values);
 // Copies row-major values into a new tensor; throws unless there are shape.numel() of them.
 template <class T> Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device = cpu);
 
-// From Philox stream (seed, stream): element i is uniform word i in [lo, hi), or normal number i.
+// From Philox stream (seed, stream): element i is uniform word i in [lo, hi), or normal number i. Rounding to the
+// dtype may give hi.
 Tensor uniform(const Shape& shape, double lo, double hi, uint64_t seed, uint64_t stream,
                DType dtype = DType::f32, Device device = cpu);
 Tensor normal(const Shape& shape, double mean, double std, uint64_t seed, uint64_t stream,
@@ -192,7 +195,7 @@ template <class T> Tensor from_vector(const std::vector<T>& values, const Shape&
     fail("from_vector", "got " + std::to_string(values.size()) + " values, need " +
                             std::to_string(shape.numel()) + " for " + shape.str());
   Tensor t = empty(shape, dtype_of<T>());
-  if (!values.empty()) memcpy(t.raw(), values.data(), values.size() * sizeof(T));
+  fill_from(t, values.data());
   return t.to(device);
 }
 

@@ -92,7 +92,29 @@ struct Write {
 };
 #endif
 
+// The elements between t's first and its last, and itself: t.numel() unless t has gaps or repeats elements.
+int64_t extent(const Tensor& t) {
+  int64_t elements = 1;
+  for (int d = 0; d < t.ndim(); ++d) elements += (t.size(d) - 1) * t.stride(d);
+  return elements;
+}
+
 }  // namespace
+
+void require_apart(const char* where, const Tensor& dst, const Tensor& src) {
+  if (dst.numel() == 0) return;
+  for (int d = 0; d < dst.ndim(); ++d)
+    if (dst.stride(d) == 0 && dst.size(d) > 1)
+      fail(where, "elements of the " + dst.str() + " share memory; write into the tensor that was expanded");
+  const bool same = dst.raw() == src.raw() && dst.shape() == src.shape() && dst.strides() == src.strides();
+  // Views with gaps may lie between each other.
+  if (same || dst.storage() != src.storage() || extent(dst) != dst.numel() || extent(src) != src.numel())
+    return;
+  const char *const to = static_cast<const char*>(dst.raw()), *const from =
+                                                                  static_cast<const char*>(src.raw());
+  if (to < from + src.bytes() && from < to + dst.bytes())
+    fail(where, "the " + dst.str() + " overlaps the " + src.str() + " that is read; copy that one first");
+}
 
 void copy_strided(const Tensor& dst, const Tensor& src) {
   if (shapes_only()) return;

@@ -13,6 +13,7 @@ struct NoParams {};
 // y = f(x). Op defines `A fwd(A x)` and `A bwd(A x, A y)` = dy/dx, each with another `const Params&` if it
 // has parameters (plain numbers, passed to GPU kernels by value). If bwd reads only one of x and y, or
 // neither, `static constexpr Saves saves` avoids saving the other; bwd then gets an arbitrary number for it.
+// With `static constexpr bool masks = true` a bwd of 0 passes nothing on, even of an infinite gradient.
 // `on_row(const T* x, T* y, int64_t n)` is a vectorised f of one dtype on the CPU, for contiguous tensors.
 enum class Saves { both, x, y, none };
 template <class Op> constexpr Saves saved_by() {
@@ -20,6 +21,13 @@ template <class Op> constexpr Saves saved_by() {
     return Op::saves;
   else
     return Saves::both;
+}
+// The chain rule. Where a mask is 0, 0 x inf would be NaN.
+template <class Op, class A> HD A chain(A gy, A derivative) {
+  if constexpr (requires { Op::masks; })
+    return derivative == 0 ? A(0) : gy * derivative;
+  else
+    return gy * derivative;
 }
 template <class Op, class Params> struct UnaryForward {
   Params p;
@@ -35,9 +43,9 @@ template <class Op, class Params> struct UnaryBackward {
   Params p;
   template <class T> HD T operator()(T x, T y, T gy) const {
     if constexpr (std::is_same_v<Params, NoParams>)
-      return downcast<T>(upcast(gy) * Op::bwd(upcast(x), upcast(y)));
+      return downcast<T>(chain<Op>(upcast(gy), Op::bwd(upcast(x), upcast(y))));
     else
-      return downcast<T>(upcast(gy) * Op::bwd(upcast(x), upcast(y), p));
+      return downcast<T>(chain<Op>(upcast(gy), Op::bwd(upcast(x), upcast(y), p)));
   }
 };
 
@@ -75,7 +83,7 @@ template <class Op, class Params = NoParams> struct Unary {
 // db(A a, A b)`, each with another `const Params&` if it has parameters. bf16 with f32 is computed in f32 and
 // gives f32; gradients are returned in each input's dtype. Other mixtures are errors. If a derivative does
 // not read both inputs, `static constexpr Reads da_reads` or `db_reads` avoids saving the other; the
-// derivative then gets an arbitrary number for it.
+// derivative then gets an arbitrary number for it. `masks` is as above.
 enum class Reads { both, a, b, none };
 template <class Op, class Params = NoParams> struct BinaryForward {
   Params p = {};
@@ -90,7 +98,7 @@ template <class Op, class Params = NoParams> struct BinaryForward {
 template <class Op, class Params, bool ForA> struct BinaryBackward {
   Params p;
   template <class T> HD T operator()(T a, T b, T gy) const {
-    return downcast<T>(upcast(gy) * derivative(upcast(a), upcast(b)));
+    return downcast<T>(chain<Op>(upcast(gy), derivative(upcast(a), upcast(b))));
   }
   template <class A> HD A derivative(A left, A right) const {
     if constexpr (std::is_same_v<Params, NoParams>)

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "engine/operator/elementwise.h"
 
 namespace pursuit {
@@ -5,7 +7,7 @@ namespace pursuit {
 struct Abs : Unary<Abs> {
   static constexpr const char* name = "abs";
   static constexpr Saves saves = Saves::x;
-  template <class A> HD static A fwd(A x) { return x < 0 ? -x : x; }
+  template <class A> HD static A fwd(A x) { return std::fabs(x); }
   template <class A> HD static A bwd([[maybe_unused]] A x, [[maybe_unused]] A y) {
     return A((x > 0) - (x < 0));
   }

@@ -1,3 +1,4 @@
+#include "engine/operator/copy.h"
 #include "engine/operator/elementwise.h"
 
 namespace pursuit {
@@ -21,6 +22,7 @@ void add_to(const Tensor& sum, const Tensor& x) {
   if (broadcast_shapes(sum.shape(), x.shape(), "add_to") != sum.shape() || sum.dtype() != x.dtype() ||
       sum.device() != x.device())
     fail("add_to", "got " + sum.str() + " and " + x.str() + ", need a second of the first's kind and shape");
+  require_apart("add_to", sum, x);
   dispatch(sum, "add_to", [&]<class Dev, class T>(Dev dev, Type<T>) {
     for_each(dev, layout_of(sum.shape(), sum, sum, x),
              map_to(sum.data<T>(), BinaryForward<Add>{}, sum.data<T>(), x.data<T>()));

@@ -1,5 +1,6 @@
 #include "engine/ops/add_norm.h"
 
+#include "engine/operator/counter.h"
 #include "engine/operator/residual.h"
 
 namespace pursuit {
@@ -102,9 +103,8 @@ bool fits_add_norm(const Tensor& branch, const NormParameters& norm) {
 void check_add_norm(const char* where, const Tensor& branch, const Tensor& residual,
                     const NormParameters& norm, const DropOptions& path) {
   if (!(path.p >= 0 && path.p <= 1)) fail(where, "got p " + std::to_string(path.p) + ", need 0 to 1");
-  const Tensor &counter = path.counter, &weight = norm.weight, &bias = norm.bias;
-  if (counter.defined() && (counter.shape() != Shape{2} || counter.device() != branch.device()))
-    fail(where, "got the counter " + counter.str() + ", need i64 [2] beside " + branch.str());
+  require_counter(where, path.counter, branch);
+  const Tensor &weight = norm.weight, &bias = norm.bias;
   if (branch.ndim() < 2 || weight.shape() != Shape{branch.size(-1)} || bias.shape() != weight.shape() ||
       weight.device() != branch.device() || bias.device() != branch.device())
     fail(where, "got branch " + branch.str() + ", weight " + weight.str() + ", bias " + bias.str() +

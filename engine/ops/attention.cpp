@@ -333,7 +333,7 @@ Tensor attention(const Tensor& qkv, const AttentionOptions& options) {
   if (qkv.ndim() != 5 || qkv.size(2) < 2 || qkv.size(2) > 3)
     fail("attention",
          "got " + qkv.str() + ", need [batch, tokens, 3 (q, k, v) or 2 (k, v), heads, head_dim]");
-  if (options.gamma > 0 || options.zeta < 1)
+  if (!(options.gamma <= 0 && options.zeta >= 1))
     fail("attention", "the clipped softmax needs gamma <= 0 and zeta >= 1");
   return apply(Attention{options}, qkv);
 }

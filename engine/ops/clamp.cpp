@@ -8,6 +8,7 @@ struct ClampRange {
 
 struct Clamp : Unary<Clamp, ClampRange> {
   static constexpr const char* name = "clamp";
+  static constexpr bool masks = true;
   static constexpr Saves saves = Saves::x;
   template <class A> HD static A fwd(A x, const ClampRange& r) {
     return x < A(r.lo) ? A(r.lo) : x > A(r.hi) ? A(r.hi) : x;

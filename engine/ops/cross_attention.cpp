@@ -151,13 +151,18 @@ Tensor cross_attention(const Tensor& q, const Tensor& kv, const Tensor& mask, do
       kv.device() != q.device() || !is_floating(q.dtype()))
     fail("cross_attention", "got queries " + q.str() + " and keys and values " + kv.str() +
                                 ", need [B, M, H, D] and [B, N, 2, H, D] of one dtype and device");
-  const auto broadcasts = [&](int i, int64_t size) { return mask.size(i) == size || mask.size(i) == 1; };
+  const auto broadcasts = [&] {
+    const Shape scores{q.size(0), q.size(1), kv.size(1)};
+    if (mask.ndim() > scores.size()) return false;
+    for (int d = 1; d <= mask.ndim(); ++d)
+      if (mask.size(-d) != 1 && mask.size(-d) != scores[scores.size() - d]) return false;
+    return true;
+  };
   if (mask.defined() &&
-      (mask.ndim() != 3 || !broadcasts(0, q.size(0)) || !broadcasts(1, q.size(1)) ||
-       !broadcasts(2, kv.size(1)) || mask.dtype() != compute_type(q.dtype()) || mask.device() != q.device()))
+      (!broadcasts() || mask.dtype() != compute_type(q.dtype()) || mask.device() != q.device()))
     fail("cross_attention",
          "got mask " + mask.str() + " for queries " + q.str() + " and keys and values " + kv.str() +
-             ", need [B, M, N] with 1 where it is the same, in f32 (f64 with f64), on their device");
+             ", need [B, M, N] or what broadcasts to it, in f32 (f64 with f64), on their device");
   if (mask.needs_grad())
     fail("cross_attention", "got a mask that needs a gradient, but none is computed; use mask.detach()");
   return apply(CrossAttention{scale}, q, kv, mask);

@@ -4,6 +4,7 @@
 
 #include "engine/base/random.h"
 #include "engine/cpu/parallel.h"
+#include "engine/operator/counter.h"
 #include "engine/operator/operator.h"
 #include "engine/operator/residual.h"
 #include "engine/ops.h"
@@ -109,8 +110,7 @@ PURSUIT_OPERATOR(DropPath)
 Tensor drop_path(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter,
                  const Tensor& residual) {
   if (!(p >= 0 && p <= 1)) fail("drop_path", "got p " + std::to_string(p) + ", need 0 to 1");
-  if (counter.defined() && (counter.shape() != Shape{2} || counter.device() != x.device()))
-    fail("drop_path", "got the counter " + counter.str() + ", need i64 [2] beside " + x.str());
+  require_counter("drop_path", counter, x);
   if (x.ndim() == 0) fail("drop_path", "got " + x.str() + ", need samples along dimension 0");
   require_residual("drop_path", residual, x.shape(), x);
   if (p == 0) return residual.defined() ? residual + x : x;

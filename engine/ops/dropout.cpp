@@ -1,5 +1,6 @@
 #include "engine/base/random.h"
 #include "engine/cpu/rows.h"
+#include "engine/operator/counter.h"
 #include "engine/operator/for_each.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
@@ -108,8 +109,7 @@ PURSUIT_OPERATOR(Dropout)
 Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t stream, const Tensor& counter) {
   require_defined("dropout", {&x});
   if (!(p >= 0 && p <= 1)) fail("dropout", "got p " + std::to_string(p) + ", need 0 to 1");
-  if (counter.defined() && (counter.shape() != Shape{2} || counter.device() != x.device()))
-    fail("dropout", "got the counter " + counter.str() + ", need i64 [2] beside " + x.str());
+  require_counter("dropout", counter, x);
   return p == 0 ? x : apply(Dropout{p, seed, stream}, x, counter);
 }
 

@@ -22,6 +22,7 @@ PURSUIT_OPERATOR(Expand)
 
 Tensor expand(const Tensor& x, const Shape& shape) {
   require_defined("expand", {&x});
+  shape.numel();  // throws if a size is negative or the product too large
   if (broadcast_shapes(x.shape(), shape, "expand") != shape)
     fail("expand", "a " + x.str() + " does not broadcast to " + shape.str());
   return apply(Expand{shape}, x);

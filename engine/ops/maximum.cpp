@@ -2,14 +2,15 @@
 
 namespace pursuit {
 
-// The larger or smaller of two numbers; NaN if either is NaN. Ties share the gradient equally, as in
-// PyTorch.
+// The larger or smaller of two numbers; NaN if either is NaN. Ties share the gradient equally,
+// and both get it for a NaN, as in PyTorch.
 template <bool Largest> struct Extreme {
+  static constexpr bool masks = true;
   template <class A> HD static bool wins(A a, A b) { return Largest ? a > b : a < b; }
   template <class A> HD static A fwd(A a, A b) {
     return a != a || wins(a, b) ? a : b != b ? b : wins(b, a) ? b : a;
   }
-  template <class A> HD static A da(A a, A b) { return wins(a, b) ? A(1) : a == b ? A(0.5) : A(0); }
+  template <class A> HD static A da(A a, A b) { return wins(b, a) ? A(0) : a == b ? A(0.5) : A(1); }
   template <class A> HD static A db(A a, A b) { return da(b, a); }
 };
 

@@ -80,6 +80,7 @@ void copy_values(const Tensor& dst, const Tensor& src) {
   require_defined("copy_values", {&dst, &src});
   if (dst.shape() != src.shape()) fail("copy", "got " + src.str() + ", need the shape of " + dst.str());
   if (dst.device() != src.device()) return copy_values(dst, src.detach().to(dst.device()));
+  require_apart("copy_values", dst, src);
   copy_strided(dst, src);
   dst.bump_version("copy_values");
 }

@@ -5,6 +5,7 @@
 
 #include "engine/base/random.h"
 #include "engine/cpu/parallel.h"
+#include "engine/operator/counter.h"
 #include "engine/operator/operator.h"
 #include "engine/ops.h"
 
@@ -212,7 +213,7 @@ Tensor normalise_images(const Tensor& images, const std::vector<double>& mean, c
   };
   check("erased", erased, {images.size(0), 4}, DType::i32);
   check("mix", mix, {images.size(0), 6}, DType::f32);
-  check("counter", counter, {2}, DType::i64);
+  require_counter(where, counter, images);
   return apply(NormaliseImages{mean, std, dtype, seed, stream, counter, patch}, images, erased, mix);
 }
 

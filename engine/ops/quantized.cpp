@@ -103,6 +103,11 @@ Tensor fake_quantize(const Tensor& in, const AffineGrid& grid) {
 Tensor fake_quantize_rows(const Tensor& x, const Tensor& scale, int64_t bits) {
   constexpr const char* name = "fake_quantize_rows";
   require_quantizable(name, x);
+  require_defined(name, {&x, &scale});
+  if (scale.dtype() != DType::f32 || scale.device() != x.device() ||
+      broadcast_shapes(x.shape(), scale.shape(), name) != x.shape() || bits < 2 || bits > 8)
+    fail(name, "got " + x.str() + ", scale " + scale.str() + " and " + std::to_string(bits) +
+                   " bits, need an f32 scale that broadcasts to the first, and 2 to 8 bits");
   OperatorCall scope(name);
   const Tensor y = empty(x.shape(), DType::f32, x.device());
   const float most = float(1 << (bits - 1));

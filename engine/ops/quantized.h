@@ -12,7 +12,8 @@ namespace pursuit {
 // x on the grid, of x's shape: step (q - zero) with q = clamp(round(x / step) + zero, 0, levels), ties to
 // even (Bondarenko et al. 2023, equation 1).
 Tensor fake_quantize(const Tensor& x, const AffineGrid& grid);
-// x on symmetric grids of 2^bits codes, scale [...] broadcast over x: scale clamp(round(x / scale)).
+// x on symmetric grids of 2^bits codes (bits: 2 to 8): scale clamp(round(x / scale)). `scale` broadcasts to
+// x's shape.
 Tensor fake_quantize_rows(const Tensor& x, const Tensor& scale, int64_t bits);
 
 // The numbers that codes i8 [rows, ...] stand for: scale_i q_i..., f32; scale f32 [rows].

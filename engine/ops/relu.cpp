@@ -5,6 +5,7 @@ namespace pursuit {
 
 struct Relu : Unary<Relu> {
   static constexpr const char* name = "relu";
+  static constexpr bool masks = true;
   static constexpr Saves saves = Saves::y;  // the next layer usually saves it anyway
   template <class A> HD static A fwd(A x) { return x < 0 ? A(0) : x; }
   static void on_row(const float* x, float* y, int64_t n) { rows<float>().relu(x, y, n); }

@@ -4,7 +4,9 @@ namespace pursuit {
 
 struct SoftThreshold : Binary<SoftThreshold> {
   static constexpr const char* name = "soft_threshold";
-  template <class A> HD static A fwd(A a, A b) { return a > b ? a - b : a < -b ? a + b : A(0) * a; }
+  static constexpr bool masks = true;
+  // A NaN of either is the result.
+  template <class A> HD static A fwd(A a, A b) { return a > b ? a - b : a < -b ? a + b : A(0) * a * b; }
   template <class A> HD static A da([[maybe_unused]] A a, [[maybe_unused]] A b) {
     return a > b || a < -b ? A(1) : A(0);
   }

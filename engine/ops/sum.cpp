@@ -100,7 +100,7 @@ Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keep) {
   const Tensor s = sum(x, dims, keep);
   if (s.numel() == 0) return s;
   if (x.numel() == 0) fail("mean", "of nothing: " + x.str());
-  return s * (double(s.numel()) / double(x.numel()));
+  return div(s, double(x.numel()) / double(s.numel()));
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "cuda/optim.cuh"
-#include "engine/core/shapes_only.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/rows.h"
 #include "engine/operator/copy.h"
@@ -170,8 +169,7 @@ void gradient_factor(Cuda, const Tensor& x, double most, const Tensor& weight, c
 
 Tensor decay_mask(const std::vector<FlatRange>& ranges, int64_t n, Device device) {
   if (!device.is_cuda()) return {};
-  std::vector<uint8_t> mask(shapes_only() ? 0 : size_t(n));
-  if (mask.empty()) return empty({n}, DType::u8, device);
+  std::vector<uint8_t> mask(static_cast<size_t>(n));
   for (const FlatRange& r : ranges) std::fill_n(mask.begin() + r.at, r.count, uint8_t(r.decays));
   return from_vector(mask, {n}, device);
 }
