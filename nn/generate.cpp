@@ -14,14 +14,25 @@ int64_t sample(std::span<const double> logits, const SamplingOptions& options, R
   if (!(options.temperature >= 0)) fail("generate", "the temperature must be 0 or more");
   if (options.top_k < 0) fail("generate", "top-k must be 0 (all) or more");
   if (!(options.top_p > 0 && options.top_p <= 1)) fail("generate", "top-p must be more than 0 and at most 1");
-  if (std::any_of(logits.begin(), logits.end(), [](double v) { return std::isnan(v); }))
-    fail("generate", "the model gives NaN; did its training diverge?");
+  const auto value = [&](int64_t word) { return logits[size_t(word)]; };
+  const auto is_forbidden = [&](int64_t word) {
+    return std::count(options.forbidden.begin(), options.forbidden.end(), word) > 0;
+  };
+  const int64_t size = int64_t(logits.size());
+  int64_t best = -1;
+  for (int64_t i = 0; i < size; ++i) {
+    if (std::isnan(value(i))) fail("generate", "the model gives NaN; did its training diverge?");
+    if ((best < 0 || value(i) > value(best)) && !is_forbidden(i)) best = i;
+  }
+  if (best < 0) fail("generate", "no word is left to draw");
+  const double top = value(best);
+  if (!std::isfinite(top))
+    fail("generate", "the model gives values that are not finite; did its training diverge?");
+  if (options.temperature == 0) return best;
   std::vector<int64_t> words;
   words.reserve(logits.size());
-  for (int64_t i = 0; i < int64_t(logits.size()); ++i)
-    if (std::count(options.forbidden.begin(), options.forbidden.end(), i) == 0) words.push_back(i);
-  if (words.empty()) fail("generate", "no word is left to draw");
-  const auto value = [&](int64_t word) { return logits[size_t(word)]; };
+  for (int64_t i = 0; i < size; ++i)
+    if (!is_forbidden(i)) words.push_back(i);
   const auto before = [&](int64_t a, int64_t b) {
     return value(a) != value(b) ? value(a) > value(b) : a < b;
   };
@@ -30,11 +41,7 @@ int64_t sample(std::span<const double> logits, const SamplingOptions& options, R
     std::nth_element(first, first + options.top_k, words.end(), before);
     words.resize(size_t(options.top_k));
   }
-  const int64_t best = *std::min_element(words.begin(), words.end(), before);
-  const double top = value(best);
-  if (!std::isfinite(top))
-    fail("generate", "the model gives values that are not finite; did its training diverge?");
-  if (options.temperature == 0 || words.size() == 1) return best;
+  if (words.size() == 1) return best;
   const auto weight = [&](int64_t word) { return std::exp((value(word) - top) / options.temperature); };
   const double total = std::transform_reduce(words.begin(), words.end(), 0.0, std::plus(), weight);
   // Most draws end among the most probable words, so no more are ranked than are needed.

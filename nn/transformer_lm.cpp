@@ -32,8 +32,7 @@ const LmConfig& checked(const LmConfig& c) {
   return c;
 }
 
-// Returns [context, dim]; a window of T tokens uses the first T rows, or the last T if positions are
-// reversed.
+// Returns [context, dim]; a window of T tokens uses the first T rows.
 Tensor sinusoids(const LmConfig& c) {
   if (shapes_only()) return empty({c.context, c.dim});
   const int64_t half = c.dim / 2;
@@ -172,8 +171,7 @@ Tensor TransformerLm::embed(const Tensor& ids, int64_t first) const {
     all = is_made ? sinusoids_ : sinusoids(c).to(ids.device());
     if (!shapes_only()) sinusoids_ = all;  // made on shapes, it has no values
   }
-  const int64_t from = c.positions == Positions::reversed ? c.context - ids.size(1) : first;
-  const Tensor places = all.slice(0, from, from + ids.size(1)).to(stream);
+  const Tensor places = all.slice(0, first, first + ids.size(1)).to(stream);
   const Tensor x = (c.scale_embedding ? words * std::sqrt(double(c.dim)) : words) + places;
   if (quantization()) return embedding_(x);
   return generator_.dropout(training() ? c.dropout : 0, streams::step::embedding)(x);
@@ -217,15 +215,13 @@ Tensor TransformerLm::next_logits(const Tensor& ids) const {
 }
 
 bool TransformerLm::has_cache() const {
-  return config_.positions != Positions::reversed &&
-         std::all_of(blocks_.begin(), blocks_.end(), [](const auto& b) { return b->attn.has_cache(); });
+  return std::all_of(blocks_.begin(), blocks_.end(), [](const auto& b) { return b->attn.has_cache(); });
 }
 
 Tensor TransformerLm::next_logits(const Tensor& ids, LmCache& cache) const {
   if (!has_cache())
-    fail("lm", "a model with " + config_.attention.kind + " attention" +
-                   (config_.positions == Positions::reversed ? " and reversed positions" : "") +
-                   " keeps no cache; give next_logits the whole context");
+    fail("lm", "a model with " + config_.attention.kind +
+                   " attention keeps no cache; give next_logits the whole context");
   NoGrad off;
   cache.layers.resize(blocks_.size(), {.tokens = config_.context});
   Tensor x = embed(ids, cache.length);

@@ -16,7 +16,7 @@ namespace pursuit::nn {
 // Position encodings. Sinusoids are added as [sin | cos] halves of dim / 2 frequencies.
 enum class Positions {
   sinusoidal,  // position t = 0, 1, ...; frequencies 10000^(-2 i / dim)
-  reversed,    // the same counted from the end of the window, whose last token has t = 0 (Transformer-XL)
+  reversed,    // t = context - 1, context - 2, ...: a whole window's last token has t = 0 (Transformer-XL)
   fairseq,     // t = 2, 3, ...; frequencies 10000^(-i / (dim / 2 - 1))
   learned      // pos_embed [context, dim]
 };
@@ -100,7 +100,7 @@ class TransformerLm : public Module {
   // Logits of the word after the last token, as log p, [B, vocab]. No autograd.
   Tensor next_logits(const Tensor& ids) const;
   // The same for ids [B, T] that follow those in the cache, to which they are added. Throws beyond the
-  // context, and if has_cache() is false: for kinds that iterate and positions that change with every token.
+  // context, and if has_cache() is false: for kinds that iterate.
   Tensor next_logits(const Tensor& ids, LmCache& cache) const;
   bool has_cache() const;
 

@@ -15,10 +15,15 @@ namespace pursuit::lm {
 
 namespace {
 
-// Returns the files with words changed, and adds to the counts.
-std::vector<data::TextFile> attacked(const std::vector<data::TextFile>& files,
-                                     data::WordChangeOptions options, data::ChangedWords& counts) {
-  std::vector<data::TextFile> out;
+struct ChangedText {
+  data::WordChangeOptions how;
+  std::vector<data::TextFile> files;
+  data::ChangedWords counts;  // without their text
+};
+
+ChangedText changed_text(const std::vector<data::TextFile>& files, data::WordChangeOptions options) {
+  ChangedText out{options, {}, {}};
+  data::ChangedWords& counts = out.counts;
   for (const data::TextFile& file : files) {
     options.first_line = counts.next_line;
     data::ChangedWords changed = data::change_words(file.text, options);
@@ -27,7 +32,7 @@ std::vector<data::TextFile> attacked(const std::vector<data::TextFile>& files,
     counts.changed += changed.changed;
     for (const auto& [token, count] : changed.tokens) counts.tokens[token] += count;
     const auto text = std::make_shared<std::string>(std::move(changed.text));
-    out.push_back({file.name + " with changed words", *text, 0, text});
+    out.files.push_back({file.name + " with changed words", *text, 0, text});
   }
   return out;
 }
@@ -103,23 +108,29 @@ class Evaluation : public apps::Evaluation<RunRecord> {
     apps::require_memory("eval", device_from_name(config_.device), "--batch-size",
                          [&] { evaluate_on_shapes(*loaded_.model, config_); });
     source_ = data::open_text(config_.data);
-    files_of(source_, split_, config_);
+    const std::vector<data::TextFile>& files = files_of(source_, split_, config_);
+    for (const data::WordChange change : options_.changes) {
+      data::WordChangeOptions how = options_.swap;
+      how.change = change;
+      changed_.push_back(changed_text(files, how));
+      if (words_.unknown() < 0 && unknown(changed_.back().counts, words_) > 0)
+        fail("eval", fmt::format("--{}: the vocabulary of {} has no <unk> for changed words; train with "
+                                 "--min-count 2, so that it has one",
+                                 choice_name(change), loaded_.name));
+    }
   }
 
   bool measure() override {
     const std::vector<data::TextFile>& files = source_.split(split_);
     if (!evaluate(files, nullptr)) return false;
-    for (const data::WordChange change : options_.changes) {
-      data::WordChangeOptions how = options_.swap;
-      how.change = change;
-      data::ChangedWords counts;
-      const auto changed = attacked(files, how, counts);
+    for (const ChangedText& changed : changed_) {
+      const data::ChangedWords& counts = changed.counts;
       if (!options_.quiet)
         apps::note("{}: {} of the split's {} words were {} ({:.2f} %), {} of them became <unk>\n",
-                   choice_name(change), counts.changed, counts.words, done_by(change),
+                   choice_name(changed.how.change), counts.changed, counts.words, done_by(changed.how.change),
                    100 * double(counts.changed) / double(std::max<int64_t>(counts.words, 1)),
                    unknown(counts, words_));
-      if (!evaluate(changed, &how)) return false;
+      if (!evaluate(changed.files, &changed.how)) return false;
     }
     return true;
   }
@@ -181,6 +192,7 @@ class Evaluation : public apps::Evaluation<RunRecord> {
   data::Vocabulary words_;
   std::vector<std::string> windows_;
   data::TextSource source_;
+  std::vector<ChangedText> changed_;
   std::vector<Results> results_;
 };
 

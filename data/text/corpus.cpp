@@ -65,7 +65,7 @@ template <class F> void encode_lines(const Part& part, std::string_view clean, T
       for (const char c : line) out.ids.push_back(uint8_t(c));
     else
       for (std::string_view word; !(word = next_word(line)).empty();)
-        out.ids.push_back(id_of(word, Place{part.text.name, number}));
+        out.ids.push_back(id_of(word, Place{part.text.name, part.text.first_line + number - 1}));
     out.ids.push_back(bytes ? '\n' : 0);
   });
 }
@@ -198,8 +198,8 @@ Tokens encode(const std::vector<TextFile>& files, const std::vector<TextFile>& c
     const int32_t id = table.find(word);
     if (id < 0 && unknown < 0)
       fail("text", place.file + ": line " + std::to_string(place.line) + ": the word '" + std::string(word) +
-                       "' is not in the vocabulary, which has no <unk>; is this text of another data "
-                       "set? For a vocabulary with <unk> train with --min-count 2");
+                       "' is not in the vocabulary, which has no <unk>. Train with --min-count 2, so that it "
+                       "has one, if this text and the training text belong together");
     return id < 0 ? unknown : id;
   }));
 }

@@ -57,6 +57,7 @@ std::vector<TextFile> cut(const std::vector<TextFile>& files, int64_t begin, int
       parts.push_back(file);
       parts.back().text = file.text.substr(size_t(from), size_t(to - from));
       parts.back().offset += from;
+      parts.back().first_line += std::count(file.text.begin(), file.text.begin() + from, '\n');
     }
     start += size;
   }

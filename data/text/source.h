@@ -12,6 +12,7 @@ struct TextFile {
   std::string_view text;
   int64_t offset = 0;  // of `text` in the file
   std::shared_ptr<const void> owner;
+  int64_t first_line = 1;  // of `text` in the file
 };
 
 enum class TextSplit { train, valid, test };

@@ -338,6 +338,13 @@ TEST_CASE("text: what cannot be read is an error that says where") {
     write(path / "wiki.train.tokens", "a " + std::string(10000, 'x'));
     check_message(message_of([&] { open(); }), {"wiki.train.tokens", "byte 2", "4096"});
   }
+  SUBCASE("a word that the training part of a file lacks") {
+    std::string text;
+    for (int line = 1; line < 400; ++line) text += "a b c\n";
+    write(folder.path / "plain/all.txt", text + "zebra\n");
+    check_message(message_of([&] { open_corpus((folder.path / "plain").string(), {}); }),
+                  {"all.txt: line 400:", "'zebra'", "--min-count 2"});
+  }
   SUBCASE("blank text") {
     write(path / "wiki.train.tokens", " \n \n");
     check_message(message_of([&] { open(); }), {"wiki.train.tokens", "no word"});

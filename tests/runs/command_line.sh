@@ -3,8 +3,7 @@
 # mistakes. Usage: command_line.sh classify|lm|segment PROGRAM
 set -euo pipefail
 name=$1 app=$2
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 cd "$folder"
 
 fail() {
@@ -197,6 +196,11 @@ END
       "${few[@]}" --character-noise --word-deletion --swap-rate 0.2 --window blocks
     grep -q 'character-noise: .* words were changed (.* %)' errors || fail "$name eval: $(cat errors)"
     grep -q 'word-deletion: .* words were deleted (.* %), 0 of them became <unk>' errors || fail "$name eval: $(cat errors)"
+    mkdir plain
+    for ((line = 0; line < 400; ++line)); do echo "a small box"; done >plain/all.txt
+    shows "" train "${toy[@]}" --data plain --out words
+    refuses 1 "the vocabulary of words has no <unk>" eval --checkpoint words --limit 50 --character-noise --swap-rate 0.5
+    ! grep -qF "blocks" errors || fail "$name eval: evaluates before it refuses: $(cat errors)"
     shows "document of WikiText" eval --help
     shows "tensors" export "${run[@]}" model.safetensors
     shows '"perplexity":' eval --checkpoint model.safetensors --limit 50 --json
