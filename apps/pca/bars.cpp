@@ -29,10 +29,11 @@ double least_mean(const Result& r, double from) {
 
 std::vector<Bar> bars_of(const Result& r) {
   const std::string& name = r.experiment.name;
-  const Experiment published = experiment_named(name, false);
-  if (r.experiment.setting.steps != published.setting.steps || r.experiment.values != published.values ||
-      r.experiment.setting.theta != published.setting.theta)
-    return {};
+  const auto has_settings = [&](bool full) {
+    const Experiment e = experiment_named(name, full);
+    return r.experiment.setting == e.setting && r.experiment.values == e.values;
+  };
+  if (!has_settings(false) && !has_settings(true)) return {};
   std::vector<Bar> bars;
   const auto at_least = [&](const std::string& what, double low, double got) {
     bars.push_back({name, what, low, inf, got});

@@ -13,8 +13,8 @@ struct Bar {
   double low, high, got;
   bool met() const { return got >= low && got <= high; }  // false for NaN
 };
-// The bars of a result with all its published steps (and values); none for other lengths, and for a result of
-// the published script's gradient.
+// The bars of a result; none if its settings are not the figure's, with or without --full, and of the
+// published script's gradient.
 std::vector<Bar> bars_of(const Result& result);
 apps::Table table_of(const std::vector<Bar>& bars);
 

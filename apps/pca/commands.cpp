@@ -43,13 +43,14 @@ void add_options(CLI::App& command, Options& o, bool sweep) {
       sweep ? "5a, 5b, 6a, 6b, 8a, 8b" : "1, 2, 3a, 3b, 4a, 4b, 5a, 5b, 6a, 6b, 7a, 7b, 8a, 8b or all";
   command.add_option("--figure", o.figures, "Figures of the paper: " + names)->required()->delimiter(',');
   command.add_option("--out", o.out, "Folder of the results")->capture_default_str();
-  apps::add_number(command, "--seed", o.seed, "Of starts, prompts and drawn covariances", apps::any_seed);
-  command.add_flag(
-      "--full", o.full,
-      "The published numbers of prompts and runs: in context 100 x 100 prompts a step (else 30 x 30), ten "
-      "runs in figures 5 and 8 (else four)");
-  apps::add_number(command, "--runs", o.runs, "Runs (0: the figure's)", apps::Range{0, most_runs});
-  apps::add_number(command, "--steps", o.steps, "Steps (0: the figure's)", apps::Range{0, most_steps});
+  apps::add_number(command, "--seed", o.seed, "Seed of starts, prompts and drawn covariances",
+                   apps::any_seed);
+  command.add_flag("--full", o.full,
+                   "Use the published numbers of prompts and runs: in context 100 x 100 prompts a step (else "
+                   "30 x 30), ten runs in figures 5 and 8 (else four)");
+  apps::add_number(command, "--runs", o.runs, "Number of runs (0: the figure's)", apps::Range{0, most_runs});
+  apps::add_number(command, "--steps", o.steps, "Number of steps (0: the figure's)",
+                   apps::Range{0, most_steps});
   apps::add_number(command, "--prompts", o.prompts,
                    "Prompts a step or, in context, covariances and prompts of each (0: the figure's)",
                    apps::Range{0, 4096});
@@ -57,18 +58,19 @@ void add_options(CLI::App& command, Options& o, bool sweep) {
                    apps::Range{0, 1e6});
   apps::add_number(command, "--lambda", o.lambda, "Scale of the query-key matrix (0: the figure's)",
                    apps::Range{0, 1e6});
-  apps::add_number(command, "--learning-rate", o.learning_rate, "Of gradient descent (0: the figure's)",
-                   apps::Range{0, 1e6});
+  apps::add_number(command, "--learning-rate", o.learning_rate,
+                   "Learning rate of gradient descent (0: the figure's)", apps::Range{0, 1e6});
   if (sweep)
-    apps::add_number(command, "--values", o.values,
-                     "L (figures 5 and 8a) or d (6 and 8b) of the sweep's points",
-                     apps::Range{2, most_sweep_value});
+    apps::add_number(
+        command, "--values", o.values,
+        "Points of the sweep: L (figures 5 and 8a) or d (figures 6 and 8b) (default: the figure's)",
+        apps::Range{2, most_sweep_value});
   else
-    command.add_flag(
-        "--script-gradient", o.script_gradient,
-        "Figure 4b also with the gradient of the published script, whose last term is twice the true one");
+    command.add_flag("--script-gradient", o.script_gradient,
+                     "Also draw figure 4b with the gradient of the published script, whose last term is "
+                     "twice the true one");
   apps::add_number(command, "--threads", o.threads, "CPU threads (0: all)", apps::any_threads);
-  command.add_flag("--quiet", o.quiet, "No progress");
+  command.add_flag("--quiet", o.quiet, "No progress on stderr");
 }
 
 // The experiments of the figures with what the user set, each once.
@@ -107,6 +109,11 @@ void check_options(const Options& o, bool sweep) {
     fail("pca", "--theta is of figures in context, and none of these is");
   if (o.prompts && none([](const Setting& s) { return s.prompts == Prompts::drawn; }))
     fail("pca", "--prompts is of figures with drawn prompts, and none of these is");
+  Options without_full = o;
+  without_full.full = false;
+  const auto same_setting = [](const Experiment& a, const Experiment& b) { return a.setting == b.setting; };
+  if (o.full && std::ranges::equal(all, experiments_of(without_full), same_setting))
+    fail("pca", "--full changes nothing in these figures; leave it out");
   for (const Experiment& e : all) {
     const Setting s = e.values.empty() ? e.setting : setting_at(e, e.values.back());
     const int64_t prompts = s.runs * s.covariances * s.per_covariance;
@@ -195,7 +202,7 @@ int report(const std::string& folder) {
 
 int run(std::vector<std::string> args) {
   CLI::App app{
-      "Attention that learns principal components: one layer, one trained vector, one query a prompt "
+      "Studies attention that learns principal components: one layer, one trained vector, one query a prompt "
       "(Attention-based PCA, arXiv 2605.18315)"};
   app.name("pca");
   app.set_version_flag("--version", PURSUIT_VERSION);
@@ -204,18 +211,17 @@ int run(std::vector<std::string> args) {
   Options options;
   std::string folder;
   CLI::App* run = app.add_subcommand("run",
-                                     "Figures of the paper: NAME.csv and NAME.json of every experiment, and "
-                                     "report.html with all that are there");
+                                     "Make figures of the paper: write NAME.csv and NAME.json of every "
+                                     "experiment, and report.html with all that are in the folder");
   add_options(*run, options, false);
   run->callback([&] { code = run_all(options, false); });
-  CLI::App* sweep = app.add_subcommand("sweep",
-                                       "A figure over the prompts' length or the dimension, at points of "
-                                       "one's own");
+  CLI::App* sweep = app.add_subcommand(
+      "sweep", "Make a figure over the prompts' length or the dimension, at points of your choice");
   add_options(*sweep, options, true);
   sweep->callback([&] { code = run_all(options, true); });
   CLI::App* made =
       app.add_subcommand("report", "Write report.html of a folder's results again, and print the bars");
-  made->add_option("folder", folder, "The folder of `run`")->required();
+  made->add_option("folder", folder, "Folder that `run` wrote")->required();
   made->callback([&] { code = report(folder); });
   const int parsed = apps::parse(app, std::move(args));
   return parsed ? parsed : code;

@@ -51,12 +51,29 @@ apps::LoadOptions on_cpu(apps::LoadOptions load) {
   return load;
 }
 
+std::vector<Decoded> decode_visibly(const char* label, const Model& model, const Instances& instances,
+                                    int64_t batch, const Decoding& how, bool quiet) {
+  apps::Progress bar(label, 0, nodes_of(instances, how), {.quiet = quiet, .unit = "nodes"});
+  int64_t before = 0;
+  return decode(model, instances, batch, how, [&](int64_t nodes) {
+    bar.update(nodes, nodes - before);
+    before = nodes;
+    return !apps::stop_requested();
+  });
+}
+
+// Labels take time and memory.
+void check_labelled(const char* option, int64_t count) {
+  apps::check_range(Config::app, option, count, count <= most_labelled,
+                    fmt::format("at most {} uniform instances with labels", most_labelled).c_str());
+}
+
 // The first uniform test instances, as the model solves them.
 void draw_samples(apps::Report& report, const RunRecord& run) {
   const auto loaded = apps::load_model<Config>(run.folder, on_cpu({}));
   const Config& c = loaded.config;
   const Instances some = test_instances(c.problem, c.nodes, 4);
-  const Decoded best = decode(*loaded.model, some, 4, {.augment = true}, [](int64_t) { return true; }).back();
+  const Decoded best = decode(*loaded.model, some, 4, {.augment = true}, always).back();
   std::vector<apps::Drawing> drawings;
   for (size_t i = 0; i < some.all.size(); ++i) {
     const data::SolvedInstance& s = some.all[i];
@@ -93,10 +110,9 @@ void validate(const Config& c) {
   apps::check_range(Config::app, "heads", c.heads, c.dim % c.heads == 0, "a number that divides --dim");
   apps::check_range(Config::app, "device", c.device, c.device == "cpu" || c.device == "auto", "cpu");
   apps::check_range(Config::app, "dtype", choice_name(c.dtype), c.dtype == DType::f32, "f32");
-  apps::check_range(Config::app, "inspect-every", c.inspect_every, c.inspect_every == 0,
-                    "0, as nothing is inspected");
   if (c.kind == Kind::pomo && !c.data.empty())
     fail(Config::app, "--data " + c.data + ": pomo needs no labels; leave it out, or give --model lehd");
+  if (c.kind == Kind::lehd && c.data.empty()) check_labelled("instances", c.instances);
 }
 
 std::vector<std::pair<std::string, std::string>> without_effect(const Config& c) {
@@ -180,7 +196,8 @@ namespace {
 
 // Refuses options that the run's model does not have.
 void check_decoding(const Config& c, bool rrc, bool augment, uint64_t seed) {
-  if (c.kind == Kind::pomo && rrc) fail(Config::app, "--rrc belongs to lehd; the run is of pomo");
+  if (c.kind == Kind::pomo && (rrc || seed > 0))
+    fail(Config::app, fmt::format("{} belongs to lehd; the run is of pomo", rrc ? "--rrc" : "--seed"));
   if (c.kind == Kind::lehd && augment) fail(Config::app, "--augment belongs to pomo; the run is of lehd");
   if (!rrc && seed > 0) fail(Config::app, "--seed is of the draws of --rrc; give both");
 }
@@ -209,7 +226,8 @@ class Evaluation : public apps::Evaluation<RunRecord> {
     if (options_.data.empty()) {
       const int64_t nodes = options_.nodes > 0 ? options_.nodes : c.nodes;
       const int64_t count = options_.limit > 0 ? options_.limit : c.test_instances;
-      instances_ = test_instances(c.problem, nodes, count);
+      check_labelled("limit", count);
+      instances_ = test_instances(c.problem, nodes, count, options_.quiet);
       command_ = fmt::format("--nodes {} --limit {}", nodes, count);
     } else {
       instances_ = read_instances(options_.data, options_.limit, options_.max_nodes);
@@ -220,6 +238,11 @@ class Evaluation : public apps::Evaluation<RunRecord> {
     if (instances_.has_depots() != (c.problem == Problem::cvrp))
       fail(Config::app, fmt::format("{} has instances of {}, the run solves {}", options_.data,
                                     instances_.has_depots() ? "cvrp" : "tsp", choice_name(c.problem)));
+    for (const data::SolvedInstance& s : instances_.all)
+      if (const int64_t depot = s.instance.has_depot(); s.instance.size() > data::most_nodes_of_savings)
+        fail(Config::app, fmt::format("{}: {} has {} {}; leave it out with --max-nodes {}", options_.data,
+                                      name_of(s.instance), s.instance.size() - depot,
+                                      depot ? "customers" : "nodes", data::most_nodes_of_savings - depot));
     baselines_ = baselines_of(instances_);
     for (const int64_t n : how_.rrc) command_ += fmt::format("{}{}", n == how_.rrc[0] ? " --rrc " : ",", n);
     if (!how_.rrc.empty()) command_ += fmt::format(" --seed {}", how_.seed);
@@ -228,14 +251,8 @@ class Evaluation : public apps::Evaluation<RunRecord> {
     if (const std::string load = options_.load.arguments(); !load.empty()) command_ += " " + load;
   }
   bool measure() override {
-    apps::Progress bar("eval", 0, solutions_of(instances_, how_),
-                       {.quiet = options_.quiet, .unit = "solutions"});
-    int64_t before = 0;
-    const auto all = decode(*loaded_.model, instances_, config_.eval_batch_size, how_, [&](int64_t made) {
-      bar.update(made, made - before);
-      before = made;
-      return !apps::stop_requested();
-    });
+    const auto all =
+        decode_visibly("eval", *loaded_.model, instances_, config_.eval_batch_size, how_, options_.quiet);
     for (const Decoded& decoded : all) {
       Results r = measured();
       score(instances_, baselines_, decoded, r);
@@ -299,7 +316,7 @@ int solve(const SolveOptions& options) {
   Decoding how{.augment = options.augment.value_or(true), .seed = options.seed};
   if (options.rrc > 0) how.rrc = {options.rrc};
   apps::catch_stop_signals();
-  const auto decoded = decode(*loaded.model, one, 1, how, [](int64_t) { return !apps::stop_requested(); });
+  const auto decoded = decode_visibly("solve", *loaded.model, one, 1, how, false);
   if (decoded.empty()) {
     apps::note("stopped; nothing was written\n");
     return 1;

@@ -2,30 +2,29 @@
 #include <map>
 
 #include "apps/route/route.h"
-#include "apps/route/solve.h"
 #include "data/routing/baselines.h"
-#include "engine/base/streams.h"
 
 namespace pursuit::route {
 
 namespace {
 
-// Of a batch of instances of one size, the solutions of every way to decode. `step` is called when each has
-// one more; where it returns false, nothing is returned.
+// Of a batch of instances of one size, the solutions of every way to decode. `goes_on` is told the nodes of
+// each instance; where it returns false, nothing is returned.
 std::vector<std::vector<data::Routes>> decode_batch(const Model& model, RoutingInstances instances,
                                                     const Decoding& how, Random& random,
-                                                    const std::function<bool()>& step) {
+                                                    const GoesOn& goes_on) {
   std::vector<std::vector<data::Routes>> all;
+  int64_t before = 0;  // nodes of the solutions that are made
+  const auto within = [&](int64_t nodes) { return goes_on(before + nodes); };
+  const auto made = [&] { return goes_on(before += instances[0].size()); };
   if (model.lehd) {
-    std::vector<data::Routes> solutions = route::greedy(*model.lehd, instances);
-    if (!step()) return {};
+    std::vector<data::Routes> solutions = route::greedy(*model.lehd, instances, within);
+    if (solutions.empty() || !made()) return {};
     all.push_back(solutions);
     int64_t iterations = 0;
     for (const int64_t until : how.rrc) {
-      for (; iterations < until; ++iterations) {
-        route::reconstruct(*model.lehd, instances, solutions, random);
-        if (!step()) return {};
-      }
+      for (; iterations < until; ++iterations)
+        if (!route::reconstruct(*model.lehd, instances, solutions, random, within) || !made()) return {};
       all.push_back(solutions);
     }
   } else {
@@ -35,7 +34,7 @@ std::vector<std::vector<data::Routes>> decode_batch(const Model& model, RoutingI
       all[1].push_back(std::move(s.best));
       if (how.augment) all[2].push_back(std::move(s.augmented));
     }
-    if (!step()) return {};
+    if (!made()) return {};
   }
   return all;
 }
@@ -43,7 +42,7 @@ std::vector<std::vector<data::Routes>> decode_batch(const Model& model, RoutingI
 }  // namespace
 
 std::vector<Decoded> decode(const Model& model, const Instances& instances, int64_t batch,
-                            const Decoding& how, const std::function<bool(int64_t)>& done) {
+                            const Decoding& how, const GoesOn& goes_on) {
   std::vector<Decoded> all;
   if (model.lehd) {
     all.push_back({"greedy"});
@@ -58,28 +57,31 @@ std::vector<Decoded> decode(const Model& model, const Instances& instances, int6
 
   std::map<int64_t, std::vector<size_t>> by_size;
   for (size_t i = 0; i < instances.all.size(); ++i) by_size[instances.all[i].instance.size()].push_back(i);
-  const int64_t all_solutions = solutions_of(instances, how);
-  int64_t made = 0, number = 0;
+  const int64_t all_nodes = nodes_of(instances, how);
+  int64_t before = 0, number = 0;  // nodes and number of the finished batches
   for (const auto& [size, members] : by_size)
     for (size_t begin = 0; begin < members.size(); begin += size_t(batch)) {
       const size_t end = std::min(members.size(), begin + size_t(batch));
       std::vector<data::RoutingInstance> some;
       for (size_t i = begin; i < end; ++i) some.push_back(instances.all[members[i]].instance);
-      Random random(how.seed,
-                    streams::routing.at(streams::pow2(40) + streams::pow2(39) + uint64_t(number++)));
-      auto solved = decode_batch(model, some, how, random, [&] {
-        made += int64_t(some.size());
-        return done(made) || made == all_solutions;
+      Random random(how.seed, streams::routing.at(rrc_streams + uint64_t(number++)));
+      int64_t made = before;
+      auto solved = decode_batch(model, some, how, random, [&](int64_t nodes) {
+        made = before + nodes * int64_t(some.size());
+        return goes_on(made) || made == all_nodes;
       });
       if (solved.empty()) return {};
+      before = made;
       for (size_t d = 0; d < all.size(); ++d)
         for (size_t i = begin; i < end; ++i) all[d].solutions[members[i]] = std::move(solved[d][i - begin]);
     }
   return all;
 }
 
-int64_t solutions_of(const Instances& instances, const Decoding& how) {
-  return int64_t(instances.all.size()) * (1 + (how.rrc.empty() ? 0 : how.rrc.back()));
+int64_t nodes_of(const Instances& instances, const Decoding& how) {
+  int64_t nodes = 0;
+  for (const data::SolvedInstance& s : instances.all) nodes += s.instance.size();
+  return nodes * (1 + (how.rrc.empty() ? 0 : how.rrc.back()));
 }
 
 Baselines baselines_of(const Instances& instances) {

@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <mutex>
 
+#include "apps/terminal/progress.h"
 #include "data/fingerprint.h"
 #include "data/routing/baselines.h"
 #include "data/routing/local_search.h"
 #include "data/routing/tsplib.h"
-#include "engine/base/streams.h"
 #include "engine/base/text.h"
 #include "engine/cpu/parallel.h"
 
@@ -34,9 +35,12 @@ constexpr int64_t evaluation_rounds = 500;  // of local search
 
 // Instance i is drawn from stream first + i.
 Instances uniform_instances(Problem problem, int64_t nodes, int64_t count, int64_t rounds, uint64_t seed,
-                            uint64_t first) {
+                            uint64_t first, bool quiet) {
   Instances made;
   made.all.resize(size_t(count));
+  apps::Progress bar("labels", 0, count, {.quiet = quiet, .unit = "instances"});
+  std::mutex of_bar;
+  int64_t labelled = 0;
   parallel_for(count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Random random(seed, streams::routing.at(first + uint64_t(i)));
@@ -46,6 +50,8 @@ Instances uniform_instances(Problem problem, int64_t nodes, int64_t count, int64
       s.routes = data::local_search(s.instance, rounds, random);
       data::verify(s.instance, s.routes);
       s.reference = data::length(s.instance, s.routes);
+      const std::lock_guard lock(of_bar);
+      bar.update(++labelled, 1);
     }
   });
   made.name = uniform_name(problem, nodes);
@@ -61,17 +67,21 @@ std::string uniform_name(Problem problem, int64_t nodes) {
   return fmt::format("uniform {}{}", problem == Problem::tsp ? "TSP" : "CVRP", nodes);
 }
 
-Instances training_instances(Problem problem, int64_t nodes, int64_t count, int64_t rounds, uint64_t seed) {
-  return uniform_instances(problem, nodes, count, rounds, seed, 0);
+std::string name_of(const data::RoutingInstance& instance) {
+  return instance.name.empty() ? "an instance" : printable(instance.name);
 }
 
-Instances test_instances(Problem problem, int64_t nodes, int64_t count) {
-  return uniform_instances(problem, nodes, count, evaluation_rounds, 0, streams::pow2(40));
+Instances training_instances(Problem problem, int64_t nodes, int64_t count, int64_t rounds, uint64_t seed,
+                             bool quiet) {
+  return uniform_instances(problem, nodes, count, rounds, seed, training_streams, quiet);
 }
 
-Instances validation_instances(Problem problem, int64_t nodes, int64_t count) {
-  Instances made =
-      uniform_instances(problem, nodes, count, evaluation_rounds, 0, streams::pow2(40) + streams::pow2(39));
+Instances test_instances(Problem problem, int64_t nodes, int64_t count, bool quiet) {
+  return uniform_instances(problem, nodes, count, evaluation_rounds, 0, test_streams, quiet);
+}
+
+Instances validation_instances(Problem problem, int64_t nodes, int64_t count, bool quiet) {
+  Instances made = uniform_instances(problem, nodes, count, evaluation_rounds, 0, validation_streams, quiet);
   made.name += " validation";
   return made;
 }
@@ -101,8 +111,11 @@ Instances read_instances(const std::string& path, int64_t limit, int64_t max_nod
       fail("route", path + ": some instances have a depot, some none");
     // A gap is a share of this length.
     if (!(s.reference > 0) && !(data::length(s.instance, data::nearest_neighbour(s.instance)) > 0))
-      fail("route", fmt::format("{}: all distances of {} are 0; EUC_2D rounds them to whole numbers", path,
-                                s.instance.name.empty() ? "an instance" : printable(s.instance.name)));
+      fail("route", fmt::format("{}: all distances of {} are 0{}", path, name_of(s.instance),
+                                s.instance.metric == data::Metric::exact
+                                    ? ""
+                                    : fmt::format("; {} rounds them to whole numbers",
+                                                  choice_name(s.instance.metric))));
   }
   read.name = file.filename().string();
   read.fingerprint = fingerprint(read.all);

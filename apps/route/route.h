@@ -1,11 +1,12 @@
 #pragma once
-#include <functional>
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/route/instances.h"
 #include "apps/route/model.h"
+#include "apps/route/solve.h"
 #include "apps/run/fields.h"
 #include "apps/study/comparison_page.h"
 #include "apps/study/evaluation.h"
@@ -18,6 +19,7 @@ namespace pursuit::route {
 // The options of `route train`, of recipes and of config.json.
 struct Config : apps::TrainingFields {
   static constexpr const char *app = "route", *unit = "instances";
+  static constexpr std::array fixed = {"dtype", "device", "inspect-every"};
   using Model = route::Model;
 
   Kind kind = Kind::lehd;
@@ -43,10 +45,10 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
     "Instances of an epoch: lehd labels as many or reads the first of --data, pomo draws new ones in every "
     "epoch",
     apps::Range{1, 1e9});
-  f("test-instances", c.test_instances, "Uniform instances to test on", apps::Range{1, 1e6});
+  f("test-instances", c.test_instances, "Uniform instances to test on", apps::Range{1, most_labelled});
   f("validation", c.validation,
     "In training, measure the gap on this many instances that are not those of the test (0: on these)",
-    apps::Range{0, 1e6});
+    apps::Range{0, most_labelled});
   f("label-rounds", c.label_rounds, "Rounds of local search of a label", apps::Range{0, 1e6});
   f("data", c.data, "lehd: a file of instances with solutions in place of uniform ones with labels");
   f("dim", c.dim, "Width of the model", apps::Range{1, 4096});
@@ -96,11 +98,11 @@ struct Decoded {
   std::string name;
   std::vector<data::Routes> solutions = {};  // verified; of each instance
 };
-// `done` is told how many solutions are made, of `solutions_of`: one of an instance, and one more in every
+// `goes_on` is told how many nodes are visited, of `nodes_of`: all of an instance, and all again in every
 // iteration. Where it returns false before the last, nothing is returned.
 std::vector<Decoded> decode(const Model& model, const Instances& instances, int64_t batch,
-                            const Decoding& how, const std::function<bool(int64_t)>& done);
-int64_t solutions_of(const Instances& instances, const Decoding& how);
+                            const Decoding& how, const GoesOn& goes_on);
+int64_t nodes_of(const Instances& instances, const Decoding& how);
 
 // Lengths of the instances' tours by two heuristics. Throws Error if an instance is too large for savings.
 struct Baselines {

@@ -35,9 +35,9 @@ template <class Row> Tensor pick(const Tensor& table, int64_t batch, int64_t row
 }
 
 // Fills parts of one size greedily, from row `current` to row `destination`, which may be the same. Returns
-// what is visited in between, in order.
+// what is visited in between, in order, or nothing if it was ended.
 std::vector<Visits> fill(const nn::Lehd& model, RoutingInstances instances, std::vector<Part> parts,
-                         int64_t destination, int64_t current) {
+                         int64_t destination, int64_t current, const GoesOn& goes_on) {
   const NoGrad off;
   const bool depot = model.config().depot;
   const int64_t batch = int64_t(parts.size()), size = int64_t(parts[0].nodes.size());
@@ -54,6 +54,7 @@ std::vector<Visits> fill(const nn::Lehd& model, RoutingInstances instances, std:
   std::vector<int64_t> at(parts.size(), current);
   std::vector<Visits> visits(parts.size());
   for (int64_t m = int64_t(open.size()); m > 0; --m) {
+    if (!goes_on(int64_t(open.size()) - m)) return {};
     std::vector<int64_t> choice(parts.size());
     if (m > 1 || depot) {
       Tensor load;
@@ -104,14 +105,15 @@ std::vector<int64_t> numbers(int64_t count) {
 
 }  // namespace
 
-std::vector<data::Routes> greedy(const nn::Lehd& model, RoutingInstances instances) {
+std::vector<data::Routes> greedy(const nn::Lehd& model, RoutingInstances instances, const GoesOn& goes_on) {
   check_sizes(instances, model.config().depot);
   if (instances.empty()) return {};
   std::vector<Part> parts;
   for (const data::RoutingInstance& instance : instances)
     parts.push_back({numbers(instance.size()), instance.capacity});
   std::vector<data::Routes> solutions;
-  const std::vector<Visits> filled = fill(model, instances, parts, 0, 0);
+  const std::vector<Visits> filled = fill(model, instances, parts, 0, 0, goes_on);
+  if (filled.empty()) return {};
   for (size_t b = 0; b < instances.size(); ++b) {
     Visits visits;
     if (!instances[b].has_depot()) visits = {{0}};
@@ -122,15 +124,15 @@ std::vector<data::Routes> greedy(const nn::Lehd& model, RoutingInstances instanc
   return solutions;
 }
 
-void reconstruct(const nn::Lehd& model, RoutingInstances instances, std::vector<data::Routes>& solutions,
-                 Random& random) {
+bool reconstruct(const nn::Lehd& model, RoutingInstances instances, std::vector<data::Routes>& solutions,
+                 Random& random, const GoesOn& goes_on) {
   const bool depot = model.config().depot;
   check_sizes(instances, depot);
   if (solutions.size() != instances.size())
     fail("routing", "got " + std::to_string(solutions.size()) + " solutions of " +
                         std::to_string(instances.size()) + " instances");
   const int64_t visited = instances.empty() ? 0 : instances[0].size() - depot;
-  if (visited < 4) return;
+  if (visited < 4) return true;
   const bool turn = random.flip();
   const int64_t window = 4 + random.below(visited - 3);
   const size_t first = size_t(visited - window);  // of the window, which is at the end
@@ -144,7 +146,8 @@ void reconstruct(const nn::Lehd& model, RoutingInstances instances, std::vector<
     parts.push_back(part);
     sequences.push_back(visits);
   }
-  const std::vector<Visits> filled = fill(model, instances, parts, depot ? 0 : window - 1, depot);
+  const std::vector<Visits> filled = fill(model, instances, parts, depot ? 0 : window - 1, depot, goes_on);
+  if (filled.empty()) return false;
   for (size_t b = 0; b < instances.size(); ++b) {
     Visits& visits = sequences[b];
     std::copy(filled[b].begin(), filled[b].end(), visits.begin() + int64_t(first) + 1);
@@ -152,6 +155,7 @@ void reconstruct(const nn::Lehd& model, RoutingInstances instances, std::vector<
     data::verify(instances[b], made);
     if (data::length(instances[b], made) < data::length(instances[b], solutions[b])) solutions[b] = made;
   }
+  return true;
 }
 
 std::vector<PomoSolution> greedy(const nn::Pomo& model, RoutingInstances instances, bool augment) {

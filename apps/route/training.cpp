@@ -13,17 +13,18 @@ namespace {
 
 class Task : public apps::TaskOf<RunRecord> {
  public:
-  Task(const Config& config, const apps::RunOptions&, distributed::Communicator& ranks)
+  Task(const Config& config, const apps::RunOptions& options, distributed::Communicator& ranks)
       : config_(config), share_(apps::share(config, ranks.rank())), model_(model_config(config)) {
-    const bool learns_labels = config.kind == Kind::lehd;
+    const bool learns_labels = config.kind == Kind::lehd, quiet = options.quiet || ranks.rank() > 0;
     if (learns_labels && config.data.empty())
       training_ = training_instances(config.problem, config.nodes, config.instances, config.label_rounds,
-                                     config.seed);
+                                     config.seed, quiet);
     else if (learns_labels)
       training_ = read_instances(config.data, config.instances, 0);
     check_training_data();
-    evaluated_ = config.validation > 0 ? validation_instances(config.problem, config.nodes, config.validation)
-                                       : test_instances(config.problem, config.nodes, config.test_instances);
+    evaluated_ = config.validation > 0
+                     ? validation_instances(config.problem, config.nodes, config.validation, quiet)
+                     : test_instances(config.problem, config.nodes, config.test_instances, quiet);
     baselines_ = baselines_of(evaluated_);
     config_.data_fingerprint = apps::same_data(
         config.data_fingerprint, {learns_labels ? training_.fingerprint : "drawn", evaluated_.fingerprint},

@@ -42,7 +42,9 @@ Routes nearest_neighbour(const RoutingInstance& instance, int64_t start) {
 
 Routes savings(const RoutingInstance& instance) {
   const int64_t n = instance.size();
-  if (n > 10'000) fail("routing", "savings of " + std::to_string(n) + " nodes, at most 10000 fit the memory");
+  if (n > most_nodes_of_savings)
+    fail("routing", "got " + std::to_string(n) + " nodes, savings take at most " +
+                        std::to_string(most_nodes_of_savings));
   struct Pair {
     double saving;
     int32_t a, b;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engine/base/error.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr int64_t kMostNodes = 100'000;  // more than TSPLIB's largest instance
 constexpr double kLargestCoordinate = 1e9;
+constexpr int64_t kLargestCapacity = std::numeric_limits<int64_t>::max() / kMostNodes;  // no load overflows
 
 // TSPLIB's radians of degrees.minutes, with its value of pi.
 double geo_radians(double x) {
@@ -57,6 +59,9 @@ void check(const RoutingInstance& instance, const std::string& source) {
       fail("routing", source + ": a coordinate is not a number from -1e9 to 1e9");
   if (!instance.has_depot() && instance.demands.empty()) return;
   if (instance.capacity < 1) fail("routing", source + ": the capacity is missing or not positive");
+  if (instance.capacity > kLargestCapacity)
+    fail("routing", source + ": got a capacity of " + text(instance.capacity) + ", need at most " +
+                        text(kLargestCapacity));
   if (instance.demands.size() != instance.nodes.size())
     fail("routing", source + ": got " + text(int64_t(instance.demands.size())) + " demands for " +
                         text(nodes) + " nodes; give one of every node, 0 of the depot");

@@ -51,7 +51,7 @@ using Route = std::vector<int64_t>;
 using Routes = std::vector<Route>;
 
 // Throws an Error that begins with `source` unless there are 3 nodes (CVRP: 2) to 100,000, all numbers are
-// finite and no demand is negative or larger than the capacity.
+// finite, no demand is negative or larger than the capacity, and the demands of so many nodes fit 63 bits.
 void check(const RoutingInstance& instance, const std::string& source);
 // Throws Error unless `routes` visits every node (CVRP: customer) once and no load exceeds the capacity.
 void verify(const RoutingInstance& instance, const Routes& routes);

@@ -109,7 +109,7 @@ SolvedInstance read_line(const std::string& line, const std::string& place) {
 
 }  // namespace
 
-std::vector<SolvedInstance> read_published(const std::string& path, int64_t limit) {
+std::vector<SolvedInstance> read_published(const std::string& path) {
   std::vector<SolvedInstance> all;
   for (const std::string& line : read_lines(path)) {
     const std::string place = path + " instance " + std::to_string(all.size() + 1);
@@ -130,7 +130,6 @@ std::vector<SolvedInstance> read_published(const std::string& path, int64_t limi
       solved.reference = measured;
     }
     all.push_back(std::move(solved));
-    if (int64_t(all.size()) == limit) break;
   }
   if (all.empty()) fail("routing", path + " has no instances");
   return all;

@@ -23,8 +23,8 @@ struct SolvedInstance {
 //   ['name', name, 'depot', x, y, 'customer', ..., 'demand', 0, ..., 'capacity', Q, 'cost', c, 'end']
 //                                                                  CVRPLIB instances, EUC_2D
 //
-// Every solution is verified, and a given cost compared with its length. `limit`: at most so many instances;
-// 0: all. A file has at most 64 MiB. Throws Error that names the file and the line.
-std::vector<SolvedInstance> read_published(const std::string& path, int64_t limit = 0);
+// Every solution is verified, and a given cost compared with its length. A file has at most 64 MiB. Throws
+// Error that names the file and the line.
+std::vector<SolvedInstance> read_published(const std::string& path);
 
 }  // namespace pursuit::data

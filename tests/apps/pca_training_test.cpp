@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "apps/pca/bars.h"
+#include "apps/pca/commands.h"
 #include "apps/pca/page.h"
 #include "apps/pca/result.h"
 #include "apps/pca/training.h"
@@ -157,6 +159,47 @@ TEST_CASE("pca: results are read as they were written, and damaged ones refused"
     CHECK(said.find("damaged") != std::string::npos);
     CHECK(said.find('\n') == std::string::npos);
   }
+}
+
+TEST_CASE("pca: bars are of the figure's settings") {
+  const auto all_right = [](const Experiment& e) {  // cosines of 1
+    Result r;
+    r.experiment = e;
+    r.x.assign(e.values.begin(), e.values.end());
+    if (r.x.empty()) r.x = {double(e.setting.steps)};
+    r.cosine.assign(size_t(e.setting.runs), std::vector<double>(r.x.size(), 1));
+    return r;
+  };
+  for (const bool full : {false, true}) {
+    CAPTURE(full);
+    for (const char* name : {"3b", "5a", "8b"}) {
+      CAPTURE(name);
+      const Experiment published = experiment_named(name, full);
+      CHECK(!bars_of(all_right(published)).empty());
+      for (const auto change : {+[](Setting& s) { s.lambda *= 2; }, +[](Setting& s) { s.learning_rate *= 2; },
+                                +[](Setting& s) { s.theta *= 2; }, +[](Setting& s) { s.runs -= 1; },
+                                +[](Setting& s) { s.per_covariance += 1; }}) {
+        Experiment other = published;
+        change(other.setting);
+        CHECK(bars_of(all_right(other)).empty());
+      }
+    }
+  }
+}
+
+TEST_CASE("pca: --full is refused where it changes nothing") {
+  const TemporaryFolder folder;
+  const auto said = [&](std::vector<std::string> args) {
+    args.insert(args.end(), {"--full", "--steps", "1", "--quiet", "--out", folder.file("new")});
+    return message_of([&] { run(args); });
+  };
+  const std::string refusal = "--full changes nothing in these figures; leave it out";
+  CHECK(said({"run", "--figure", "3b,6a"}).find(refusal) != std::string::npos);
+  CHECK(said({"sweep", "--figure", "8b", "--runs", "2"}).find(refusal) != std::string::npos);
+  CHECK(!std::filesystem::exists(folder.file("new")));
+  // Of these two it changes one, and the folder is what is refused.
+  std::ofstream(folder.file("new")) << "a file";
+  CHECK(said({"run", "--figure", "3b,8b"}).find("is no folder") != std::string::npos);
 }
 
 TEST_CASE("pca: a stopped experiment has no result") {

@@ -1,3 +1,5 @@
+#include "apps/route/route.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -95,6 +97,55 @@ TEST_CASE("route: random re-construct never makes a solution longer") {
     // An untrained model finds something better in small windows now and then.
     CHECK(total(instances, solutions) < before);
   }
+}
+
+TEST_CASE("route: a construction is ended at any node") {
+  for (const bool depot : {false, true}) {
+    CAPTURE(depot);
+    nn::Lehd model(small(depot));
+    nn::initialise(model, nn::Init::pytorch, 5);
+    const auto instances = draw(depot, 2, 12);
+    std::vector<int64_t> asked;
+    const auto ends_at = [&](int64_t last) {
+      asked.clear();
+      return [&asked, last](int64_t nodes) { return asked.push_back(nodes), nodes < last; };
+    };
+    CHECK(route::greedy(model, instances, ends_at(4)).empty());
+    CHECK(asked == std::vector<int64_t>{0, 1, 2, 3, 4});
+    auto solutions = route::greedy(model, instances, ends_at(100));
+    CHECK(solutions == route::greedy(model, instances));
+    CHECK(asked.size() == (depot ? 12 : 11));  // a tour begins at node 0
+
+    const auto before = solutions;
+    Random random(0, 0);
+    for (int i = 0; i < 10; ++i) {
+      CHECK(!route::reconstruct(model, instances, solutions, random, ends_at(1)));
+      CHECK(asked == std::vector<int64_t>{0, 1});
+    }
+    CHECK(solutions == before);
+    CHECK(route::reconstruct(model, instances, solutions, random, ends_at(100)));
+  }
+}
+
+TEST_CASE("route: decoding counts all nodes, and ends where it is told") {
+  route::Model model({.sizes = {.dim = 16, .heads = 4, .hidden = 24}, .layers = 1});
+  nn::initialise(model, nn::Init::pytorch, 5);
+  route::Instances some;
+  for (const int64_t size : {9, 6})
+    for (const auto& instance : draw(false, 3, size)) some.all.push_back({instance});
+  const route::Decoding how = {.rrc = {1, 4}};
+  CHECK(route::nodes_of(some, how) == 5 * 3 * (9 + 6));
+  std::vector<int64_t> told;
+  const auto decode = [&](int64_t end) {
+    told.clear();
+    return route::decode(model, some, 2, how,
+                         [&](int64_t nodes) { return told.push_back(nodes), nodes < end; });
+  };
+  CHECK(decode(225).size() == 3);  // the last word comes too late
+  CHECK(std::is_sorted(told.begin(), told.end()));
+  CHECK((told.front() == 0 && told.back() == 225));
+  CHECK(decode(20).empty());
+  CHECK(std::count_if(told.begin(), told.end(), [](int64_t nodes) { return nodes >= 20; }) == 1);
 }
 
 TEST_CASE("route: partial solutions are cut out of whole ones") {

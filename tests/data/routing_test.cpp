@@ -291,8 +291,14 @@ TEST_CASE("routing: TSPLIB files") {
   refuse(head + nodes + demands + "DEPOT_SECTION\n1\n-1\n", "the depot has a demand");
   refuse(head + nodes + "DEMAND_SECTION\n1 4\n2 0\n3 11\n" + tail,
          "a demand of 11, need 0 to the capacity, 10");
+  // The demands of 100,000 nodes fit 63 bits, but not with one more each.
+  const auto of_capacity = [&](const std::string& capacity) {
+    return "CAPACITY : " + capacity + "\n" + head.substr(0, head.find("CAPACITY")) + nodes + demands + tail;
+  };
+  CHECK(read(of_capacity("92233720368547")).capacity == 92233720368547);
+  refuse(of_capacity("92233720368548"), "a capacity of 92233720368548, need at most 92233720368547");
   refuse("DIMENSION : 3\nEDGE_WEIGHT_TYPE : GEO\n" + nodes + demands, "its TYPE is not CVRP");
-  CHECK(refused == 22);
+  CHECK(refused == 23);
 }
 
 TEST_CASE("routing: published files by hand") {

@@ -4,8 +4,7 @@
 set -euo pipefail
 route=$(realpath "$1")
 shared=${PURSUIT_SHARED:-}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 cd "$folder"
 fail() { echo "FAILED: $*" >&2 && exit 1; }
 
@@ -140,7 +139,7 @@ refused() {
 }
 refused "need 5 to 1000" train --nodes 4
 refused "divides --dim" train --dim 10 --heads 4
-refused "cpu" train --device cuda
+refused "--device" train --device cuda
 refused "needs no labels" train --model pomo --data a.tsp
 refused "instances of tsp with solutions" train --data a.tsp --out other
 refused "belongs to lehd" eval --checkpoint pomo --rrc 5
