@@ -26,6 +26,8 @@ import numpy as np
 
 BAR = 1.0  # points of robust accuracy
 QUERIES = 1000  # of Square
+ATTACKS = ("fgsm", "pgd", "mim", "pgd-l2", "apgd-ce", "apgd-t", "fab-t", "square", "apgd-ce-l2", "apgd-t-l2",
+           "fab-t-l2", "square-l2")
 
 
 def peers():
@@ -135,6 +137,26 @@ def load_model(classify, run, folder):
     return OfPixels().eval()
 
 
+def run_and_budgets(text):
+    """RUN:BUDGET or RUN:BUDGET:L2 -> (run, [budgets])"""
+    run, *budgets = text.rsplit(":", 2 if text.count(":") > 1 else 1)
+    try:
+        budgets = [float(b) for b in budgets]
+    except ValueError:
+        budgets = []
+    if not run or not budgets or not all(0 < b < float("inf") for b in budgets):
+        raise argparse.ArgumentTypeError(f"'{text}' is not RUN:BUDGET or RUN:BUDGET:L2")
+    return run, budgets
+
+
+def attack_names(text):
+    names = text.split(",")
+    for name in names:
+        if name not in ATTACKS:
+            raise argparse.ArgumentTypeError(f"there is no '{name}'; known are {', '.join(ATTACKS)}")
+    return names
+
+
 def ours(o, run, attack, budget, seed, options):
     """Robust accuracy in % that classify's attack leaves"""
     l2 = attack.endswith("-l2")
@@ -165,12 +187,14 @@ def accuracy(model, x, y):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", metavar="RUN:BUDGET", help="a run and its l_inf budget; RUN:BUDGET:L2 for -l2")
+    parser.add_argument("runs", nargs="+", type=run_and_budgets, metavar="RUN:BUDGET",
+                        help="a run and its l_inf budget; RUN:BUDGET:L2 for -l2")
     parser.add_argument("--classify", default="build/bin/classify")
     parser.add_argument("--data", type=pathlib.Path, required=True)
     parser.add_argument("--pictures", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=3, help="of Square")
-    parser.add_argument("--attacks", default="fgsm,pgd,mim,pgd-l2,apgd-ce,apgd-t,square,apgd-ce-l2,apgd-t-l2,square-l2")
+    parser.add_argument("--attacks", type=attack_names, default=ATTACKS, metavar="NAME,...",
+                        help="of " + ", ".join(ATTACKS) + " (default: all)")
     o = parser.parse_args()
     sys.path.insert(0, str(pathlib.Path(__file__).parent))
     import torch
@@ -180,16 +204,15 @@ def main():
     x = torch.from_numpy(pixels[chosen].astype(np.float32) / 255)[:, None]
     y = torch.from_numpy(labels[chosen].astype(np.int64))
     print(f"{o.pictures} pictures; robust accuracy in %, seconds in brackets")
-    for text in o.runs:
-        run, *budgets = text.rsplit(":", 2) if text.count(":") > 1 else text.rsplit(":", 1)
+    for run, budgets in o.runs:
         with tempfile.TemporaryDirectory() as folder:
             model = load_model(o.classify, run, folder)
         print(f"{run}: clean {accuracy(model, x, y):.1f}", flush=True)
-        for attack in o.attacks.split(","):
+        for attack in o.attacks:
             l2 = attack.endswith("-l2")
             if l2 and len(budgets) < 2:
                 continue
-            budget = float(budgets[1 if l2 else 0])
+            budget = budgets[1 if l2 else 0]
             seeds = range(o.seeds) if attack.startswith("square") else range(1)
             left, line = {}, []
             for library, attack_of, options in known.get(attack, []):
