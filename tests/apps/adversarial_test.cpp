@@ -6,6 +6,7 @@
 #include "apps/classify/pipeline.h"
 #include "engine/ops.h"
 #include "nn/init.h"
+#include "tests/differences.h"
 #include "tests/message_of.h"
 
 using namespace pursuit;
@@ -55,7 +56,7 @@ TEST_CASE("adversarial training: a batch stays within the budget and costs more"
   for (size_t i = 0; i < pixels.size(); ++i) {
     CHECK(changed[i] >= -1e-6);
     CHECK(changed[i] <= 1 + 1e-6);
-    most = std::max(most, std::abs(changed[i] - pixels[i] / 255.0));
+    most = larger(most, std::abs(changed[i] - pixels[i] / 255.0));
   }
   CHECK(most == doctest::Approx(10 / 255.0).epsilon(1e-4));
 

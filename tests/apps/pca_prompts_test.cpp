@@ -11,6 +11,7 @@
 #include "engine/base/random.h"
 #include "engine/cpu/parallel.h"
 #include "engine/ops.h"
+#include "tests/differences.h"
 
 using namespace pursuit;
 using namespace pursuit::pca;
@@ -25,8 +26,8 @@ TEST_CASE("pca: normal numbers") {
     const double u = 1.0 - double(philox_uniform(3, 17, uint64_t(first + i)));
     const double v = double(philox_uniform(3, 17, uint64_t(first + i + 1)));
     const double radius = std::sqrt(-2 * std::log(u)), angle = 2 * M_PI * v;
-    worst = std::max({worst, std::fabs(z[size_t(i)] - radius * std::cos(angle)),
-                      std::fabs(z[size_t(i + 1)] - radius * std::sin(angle))});
+    worst = larger(worst, std::fabs(z[size_t(i)] - radius * std::cos(angle)));
+    worst = larger(worst, std::fabs(z[size_t(i + 1)] - radius * std::sin(angle)));
     for (const float value : {z[size_t(i)], z[size_t(i + 1)]})
       for (int k = 1; k <= 4; ++k) moments[k] += std::pow(double(value), k) / n;
   }

@@ -7,22 +7,13 @@
 #include "engine/core/shapes_only.h"
 #include "engine/ops.h"
 #include "nn/segmenter.h"
+#include "tests/differences.h"
 
 using namespace pursuit;
 using namespace pursuit::segment;
 using nn::sliding_window_logits, nn::window_starts;
 
 namespace {
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.shape() == b.shape());
-  REQUIRE(a.numel() > 0);
-  const std::vector<double> x = a.to_vector(), y = b.to_vector();
-  double worst = 0;
-  for (size_t i = 0; i < x.size(); ++i)
-    worst = std::max(worst, std::isfinite(x[i] - y[i]) ? std::fabs(x[i] - y[i]) : INFINITY);
-  return worst;
-}
 
 nn::SegmenterConfig small_model() {
   nn::SegmenterConfig c;

@@ -8,6 +8,7 @@
 #include "data/corruptions.h"
 #include "engine/program/program.h"
 #include "tests/corruptions/statistics.h"
+#include "tests/differences.h"
 
 // corruptions draw DIR | check: the pictures and the comparison of tests/corruptions/statistics.h.
 using namespace pursuit;
@@ -37,10 +38,10 @@ int check(const std::vector<std::string>& names, int seeds, const std::string& f
       const Statistics ours = measure(name, severity, seeds > 0 ? seeds : seeds_of(name), frost),
                        want = original(name, severity);
       const double error = relative_error(ours, want);
-      worst = std::max(worst, error);
+      worst = larger(worst, error);
       fmt::print("{:<18} {}  {:5.2f} %  {}\n", name, severity, 100 * error,
                  error <= kLargestError ? "ok" : "FAILED");
-      if (error > kLargestError)
+      if (!(error <= kLargestError))
         fmt::print("    ours     {}\n    original {}\n", describe(ours), describe(want));
       std::fflush(stdout);
     }
@@ -58,7 +59,7 @@ int run(const std::vector<std::string>& args) {
   std::string folder, frost;
   std::vector<std::string> names;
   CLI::App* draw_command = app.add_subcommand("draw", "Write the pictures that the statistics are of");
-  draw_command->add_option("folder", folder, "Where to")->required();
+  draw_command->add_option("folder", folder, "Folder for the pictures")->required();
   draw_command->callback([&] { code = draw(folder); });
   CLI::App* check_command = app.add_subcommand("check", "Compare all severities");
   check_command->add_option("names", names, "Corruptions (default: all)");

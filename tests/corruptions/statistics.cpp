@@ -11,6 +11,7 @@
 #include "data/corruptions.h"
 #include "data/segmentation.h"
 #include "engine/base/error.h"
+#include "tests/differences.h"
 
 namespace pursuit::corruptions {
 
@@ -85,8 +86,8 @@ Statistics original(const std::string& corruption, int severity) {
 
 double relative_error(const Statistics& ours, const Statistics& o) {
   const auto error = [](double got, double want) { return std::abs(got - want) / std::abs(want); };
-  return std::max({error(ours.mean, o.mean), error(ours.deviation, o.deviation),
-                   error(ours.laplacian, o.laplacian), error(ours.psnr, o.psnr)});
+  return largest_magnitude(std::vector{error(ours.mean, o.mean), error(ours.deviation, o.deviation),
+                                       error(ours.laplacian, o.laplacian), error(ours.psnr, o.psnr)});
 }
 
 std::string describe(const Statistics& s) {

@@ -7,6 +7,7 @@
 #include "cuda/gemm.h"
 #include "cuda/runtime.h"
 #include "engine/ops.h"
+#include "tests/differences.h"
 #include "tests/needs.h"
 
 using namespace pursuit;
@@ -102,7 +103,7 @@ void check(const Case& t) {
         y *= t.alpha;
         if (t.c || t.in_place) y += t.beta * c[at];
         if (t.bias) y += bias[j + t.skip];
-        worst = std::max(worst, std::fabs(got[size_t(at)] - y) / (1 + std::fabs(y)));
+        worst = larger(worst, std::fabs(got[size_t(at)] - y) / (1 + std::fabs(y)));
       }
   CHECK(worst <= tolerance);
   if (!t.row_sums) return;

@@ -4,6 +4,7 @@
 
 #include "cuda/attention.cuh"
 #include "engine/ops.h"
+#include "tests/differences.h"
 
 using namespace pursuit;
 using namespace pursuit::cuda;
@@ -24,14 +25,7 @@ Outcome run(const Tensor& values, const Tensor& go, const AttentionOptions& opti
 
 // The largest difference relative to the largest number.
 double error(const Tensor& got, const Tensor& want) {
-  const std::vector<double> g = got.to(cpu).to_vector(), w = want.to_vector();
-  double difference = 0, most = 0;
-  for (size_t i = 0; i < w.size(); ++i) {
-    REQUIRE(std::isfinite(g[i]));
-    difference = std::max(difference, std::fabs(g[i] - w[i]));
-    most = std::max(most, std::fabs(w[i]));
-  }
-  return difference / most;
+  return largest_difference(got, want) / largest_magnitude(want);
 }
 
 void check_bf16(const Shape& shape, const AttentionOptions& options) {

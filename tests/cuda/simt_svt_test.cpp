@@ -7,6 +7,7 @@
 #include "cuda/jacobi.cuh"
 #include "engine/ops.h"
 #include "engine/solve/linalg.h"
+#include "tests/differences.h"
 
 using namespace pursuit;
 
@@ -73,8 +74,8 @@ TEST_CASE("simulated GPU: Jacobi rotations leave orthogonal eigenvectors") {
     double skew = 0, left = 0, top = 0;
     for (size_t i = 0; i < turned.size(); ++i) {
       const bool diagonal = int64_t(i) / n % n == int64_t(i) % n;
-      skew = std::max(skew, std::fabs(unit[i] - diagonal));
-      (diagonal ? top : left) = std::max(diagonal ? top : left, std::fabs(turned[i]));
+      skew = larger(skew, std::fabs(unit[i] - diagonal));
+      (diagonal ? top : left) = larger(diagonal ? top : left, std::fabs(turned[i]));
     }
     CAPTURE(n);
     CHECK(skew < 2e-5);

@@ -9,6 +9,7 @@
 #include "cuda/tile.h"
 #include "engine/ops.h"
 #include "engine/step/graph.h"
+#include "tests/differences.h"
 
 using namespace pursuit;
 using namespace pursuit::cuda;
@@ -186,17 +187,6 @@ bool dies(const std::function<void()>& f) {
 }
 #endif
 
-double worst(const Tensor& got, const Tensor& want) {
-  const std::vector<double> g = got.to(cpu).to_vector(), w = want.to_vector();
-  REQUIRE(g.size() == w.size());
-  double error = 0;
-  for (size_t i = 0; i < g.size(); ++i) {
-    REQUIRE(std::isfinite(g[i]));
-    error = std::max(error, std::fabs(g[i] - w[i]));
-  }
-  return error;
-}
-
 }  // namespace
 
 TEST_CASE("simulated GPU: a kernel with its barriers runs") {
@@ -316,7 +306,7 @@ TEST_CASE("simulated GPU: planted overruns are caught") {
 TEST_CASE("simulated GPU: asynchronous copies that are not waited for, or begin too early, are caught") {
   const Tensor x = uniform({512}, -1, 1, 1, 1), y = gpu_empty({128}), gx = on_gpu(x);
   launch<copy_through_shared<true>>({1, 32, shared_size<float>(128)}, gx.data<float>(), y.data<float>());
-  CHECK(worst(y, x.slice(0, 0, 128)) == 0);
+  CHECK(largest_difference(y, x.slice(0, 0, 128)) == 0);
   CHECK_THROWS_WITH_AS(
       launch<copy_through_shared<false>>({1, 32, shared_size<float>(128)}, gx.data<float>(), y.data<float>()),
       doctest::Contains("asynchronous copies"), Error);
@@ -357,7 +347,7 @@ TEST_CASE_TEMPLATE("simulated GPU: tensor core tiles multiply", T, float, bf16) 
     const size_t shared = 2 * shared_size<T>(40 * 32);
     launch<product<T, a_column, b_column>>({1, 32, shared}, ga.template data<T>(), gb.template data<T>(),
                                            c.template data<float>());
-    return worst(c, want);
+    return largest_difference(c, want);
   };
   // Products of bf16 numbers are exact in f32; f32 ones lose 2^-21 of a term.
   CHECK(run.template operator()<false, false>() < 3e-6);
@@ -371,6 +361,6 @@ TEST_CASE_TEMPLATE("simulated GPU: tensor core tiles multiply", T, float, bf16) 
   launch<product_of_product<T>>({1, 32, 3 * shared_size<T>(16 * 24)}, gx.data<T>(), gy.data<T>(),
                                 gz.data<T>(), c.data<float>());
   const Tensor first = matmul(x.to(DType::f64), y.to(DType::f64));
-  CHECK(worst(c, matmul(first, z.to(DType::f64))) < (d == DType::f32 ? 1e-5 : 0.05));
+  CHECK(largest_difference(c, matmul(first, z.to(DType::f64))) < (d == DType::f32 ? 1e-5 : 0.05));
 }
 #endif

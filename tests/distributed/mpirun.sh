@@ -2,8 +2,9 @@
 # mpirun.sh TEST_RANK: a real mpirun starts ranks of the test program; one that is killed takes the job with it.
 set -euo pipefail
 rank=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
+# Ranks would outlive an mpirun that is killed.
+trap 'kill $(jobs -p) 2>/dev/null && wait; end_test' EXIT
 run() { mpirun --allow-run-as-root --oversubscribe "$@"; }
 
 run -n 3 "$rank" operations >"$folder/out"

@@ -7,6 +7,7 @@
 
 #include "engine/cpu/parallel.h"
 #include "engine/ops.h"
+#include "tests/differences.h"
 
 using namespace pursuit;
 
@@ -31,17 +32,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 }
 
 // The largest difference relative to the largest number.
-double apart(const Tensor& a, const Tensor& b) {
-  const std::vector<double> x = a.to_vector(), y = b.to_vector();
-  REQUIRE(x.size() == y.size());
-  REQUIRE(!x.empty());
-  double most = 0, scale = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    most = std::fabs(x[i] - y[i]) <= most ? most : std::fabs(x[i] - y[i]);
-    scale = std::max(scale, std::fabs(y[i]));
-  }
-  return most / scale;
-}
+double apart(const Tensor& a, const Tensor& b) { return largest_difference(a, b) / largest_magnitude(b); }
 
 struct Case {
   Shape x, weight;

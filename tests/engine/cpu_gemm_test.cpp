@@ -2,6 +2,7 @@
 
 #include "engine/core/dtype.h"
 #include "engine/cpu/bf16_tiles.h"
+#include "tests/differences.h"
 #include "tests/engine/cpu_rows_test.h"
 
 namespace pursuit::cpu_rows_test {
@@ -51,7 +52,7 @@ TEST_CASE("gemm: every product of plain and transposed matrices, on every instru
                 }
                 const double want = alpha * sum + (beta == 0 ? 0 : beta * double(before(i, j)));
                 const double error = std::abs(y(i, j) - want) / (std::abs(alpha) * size + 1);
-                worst = error <= worst ? worst : error;  // keeps NaN
+                worst = larger(worst, error);
               }
             }
             CHECK(worst < 2e-6);
@@ -123,7 +124,7 @@ TEST_CASE(
               size += std::abs(double(a(i, l)) * double(b(l, j)));
             }
             const double error = std::abs(y(i, j) - 0.5 * sum - 2 * double(before(i, j))) / size;
-            worst = error <= worst ? worst : error;  // keeps NaN
+            worst = larger(worst, error);
           }
         CHECK(worst < 2e-6);
         CHECK(y.intact());
@@ -165,7 +166,7 @@ TEST_CASE("few rows: dot products with rows of w, NaN beside them, on every inst
                 size += std::abs(double(x(i, l)) * double(w(j, l)));
               }
               const double error = std::abs(y(i, j) - sum) / size;
-              worst = error <= worst ? worst : error;  // keeps NaN
+              worst = larger(worst, error);
               same = same && y(i, j) == of_bf16(i, j);
             }
           CHECK(worst < 1e-6);
@@ -194,8 +195,7 @@ struct Words : Matrix<uint16_t> {
   }
 };
 
-// The largest error of y = alpha op(a) op(b) + beta before, relative to the sum of its terms' magnitudes; NaN
-// is kept.
+// The largest error of y = alpha op(a) op(b) + beta before, relative to the sum of its terms' magnitudes.
 template <class Result> double worst_error(Words& a, bool ta, Words& b, bool tb, double alpha, double beta,
                                            int64_t depth, Matrix<float>& before, const Result& result) {
   double worst = 0;
@@ -210,7 +210,7 @@ template <class Result> double worst_error(Words& a, bool ta, Words& b, bool tb,
       const double kept = beta == 0 ? 0 : beta * double(before(i, j));
       const double error =
           std::abs(result(i, j) - (alpha * sum + kept)) / (std::abs(alpha) * size + std::abs(kept));
-      worst = error <= worst ? worst : error;
+      worst = larger(worst, error);
     }
   return worst;
 }

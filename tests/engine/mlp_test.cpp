@@ -1,9 +1,8 @@
-#include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "cuda/runtime.h"
 #include "engine/ops.h"
+#include "tests/differences.h"
 #include "tests/needs.h"
 
 using namespace pursuit;
@@ -23,15 +22,7 @@ std::vector<Tensor> results(const std::vector<Tensor>& in, const Tensor& gy, Act
 
 // The largest difference, relative to the largest number of `want`.
 double distance(const Tensor& got, const Tensor& want) {
-  const std::vector<double> a = got.to(cpu).to(DType::f64).to_vector(), b = want.to_vector();
-  REQUIRE(a.size() == b.size());
-  double most = 0, difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!std::isfinite(a[i])) return INFINITY;
-    most = std::max(most, std::abs(b[i]));
-    difference = std::max(difference, std::abs(a[i] - b[i]));
-  }
-  return most > 0 ? difference / most : INFINITY;
+  return largest_difference(got, want) / largest_magnitude(want);
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <limits>
 
 #include "engine/core/memory.h"
 #include "engine/cpu/parallel.h"
 #include "engine/ops.h"
+#include "tests/differences.h"
 
 using namespace pursuit;
 
@@ -20,18 +20,6 @@ Tensor composed(const Tensor& logits, const Tensor& labels, int64_t ignore_index
   const Tensor full = upsample_bilinear(logits, labels.size(1), labels.size(2)).permute({0, 2, 3, 1});
   return cross_entropy(full.reshape({labels.numel(), logits.size(1)}), labels.reshape({labels.numel()}), 0,
                        ignore_index);
-}
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.shape() == b.shape());
-  REQUIRE(a.numel() > 0);
-  const std::vector<double> x = a.to_vector(), y = b.to_vector();
-  double largest = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    REQUIRE(std::isfinite(x[i]));
-    largest = std::max(largest, std::fabs(x[i] - y[i]));
-  }
-  return largest;
 }
 
 }  // namespace

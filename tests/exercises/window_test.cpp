@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/ops.h"
+#include "tests/differences.h"
 
 using namespace pursuit;
 
@@ -19,8 +20,6 @@ Tensor windowed(const Tensor& q, const Tensor& k, const Tensor& v, int64_t width
   return matmul(softmax(where(triangle - too_far == 1, scores, full({}, -INFINITY))), v);
 }
 
-double distance(const Tensor& a, const Tensor& b) { return abs(a - b).max().item(); }
-
 }  // namespace
 
 TEST_CASE("exercise: a window of all tokens is causal attention, one of a single token gives its value") {
@@ -28,10 +27,10 @@ TEST_CASE("exercise: a window of all tokens is causal attention, one of a single
   const Tensor qkv = normal({batch, n, 3, heads, dim}, 0, 1, 1, 1);
   const Tensor parts = qkv.permute({2, 0, 3, 1, 4});
   const Tensor fused = attention(qkv, {.causal = true}).reshape({batch, n, heads, dim}).permute({0, 2, 1, 3});
-  CHECK(distance(windowed(parts[0], parts[1], parts[2], n), fused) < 1e-6);
-  CHECK(distance(windowed(parts[0], parts[1], parts[2], 1), parts[2]) < 1e-6);
+  CHECK(largest_difference(windowed(parts[0], parts[1], parts[2], n), fused) < 1e-6);
+  CHECK(largest_difference(windowed(parts[0], parts[1], parts[2], 1), parts[2]) < 1e-6);
   // With width 4 the first four tokens see all tokens before them; later tokens do not.
   const Tensor four = windowed(parts[0], parts[1], parts[2], 4);
-  CHECK(distance(four.slice(2, 0, 4), fused.slice(2, 0, 4)) < 1e-6);
-  CHECK(distance(four.slice(2, 4, n), fused.slice(2, 4, n)) > 1e-2);
+  CHECK(largest_difference(four.slice(2, 0, 4), fused.slice(2, 0, 4)) < 1e-6);
+  CHECK(largest_difference(four.slice(2, 4, n), fused.slice(2, 4, n)) > 1e-2);
 }

@@ -15,7 +15,7 @@ lost() {
   checks=$((checks + 2))
 }
 whole() { # RUN: every line of its metrics is a JSON object
-  [[ -s $1/checkpoint.safetensors && -s $1/report.html ]] || fail "$1 is not complete"
+  [[ -s $1/checkpoint.safetensors && -s $1/report.html && -s $1/metrics.jsonl ]] || fail "$1 is not complete"
   ! grep -v '^{"step":.*}$' "$1/metrics.jsonl" || fail "$1/metrics.jsonl holds what it should not"
   checks=$((checks + 1))
 }
@@ -60,7 +60,7 @@ code=0
 for signal in HUP PIPE TERM; do
   "$bin/lm" train --recipe nano --steps 400 --batch-size 8 --eval-tokens 300 --quiet --out "$signal" >out 2>err &
   pid=$!
-  until [[ -s $signal/metrics.jsonl ]]; do sleep 0.02; done
+  gets_to $pid "$signal/metrics.jsonl"
   kill -"$signal" $pid
   code=0
   wait $pid || code=$?
@@ -72,7 +72,7 @@ done
 # nohup has SIGHUP ignored: the run goes on.
 nohup "$bin/lm" train --recipe nano --steps 400 --batch-size 8 --eval-tokens 300 --quiet --out nohup >out 2>err &
 pid=$!
-until [[ -s nohup/metrics.jsonl ]]; do sleep 0.02; done
+gets_to $pid nohup/metrics.jsonl
 kill -HUP $pid
 wait $pid || fail "nohup: exit code $?"
 same nohup/checkpoint.safetensors whole/checkpoint.safetensors

@@ -12,10 +12,7 @@ cache=$(echo cache/*.cache)
 # The mapped numbers of the text shrink under a training: what is saved stays.
 "$bin/lm" train "${settings[@]}" --cache cache --steps 100000 --checkpoint-steps 20 --out run >out 2>err &
 pid=$!
-until [[ -s run/checkpoint.safetensors ]]; do
-  kill -0 $pid 2>/dev/null || fail "the training ended: $(cat err)"
-  sleep 0.02
-done
+gets_to $pid run/checkpoint.safetensors
 truncate -s 4096 "$cache"
 code=0
 wait $pid || code=$?

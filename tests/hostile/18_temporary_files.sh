@@ -9,13 +9,12 @@ check "a run leaves temporary files" [ -z "$(find . -name '*.tmp*')" ]
 # Killed while it writes: what is left has a name of its own, and is gone after the next start.
 "$bin/lm" train "${settings[@]}" --steps 100000 --checkpoint-steps 1 --out killed >out 2>err &
 pid=$!
-disown $pid
 until [[ -s killed/checkpoint.safetensors && -n $(find killed -name '*.tmp-*') ]] && kill -STOP $pid &&
   [[ -n $(find killed -name '*.tmp-*') ]]; do
   kill -CONT $pid 2>/dev/null || fail "the training ended"
 done
 kill -KILL $pid
-tail --pid=$pid -f /dev/null
+wait $pid 2>/dev/null || true
 left=$(find killed -name '*.tmp-*')
 [[ $left =~ \.tmp-[0-9a-f]{16}$ ]] || fail "the temporary file is called $left"
 # What only looks like one stays: a folder, a link, another ending, one that a writer holds.

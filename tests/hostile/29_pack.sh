@@ -89,10 +89,7 @@ refuses 1 "not the training data" classify train --resume run20 --data raw20 --s
 # A shard that is cut off under a training ends it with a line.
 "$bin/classify" train --data files "${settings[@]}" --epochs 100000 --cache-mib 0 --checkpoint-steps 5 --out cut >out 2>err &
 pid=$!
-until [[ -s cut/checkpoint.safetensors ]]; do
-  kill -0 $pid 2>/dev/null || fail "the training ended: $(cat err)"
-  sleep 0.02
-done
+gets_to $pid cut/checkpoint.safetensors
 truncate -s 4096 files/train-00001.shard
 code=0
 wait $pid || code=$?

@@ -20,7 +20,9 @@ END
 for case in attention_softmax-0 rpc_n4-0 svt-0 scaled_attention_alpha-0 vit_rpc-0; do
   for dtype in f32 bf16; do ok goldens "$draws/$case.safetensors" --dtype $dtype; done
   # Every third of them.
-  for tensor in $(grep -aoE '"(out|grad)\.[a-z0-9_.]+": \{' "$draws/$case.safetensors" | cut -d'"' -f2 | sed -n '1~3p'); do
+  tensors=$(grep -aoE '"(out|grad)\.[a-z0-9_.]+": \{' "$draws/$case.safetensors" | cut -d'"' -f2 | sed -n '1~3p') ||
+    fail "$case: no tensor to make wrong"
+  for tensor in $tensors; do
     for factor in 0 -1 1.01; do
       scaled "$draws/$case.safetensors" "$tensor" $factor wrong.safetensors
       for dtype in f32 bf16; do

@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
 # Reports: comparison pages of every app, refusal of another app's runs, and the content of the pages.
 . "$(dirname "$0")/lib.sh"
-says() { check "no '$1' in $2" grep -qF -- "$1" "$2"; }
-says_not() { check "'$1' in $2" bash -c '! grep -qF -- "$1" "$2"' - "$1" "$2"; }
 for app in classify segment lm; do
   read -ra toy <<<"$(toy $app)"
   ok $app train "${toy[@]}" --out $app

@@ -4,8 +4,7 @@ set -euo pipefail
 bin=$(realpath "$1")
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..") # of the repository
 shared=${PURSUIT_SHARED:-}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$root/tests/temporary_folder.sh"
 cd "$folder"
 checks=0
 
@@ -39,6 +38,17 @@ same() {
 check() {
   "${@:2}" || fail "$1"
   checks=$((checks + 1))
+}
+# says TEXT FILE: the file has the text.
+says() { check "no '$1' in $2: $(head -c 1500 "$2")" grep -qaF -- "$1" "$2"; }
+# says_not TEXT FILE: the file is there and lacks the text.
+says_not() { check "'$1' in $2" test "$(grep -caF -- "$1" "$2")" == 0; }
+# gets_to PROCESS FILE: waits until the file is there and not empty; fails if the process ends before.
+gets_to() {
+  until [[ -s $2 ]]; do
+    kill -0 "$1" 2>/dev/null || [[ -s $2 ]] || fail "the program ended without $2: $(cat err)"
+    sleep 0.02
+  done
 }
 # Settings of a training that takes a second, by app.
 toy() {

@@ -8,6 +8,7 @@
 #include "nn/attacks/registry.h"
 #include "nn/init.h"
 #include "nn/vit.h"
+#include "tests/differences.h"
 
 using namespace pursuit;
 using namespace pursuit::attacks;
@@ -62,12 +63,6 @@ Tensor labels_of(const std::vector<int64_t>& labels) { return from_vector(labels
 
 Tensor predictions(const Logits& logits, const Tensor& x) { return argmax(logits(x)); }
 
-double largest_change(const Tensor& a, const Tensor& b) {
-  double most = 0;
-  for (double v : (a - b).to_vector()) most = std::isnan(v) ? v : std::max(most, std::abs(v));
-  return most;
-}
-
 Settings settings_of(const std::string& name, bool pixel) {
   Settings s;
   s.name = name;
@@ -119,8 +114,8 @@ TEST_CASE("attacks: pgd on a linear model ends in the corner of the ball, clippe
   }
   // Without steps, only the random start, inside the ball and different from x.
   const Tensor start = pgd({model.logits(), labels_of(labels)}, x, eps, {.steps = 0});
-  CHECK(largest_change(start, x) <= eps * 1.00001);
-  CHECK(largest_change(start, x) > eps / 2);
+  CHECK(largest_difference(start, x) <= eps * 1.00001);
+  CHECK(largest_difference(start, x) > eps / 2);
 }
 
 TEST_CASE("attacks: spsa comes close to the least margin in its ball") {
@@ -128,7 +123,7 @@ TEST_CASE("attacks: spsa comes close to the least margin in its ball") {
   const Tensor x = pictures(2, 3);
   const std::vector<int64_t> labels{0, 1};
   const Tensor adv = spsa({model.logits(), labels_of(labels)}, x, {.eps = 0.05, .steps = 30, .samples = 64});
-  CHECK(largest_change(adv, x) <= 0.05 * 1.0001);
+  CHECK(largest_difference(adv, x) <= 0.05 * 1.0001);
   const auto before = x.to_vector(), after = adv.to_vector();
   for (size_t b = 0; b < 2; ++b) {
     const auto slope = model.margin_slope(labels[b]);
@@ -174,7 +169,7 @@ TEST_CASE("attacks: cw gives a picture back where nothing works") {
     return model.logits()(x * 1e-6) + from_vector<float>({5, 0}, {2});
   };
   const Tensor x = pictures(2, 5);
-  CHECK(largest_change(cw({deaf, labels_of({0, 0})}, x, {.searches = 2}), x) == 0);
+  CHECK(largest_difference(cw({deaf, labels_of({0, 0})}, x, {.searches = 2}), x) == 0);
 }
 
 TEST_CASE("attacks: sld moves few entries and keeps to its l1 ball") {
@@ -227,13 +222,13 @@ TEST_CASE("attacks: the same seed gives the same pictures, whatever the batch si
     s.std = {1, 1};
     s.budget = info_of(name).traits.norm == Norm::l2 ? 4 : 60;
     const Tensor all = attack(model.logits(), x, labels, s);
-    CHECK(largest_change(all, attack(model.logits(), x, labels, s)) == 0);
+    CHECK(largest_difference(all, attack(model.logits(), x, labels, s)) == 0);
     const Tensor last = attack(model.logits(), x.slice(0, 2, 4), labels.slice(0, 2, 4), s, {2, 3});
-    CHECK(largest_change(all.slice(0, 2, 4), last) < 1e-5);
-    CHECK(largest_change(all, x) > 1e-3);
+    CHECK(largest_difference(all.slice(0, 2, 4), last) < 1e-5);
+    CHECK(largest_difference(all, x) > 1e-3);
     s.seed = 4;
     if (name == "spsa" || name == "noise")  // pgd ends in the same corner from anywhere
-      CHECK(largest_change(all, attack(model.logits(), x, labels, s)) > 1e-4);
+      CHECK(largest_difference(all, attack(model.logits(), x, labels, s)) > 1e-4);
   }
 }
 
@@ -254,7 +249,7 @@ TEST_CASE("attacks: in pixel space budgets are per pixel and pictures stay valid
       CHECK(v <= 1 + 1e-5);
     }
     if (name == "fgsm" || name == "pgd" || name == "mim") {
-      CHECK(largest_change(adv, pixels) == doctest::Approx(6.0 / 255).epsilon(1e-3));
+      CHECK(largest_difference(adv, pixels) == doctest::Approx(6.0 / 255).epsilon(1e-3));
       double total = 0;
       for (const Length& length : lengths(x, attack(model.logits(), x, labels, s), s)) {
         CHECK(length.linf <= 6.0 / 255 * 1.001);
@@ -274,8 +269,8 @@ TEST_CASE("attacks: the published space attacks the model's own prediction, the 
   const auto run = [&](bool pixel, const Tensor& labels) {
     return attack(model.logits(), x, labels, settings_of("fgsm", pixel));
   };
-  CHECK(largest_change(run(false, right), run(false, labels_of(other))) == 0);
-  CHECK(largest_change(run(true, right), run(true, labels_of(other))) > 0.01);
+  CHECK(largest_difference(run(false, right), run(false, labels_of(other))) == 0);
+  CHECK(largest_difference(run(true, right), run(true, labels_of(other))) > 0.01);
 }
 
 TEST_CASE("attacks: pgd hurts a vision transformer far more than noise of its size") {

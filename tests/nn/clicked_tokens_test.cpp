@@ -8,6 +8,7 @@
 
 #include "engine/ops.h"
 #include "nn/attention/probabilistic.h"
+#include "tests/differences.h"
 
 // Interactive labelling of tokens with nothing learned: units with noisy keys and values that are wrong for
 // whole clusters of tokens, and a user who clicks on errors. Does a click reach the tokens alike (value
@@ -175,7 +176,7 @@ TEST_CASE("clicked tokens: adapted keys help where keys are noisy and clicks are
   const auto with = click(scenes, adapted), without = click(scenes, {});
   double most = 0;
   for (size_t k = 1; k <= most_clicks; ++k)
-    most = std::max(most, std::abs(difference(with, without, k, k).mean));
+    most = larger(most, std::abs(difference(with, without, k, k).mean));
   MESSAGE("exact keys: adaptation changes at most ", most, " points");
   CHECK(most <= 2);
 }

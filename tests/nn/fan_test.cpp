@@ -10,6 +10,7 @@
 #include "engine/core/shapes_only.h"
 #include "nn/init.h"
 #include "nn/inspection.h"
+#include "tests/differences.h"
 #include "tests/message_of.h"
 
 using namespace pursuit;
@@ -99,15 +100,8 @@ TEST_CASE("fan: class attention is a distribution over class token and patches; 
         model.class_attention(pictures(), 1).to_vector());
   CHECK(message_of([&] { model.class_attention(pictures(), 2); }).find("2 with class attention") !=
         std::string::npos);
-  const std::vector<double> exact = model(pictures()).to_vector(),
-                            rounded = model(pictures().to(DType::bf16)).to_vector();
-  double scale = 0, off = 0;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    REQUIRE(std::isfinite(exact[i] - rounded[i]));
-    scale = std::max(scale, std::fabs(exact[i]));
-    off = std::max(off, std::fabs(exact[i] - rounded[i]));
-  }
-  CHECK(off < 0.05 * scale);
+  const Tensor exact = model(pictures()), rounded = model(pictures().to(DType::bf16));
+  CHECK(largest_difference(exact, rounded) < 0.05 * largest_magnitude(exact));
 }
 
 TEST_CASE("fan: inspection finds the blocks by name") {

@@ -9,6 +9,7 @@
 #include "engine/ops.h"
 #include "nn/focal_loss.h"
 #include "nn/init.h"
+#include "tests/differences.h"
 #include "tests/message_of.h"
 #include "tests/needs.h"
 
@@ -94,9 +95,7 @@ std::vector<double> by_hand(const nn::InteractiveSegmenter::Looked& looked, cons
 }
 
 void check_close(const Tensor& found, const std::vector<double>& expected, double tolerance) {
-  const std::vector<double> numbers = found.to_vector();
-  REQUIRE(numbers.size() == expected.size());
-  for (size_t i = 0; i < numbers.size(); ++i) CHECK(std::abs(numbers[i] - expected[i]) <= tolerance);
+  CHECK(largest_difference(found.to_vector(), expected) <= tolerance);
 }
 
 }  // namespace
@@ -136,10 +135,7 @@ TEST_CASE("interactive segmenter: a click counts in its own picture, rows that f
   const Tensor alone = model.answer(second, clicks_of({{{60, -1.0f}}}, 1));
   check_close(together.slice(0, 1, 2), alone.to_vector(), 1e-5);
   const Tensor none = model.answer(second, clicks_of({{}}, 1));
-  double most = 0;
-  const std::vector<double> a = alone.to_vector(), b = none.to_vector();
-  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
-  CHECK(most > 0.1);
+  CHECK(largest_difference(alone, none) > 0.1);
 }
 
 TEST_CASE("interactive segmenter: adapted keys are those of EM, and none with no iterations") {
@@ -177,12 +173,7 @@ TEST_CASE("interactive segmenter: every parameter learns from clicks") {
   for (const nn::NamedTensor& p : model.parameters()) {
     CAPTURE(p.name);
     REQUIRE(p.tensor->grad().defined());
-    double most = 0;
-    for (const double g : p.tensor->grad().to_vector()) {
-      REQUIRE(std::isfinite(g));
-      most = std::max(most, std::abs(g));
-    }
-    CHECK(most > 0);
+    CHECK(largest_magnitude(p.tensor->grad()) > 0);
     ++looked_at;
   }
   CHECK(looked_at == int64_t(model.parameters().size()));
@@ -209,20 +200,11 @@ GPU_TEST_CASE("interactive segmenter: a GPU gives the CPU's answers and gradient
     for (const nn::NamedTensor& p : model.parameters())
       for (const double g : p.tensor->grad().to(cpu).to_vector()) gradients.back().push_back(g);
   }
-  const auto furthest = [](const std::vector<double>& a, const std::vector<double>& b) {
-    REQUIRE(a.size() == b.size());
-    double most = 0;
-    for (size_t i = 0; i < a.size(); ++i) {
-      REQUIRE(std::isfinite(a[i] + b[i]));
-      most = std::max(most, std::abs(a[i] - b[i]));
-    }
-    return most;
-  };
   CHECK(logits[0].size() == size_t(2 * tokens));
-  CHECK(furthest(logits[0], logits[1]) <= 1e-4);
+  CHECK(largest_difference(logits[0], logits[1]) <= 1e-4);
   CHECK(gradients[0].size() > 1000);
   // Convolutions round differently, and batch norm divides by small deviations.
-  CHECK(furthest(gradients[0], gradients[1]) <= 1e-3);
+  CHECK(largest_difference(gradients[0], gradients[1]) <= 1e-3);
 }
 
 TEST_CASE("interactive segmenter: what does not fit is named") {

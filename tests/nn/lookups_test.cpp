@@ -15,6 +15,7 @@
 #include "engine/step/graph.h"
 #include "nn/rank_gradients.h"
 #include "nn/transformer_lm.h"
+#include "tests/differences.h"
 #include "tests/message_of.h"
 #include "tests/needs.h"
 
@@ -82,13 +83,6 @@ std::vector<double> sum_of_batches(Device device, bool apart, bool recorded = fa
   return flat.grads.to_vector();
 }
 
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  REQUIRE(a.size() == b.size());
-  double most = 0;
-  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::fabs(a[i] - b[i]));
-  return most;
-}
-
 // The names of the parameters in the order in which backward completes their gradients.
 std::vector<std::string> order_of_arrival(bool apart) {
   const auto model = model_on(cpu);
@@ -105,8 +99,7 @@ std::vector<std::string> order_of_arrival(bool apart) {
 
 TEST_CASE("lookups: kept apart they add up to the gradients of one process") {
   const std::vector<double> want = sum_of_batches(cpu, false), got = sum_of_batches(cpu, true);
-  double most = 0;
-  for (const double g : want) most = std::max(most, std::fabs(g));
+  const double most = largest_magnitude(want);
   CHECK(most > 0.1);
   CHECK(largest_difference(got, want) < 1e-6 * most);
 }
@@ -202,6 +195,10 @@ TEST_CASE("lookups: what would be lost is an error") {
   const Tensor one_row = ids_of(0).slice(0, 0, 1);
   CHECK(message_of([&] { model->loss(one_row, one_row).backward(); }) ==
         "[lookup] a batch looked up 6 rows, and gradients are kept for 12");
+  flat.zero_sum();
+  const Tensor rows = ids_of(0), loss = model->loss(rows, labels_of(0));
+  copy_values(rows, ids_of(1));
+  CHECK(message_of([&] { loss.backward(); }).find("copy_values has overwritten") != std::string::npos);
   const Tensor table = zeros({3, 2});
   CHECK(message_of([&] {
           add_rows(full({1}, 3, DType::i64), ones({1, 2}), table);

@@ -41,6 +41,8 @@ TEST_CASE("confusion matrix: nothing counted, and what cannot be counted") {
   CHECK_THROWS_AS(m.add(ids({3}), ids({0})), Error);
   CHECK_THROWS_AS(m.add(ids({0, 1}), ids({0})), Error);
   CHECK_THROWS_AS(m.add(zeros({1}), ids({0})), Error);
+  CHECK_THROWS_AS(m.add(ids({0, 1, 2}), ids({0, 1, 7})), Error);
+  CHECK(m.total() == 0);  // nor are the pairs before it
   CHECK_THROWS_AS(ConfusionMatrix(0), Error);
 }
 

@@ -7,6 +7,7 @@
 
 #include "cuda/runtime.h"
 #include "engine/ops.h"
+#include "tests/differences.h"
 #include "tests/needs.h"
 
 using namespace pursuit;
@@ -51,14 +52,6 @@ struct Toy : Module {
     flat.finish_grad();
   }
 };
-
-double worst(const Tensor& got, const Tensor& want) {
-  const std::vector<double> g = got.to_vector(), w = want.to_vector();
-  REQUIRE(g.size() == w.size());
-  double error = 0;
-  for (size_t i = 0; i < g.size(); ++i) error = std::max(error, std::fabs(g[i] - w[i]));
-  return error;
-}
 
 bool same_bits(const Tensor& a, const Tensor& b) {
   const Tensor x = a.detach().to(cpu).contiguous(), y = b.detach().to(cpu).contiguous();
@@ -134,11 +127,11 @@ TEST_CASE("optimizers: an update with the weighted sum of several batches is one
         by_sum.begin(0.01);
         by_sum.update(total);
         by_mean.step(0.01);
-        CHECK(worst(sum.flat.grads, 2 * mean.flat.grads) < 1e-5);
+        CHECK(largest_difference(sum.flat.grads, 2 * mean.flat.grads) < 1e-5);
       }
       // Adam divides by the gradient's size, so that rounding of small ones shows.
-      CHECK(worst(sum.flat.values, mean.flat.values) < 1e-4);
-      CHECK(worst(sum.flat.values, Toy(device).flat.values) > 1e-3);
+      CHECK(largest_difference(sum.flat.values, mean.flat.values) < 1e-4);
+      CHECK(largest_difference(sum.flat.values, Toy(device).flat.values) > 1e-3);
     }
 }
 
@@ -156,10 +149,10 @@ GPU_TEST_CASE("optimizers: the GPU does what the CPU does") {
       host_ema.update();
       gpu_ema.update();
     }
-    CHECK(worst(gpu.flat.values, host.flat.values) < 1e-6);
-    CHECK(worst(gpu_ema.values, host_ema.values) < 1e-6);
+    CHECK(largest_difference(gpu.flat.values, host.flat.values) < 1e-6);
+    CHECK(largest_difference(gpu_ema.values, host_ema.values) < 1e-6);
     for (size_t i = 0; i < on_host.state().size(); ++i)
-      CHECK(worst(*on_gpu.state()[i].tensor, *on_host.state()[i].tensor) < 1e-6);
+      CHECK(largest_difference(*on_gpu.state()[i].tensor, *on_host.state()[i].tensor) < 1e-6);
     const Tensor before = gpu.flat.values.to(cpu), average = gpu_ema.values.to(cpu);
     gpu_ema.swap();
     CHECK(same_bits(gpu.flat.values, average));

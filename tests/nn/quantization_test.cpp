@@ -13,6 +13,7 @@
 #include "nn/quantization/convert.h"
 #include "nn/transformer_lm.h"
 #include "nn/vit.h"
+#include "tests/differences.h"
 #include "tests/message_of.h"
 #include "tests/needs.h"
 
@@ -24,16 +25,6 @@ namespace {
 const std::filesystem::path goldens = PURSUIT_QUANTIZATION_GOLDENS;
 
 std::span<const float> numbers(const Tensor& t) { return {t.data<float>(), size_t(t.numel())}; }
-
-// The largest difference, infinity for NaN and for nothing compared.
-double largest_difference(const Tensor& a, const Tensor& b) {
-  const std::vector<double> x = a.to_vector(), y = b.to_vector();
-  double worst = x.empty() || x.size() != y.size() ? INFINITY : 0;
-  for (size_t i = 0; i < std::min(x.size(), y.size()); ++i)
-    if (const double d = std::abs(x[i] - y[i]); !(d <= worst)) worst = std::isnan(d) ? INFINITY : d;
-  return worst;
-}
-double largest(const Tensor& t) { return largest_difference(t, zeros(t.shape())); }
 
 double mean_difference(const Tensor& a, const Tensor& b) {
   const std::vector<double> x = a.to_vector(), y = b.to_vector();
@@ -143,7 +134,7 @@ template <class M, class C> void check_model(const C& config, const std::string&
     model->quantization()->run = run;
     const Tensor got = output_of(*model, x);
     // Most numbers agree as f32 does; ties make some differ by as much as a step causes.
-    CHECK(largest_difference(got, want) < 0.02 * largest(want));
+    CHECK(largest_difference(got, want) < 0.02 * largest_magnitude(want));
     CHECK(mean_difference(got, want) < 0.2 * mean_difference(unrounded, want));
   }
 }
@@ -283,7 +274,7 @@ TEST_CASE("quantization: int8_linear is the simulated product, few rows and many
       // Sums of 37 terms of about 1 in f32.
       CHECK(largest_difference(int8_linear(x, {grid, codes, scale, coded.bias}), want) < 1e-5);
       CHECK(largest_difference(int8_linear(x, {grid, codes, scale}), want - coded.bias) < 1e-5);
-      CHECK(largest(want) > 0.5);
+      CHECK(largest_magnitude(want) > 0.5);
     }
 }
 
@@ -315,7 +306,8 @@ TEST_CASE("quantization: several layers in one operator are the layers one by on
         if (const int64_t label = labels[size_t(i)]; label >= 0)
           want[size_t(i)] = all.slice(0, i, i + 1).to_vector()[size_t(label)];
       if (rows > 0)  // two roundings of f32
-        CHECK(largest_difference(log_p, from_vector(want, {rows}).to(DType::f32)) < 2.4e-7 * largest(all));
+        CHECK(largest_difference(log_p, from_vector(want, {rows}).to(DType::f32)) <
+              2.4e-7 * largest_magnitude(all));
     }
   }
   const Tensor x = normal({3, 37}, 0, 1, 5, 5);
@@ -346,7 +338,7 @@ TEST_CASE("quantization: integers and the simulation agree for every kind of att
     const Tensor simulated = (*model)(images), exact = (*plain)(images);
     // Up to ties, which the rounding of f32 breaks in another way.
     CHECK(mean_difference(integers, simulated) < 0.1 * mean_difference(integers, exact));
-    CHECK(largest_difference(integers, exact) < 0.3 * largest(exact));
+    CHECK(largest_difference(integers, exact) < 0.3 * largest_magnitude(exact));
     const Tensor of_class = model->class_attention(images);
     CHECK(of_class.shape() == Shape{6, 2, 5});
   }
@@ -413,7 +405,7 @@ TEST_CASE("quantization: a language model generates from its cache what it gives
           model->next_logits(ids.slice(1, 0, 3), cache);
           model->next_logits(ids.slice(1, 3, 4), cache);
           const Tensor step = model->next_logits(ids.slice(1, 4, 7), cache), whole = model->next_logits(ids);
-          CHECK(largest_difference(step, whole) < 0.02 * largest(whole));
+          CHECK(largest_difference(step, whole) < 0.02 * largest_magnitude(whole));
           const Tensor labels = from_vector<int64_t>({1, 18, 7, 0, -1, 5, 11}, {1, 7});
           const Tensor log_p = model->log_prob_of(ids, labels), all = output_of(*model, ids);
           for (int64_t t = 0; t < 7; ++t) {
@@ -565,7 +557,7 @@ GPU_TEST_CASE("quantization on the GPU: int8 layers are those of the CPU, at odd
     // What falls on the other side of a tie differs by a step of the hidden grid times a weight.
     const Tensor want = int8_mlp(x, first, f, second, grid);
     CHECK(gpu_difference(int8_mlp(on_gpu(x), on_gpu(first), f, on_gpu(second), grid), want) <
-          0.05 * largest(want));
+          0.05 * largest_magnitude(want));
   }
   const Tensor y = normal({9, 21}, 0, 1, 5, 6),
                labels = from_vector<int64_t>({0, 209, -1, 5, 17, -1, 100, 64, 63}, {9});
@@ -597,7 +589,7 @@ GPU_TEST_CASE("quantization on the GPU: attention") {
           const AttentionOptions options{.scale = 0.0625, .causal = causal, .gamma = gamma};
           const Tensor want = quantized_attention(qkv, options, grids);
           CHECK(gpu_difference(quantized_attention(on_gpu(qkv), options, grids), want) < 1e-4);
-          CHECK(largest(want) > 0.1);
+          CHECK(largest_magnitude(want) > 0.1);
         }
 }
 
@@ -634,7 +626,7 @@ GPU_TEST_CASE("quantization on the GPU: models, integers and simulated") {
       model.quantization()->run = run;
       const Tensor host = want[run == QuantizedRun::integer];
       // Up to ties, as between integers and the simulation.
-      CHECK(largest_difference(output(cuda_device()).to(cpu), host) < 0.02 * largest(host));
+      CHECK(largest_difference(output(cuda_device()).to(cpu), host) < 0.02 * largest_magnitude(host));
     }
   };
   for (const std::string kind : {"clipped", "symmetric", "gated", "rpc"}) {

@@ -9,6 +9,7 @@
 #include "engine/ops.h"
 #include "nn/init.h"
 #include "nn/optim.h"
+#include "tests/differences.h"
 
 using namespace pursuit;
 
@@ -35,15 +36,7 @@ Tensor parameter(const nn::Module& model, const std::string& name) {
 }
 
 void check_close(const Tensor& got, const Tensor& want, double tolerance) {
-  REQUIRE(got.shape() == want.shape());
-  REQUIRE(got.numel() > 0);
-  const std::vector<double> g = got.to_vector(), w = want.to_vector();
-  double worst = 0;
-  for (size_t i = 0; i < g.size(); ++i) {
-    REQUIRE(std::isfinite(g[i]));
-    worst = std::max(worst, std::fabs(g[i] - w[i]));
-  }
-  CHECK(worst <= tolerance);
+  CHECK(largest_difference(got, want) <= tolerance);
 }
 
 double norm_of(const Tensor& x) { return std::sqrt(sum(square(x)).item()); }
@@ -176,9 +169,7 @@ TEST_CASE("segmenter: the encoder's LayerNorm has the config's eps, whatever its
     check_close(got, want.permute({0, 2, 1}).reshape({1, 5, 4, 6}), 1e-5);
     seen.push_back(got.to_vector());
   }
-  double off = 0;
-  for (size_t i = 0; i < seen[0].size(); ++i) off = std::max(off, std::fabs(seen[0][i] - seen[1][i]));
-  CHECK(off > 1e-3);
+  CHECK(largest_difference(seen[0], seen[1]) > 1e-3);
 }
 
 TEST_CASE("segmenter: every kind of the decoder's dropout, for every attention kind") {

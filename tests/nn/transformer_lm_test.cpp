@@ -12,6 +12,7 @@
 #include "engine/step/graph.h"
 #include "nn/locater.h"
 #include "nn/optim.h"
+#include "tests/differences.h"
 #include "tests/needs.h"
 
 using namespace pursuit;
@@ -165,9 +166,11 @@ TEST_CASE("lm: mu of the whole window shows every token something of the others,
 }
 
 TEST_CASE("lm: with a cache the next words are those of the whole context") {
-  for (const std::string name : {"softmax", "symmetric", "clipped", "gated"}) {
+  for (const std::string name : {"softmax", "symmetric", "clipped", "gated", "reversed"}) {
     CAPTURE(name);
-    nn::TransformerLm model(small(name));
+    nn::LmConfig config = small(name == "reversed" ? "softmax" : name);
+    if (name == "reversed") config.positions = nn::Positions::reversed;
+    nn::TransformerLm model(config);
     fill(model);
     model.set_dtype(DType::f64);
     const Tensor ids = random_ids(3, 12, 23, 2);
@@ -188,9 +191,23 @@ TEST_CASE("lm: with a cache the next words are those of the whole context") {
     nn::LmCache cache;
     CHECK_THROWS_AS(model.next_logits(random_ids(1, 3, 23, 1), cache), Error);
   }
-  nn::LmConfig reversed = small();
-  reversed.positions = nn::Positions::reversed;
-  CHECK_FALSE(nn::TransformerLm(reversed).has_cache());
+}
+
+TEST_CASE("lm: a text that is shorter than the window has the positions of a padded one") {
+  for (const auto& position : nn::choices_of(nn::Positions())) {
+    CAPTURE(position.name);
+    nn::LmConfig config = small();
+    config.positions = position.value;
+    nn::TransformerLm model(config);
+    fill(model);
+    model.set_dtype(DType::f64);
+    const Tensor ids = random_ids(2, 12, 23, 2), labels = random_ids(2, 12, 23, 3);
+    const Tensor whole = model.log_prob_of(ids, labels);
+    for (const int64_t tokens : {1, 5, 11}) {
+      const Tensor shorter = model.log_prob_of(ids.slice(1, 0, tokens), labels.slice(1, 0, tokens));
+      CHECK(largest_difference(shorter, whole.slice(1, 0, tokens)) < 1e-12);
+    }
+  }
 }
 
 TEST_CASE("lm: loss, log probabilities and next words agree") {
@@ -370,14 +387,8 @@ TEST_CASE("lm: LOCATER of all heads at once is the sum over the heads, in value 
     apart.backward();
     CHECK(together.item() == doctest::Approx(apart.item()).epsilon(1e-6));
     const std::vector<double> got = attn.qkv.weight.grad().to_vector(), want = rows.grad().to_vector();
-    REQUIRE(got.size() == want.size());
-    double largest = 0, off = 0;
-    for (size_t i = 0; i < want.size(); ++i) {
-      largest = std::max(largest, std::fabs(want[i]));
-      off = std::max(off, std::fabs(got[i] - want[i]));
-    }
-    CHECK(largest > 0);
-    CHECK(off <= 1e-6 * largest);
+    CHECK(largest_magnitude(want) > 0);
+    CHECK(largest_difference(got, want) <= 1e-6 * largest_magnitude(want));
   }
 }
 
@@ -446,13 +457,7 @@ GPU_TEST_CASE("lm: on a GPU, recorded or not, the loss and the gradients are the
   for (const bool recorded : {false, true}) {
     const Result got = run(cuda_device(), recorded);
     CHECK(got.loss == doctest::Approx(want.loss).epsilon(1e-5));
-    REQUIRE(got.grads.size() == want.grads.size());
-    double largest = 0, off = 0;
-    for (size_t i = 0; i < want.grads.size(); ++i) {
-      largest = std::max(largest, std::fabs(want.grads[i]));
-      off = std::max(off, std::fabs(got.grads[i] - want.grads[i]));
-    }
-    CHECK(largest > 0);
-    CHECK(off <= 1e-4 * largest);
+    CHECK(largest_magnitude(want.grads) > 0);
+    CHECK(largest_difference(got.grads, want.grads) <= 1e-4 * largest_magnitude(want.grads));
   }
 }

@@ -4,8 +4,7 @@
 # Usage: accumulate.sh APP SETTING...  (without mixup, which is drawn by batches; --data text is a small one)
 set -euo pipefail
 app=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 mkdir "$folder/text"
 for split in train valid; do # 3,300 words: 52 rows of 64, three steps of 16 and one of 4
   awk 'BEGIN { for (i = 1; i <= 300; i++) { for (j = 1; j <= 10; j++) printf "w%d ", (i * i + j * j) % 41; print "" } }' \

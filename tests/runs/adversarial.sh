@@ -3,8 +3,7 @@
 # budget it was trained with; and a run resumed half-way equals a straight one bit for bit. Usage: adversarial.sh APP
 set -euo pipefail
 app=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 cd "$folder"
 pgd=(--adversarial pgd --adversarial-budget 4 --adversarial-steps 2)
 train() {

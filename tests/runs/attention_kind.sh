@@ -3,8 +3,7 @@
 # a run's config, weights, report and comparison, in an export, and resumed. Usage: attention_kind.sh FOLDER_OF_APPS
 set -euo pipefail
 bin=$(realpath "$1")
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 cd "$folder"
 fail() { echo "FAILED: $*" >&2 && exit 1; }
 
@@ -18,7 +17,8 @@ for app in classify lm segment; do
   program=$bin/${app}_with_kind
   help=$("$program" train --help)
   grep -q "tempered" <<<"$help" || fail "$app: no tempered in --help"
-  grep -A3 -- "--temperature" <<<"$help" | grep -q "tempered: what scores are divided by" || fail "$app: no --temperature"
+  grep -q "tempered: what scores are divided by" <<<"$(grep -A3 -- "--temperature" <<<"$help")" ||
+    fail "$app: no --temperature"
   # A custom recipe, and an option on the command line.
   read -ra words <<<"${settings[$app]}"
   printf 'attention = "tempered"\ntemperature = 3\nlayers = "1"\n' >own.toml

@@ -5,8 +5,7 @@
 # Usage: cuda_ranks.sh APP SETTING...
 set -euo pipefail
 app=$(realpath "$1")
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 cd "$folder"
 train() { "$app" train "${settings[@]}" --out "$@" >/dev/null; }
 # The weights and the optimizer's state: the header holds settings too.
@@ -30,5 +29,5 @@ for run in softmax-f32 rpc-bf16; do
   train "$run-wire" --ranks 2 --wire bf16 --check-replicas
 done
 if "$app" train "${settings[@]}" --device cuda:0 --ranks 2 --out one-gpu 2>err; then echo "two ranks shared cuda:0" >&2 && exit 1; fi
-grep -q -- "--device cuda:0 is one GPU" err
+grep -q -- "--device cuda:0 is one GPU" err || { cat err >&2 && exit 1; }
 echo "ranks on GPUs equal accumulated batches"

@@ -3,8 +3,7 @@
 # as 4, a resume and 5 more; the losses must be those of the CPU. Usage: cuda_run.sh APP SETTING...
 set -euo pipefail
 app=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 # The evaluations of a run, those at the steps at which the captured run has one.
 evaluations() {
   sed -nE '/"train_loss"/{s/,"seconds":[^,}]*//;p}' "$folder/$1/metrics.jsonl" |

@@ -23,5 +23,5 @@ for seed in 0 1 2; do
   "$bin/example_attention" --seed $seed | holds "attention, seed $seed" difference "<" 2e-6
   "$bin/example_characters" --seed $seed | holds "characters, seed $seed" loss "<" 0.45
 done
-"$bin/example_spiral" --sed 1 2>/dev/null && exit 1
-[[ $("$bin/example_spiral" --sed 1 2>&1) == *"did you mean --seed?"* ]]
+said=$("$bin/example_spiral" --sed 1 2>&1) && echo "example_spiral takes --sed" >&2 && exit 1
+[[ $said == *"did you mean --seed?"* ]] || { echo "example_spiral --sed 1 says: $said" >&2 && exit 1; }

@@ -3,10 +3,10 @@
 # apps/examples/normalise_rows against it and tests its kernel on that GPU.
 set -euo pipefail
 build=$1 source=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cmake --install "$build" --prefix "$work/usr" --component library >/dev/null
-cp -r "$source/apps/examples/normalise_rows" "$work/operator"
-cmake -S "$work/operator" -B "$work/operator/build" -DCMAKE_PREFIX_PATH="$work/usr" -DCMAKE_BUILD_TYPE=Release >/dev/null
-cmake --build "$work/operator/build"
-"$work/operator/build/normalise_rows" check normalise_rows --device cuda
+. "$(dirname "$0")/../temporary_folder.sh"
+cmake --install "$build" --prefix "$folder/usr" --component library >/dev/null
+cp -r "$source/apps/examples/normalise_rows" "$folder/operator"
+cmake -S "$folder/operator" -B "$folder/operator/build" -DCMAKE_PREFIX_PATH="$folder/usr" \
+  -DCMAKE_BUILD_TYPE=Release >/dev/null
+cmake --build "$folder/operator/build"
+"$folder/operator/build/normalise_rows" check normalise_rows --device cuda

@@ -3,8 +3,7 @@
 # Usage: interactive.sh SEGMENT
 set -euo pipefail
 program=("$(realpath "$1")" interactive)
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 cd "$folder"
 fail() { echo "FAILED: $*" >&2 && exit 1; }
 # refuses TEXT COMMAND...: it ends with an error, of one line that says TEXT.

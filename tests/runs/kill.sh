@@ -3,8 +3,7 @@
 # ends with the same weights as one that was never killed. Usage: kill.sh APP SETTING...
 set -euo pipefail
 app=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 settings=("${@:2}" --checkpoint-steps 2 --quiet)
 begin=$(date +%s%3N)
 "$app" train "${settings[@]}" --out "$folder/whole" >/dev/null

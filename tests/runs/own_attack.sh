@@ -3,8 +3,7 @@
 # comparisons. Usage: own_attack.sh FOLDER_OF_APPS
 set -euo pipefail
 bin=$(realpath "$1")
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 cd "$folder"
 fail() { echo "FAILED: $*" >&2 && exit 1; }
 
@@ -15,7 +14,8 @@ declare -A settings=(
 for app in classify segment; do
   program=$bin/${app}_with_attack
   help=$("$program" eval --help)
-  grep -A1 -- "--brightness-share" <<<"$help" | grep -q "of the budget that is used" || fail "$app: no --brightness-share"
+  grep -q "of the budget that is used" <<<"$(grep -A1 -- "--brightness-share" <<<"$help")" ||
+    fail "$app: no --brightness-share"
   read -ra words <<<"${settings[$app]}"
   "$program" train "${words[@]}" --steps 4 --quiet --threads 1 --out "$app" >out
   few=(eval --checkpoint "$app" --limit 2 --quiet --attack brightness --budgets 8)

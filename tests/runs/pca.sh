@@ -3,8 +3,7 @@
 # Usage: pca.sh PROGRAM
 set -euo pipefail
 pca=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 cd "$folder"
 fail() {
   printf '%s\n' "$*" >&2
@@ -53,7 +52,10 @@ cmp one/3a.csv three/3a.csv
 # Killed or stopped half-way: nothing of the experiment, or all of it.
 for signal in KILL TERM; do
   "$pca" run --figure 1 --prompts 512 --quiet --out "at-$signal" >/dev/null 2>said &
-  until [[ -s at-$signal/3b.json ]]; do sleep 0.05; done
+  until [[ -s at-$signal/3b.json ]]; do
+    kill -0 $! 2>/dev/null || fail "$signal: pca ended before it was stopped: $(cat said)"
+    sleep 0.05
+  done
   sleep 0.5
   kill -$signal $!
   code=0

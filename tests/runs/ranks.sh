@@ -4,8 +4,7 @@
 # Usage: ranks.sh APP STEPS SETTING...  (STEPS by two ranks, the long form is 100; four take 20)
 set -euo pipefail
 app=$(realpath "$1") steps=$2
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 cd "$folder"
 # same A B: their checkpoints hold the same bytes, but for the settings in the header.
 same() {
@@ -52,9 +51,9 @@ for attention in softmax rpc; do
   "$app" train --resume half --steps "$steps" --ranks 2 --quiet >/dev/null
   same one half
   if "$app" train --resume half --ranks 3 --quiet 2>err; then echo "3 ranks shared 2 batches" >&2 && exit 1; fi
-  grep -q "cannot share equally" err
+  grep -q "cannot share equally" err || { cat err >&2 && exit 1; }
   if "$app" train --out many --ranks 65536 --quiet 2>err; then echo "65536 ranks were started" >&2 && exit 1; fi
-  grep -q "ranks are more than 8 for each of" err
+  grep -q "ranks are more than 8 for each of" err || { cat err >&2 && exit 1; }
   rm -r one two four ordered tcp tcp-ordered unordered half
 done
 echo "ranks equal accumulated batches"

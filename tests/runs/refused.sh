@@ -4,6 +4,7 @@ refused() {
     echo "${*:2}: not refused" >&2
     exit 1
   fi
-  [ "$(wc -l <"$folder/said")" = 1 ]
-  grep -q -- "$1" "$folder/said"
+  [[ $(wc -l <"$folder/said") == 1 ]] && grep -q -- "$1" "$folder/said" && return
+  echo "${*:2}: need one line with '$1', got: $(cat "$folder/said")" >&2
+  exit 1
 }

@@ -4,8 +4,7 @@
 # Usage: resnet.sh CLASSIFY
 set -euo pipefail
 classify=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 train=("$classify" train --model resnet18 --width 4 --limit 96 --test-limit 20 --batch-size 16 --ema 0.9 --mixup 0.8
        --random-erasing 0.25 --schedule constant --warmup-epochs 0 --quiet)
 "${train[@]}" --steps 6 --out "$folder/straight" >/dev/null
@@ -20,9 +19,9 @@ cmp "$folder/straight/checkpoint.safetensors" "$folder/halves/checkpoint.safeten
 # A page with a model that attends and one that does not has the pictures of both.
 "$classify" train --recipe nano-synthetic --limit 96 --test-limit 20 --batch-size 16 --steps 2 --quiet --out "$folder/vit" >/dev/null
 "$classify" compare "$folder/vit" "$folder/straight" --report "$folder/compared.html" >/dev/null
-grep -q ">Samples<" "$folder/compared.html"
+grep -q ">Samples<" "$folder/compared.html" || { echo "the page has no samples" >&2 && exit 1; }
 if grep "Left out" "$folder/compared.html" >&2; then exit 1; fi
-grep -q "ResNet-18" "$folder/straight/report.html"
+grep -q "ResNet-18" "$folder/straight/report.html" || { echo "the report names no ResNet-18" >&2 && exit 1; }
 
 . "$(dirname "$0")/refused.sh"
 refused "no attention layers" "$classify" inspect --checkpoint "$folder/straight"

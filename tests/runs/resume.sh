@@ -5,8 +5,7 @@
 # Usage: resume.sh APP SETTING...
 set -euo pipefail
 app=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 losses() { grep -v seconds "$folder/$1/metrics.jsonl" | grep -o '"step":[0-9]*,"epoch":[^,]*,"loss":[^,]*,"lr":[^,]*'; }
 for run in softmax-f32 rpc-f32 softmax-bf16; do
   settings=("${@:2}" --attention "${run%-*}" --dtype "${run#*-}" --schedule constant --seed 3 --quiet)

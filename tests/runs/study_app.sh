@@ -3,8 +3,7 @@
 # Usage: study_app.sh PROGRAM
 set -euo pipefail
 program=$(realpath "$1")
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../temporary_folder.sh"
 cd "$folder"
 fail() { echo "FAILED: $*" >&2 && exit 1; }
 
