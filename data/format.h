@@ -49,10 +49,15 @@ template <class Set, class Options> class Formats {
     return names;
   }
 
-  // For the option `format`.
-  static const char* help() {
-    static const std::string text = "Format of the data: " + listed(names(), " or ");
-    return text.c_str();
+  // For the option `format`: evaluation takes all formats, training not those that are published corrupted,
+  // packing neither these nor the one that is drawn.
+  enum class Use { evaluation, training, packing };
+  static std::string help(Use use = Use::evaluation) {
+    std::vector<std::string> taken{"auto"};
+    for (const auto& [name, format] : all())
+      if (use == Use::evaluation || (!format.parts && (use == Use::training || format.find)))
+        taken.push_back(name);
+    return "Format of the data: " + listed(taken, " or ");
   }
 
   // The parts of a set that is published corrupted, empty for others; see find.

@@ -1,6 +1,7 @@
 #include "apps/bench/ddp.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "apps/command/options.h"
 #include "apps/terminal/print.h"
 #include "apps/terminal/table.h"
+#include "apps/training/fields.h"
 #include "cuda/runtime.h"
 #include "engine/base/error.h"
 #include "engine/program/describe.h"
@@ -125,14 +127,18 @@ void simulate_all(const std::vector<Published>& settings, const Options& o) {
   if (!measured.device.empty()) apps::print("Measured on {}\n", measured.device);
 }
 
+std::vector<std::string> names_of(const std::vector<Published>& settings) {
+  std::vector<std::string> names;
+  for (const Published& p : settings) names.push_back(p.workload.name);
+  return names;
+}
+
 void run(const Options& o) {
   const Network& n = o.network;
   if (n.ranks % n.nodes)
     fail("ddp", fmt::format("{} ranks do not divide into {} nodes; give --ranks in all", n.ranks, n.nodes));
   std::vector<Published> settings = published();
-  std::vector<std::string> known;
-  for (const Published& p : settings) known.push_back(p.workload.name);
-  const std::vector<std::string> wanted = apps::chosen("ddp", o.names, known);
+  const std::vector<std::string> wanted = apps::chosen("ddp", o.names, names_of(settings));
   std::erase_if(settings, [&](const Published& p) {
     return std::find(wanted.begin(), wanted.end(), p.workload.name) == wanted.end();
   });
@@ -151,32 +157,36 @@ void add_ddp_command(CLI::App& app) {
                          "(--times), else estimates, which the table marks.");
   Network& n = o->network;
   const apps::Range positive = apps::above(0, 1e9);
-  ddp->add_option("names", o->names, "published settings; all")->capture_default_str();
-  apps::add_number(*ddp, "--ranks", n.ranks, "GPUs in all", {1, 65536});
-  apps::add_number(*ddp, "--nodes", n.nodes, "machines", {1, 65536});
-  apps::add_number(*ddp, "--bandwidth", n.bandwidth, "ring bandwidth of a GPU within its node, GB/s",
+  ddp->add_option(
+         "names", o->names,
+         fmt::format("Published settings: all, or names: {}", fmt::join(names_of(published()), ", ")))
+      ->capture_default_str();
+  apps::add_number(*ddp, "--ranks", n.ranks, "Number of GPUs", {1, 65536});
+  apps::add_number(*ddp, "--nodes", n.nodes, "Number of machines", {1, 65536});
+  apps::add_number(*ddp, "--bandwidth", n.bandwidth, "Ring bandwidth of a GPU within its node, GB/s",
                    positive);
-  apps::add_number(*ddp, "--latency", n.latency, "latency of a ring step within a node, microseconds",
+  apps::add_number(*ddp, "--latency", n.latency, "Latency of a ring step within a node, microseconds",
                    {0, 1e9});
-  apps::add_number(*ddp, "--node-bandwidth", n.node_bandwidth, "bandwidth of a GPU to other nodes, GB/s",
+  apps::add_number(*ddp, "--node-bandwidth", n.node_bandwidth, "Bandwidth of a GPU to other nodes, GB/s",
                    positive);
   apps::add_number(*ddp, "--node-latency", n.node_latency,
-                   "latency of a ring step between nodes, microseconds", {0, 1e9});
-  apps::add_number(*ddp, "--slices", o->slices, "numbers of slices of the flat buffer to try", {1, 1000})
+                   "Latency of a ring step between nodes, microseconds", {0, 1e9});
+  apps::add_number(*ddp, "--slices", o->slices, "Numbers of slices of the flat buffer to try", {1, 1000})
       ->allow_extra_args(false);
   apps::add_choice<DType>(*ddp, "--wire", o->wire, "Data type in which gradients are sent")
       ->default_str(choice_name(o->wire));
   apps::add_number(*ddp, "--contention", o->contention,
-                   "speed that the backward pass loses while a collective runs, percent; NCCL takes about 16 "
+                   "Speed that the backward pass loses while a collective runs, percent; NCCL takes about 16 "
                    "of 132 multiprocessors",
                    apps::below(0, 100));
-  ddp->add_option("--times", o->times, "file of measured times; missing settings are estimated");
+  ddp->add_option("--times", o->times, "File of measured times; missing settings are estimated");
   CLI::Option* const measure =
       ddp->add_option("--measure", o->measure,
-                      "measure the settings' steps on --device and add them to this file")
+                      "Measure the settings' steps on --device and add them to this file")
           ->excludes("--times");
-  ddp->add_option("--device", o->device, "for --measure: auto, cpu, cuda, cuda:1")->capture_default_str();
-  apps::add_choice<DType>(*ddp, "--dtype", o->dtype, "for --measure; master weights are f32")
+  ddp->add_option("--device", o->device, std::string("--measure: ") + apps::device_help)
+      ->capture_default_str();
+  apps::add_choice<DType>(*ddp, "--dtype", o->dtype, "--measure: data type of the computations")
       ->default_str(choice_name(o->dtype));
   for (const char* simulated : {"--ranks", "--nodes", "--bandwidth", "--latency", "--node-bandwidth",
                                 "--node-latency", "--slices", "--wire", "--contention"})

@@ -209,10 +209,11 @@ void add_loader_command(CLI::App& app) {
       "Times reading, decoding, cropping and augmenting pictures, and whole loaders from files and shards. "
       "tools/bench/loader sets the figures against PyTorch's DataLoader.");
   loader->add_option("--data", o->data, "Folder with val/<class>/*.jpg")->required();
-  apps::add_number(*loader, "--threads", o->threads, "threads that work", apps::Range{1, 1024});
-  apps::add_number(*loader, "--size", o->size, "side of the crops in pixels", apps::Range{1, 4096});
-  apps::add_number(*loader, "--seconds", o->seconds, "seconds of a stage", apps::Range{0.01, 1e4});
-  loader->add_flag("--json", o->json, "one JSON object a line");
+  apps::add_number(*loader, "--threads", o->threads, "Number of threads", apps::Range{1, 1024});
+  apps::add_number(*loader, "--size", o->size, "Side of the crops in pixels", apps::Range{1, 4096});
+  apps::add_number(*loader, "--seconds", o->seconds, "Seconds that every stage is timed",
+                   apps::Range{0.01, 1e4});
+  loader->add_flag("--json", o->json, "Print JSON, one object a line");
   loader->callback([o] { run(*o); });
 }
 

@@ -20,6 +20,7 @@
 #include "apps/run/run_folder.h"
 #include "apps/terminal/print.h"
 #include "apps/terminal/table.h"
+#include "apps/training/fields.h"
 #include "apps/training/ranks.h"
 #include "cuda/runtime.h"
 #include "engine/base/error.h"
@@ -237,30 +238,30 @@ int run_command(const std::vector<std::string>& args) {
   app.name("bench");
   int code = 0;
   Options options;
-  app.add_option("names", options.names, "workloads or groups; 'list' shows them");
-  app.add_option("--device", options.device, "auto, cpu, cuda, cuda:1")->capture_default_str();
-  app.add_option(
-         "--threads", options.threads,
-         "CPU threads (0: all), or several numbers of them, as 1,2,4, with the speed beside the first")
+  app.add_option("names", options.names, "Workloads or groups; `bench list` shows them");
+  app.add_option("--device", options.device, apps::device_help)->capture_default_str();
+  app.add_option("--threads", options.threads,
+                 "CPU threads (0: all); several numbers, such as 1,2,4, are timed in turn and compared with "
+                 "the first")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(apps::within(apps::any_threads));
   apps::add_number(app, "--steps", options.steps,
-                   "timed steps, at least (0: 10 for models, 20 for operators)", apps::any_count);
-  apps::add_number(app, "--seconds", options.seconds, "timed seconds, at least", apps::Range{0, 1e6});
-  apps::add_number(app, "--batch", options.batch, "batch size (0: the workload's)", apps::Range{0, 1 << 26});
-  apps::add_choice<DType>(app, "--dtype", options.dtype, "where the workload has it; master weights are f32")
+                   "Timed steps, at least (0: 10 for models, 20 for operators)", apps::any_count);
+  apps::add_number(app, "--seconds", options.seconds, "Timed seconds, at least", apps::Range{0, 1e6});
+  apps::add_number(app, "--batch", options.batch, "Batch size (0: the workload's)", apps::Range{0, 1 << 26});
+  apps::add_choice<DType>(app, "--dtype", options.dtype,
+                          "Data type of the computations; a workload without bf16 runs in f32")
       ->default_str(choice_name(options.dtype));
   CLI::Option* const start = app.add_option(
       "--start", options.start,
-      "write weights and batch of a model to this file, for torch_twin.py; --json then gives the losses of "
+      "Write weights and batch of a model to this file, for torch_twin.py; --json then gives the losses of "
       "ten steps without dropout");
-  app.add_flag(
-         "--traffic", options.traffic,
-         "what every kernel of a step moves, in place of times; counted by the simulated GPU of a build "
-         "with -DPURSUIT_TRAFFIC=ON")
+  app.add_flag("--traffic", options.traffic,
+               "Show the bytes that every kernel of a step moves in place of times, as counted by the "
+               "simulated GPU of a build with -DPURSUIT_TRAFFIC=ON")
       ->excludes(start);
-  app.add_flag("--json", options.json, "one JSON object a line");
+  app.add_flag("--json", options.json, "Print JSON, one object a line");
   add_ddp_command(app);
   add_loader_command(app);
   add_text_command(app);

@@ -105,12 +105,14 @@ void add_text_command(CLI::App& app) {
       "text",
       "Times the numbering of a text, as training does it without --cache: a file, which lies in the page "
       "cache, is read, its words are counted, and each becomes a number. The text is drawn, by default as "
-      "long as WikiText-103's, with as many words. The median of rounds, after three or more not timed.");
-  apps::add_number(*text, "--megabytes", o->megabytes, "length of the text", apps::Range{1, 1e5});
-  apps::add_number(*text, "--words", o->words, "words to draw from", apps::Range{2, 1e8});
-  apps::add_number(*text, "--rounds", o->rounds, "times to number it, timed", apps::Range{1, 1000});
-  apps::add_number(*text, "--threads", o->threads, "threads (0: all)", apps::any_threads);
-  text->add_flag("--json", o->json, "one JSON object");
+      "long as WikiText-103's, with as many words. The result is the median of the rounds, after three or "
+      "more that are not timed.");
+  apps::add_number(*text, "--megabytes", o->megabytes, "Length of the text in megabytes",
+                   apps::Range{1, 1e5});
+  apps::add_number(*text, "--words", o->words, "Number of words to draw from", apps::Range{2, 1e8});
+  apps::add_number(*text, "--rounds", o->rounds, "Number of timed rounds", apps::Range{1, 1000});
+  apps::add_number(*text, "--threads", o->threads, "CPU threads (0: all)", apps::any_threads);
+  text->add_flag("--json", o->json, "Print one JSON object");
   text->callback([o] { run(*o); });
 }
 

@@ -91,7 +91,8 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
     "Side of a patch in pixels (0: 4 for pictures up to 64 pixels, else 16; fan-tiny: 4, 8 or 16)",
     apps::Range{0, 4096});
   f("data", c.data, "Folder with the data set (left out: built-in drawn shapes)");
-  f("format", c.format, data::DatasetFormats::help());
+  static const std::string formats = data::DatasetFormats::help(data::DatasetFormats::Use::training);
+  f("format", c.format, formats.c_str());
   f("train-files", c.train_files, "cifar10: batch files to train on");
   f("test-files", c.test_files, "cifar10: batch files to test on");
   f("validation", c.validation,

@@ -20,20 +20,21 @@ using namespace pursuit::classify;
 void add_eval(apps::Program<RunRecord>& program) {
   const auto [command, e] =
       program.add("eval", "Measure accuracy: clean, under corruptions, under attacks", classify::eval);
-  apps::add_picture_eval_options(command, e);
-  apps::add_choice<data::Split>(command, "--split", e.split,
-                                "val: the pictures that --validation held out of the training split")
+  apps::add_picture_eval_options(command, e, data::DatasetFormats::help(), {.simulated = true});
+  apps::add_choice<data::Split>(
+      command, "--split", e.split,
+      "Split to evaluate; val are the pictures that --validation held out of the training split")
       ->default_str(choice_name(e.split));
   command.add_option("--test-files", e.test_files, "cifar10: batch files to test on")->delimiter(',');
   command.add_option(
       "--classes", e.classes,
       "Names of the model's classes in order: a file with one a line, or a training set, whose "
       "class folders they are (default: the run's)");
-  command.add_option(
-      "--outliers", e.outliers,
-      "Folder of pictures of no class, such as ImageNet-O: how well are they told from the data?");
+  command.add_option("--outliers", e.outliers,
+                     "Folder of pictures of no class, such as ImageNet-O: also measure how well they are "
+                     "told from the data");
   apps::add_names(command, "--attack", e.attacks, attacks::names(),
-                  fmt::format("{}", fmt::join(attacks::names(), ", ")));
+                  fmt::format("Attacks: all, or names: {}", fmt::join(attacks::names(), ", ")));
   apps::add_number(command, "--budgets", e.budgets, "Budgets of attacks in l_inf, in 1/255",
                    apps::above(0, 255))
       ->default_str(fmt::format("[{}]", fmt::join(usual_budgets, ",")));
@@ -63,7 +64,7 @@ void add_eval(apps::Program<RunRecord>& program) {
 void add_predict(apps::Program<RunRecord>& program) {
   const auto [command, p] = program.add(
       "predict", "Classify single pictures and draw the class token's attention", classify::predict);
-  apps::add_picture_predict_options(command, p);
+  apps::add_picture_predict_options(command, p, {.simulated = true});
   apps::add_number(command, "--top", p.top, "Classes to print", apps::Range{1, 1e9});
   apps::add_number(command, "--block", p.block, "Block whose attention is shown (-1: the last)",
                    apps::Range{-1000, 999});
@@ -71,17 +72,21 @@ void add_predict(apps::Program<RunRecord>& program) {
 
 void add_pack(apps::Program<RunRecord>& program) {
   const auto [command, p] = program.add(
-      "pack", "A data set as a few large files, which any number of runs read in any order", classify::pack);
+      "pack", "Pack a data set into a few large files, which any number of runs read in any order",
+      classify::pack);
   command.add_option("--data", p.data, "Folder with the data set")->required();
   command.add_option("--out", p.out, "Folder for the shards")->required();
-  command.add_option("--format", p.format, data::DatasetFormats::help())->capture_default_str();
+  command.add_option("--format", p.format, data::DatasetFormats::help(data::DatasetFormats::Use::packing))
+      ->capture_default_str();
   apps::add_choice<data::Packing>(command, "--packing", p.packing, "What is kept of a picture")
       ->default_str(choice_name(p.packing));
   apps::add_number(command, "--shorter", p.shorter,
-                   "raw: larger pictures are resized to this shorter side [256]", apps::Range{1, 65536});
+                   "raw: larger pictures are resized to this shorter side (default: 256)",
+                   apps::Range{1, 65536});
   apps::add_number(command, "--shard-mib", p.shard_mib, "Size of a shard, MiB", apps::Range{1, 1 << 20});
-  command.add_flag("--skip-bad", p.skip_bad,
-                   "Leave out empty class folders and, raw, damaged pictures, which are counted");
+  command.add_flag(
+      "--skip-bad", p.skip_bad,
+      "Leave out empty class folders and, with --packing raw, damaged pictures, which are counted");
 }
 
 void add_import(CLI::App& app, int& code) {

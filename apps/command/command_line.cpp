@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "apps/command/choice.h"
+#include "apps/command/options.h"
 #include "apps/command/recipes.h"
 #include "apps/terminal/print.h"
 #include "engine/program/program.h"
@@ -78,7 +79,7 @@ int run_with_seed(int argc, char** argv, const std::string& about,
   return run_main(argc, argv, [&](const std::vector<std::string>& args) {
     CLI::App app{about, std::filesystem::path(argv[0]).filename().string()};
     uint64_t seed = 0;
-    app.add_option("--seed", seed, "Of everything that is drawn at random")->capture_default_str();
+    add_number(app, "--seed", seed, "Seed of all random numbers", any_seed);
     app.callback([&] { body(seed); });
     return parse(app, args);
   });

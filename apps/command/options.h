@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/command/choice.h"
+#include "apps/run/fields.h"
 #include "apps/run/range.h"
 #include "engine/base/choice.h"
 
@@ -80,11 +81,11 @@ template <class T> CLI::Option* add_number(CLI::App& app, const std::string& fla
   return option;
 }
 
-// Adds an option for every field of a config that is an option (apps/run/fields.h). If one is given twice (in
+// Adds an option for every field of a config that the app offers (apps/run/fields.h). If one is given twice (in
 // a recipe and on the command line), the last one wins; lists are not joined.
 template <class Config> void add_options(CLI::App& app, Config& config) {
   for_each_field(config, [&]<class T>(const char* name, T& member, const char* help, Range range = {}) {
-    if (!*help) return;
+    if (!*help || !offers<Config>(name)) return;
     const std::string flag = std::string("--") + name;
     CLI::Option* option = nullptr;
     if constexpr (std::is_enum_v<T>)

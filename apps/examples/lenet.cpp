@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "apps/command/command_line.h"
+#include "apps/command/options.h"
 #include "data/dataset.h"
 #include "engine/base/random.h"
 #include "engine/program/program.h"
@@ -72,8 +73,8 @@ int main(int argc, char** argv) {
     CLI::App app{"LeNet-5 tells pictures apart", "example_lenet"};
     std::string path;
     uint64_t seed = 0;
-    app.add_option("--data", path, "A folder with MNIST or Fashion-MNIST; without it shapes are drawn");
-    app.add_option("--seed", seed, "Of the initial weights and the batches")->capture_default_str();
+    app.add_option("--data", path, "Folder with MNIST or Fashion-MNIST (left out: drawn shapes)");
+    apps::add_number(app, "--seed", seed, "Seed of the initial weights and the batches", apps::any_seed);
     app.callback([&] { learn(path, seed); });
     return apps::parse(app, args);
   });

@@ -13,9 +13,9 @@ using namespace pursuit::lm;
 
 void add_eval(apps::Program<RunRecord>& program) {
   const auto [command, e] = program.add("eval", "Measure perplexity, also of contaminated text", lm::eval);
-  apps::add_eval_options(command, e, "Windows per batch (0: the run's)");
+  apps::add_eval_options(command, e, "Windows per batch (0: the run's)", {.simulated = true});
   command.add_option("--data", e.data, "Another text, in the run's vocabulary (default: the run's)");
-  command.add_option("--split", e.split, "train, valid or test")->capture_default_str();
+  command.add_option("--split", e.split, "Split to evaluate: train, valid or test")->capture_default_str();
   apps::add_names(command, "--window", e.windows, choice_names<Window>(),
                   "Context of the predictions: " + choice_help<Window>() +
                       "; several, or all (default: as trained). A document of WikiText begins at a heading "
@@ -27,7 +27,7 @@ void add_eval(apps::Program<RunRecord>& program) {
     command.add_flag_callback(
         std::string("--") + change.name,
         [&changes = e.changes, value = change.value] { changes.insert(value); },
-        std::string("Also of changed text, before tokenization: ") + change.help);
+        std::string("Also evaluate changed text; before tokenization ") + change.help);
   }
   apps::add_number(command, "--swap-rate", e.swap.rate,
                    "Share of each line's words to change, at least one word per line", apps::above(0, 1));
@@ -37,7 +37,7 @@ void add_eval(apps::Program<RunRecord>& program) {
       ->capture_default_str();
   command
       .add_option("--keep-stop-words", e.swap.keep_stop_words,
-                  "Never change NLTK's English stop words (all lower-case: \"The\" is none)")
+                  "Never change NLTK's English stop words, which are lower-case (\"The\" is no stop word)")
       ->check(apps::boolean)
       ->capture_default_str();
   apps::add_number(command, "--seed", e.swap.seed, "Seed of the changes", apps::any_seed);
@@ -50,7 +50,7 @@ void add_eval(apps::Program<RunRecord>& program) {
 void add_generate(apps::Program<RunRecord>& program) {
   const auto [command, g] = program.add("generate", "Write text", generate_text);
   nn::SamplingOptions& sampling = g.generation.sampling;
-  apps::add_load_options(command, g.checkpoint, g.load);
+  apps::add_load_options(command, g.checkpoint, g.load, {.simulated = true});
   command.add_option("--prompt", g.prompt, "Start of the text, words separated by spaces");
   apps::add_number(command, "--tokens", g.generation.count, "Words (or bytes) to write", apps::Range{1, 1e9});
   apps::add_number(command, "--temperature", sampling.temperature,
@@ -59,7 +59,7 @@ void add_generate(apps::Program<RunRecord>& program) {
                    apps::any_count);
   apps::add_number(command, "--top-p", sampling.top_p,
                    "Sample from the fewest words with this total probability", apps::above(0, 1));
-  apps::add_number(command, "--seed", g.seed, "Seed", apps::any_seed);
+  apps::add_number(command, "--seed", g.seed, "Seed of the sampling", apps::any_seed);
   command.add_flag("--no-unknown", g.no_unknown, "Never write <unk>");
   command.add_flag("--no-cache", g.no_cache, "No key-value cache: recompute the whole window for every word");
 }
@@ -68,8 +68,9 @@ void add_inspect(apps::Program<RunRecord>& program) {
   const auto [command, i] = program.add(
       "inspect", "Compute entropy, query-key eigenvalues, signal propagation and kernel PCA of every head",
       inspect_run);
-  apps::add_inspect_options(command, i, "windows");
-  command.add_option("--split", i.split, "train, valid or test")->capture_default_str();
+  apps::add_inspect_options(command, i, "windows", {.simulated = true});
+  command.add_option("--split", i.split, "Split to take windows from: train, valid or test")
+      ->capture_default_str();
 }
 
 void add_quantize(apps::Program<RunRecord>& program) {

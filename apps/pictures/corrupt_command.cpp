@@ -61,22 +61,22 @@ int corrupt(const CorruptOptions& options) {
 void add_corrupt_command(CLI::App& app, int& code) {
   const auto c = std::make_shared<CorruptOptions>();
   CLI::App* command =
-      app.add_subcommand("corrupt", "Apply the corruptions of ImageNet-C to pictures, write PNG files");
+      app.add_subcommand("corrupt", "Apply the corruptions of ImageNet-C to pictures and write PNG files");
   command->add_option("images", c->images, "JPEG or PNG files, or folders of them")->required();
   add_names(*command, "--corruption", c->corruptions, data::corruption_names(),
-            "all, or names: gaussian_noise,fog,...")
+            "Corruptions: all, or names such as gaussian_noise,fog")
       ->capture_default_str();
-  add_names(*command, "--severity", c->severities, severity_names, "all, or of 1 to 5")
+  add_names(*command, "--severity", c->severities, severity_names, "Severities: all, or numbers from 1 to 5")
       ->capture_default_str();
-  command->add_option("--out", c->out, "Folder for the pictures: NAME-fog-3.png")->required();
+  command->add_option("--out", c->out, "Folder for the pictures, which are named NAME-fog-3.png")->required();
   command
       ->add_option(
           "--size", c->size,
-          "First resize the shorter side to 256/224 of this and cut out the middle, as ImageNet-C does "
+          "First resize the shorter side to 256/224 of this size and crop the centre, as ImageNet-C does "
           "with 224 (0: corrupt pictures as they are)")
       ->capture_default_str();
   command->add_option("--frost", c->frost, "Folder with frost overlays (default: drawn ones)");
-  add_number(*command, "--seed", c->seed, "Seed of the noise; every picture of the list has its own of it",
+  add_number(*command, "--seed", c->seed, "Seed of the noise, which differs from picture to picture",
              any_seed);
   command->callback([&code, c] { code = corrupt(*c); });
 }

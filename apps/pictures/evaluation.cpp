@@ -24,15 +24,20 @@ std::string PictureEvalOptions::arguments(int64_t looked_at) const {
   return text;
 }
 
-void add_picture_eval_options(CLI::App& command, PictureEvalOptions& o) {
-  add_eval_options(command, o, "Pictures (or windows) per batch (0: the run's)");
-  command.add_option("--data", o.data, "Another data set (default: the run's)");
-  command.add_option("--format", o.format, "Layout of --data (default: detected)");
-  add_number(command, "--first", o.first, "Use only the first pictures, this many (0: all)", any_count);
+void add_data_options(CLI::App& command, std::string& data, std::string& format, const std::string& formats) {
+  command.add_option("--data", data, "Another data set (default: the run's)");
+  command.add_option("--format", format, formats + " (default: auto with --data, else the run's)");
+}
+
+void add_picture_eval_options(CLI::App& command, PictureEvalOptions& o, const std::string& formats,
+                              const LoadChoices& choices) {
+  add_eval_options(command, o, "Pictures (or windows) per batch (0: the run's)", choices);
+  add_data_options(command, o.data, o.format, formats);
+  add_number(command, "--first", o.first, "Use only this many pictures, the first ones (0: all)", any_count);
   add_number(command, "--limit", o.limit,
-             "Evaluate this many of them, evenly spaced (the first of drawn scenes; 0: all)", any_count);
+             "Evaluate this many of these, evenly spaced (the first of drawn scenes; 0: all)", any_count);
   add_names(command, "--corruptions", o.corruptions, data::corruption_names(),
-            "all, or names: gaussian_noise,fog,...");
+            "Corruptions: all, or names such as gaussian_noise,fog");
   add_number(command, "--severities", o.severities, "Severities of the corruptions", Range{1, 5})
       ->default_str("[1,2,3,4,5]");
   command.add_option("--frost", o.frost, "Folder with frost overlays (default: drawn ones)");

@@ -37,7 +37,11 @@ struct PictureEvalOptions : EvalOptions {
   std::string arguments(int64_t looked_at) const;
 };
 
-void add_picture_eval_options(CLI::App& command, PictureEvalOptions& options);
+// Adds --data and --format of `eval`; `formats` is the formats' help text.
+void add_data_options(CLI::App& command, std::string& data, std::string& format, const std::string& formats);
+// Adds the options of `eval` of an app on pictures.
+void add_picture_eval_options(CLI::App& command, PictureEvalOptions& options, const std::string& formats,
+                              const LoadChoices& choices = {});
 
 // Changes a picture before all other processing; `number` is its index in the data set.
 using PictureChange = std::function<data::Image(const data::Image& picture, int64_t number)>;

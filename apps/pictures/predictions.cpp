@@ -12,8 +12,8 @@ namespace pursuit::apps {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-void add_picture_predict_options(CLI::App& command, PicturePredictOptions& o) {
-  add_load_options(command, o.checkpoint, o.load);
+void add_picture_predict_options(CLI::App& command, PicturePredictOptions& o, const LoadChoices& choices) {
+  add_load_options(command, o.checkpoint, o.load, choices);
   command.add_option("images", o.images, "JPEG or PNG files, or folders of them")->required();
   command.add_option("--out", o.out, "Folder for the pictures (default: predictions, beside the checkpoint)");
   command.add_flag("--json", o.json, "Print JSON");

@@ -20,7 +20,8 @@ struct PicturePredictOptions {
   bool json = false;
 };
 
-void add_picture_predict_options(CLI::App& command, PicturePredictOptions& options);
+void add_picture_predict_options(CLI::App& command, PicturePredictOptions& options,
+                                 const LoadChoices& choices = {});
 
 // The result for one picture: `text` and a line about written files, or with --json `fields`.
 struct PicturePrediction {

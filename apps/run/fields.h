@@ -5,6 +5,7 @@
 #include <concepts>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "apps/run/json.h"
@@ -19,6 +20,15 @@
 // The values of an enum are its choices (engine/base/choice.h). Options, config.json and recipes are derived
 // from the list.
 namespace pursuit::apps {
+
+// False if Config::fixed, a list of names, has the option: the app saves it as all apps do, but accepts only
+// its default and does not offer it.
+template <class Config> constexpr bool offers(std::string_view option) {
+  if constexpr (requires { Config::fixed; })
+    for (const std::string_view name : Config::fixed)
+      if (name == option) return false;
+  return true;
+}
 
 template <class Config> nlohmann::ordered_json fields_to_json(const Config& config) {
   nlohmann::ordered_json json;

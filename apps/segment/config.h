@@ -73,7 +73,9 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
     "Start from the encoder of this run or checkpoint of `classify`: from the weights it is evaluated with, "
     "position embeddings resized; pictures are normalised as there");
   f("data", c.data, "Folder with the data set (left out: built-in drawn scenes)");
-  f("format", c.format, data::SegmentationFormats::help());
+  static const std::string formats =
+      data::SegmentationFormats::help(data::SegmentationFormats::Use::training);
+  f("format", c.format, formats.c_str());
   f("validation", c.validation,
     "Split to evaluate during training; if the data has only one of val and test, that one");
   f("short-side", c.short_side,

@@ -40,13 +40,14 @@ void add_eval(apps::Program<RunRecord>& program) {
   const auto [command, e] = program.add(
       "eval", "Measure pixel accuracy, mean accuracy and mIoU: clean, under corruptions, under attacks",
       segment::eval);
-  apps::add_picture_eval_options(command, e);
+  apps::add_picture_eval_options(command, e, data::SegmentationFormats::help());
   command.get_option("--severities")->default_str("[1]");
   add_view_options(command, e.views);
   apps::add_choice<data::Split>(command, "--split", e.split,
-                                "Split to evaluate; if the data has only one of val and test, that one");
+                                "Split to evaluate; if the data has only one of val and test, that one")
+      ->default_str(choice_name(e.split));
   apps::add_names(command, "--attack", e.attacks, segment::attack_names(),
-                  fmt::format("{}", fmt::join(segment::attack_names(), ", ")));
+                  fmt::format("Attacks: all, or names: {}", fmt::join(segment::attack_names(), ", ")));
   apps::add_number(command, "--budgets", e.budgets, "Budgets of the attacks on pixels of a view, in 1/255",
                    apps::above(0, 255));
   apps::add_number(command, "--attack-limit", e.attack_limit, "Attack this many pictures (0: as --limit)",

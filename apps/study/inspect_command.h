@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "apps/command/choice.h"
 #include "apps/command/options.h"
@@ -20,7 +21,8 @@
 namespace pursuit::apps {
 
 // Adds the options of every `inspect`; `sample` is what the model is shown: "pictures".
-void add_inspect_options(CLI::App& command, InspectOptions& options, const std::string& sample);
+void add_inspect_options(CLI::App& command, InspectOptions& options, const std::string& sample,
+                         const LoadChoices& choices);
 
 // One call of `inspect` of an app on pictures. show(loaded, options, inspection, conditions) shows the model the
 // samples, notes the data in the conditions, and returns a picture to film. Returns the exit code.
@@ -72,7 +74,7 @@ void add_inspect_command(CLI::App& app, int& code, int64_t batch_size, Loss loss
   o->batch_size = batch_size;
   CLI::App* command = app.add_subcommand(
       "inspect", "Measure every head's attention as kernel PCA; with --tape the operators of a step");
-  add_inspect_options(*command, *o, "pictures");
+  add_inspect_options(*command, *o, "pictures", {.simulated = std::is_base_of_v<QuantizedFields, Config>});
   add_choice<data::Split>(*command, "--split", o->split, "Split to take pictures from")
       ->default_str(choice_name(o->split));
   CLI::Option* tape = command->add_option(

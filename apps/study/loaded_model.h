@@ -25,6 +25,12 @@ struct LoadOptions {
   std::string arguments() const;  // those that results depend on: "--weights raw --dtype bf16"
 };
 
+// The options that not every app has.
+struct LoadChoices {
+  bool device = true;      // --device and --dtype; false: the app computes in f32 on the CPU
+  bool simulated = false;  // --simulated; true: the app has `quantize`
+};
+
 template <class Config> struct LoadedModel {
   Config config;  // with the device and dtype of the options
   RunState state;

@@ -34,9 +34,9 @@ void add_quantize_options(CLI::App& command, QuantizeOptions& o, const std::stri
           },
           ""));
   add_number(command, "--calibrate", o.samples,
-             "Training " + sample + " that the activations' ranges are taken of", Range{1, 1e9});
+             "Number of training " + sample + " from which the activations' ranges are taken", Range{1, 1e9});
   add_number(command, "--batch-size", o.batch_size,
-             "Of these, in a batch; the ranges are a running mean over batches", Range{1, 1 << 24});
+             "Number of these in a batch; the ranges are a running mean over batches", Range{1, 1 << 24});
   add_number(command, "--seed", o.seed, "Seed of the choice of " + sample, any_seed);
   add_choice<nn::WeightRange>(command, "--weight-range", o.weights.range, "Range of weights")
       ->default_str(choice_name(o.weights.range));
@@ -47,7 +47,8 @@ void add_quantize_options(CLI::App& command, QuantizeOptions& o, const std::stri
                                  "Range of activations in a batch")
       ->default_str(choice_name(o.ranges.estimator));
   add_number(command, "--percentile", o.ranges.percentile,
-             "--activation-range percentile: this one and 100 minus it", above(50, 100));
+             "--activation-range percentile: the range is from 100 minus this percentile to this percentile",
+             above(50, 100));
   command.parse_complete_callback([&command, &o] {
     if (command.count("--percentile") > 0 && o.ranges.estimator != nn::RangeEstimator::percentile)
       throw CLI::ValidationError("--percentile", "has no effect without --activation-range percentile");

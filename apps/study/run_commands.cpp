@@ -34,16 +34,20 @@ void add_weights_option(CLI::App& command, LoadOptions& o) {
                    "Do not compare checksums; loading takes a quarter less time");
 }
 
-void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o) {
+void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o,
+                      const LoadChoices& choices) {
   command.add_option("--checkpoint", checkpoint, "Folder of a run, or a checkpoint file")->required();
   add_weights_option(command, o);
-  command.add_option("--device", o.device, "auto, cpu, cuda")->capture_default_str();
-  add_choice<DType>(command, "--dtype", o.dtype,
-                    "Data type of the model's computations (default: the run's)");
+  if (choices.device) {
+    command.add_option("--device", o.device, device_help)->capture_default_str();
+    add_choice<DType>(command, "--dtype", o.dtype,
+                      "Data type of the model's computations (default: the run's)");
+  }
   add_number(command, "--threads", o.threads, "CPU threads (0: all)", any_threads);
-  command.add_flag(
-      "--simulated", o.simulated,
-      "A quantised model: compute in f32, with the same rounding, instead of products of integers");
+  if (choices.simulated)
+    command.add_flag(
+        "--simulated", o.simulated,
+        "Quantised models: compute in f32, with the same rounding, without products of integers");
 }
 
 std::string LoadOptions::arguments() const {
@@ -54,19 +58,21 @@ std::string LoadOptions::arguments() const {
   return text;
 }
 
-void add_inspect_options(CLI::App& command, InspectOptions& o, const std::string& sample) {
-  add_load_options(command, o.checkpoint, o.load);
+void add_inspect_options(CLI::App& command, InspectOptions& o, const std::string& sample,
+                         const LoadChoices& choices) {
+  add_load_options(command, o.checkpoint, o.load, choices);
   command.add_option("--data", o.data, "Other data (default: the run's)");
   add_number(command, "--samples,--sequences", o.samples, "Number of " + sample + ", spread over the split",
              Range{1, 1e9});
   add_number(command, "--decompose", o.decomposed,
-             "Of these, the first so many for the measures with eigenvalues and singular values",
+             "The first of these samples, this many, are measured by eigenvalues and singular values too",
              Range{1, 1e9});
   command.add_flag("--json", o.json, "Print JSON instead of tables");
 }
 
-void add_eval_options(CLI::App& command, EvalOptions& o, const std::string& batch) {
-  add_load_options(command, o.checkpoint, o.load);
+void add_eval_options(CLI::App& command, EvalOptions& o, const std::string& batch,
+                      const LoadChoices& choices) {
+  add_load_options(command, o.checkpoint, o.load, choices);
   if (!batch.empty()) add_number(command, "--batch-size", o.batch_size, batch, any_batch);
   command.add_flag("--quiet", o.quiet, "No progress on stderr");
   command.add_flag("--json", o.json, "Print JSON instead of tables");
@@ -99,7 +105,7 @@ void add_compare_command(CLI::App& app, CompareRuns compare) {
     bool markdown = false, json = false;
   };
   const auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("compare", "Several runs side by side, mean and spread over seeds");
+  CLI::App* command = app.add_subcommand("compare", "Compare runs: a table with mean and spread over seeds");
   command->add_option("runs", o->runs, "Folders of runs")->required();
   command->add_option("--report", o->report, "Write an HTML comparison to this file");
   CLI::Option* markdown = command->add_flag("--markdown", o->markdown, "Print a Markdown table");

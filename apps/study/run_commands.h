@@ -18,11 +18,13 @@ namespace pursuit::apps {
 // Adds --weights raw|ema, its short forms --ema and --no-ema, and --no-verify.
 void add_weights_option(CLI::App& command, LoadOptions& options);
 // Adds --checkpoint and the options of LoadOptions.
-void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& options);
+void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& options,
+                      const LoadChoices& choices = {});
 
 // Adds the options of every `eval`; `batch` is the help text of --batch-size, empty where samples are
 // evaluated one by one.
-void add_eval_options(CLI::App& command, EvalOptions& options, const std::string& batch);
+void add_eval_options(CLI::App& command, EvalOptions& options, const std::string& batch,
+                      const LoadChoices& choices = {});
 
 // Call before writing a file outside a run. Throws Error if it would replace a file of a run (check_output).
 // Removes temporary files that killed writers left in its folder.

@@ -558,10 +558,10 @@ void add_study_options(CLI::App& command, StudyOptions& o) {
   command.add_option("file", o.file, "The study: a TOML file with variants, seeds and evaluations")
       ->required();
   command.add_option("--data", o.data, "Folder with the data set of all runs");
-  command.add_option("--out", o.out, "Folder of the study (default runs/NAME, of NAME.toml)");
-  add_number(command, "--minutes", o.minutes, "Stop after this time, to go on later (0: no limit)",
-             Range{0, 1e6});
-  command.add_flag("--quiet", o.quiet, "No progress of single steps");
+  command.add_option("--out", o.out, "Folder of the study (default: runs/NAME for the file NAME.toml)");
+  add_number(command, "--minutes", o.minutes,
+             "Stop after so many minutes; the same command goes on later (0: no limit)", Range{0, 1e6});
+  command.add_flag("--quiet", o.quiet, "No progress of single steps on stderr");
 }
 
 }  // namespace pursuit::apps

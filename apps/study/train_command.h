@@ -18,7 +18,7 @@
 namespace pursuit::apps {
 
 // The default name of a run, "classify-rpc". `word`, if not empty, replaces the attention kind (or
-// what the app's run_word(config) says).
+// the app's run_word(config)).
 template <class Config> std::string run_kind(const Config& config, const std::string& word = "") {
   std::string kind = Config::app;
   std::replace(kind.begin(), kind.end(), ' ', '-');
@@ -27,6 +27,14 @@ template <class Config> std::string run_kind(const Config& config, const std::st
   else if constexpr (requires { config.attention; })
     kind += "-" + (word.empty() ? config.attention : word);
   return kind;
+}
+
+// The default folder of a run, for the help of --out: "runs/classify-ATTENTION-SEED". Config::run_words, if an
+// app has it, says which words stand in place of the attention kind.
+template <class Config> std::string default_folder(const Config& config) {
+  const char* words = "ATTENTION";
+  if constexpr (requires { Config::run_words; }) words = Config::run_words;
+  return fmt::format("runs/{}-SEED", run_kind(config, words));
 }
 
 // Names the given options that change nothing: those of attention kinds that the model does not run, and those
@@ -69,7 +77,7 @@ template <class Config, class Train> void add_train_command(CLI::App& app, const
     }
   }
   CLI::App* command = app.add_subcommand("train", help);
-  add_run_options(*command, options, "runs/" + run_kind(config, "ATTENTION") + "-SEED");
+  add_run_options(*command, options, default_folder(config));
   add_options(*command, config);
   int64_t batches = config.ranks * config.accumulate;  // per step of the resumed run
   command->callback([&, command, train, recipe, batches]() mutable {

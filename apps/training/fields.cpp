@@ -21,6 +21,28 @@ std::string layers_of_old(int64_t n, bool first_ones) {
 
 const char* old_name(bool causal) { return causal ? "iterated-layers" : "layer"; }
 
+std::vector<std::string> kinds_of(bool causal) {
+  std::vector<std::string> names = nn::attention_kinds();
+  if (causal)
+    std::erase_if(names,
+                  [](const std::string& name) { return !nn::attention_kind(name).traits.may_be_causal; });
+  return names;
+}
+
+std::vector<nn::KindOption> with_kinds_named(bool causal) {
+  std::vector<nn::KindOption> options = nn::attention_options();
+  if (!causal) std::erase_if(options, [](const nn::KindOption& option) { return option.of_causal; });
+  const std::vector<std::string> offered = kinds_of(causal);
+  for (nn::KindOption& option : options) {
+    std::erase_if(option.kinds, [&](const std::string& kind) {
+      return std::find(offered.begin(), offered.end(), kind) == offered.end();
+    });
+    option.help =
+        option.kinds.empty() ? "" : fmt::format("{}: {}", fmt::join(option.kinds, ", "), option.help);
+  }
+  return options;
+}
+
 }  // namespace
 
 void AttentionFields::read_old(const nlohmann::ordered_json& config) {
@@ -46,11 +68,12 @@ void AttentionFields::add_old(CLI::App& app) {
 }
 
 std::string kinds_help(bool causal) {
-  std::vector<std::string> names = nn::attention_kinds();
-  if (causal)
-    std::erase_if(names,
-                  [](const std::string& name) { return !nn::attention_kind(name).traits.may_be_causal; });
-  return fmt::format("Attention kind: {}", fmt::join(names, ", "));
+  return fmt::format("Attention kind: {}", fmt::join(kinds_of(causal), ", "));
+}
+
+const std::vector<nn::KindOption>& options_of_kinds(bool causal) {
+  static const std::vector<nn::KindOption> any = with_kinds_named(false), of_causal = with_kinds_named(true);
+  return causal ? of_causal : any;
 }
 
 nn::AttentionConfig attention_config(const AttentionFields& f) {

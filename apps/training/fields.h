@@ -35,6 +35,9 @@ struct AttentionFields {
 };
 
 std::string kinds_help(bool causal);  // for example "Attention kind: clipped, ..."
+// The options of kinds. Of a causal model's, the help names only the kinds that may be causal, and is empty if
+// no such kind has the option.
+const std::vector<nn::KindOption>& options_of_kinds(bool causal);
 
 template <class C, class F> void for_each_attention_field(C& c, const F& f) {
   static const std::string kinds = kinds_help(c.causal);
@@ -44,10 +47,9 @@ template <class C, class F> void for_each_attention_field(C& c, const F& f) {
     "kind iterates, else all)");
   f("other-attention", c.other_attention,
     "Kind of the other blocks (auto: symmetric if keys serve as queries, else softmax)");
-  for (const nn::KindOption& option : nn::attention_options())
-    if (c.causal || !option.of_causal)
-      std::visit([&](auto& value) { f(option.name.c_str(), value, option.help.c_str(), option.range); },
-                 c.kind_options.at(option.name));
+  for (const nn::KindOption& option : options_of_kinds(c.causal))
+    std::visit([&](auto& value) { f(option.name.c_str(), value, option.help.c_str(), option.range); },
+               c.kind_options.at(option.name));
 }
 
 nn::AttentionConfig attention_config(const AttentionFields& fields);
@@ -86,6 +88,8 @@ enum class EvalWeights { ema, raw };
 inline std::vector<Choice<EvalWeights>> choices_of(EvalWeights) {
   return {{"ema", EvalWeights::ema, "averaged, if --ema is on"}, {"raw", EvalWeights::raw, "as trained"}};
 }
+
+constexpr const char* device_help = "Device: auto, cpu, cuda, cuda:1 ...";
 
 struct TrainingFields {
   int64_t epochs = 10, steps = 0;  // steps > 0 overrides epochs
@@ -128,14 +132,15 @@ template <class C, class F> void for_each_training_field(C& c, const F& f) {
   f("lr-step", c.lr_step, "Step of the learning rate");
   f("weight-decay", c.weight_decay, "Weight decay of matrices", Range{0, 1e6});
   f("clip-norm", c.clip_norm, "Clip the gradient's norm (0: off)", Range{0, 1e9});
-  f("ema", c.ema, "Decay of the averaged weights (0: off)", below(0, 1));
+  f("ema", c.ema, "Decay of the averaged weights (0: no averaging)", below(0, 1));
   f("eval-weights", c.eval_weights, "Weights that are evaluated and used");
-  f("dtype", c.dtype, "Data type of the model's computations");
-  f("device", c.device, "auto, cpu, cuda, cuda:1");
+  f("dtype", c.dtype, "Data type of the model's computations; weights and optimizer stay f32");
+  f("device", c.device, device_help);
   f("seed", c.seed, "Seed of weights, order, augmentation and dropout", any_seed);
   f("threads", c.threads, "CPU threads (0: all)", any_threads);
-  f("checkpoint-seconds", c.checkpoint_seconds, "Save at least this often, seconds", Range{0, 1e9});
-  f("checkpoint-steps", c.checkpoint_steps, "Save after every so many steps too (0: by time only)",
+  f("checkpoint-seconds", c.checkpoint_seconds, "Save a checkpoint at least every so many seconds",
+    Range{0, 1e9});
+  f("checkpoint-steps", c.checkpoint_steps, "Also save a checkpoint every so many steps (0: by time only)",
     any_count);
   f("eval-every", c.eval_every, "Evaluate every so many epochs; fractions are allowed (0: at the end only)",
     Range{0, 1e6});
@@ -143,7 +148,7 @@ template <class C, class F> void for_each_training_field(C& c, const F& f) {
     "Measure the attention as `inspect` does on a few samples every so many epochs, the first before "
     "training (0: never); training stays the same bit for bit",
     Range{0, 1e6});
-  f("keep-best", c.keep_best, "Keep the weights of the best evaluation too, as best.safetensors");
+  f("keep-best", c.keep_best, "Also keep the weights of the best evaluation, as best.safetensors");
   f("data-fingerprint", c.data_fingerprint, "");
 }
 

@@ -480,13 +480,14 @@ distributed::Description description(const Task& task, const RunOptions& o, cons
 
 void add_run_options(CLI::App& command, RunOptions& o, const std::string& default_out) {
   command.add_option("--recipe", o.recipe, "Settings by name (see `recipes`) or a file; options override it");
-  command.add_option("--out", o.out, "Folder of the run (default " + default_out + ")");
-  command.add_option("--resume", o.resume, "Go on with the run in this folder, bit for bit");
+  command.add_option("--out", o.out, "Folder of the run (default: " + default_out + ")");
+  command.add_option("--resume", o.resume,
+                     "Go on with the run in this folder, with the same bits as without a stop");
   command.add_flag("--overwrite", o.overwrite, "Replace the run that --out already holds");
   command.add_flag("--no-verify{false}", o.verify,
                    "With --resume: do not compare the checkpoint's checksums");
   command.add_flag("--no-graph", o.no_graph,
-                   "Run every step operator by operator, also on a GPU; same result");
+                   "Run the operators one by one on a GPU too, without a CUDA graph; the result is the same");
   command.add_flag("--ordered-reduce", o.ranks.ordered_reduce,
                    "Several ranks: add gradients in rank order, as --accumulate does");
   add_choice<DType>(command, "--wire", o.ranks.wire, "Several ranks: data type in which gradients are sent");

@@ -118,9 +118,7 @@ inline DType dtype_from_name(const std::string& name) {
 }
 
 // The dtypes that models compute in.
-inline std::vector<Choice<DType>> choices_of(DType) {
-  return {{"f32", DType::f32}, {"bf16", DType::bf16, "weights and optimizer stay f32"}};
-}
+inline std::vector<Choice<DType>> choices_of(DType) { return {{"f32", DType::f32}, {"bf16", DType::bf16}}; }
 
 inline bool is_floating(DType d) { return d == DType::f64 || d == DType::f32 || d == DType::bf16; }
 

@@ -18,22 +18,20 @@ std::map<std::string, KindInfo>& inventory() {
 
 std::vector<KindOption> options_of_all() {
   std::vector<KindOption> all;
-  std::vector<std::string> owners;
   for (const auto& [name, kind] : inventory())
     for (const KindOption& option : kind.options) {
       const auto same =
           std::find_if(all.begin(), all.end(), [&](const auto& o) { return o.name == option.name; });
       if (same == all.end()) {
         all.push_back(option);
-        owners.push_back(name);
+        all.back().kinds = {name};
         continue;
       }
       if (same->value != option.value || same->words != option.words)
         fail("attention", "option " + option.name + " is another one of " + name + " than of " +
-                              owners[size_t(same - all.begin())] + "; give it another name");
-      owners[size_t(same - all.begin())] += ", " + name;
+                              same->kinds[0] + "; give it another name");
+      same->kinds.push_back(name);
     }
-  for (size_t i = 0; i < all.size(); ++i) all[i].help = owners[i] + ": " + all[i].help;
   return all;
 }
 

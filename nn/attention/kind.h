@@ -104,7 +104,8 @@ class AttentionKind : public Module {
 using KindOptions = OptionValues;
 
 struct KindOption : Option {
-  bool of_causal = false;  // only applies to causal models
+  bool of_causal = false;               // only applies to causal models
+  std::vector<std::string> kinds = {};  // that have it, set by attention_options()
 };
 
 struct KindInfo {
@@ -119,7 +120,7 @@ struct KindInfo {
 std::vector<std::string> attention_kinds();
 // Throws Error that lists the names.
 const KindInfo& attention_kind(const std::string& name);
-// The options of all kinds, each once; the help starts with the kinds that have it: "rpc, svt: iterations".
+// The options of all kinds, each once.
 const std::vector<KindOption>& attention_options();
 // All options with their defaults.
 KindOptions default_kind_options();

@@ -12,19 +12,21 @@ int run(const std::vector<std::string>& args) {
   int code = 0, rounds = 5;
   std::vector<std::string> names;
   std::string device = "cpu";
-  CLI::App app{"Softmax and matrix product in four versions each, from the naive one"};
+  CLI::App app{
+      "Tests and times softmax and the matrix product, each in four versions from the naive one on."};
   app.name("laboratory");
   app.require_subcommand(1);
-  CLI::App& check = *app.add_subcommand("check", "holds every version against the engine's operator");
-  check.add_option("name", names, "softmax_1 ..., matmul_1 ..., cpu_matmul_1 ...; default: all");
+  CLI::App& check = *app.add_subcommand("check", "Compare every version with the engine's operator");
+  check.add_option("name", names, "Versions: softmax_1 ..., matmul_1 ..., cpu_matmul_1 ... (default: all)");
   check.callback([&] { code = laboratory::check(names); });
-  CLI::App& count = *app.add_subcommand("count", "what each version loads, stores and multiplies, as tables");
+  CLI::App& count =
+      *app.add_subcommand("count", "Count what each version loads, stores and multiplies, as tables");
   count.callback([&] { code = laboratory::count(); });
-  CLI::App& bench = *app.add_subcommand("bench", "times every version beside the engine's operator");
-  bench.add_option("--device", device, "cpu or cuda")
+  CLI::App& bench = *app.add_subcommand("bench", "Time every version beside the engine's operator");
+  bench.add_option("--device", device, "Device: cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  bench.add_option("--rounds", rounds, "on the CPU: runs of each")
+  bench.add_option("--rounds", rounds, "CPU: number of timed runs of each version")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   bench.callback([&] { code = device == "cpu" ? laboratory::bench_cpu(rounds) : laboratory::bench_gpu(); });

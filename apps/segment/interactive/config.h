@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,8 @@ namespace pursuit::segment::interactive {
 // The options of `segment interactive train`.
 struct Config : apps::PictureFields, apps::TrainingFields {
   static constexpr const char *app = "segment interactive", *unit = "objects";
+  static constexpr const char* run_words = "{plain,adapted}";
+  static constexpr std::array fixed = {"inspect-every"};
   using Model = nn::InteractiveSegmenter;
 
   int64_t height = 32, width = 32, crop_height = 0, crop_width = 0;
@@ -73,7 +76,8 @@ template <class C, class F> void for_each_field(C& c, const F& f) {
   f("focal-gamma", c.focal_gamma, "Exponent of the normalised focal loss (0: cross-entropy)",
     apps::Range{0, 10});
   f("data", c.data, "Folder with the data set (left out: drawn scenes of materials)");
-  f("format", c.format, data::ObjectFormats::help());
+  static const std::string formats = data::ObjectFormats::help(data::ObjectFormats::Use::training);
+  f("format", c.format, formats.c_str());
   f("validation", c.validation, "Split to evaluate during training");
   f("least-area", c.least_area, "Fewest pixels of an object", apps::Range{1, 1 << 30});
   f("most-objects", c.most_objects, "Components of a picture that count as objects, the largest first",

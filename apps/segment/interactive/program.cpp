@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/command/options.h"
+#include "apps/pictures/evaluation.h"
 #include "apps/segment/interactive/commands.h"
 #include "apps/segment/interactive/results.h"
 
@@ -12,19 +13,19 @@ namespace {
 
 void add_eval(apps::Program<RunRecord>& program) {
   const auto [command, e] = program.add(
-      "eval", "Let a robot user click: clicks to an IoU, IoU after so many clicks", interactive::eval);
+      "eval", "Let a robot user click; measure the clicks to an IoU, and the IoU after so many clicks",
+      interactive::eval);
   apps::add_eval_options(command, e, "");
-  command.add_option("--data", e.data, "Another data set (default: the run's)");
-  command.add_option("--format", e.format, "Layout of --data (default: detected)");
-  apps::add_choice<data::Split>(command, "--split", e.split, "Split to evaluate");
+  apps::add_data_options(command, e.data, e.format, data::ObjectFormats::help());
+  apps::add_choice<data::Split>(command, "--split", e.split, "Split to evaluate")
+      ->default_str(choice_name(e.split));
   apps::add_number(command, "--limit", e.limit,
                    "Evaluate this many objects, evenly spaced (the first of drawn scenes; 0: all)",
                    apps::any_count);
   command.add_option_function<uint64_t>(
       "--robot-seed", [&o = e](uint64_t seed) { o.robot_seed = seed; },
-      "Click on a random pixel that is more than half as deep as the deepest, with this seed (left out: on "
-      "the "
-      "deepest)");
+      "Click at random, with this seed, on a pixel that is more than half as deep as the deepest one (left "
+      "out: click on the deepest)");
   const auto add_flag = [&c = command](const char* name, std::optional<bool>& value, const char* help) {
     c.add_option(name, value, std::string(help) + " (default: as the run)")->check(apps::boolean);
   };
@@ -41,7 +42,7 @@ void add_eval(apps::Program<RunRecord>& program) {
 
 void add_serve(apps::Program<RunRecord>& program) {
   const auto [command, s] =
-      program.add("serve", "A web page on this machine on which to click", interactive::serve);
+      program.add("serve", "Serve a web page on this machine on which to click", interactive::serve);
   apps::add_load_options(command, s.checkpoint, s.load);
   apps::add_number(command, "--port", s.port, "Port on 127.0.0.1 (0: a free one)", apps::Range{0, 65535});
 }
