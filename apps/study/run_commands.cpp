@@ -96,6 +96,7 @@ std::vector<std::string> without_repetitions(const std::vector<std::string>& fol
 void prepare_output(const std::string& file) {
   check_output(file);
   remove_leftovers(fs::absolute(file).parent_path().string());
+  const AtomicFile can_be_written(file);
 }
 
 void add_compare_command(CLI::App& app, CompareRuns compare) {

@@ -26,8 +26,8 @@ void add_load_options(CLI::App& command, std::string& checkpoint, LoadOptions& o
 void add_eval_options(CLI::App& command, EvalOptions& options, const std::string& batch,
                       const LoadChoices& choices = {});
 
-// Call before writing a file outside a run. Throws Error if it would replace a file of a run (check_output).
-// Removes temporary files that killed writers left in its folder.
+// Call before the work whose result is written to a file outside a run. Throws Error if the file would replace
+// one of a run (check_output) or cannot be written. Removes temporary files that killed writers left beside it.
 void prepare_output(const std::string& file);
 
 // See compare_runs in comparison_page.h.

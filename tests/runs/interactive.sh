@@ -93,6 +93,7 @@ END
 grep -q "mIoU@3" study/study.html || fail "the study's page has no mIoU@3"
 
 refuses "--ratio-max is" train --ratio-min 2 --ratio-max 1
+refuses "--inspect-every" train --inspect-every 1
 refuses "a multiple of 8 pixels" train --halvings 3 --height 36
 refuses "need at most 32768: more --halvings" train --height 1024 --width 1024
 refuses "--prior magnitude" train --refresh-prior true

@@ -51,6 +51,7 @@ refused() {
 }
 refused "need 1 to 4096" train --hidden 0
 refused "did you mean" train --hiden 8
+refused "inspect-every" train --inspect-every 1
 refused "nowhere" eval --checkpoint nowhere
 refused "two for each point" predict --checkpoint run-0 1 2 3
 refused "out of range" eval --checkpoint run-0 --noise -1

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <limits>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ namespace pursuit::spirals {
 
 struct Config : apps::TrainingFields {
   static constexpr const char *app = "spirals", *unit = "points";
+  static constexpr std::array fixed = {"inspect-every"};
   using Model = Net;
 
   int64_t hidden = 32, points = 4096, test_points = 1000;
