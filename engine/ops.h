@@ -7,9 +7,9 @@
 
 // All differentiable functions of the engine; each is one file in engine/ops. Elementwise and binary ones
 // broadcast by NumPy's rules. All take f32, bf16 and (on the CPU) f64 tensors of any strides (comparisons: of
-// any dtype). The inputs of a
-// call have the same dtype, except that f32 may be combined with bf16 in binary arithmetic, which then gives
-// f32, and where linear, mlp and layer_norm say so. Every gradient has its input's dtype.
+// any dtype). The inputs of a call have the same dtype, except that f32 may be combined with bf16 in binary
+// arithmetic, which then gives f32, and where linear, mlp and layer_norm say so. Every gradient has its
+// input's dtype.
 namespace pursuit {
 
 namespace distributed {

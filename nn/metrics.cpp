@@ -36,7 +36,6 @@ void ConfusionMatrix::add(const Tensor& predictions, const Tensor& labels) {
     fail("confusion matrix",
          "got " + predictions.str() + " and " + labels.str() + ", need integers of one shape");
   const std::vector<double> p = predictions.to_vector(), l = labels.to_vector();
-  std::vector<int64_t> counts = counts_;  // kept only if all pairs can be counted
   for (size_t i = 0; i < l.size(); ++i) {
     const int64_t label = int64_t(l[i]), prediction = int64_t(p[i]);
     if (label == ignore_index_) continue;
@@ -44,9 +43,10 @@ void ConfusionMatrix::add(const Tensor& predictions, const Tensor& labels) {
       fail("confusion matrix", "label " + std::to_string(label) + " with prediction " +
                                    std::to_string(prediction) + ", need classes below " +
                                    std::to_string(classes_));
-    ++counts[size_t(label * classes_ + prediction)];
   }
-  counts_ = std::move(counts);
+  // Only now, so that nothing is counted of a batch that cannot be counted as a whole.
+  for (size_t i = 0; i < l.size(); ++i)
+    if (int64_t(l[i]) != ignore_index_) ++counts_[size_t(int64_t(l[i]) * classes_ + int64_t(p[i]))];
 }
 
 void ConfusionMatrix::set_counts(std::vector<int64_t> counts) {

@@ -110,8 +110,8 @@ void require_apart(const char* where, const Tensor& dst, const Tensor& src) {
   // Views with gaps may lie between each other.
   if (same || dst.storage() != src.storage() || extent(dst) != dst.numel() || extent(src) != src.numel())
     return;
-  const char *const to = static_cast<const char*>(dst.raw()), *const from =
-                                                                  static_cast<const char*>(src.raw());
+  const char* const to = static_cast<const char*>(dst.raw());
+  const char* const from = static_cast<const char*>(src.raw());
   if (to < from + src.bytes() && from < to + dst.bytes())
     fail(where, "the " + dst.str() + " overlaps the " + src.str() + " that is read; copy that one first");
 }

@@ -48,6 +48,7 @@ TEST_CASE("elementwise: what was cut off gets no gradient, not even of an infini
 TEST_CASE("elementwise: a NaN stays one, and both inputs of a maximum get its gradient") {
   CHECK(std::isnan(first(soft_threshold(full({1}, 0.5), full({1}, NAN)))));
   CHECK(std::isnan(first(soft_threshold(full({1}, NAN), full({1}, 0.5)))));
+  CHECK(first(soft_threshold(full({1}, 0.5), full({1}, infinity))) == 0);
   for (const bool largest : {true, false}) {
     const Tensor a = leaf({NAN, 1, 3}), b = leaf({1, NAN, 3});
     const Tensor y = largest ? maximum(a, b) : minimum(a, b);
